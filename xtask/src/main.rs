@@ -1,2 +1,135 @@
-//! Project commands.
-fn main() {}
+//! The project's own commands, run as `cargo xtask <verb>`.
+//!
+//! Verbs are parsed by hand: there are three, and everyone who builds Weaver compiles this crate first.
+
+mod bench;
+mod cargo;
+mod metadata;
+mod project;
+mod step;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use project::Project;
+
+const USAGE: &str = "\
+The project's own commands.
+
+Usage: cargo xtask <verb> [options]
+
+Verbs:
+  test [--keep-going]    The whole gate: format, tidy, clippy, tests, doctests, docs, seed tables.
+                         Stops at the first step that fails; --keep-going runs all of them.
+  tidy [--no-build]      Licences, dependency direction, sizes, links, words, manifests, seed tables.
+                         --no-build leaves out the seed tables, which need the compiled tests.
+  bench <name> [args]    Run one benchmark of benches/ in release mode; args are passed on.
+
+Examples:
+  cargo xtask test
+  cargo xtask test --keep-going
+  cargo xtask tidy --no-build
+  cargo xtask bench core --rounds 7
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match Verb::parse(&args).and_then(run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Verb {
+    Help,
+    Test { keep_going: bool },
+    Tidy { build: bool },
+    Bench { name: Option<String>, args: Vec<String> },
+}
+
+impl Verb {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let Some((verb, rest)) = args.split_first() else { return Ok(Self::Help) };
+        // A benchmark's own `--help` belongs to the benchmark, so it is looked for only outside `bench`.
+        if verb != "bench" && args.iter().any(|arg| arg == "--help" || arg == "-h") {
+            return Ok(Self::Help);
+        }
+        match verb.as_str() {
+            "help" => Ok(Self::Help),
+            "test" => Ok(Self::Test { keep_going: flag(rest, "--keep-going")? }),
+            "tidy" => Ok(Self::Tidy { build: !flag(rest, "--no-build")? }),
+            "bench" => {
+                let name = rest.first().filter(|name| !name.starts_with('-')).cloned();
+                let args = rest.iter().skip(usize::from(name.is_some()));
+                let args = args.skip_while(|arg| *arg == "--").cloned().collect();
+                Ok(Self::Bench { name, args })
+            }
+            other => Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
+        }
+    }
+}
+
+/// Whether `name` is given; any other argument is refused, so that a misspelt flag is not a silent default.
+fn flag(args: &[String], name: &str) -> Result<bool, String> {
+    match args.iter().find(|arg| *arg != name) {
+        Some(unknown) => Err(format!("no option `{unknown}` here; did you mean `{name}`?")),
+        None => Ok(!args.is_empty()),
+    }
+}
+
+fn run(verb: Verb) -> Result<(), String> {
+    match verb {
+        Verb::Help => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        Verb::Test { keep_going } => test::run(&Project::find()?, keep_going),
+        Verb::Tidy { build } => tidy::run(&Project::find()?, build),
+        Verb::Bench { name, args } => bench::run(&Project::find()?, name.as_deref(), &args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Verb, String> {
+        Verb::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn no_verb_and_help_print_the_usage() {
+        assert_eq!(parse(""), Ok(Verb::Help));
+        assert_eq!(parse("--help"), Ok(Verb::Help));
+        assert_eq!(parse("test --help"), Ok(Verb::Help));
+    }
+
+    #[test]
+    fn flags_are_read_and_misspelt_ones_refused() {
+        assert_eq!(parse("test"), Ok(Verb::Test { keep_going: false }));
+        assert_eq!(parse("test --keep-going"), Ok(Verb::Test { keep_going: true }));
+        assert_eq!(parse("tidy --no-build"), Ok(Verb::Tidy { build: false }));
+        assert!(parse("test --keepgoing").unwrap_err().contains("--keep-going"));
+    }
+
+    #[test]
+    fn a_benchmark_gets_its_arguments_with_or_without_the_separator() {
+        let expected = Verb::Bench {
+            name: Some("core".into()),
+            args: vec!["--rounds".into(), "7".into(), "--help".into()],
+        };
+        assert_eq!(parse("bench core --rounds 7 --help").as_ref(), Ok(&expected));
+        assert_eq!(parse("bench core -- --rounds 7 --help").as_ref(), Ok(&expected));
+        assert_eq!(parse("bench"), Ok(Verb::Bench { name: None, args: vec![] }));
+    }
+
+    #[test]
+    fn an_unknown_verb_points_to_the_help() {
+        assert!(parse("tets").unwrap_err().contains("--help"));
+    }
+}

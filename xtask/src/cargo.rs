@@ -1,0 +1,85 @@
+//! Running cargo as a child process.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// One cargo call that is also shown to people, so that what failed can be repeated by copy and paste.
+#[derive(Debug, Clone)]
+pub(crate) struct Cargo {
+    args: Vec<String>,
+    env: Option<(&'static str, &'static str)>,
+}
+
+impl Cargo {
+    pub(crate) fn new<A: Into<String>>(args: impl IntoIterator<Item = A>) -> Self {
+        Self { args: args.into_iter().map(Into::into).collect(), env: None }
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env = Some((name, value));
+        self
+    }
+
+    /// The call as typed in a shell.
+    pub(crate) fn shown(&self) -> String {
+        let env = self.env.map(|(name, value)| format!("{name}=\"{value}\" ")).unwrap_or_default();
+        format!("{env}cargo {}", self.args.join(" "))
+    }
+
+    /// Run with our stdout and stderr, so that test summaries stay visible.
+    pub(crate) fn run(&self, root: &Path) -> Result<(), String> {
+        let status =
+            self.command(root).status().map_err(|e| format!("cannot start `{}`: {e}", self.shown()))?;
+        if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", self.shown())) }
+    }
+
+    /// Run and return stdout; stderr stays visible, because it says why cargo failed.
+    pub(crate) fn output(&self, root: &Path) -> Result<String, String> {
+        let output = self
+            .command(root)
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|e| format!("cannot start `{}`: {e}", self.shown()))?;
+        if !output.status.success() {
+            return Err(format!("`{}` ended with {}; its message is above", self.shown(), output.status));
+        }
+        String::from_utf8(output.stdout)
+            .map_err(|e| format!("`{}` wrote something else than UTF-8: {e}", self.shown()))
+    }
+
+    /// Whether the call succeeds, without showing anything.
+    pub(crate) fn succeeds(&self, root: &Path) -> bool {
+        let mut command = self.command(root);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    fn command(&self, root: &Path) -> Command {
+        // Cargo names itself in `CARGO`: the same toolchain runs the steps, whatever comes first in PATH.
+        let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+        let mut command = Command::new(program);
+        command.args(&self.args).current_dir(root);
+        if let Some((name, value)) = self.env {
+            command.env(name, value);
+        }
+        command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_shown_as_it_would_be_typed() {
+        let doc = Cargo::new(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(doc.shown(), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
+    }
+
+    #[test]
+    fn a_failing_call_says_which_one_it_was() {
+        let call = Cargo::new(["no-such-verb-of-cargo"]);
+        assert!(!call.succeeds(Path::new(".")));
+        assert!(call.run(Path::new(".")).unwrap_err().contains("cargo no-such-verb-of-cargo"));
+    }
+}

@@ -1,0 +1,110 @@
+//! `cargo xtask tidy`: rules of this repository that no compiler knows. Each check is a pure function from texts to
+//! problems, so that a small input proves it can fail.
+
+mod directions;
+mod functions;
+mod licences;
+mod links;
+mod manifests;
+mod markdown;
+mod ratchet;
+mod seeds;
+mod sizes;
+mod spdx;
+mod words;
+
+use std::fmt;
+
+use crate::cargo::Cargo;
+use crate::project::Project;
+use crate::step::{self, Step};
+
+/// Something that breaks a rule: where, what, and what to do about it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Problem {
+    place: String,
+    what: String,
+    next: String,
+}
+
+impl Problem {
+    fn new(place: impl Into<String>, what: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { place: place.into(), what: what.into(), next: next.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.place, self.what, self.next)
+    }
+}
+
+/// All checks are run even when one fails: they are quick, and people want to see everything at once.
+pub(crate) fn run(project: &Project, build: bool) -> Result<(), String> {
+    let mut steps = steps_without_build(project);
+    if build {
+        steps.push(seeds_step(project));
+    }
+    step::run_all(&steps, true)
+}
+
+/// The checks that read only files and `cargo metadata`.
+pub(crate) fn steps_without_build(project: &Project) -> Vec<Step<'_>> {
+    let check = |name: &str, work: fn(&Project) -> Result<Vec<Problem>, String>| {
+        Step::quiet(format!("tidy {name}"), "cargo xtask tidy --no-build", move || report(&work(project)?))
+    };
+    vec![
+        check("licences", |project| Ok(licences::check(project.packages()?))),
+        check("directions", |project| Ok(directions::check(project.packages()?))),
+        check("manifests", |project| Ok(manifests::check(project.packages()?))),
+        check("sizes", |project| {
+            let list = project.texts(ratchet::PATH)?;
+            let list = list.first().map_or("", |(_, text)| text.as_str());
+            Ok(ratchet::check(&sizes::measure(&project.texts(".rs")?), list))
+        }),
+        check("links", |project| Ok(links::check(&project.texts(".md")?, project.files()?))),
+        check("words", |project| Ok(words::check(&project.texts("")?))),
+    ]
+}
+
+/// The seed tables name tests, and only compiled tests can be listed.
+pub(crate) fn seeds_step(project: &Project) -> Step<'_> {
+    Step::talking("tidy seeds", "cargo xtask tidy", || {
+        let mut tables = project.texts(".md")?;
+        tables.retain(|(path, _)| path.starts_with("docs/seeds/"));
+        if tables.is_empty() {
+            return Ok(());
+        }
+        crate::test::require_nextest(project)?;
+        let list = "nextest list --workspace --all-features --message-format json".split(' ');
+        let known = seeds::Known {
+            tests: seeds::parse_tests(&Cargo::new(list).output(project.root())?)?,
+            examples: project
+                .packages()?
+                .iter()
+                .flat_map(|package| package.examples.iter().cloned())
+                .collect(),
+            documents: links::Documents::new(&project.texts(".md")?, project.files()?),
+        };
+        report(&seeds::check(&tables, &known))
+    })
+}
+
+fn report(problems: &[Problem]) -> Result<(), String> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(problems.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_fail_the_step_and_say_where_what_and_what_next() {
+        assert_eq!(report(&[]), Ok(()));
+        let problem = Problem::new("a.rs:3", "too long", "split it");
+        assert_eq!(report(&[problem]).unwrap_err(), "  a.rs:3: too long; split it");
+    }
+}
