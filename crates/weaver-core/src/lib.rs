@@ -1,1 +1,43 @@
-//! Placeholder.
+//! Weaver's domain: what a task is, how it moves, and what a store must be able to do.
+//!
+//! Pure: no I/O, no ambient time, no randomness. Start reading at [`lifecycle`], the state machine; then
+//! [`queue::Queue`], the port that workers live on; then [`queue::memory`], its first implementation.
+//!
+//! ```text
+//! task ──▶ lifecycle::decide ──▶ Transition ──▶ Queue::commit          ports: Tasks, Admin, Runners,
+//!  ▲             ▲                                  │                         Documents, Journal
+//! NewTask     Command                            changes                explain: why does it not run?
+//! ```
+
+pub mod clock;
+pub mod error;
+pub mod event;
+pub mod explain;
+pub mod id;
+pub mod lease;
+pub mod lifecycle;
+pub mod limits;
+pub mod name;
+pub mod outcome;
+pub mod ports;
+pub mod projection;
+pub mod queue;
+pub mod retry;
+pub mod task;
+pub mod time;
+
+/// What most users need, in one line.
+pub mod prelude {
+    pub use crate::clock::Clock;
+    pub use crate::error::{Error, Result};
+    pub use crate::id::{LeaseToken, TaskId, TaskKey};
+    pub use crate::lease::{Lease, LeaseRequest, Leased};
+    pub use crate::name::{Namespace, QueueName, TaskType, WorkerId};
+    pub use crate::outcome::Outcome;
+    pub use crate::ports::Store;
+    //IMQ
+    pub use crate::queue::{Queue, QueueExt};
+    pub use crate::retry::RetryPolicy;
+    pub use crate::task::{NewTask, TaskRecord, TaskState};
+    pub use crate::time::Timestamp;
+}

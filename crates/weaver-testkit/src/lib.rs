@@ -1,1 +1,10 @@
-//! Placeholder.
+//! What every Weaver store is held to. Dev-only: used from `tests/` directories.
+//!
+//! - [`conformance`]: one named test per guarantee and edge, run on any store a factory makes.
+//! - [`model`]: a reference model, compared with a store step by step over random commands.
+//! - [`faults`]: decorators that make any store fail, lag, repeat itself or lie about time.
+
+pub mod bed;
+pub mod conformance;
+pub mod faults;
+pub mod model;

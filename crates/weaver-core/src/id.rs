@@ -1,0 +1,173 @@
+//! Numbers that identify: tasks, versions, leases.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::name::Namespace;
+
+/// A task's number within its namespace. Eight bytes and `Copy`, so that queues hold nothing else (ADR-0001).
+///
+/// In documents it is a string: JavaScript loses digits above 2⁵³.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub u64);
+
+impl TaskId {
+    /// Ids from here on stand for tasks whose own id is not a number (items written by other clients). They keep
+    /// their own string as `external_id`.
+    pub const FIRST_FOREIGN: Self = Self(1 << 63);
+
+    /// Whether the task was named by somebody else.
+    pub const fn is_foreign(self) -> bool {
+        self.0 >= Self::FIRST_FOREIGN.0
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, out)
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "#{}", self.0)
+    }
+}
+
+/// Text that is not a task's number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a task id: ids are decimal numbers, as enqueue returned them")]
+pub struct NotATaskId(String);
+
+impl FromStr for TaskId {
+    type Err = NotATaskId;
+
+    fn from_str(text: &str) -> Result<Self, NotATaskId> {
+        // One text per id: `+7` and `007` are names somebody else chose, not the number 7.
+        let canonical =
+            text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+        match text.parse() {
+            Ok(number) if canonical => Ok(Self(number)),
+            _ => Err(NotATaskId(text.to_owned())),
+        }
+    }
+}
+
+impl Serialize for TaskId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A task's identity: no id means anything without its namespace (G9).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskKey {
+    /// The space the id is unique in.
+    pub namespace: Namespace,
+    /// The number within that space.
+    pub id: TaskId,
+}
+
+impl TaskKey {
+    /// Joins the two halves.
+    pub fn new(namespace: Namespace, id: TaskId) -> Self {
+        Self { namespace, id }
+    }
+}
+
+impl fmt::Display for TaskKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.namespace, self.id)
+    }
+}
+
+impl fmt::Debug for TaskKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+/// Counts the transitions of one record (or the writes of one document). Grows with each, and only then: it is the
+/// fence every later write is checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The version after one more transition.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, out)
+    }
+}
+
+/// The term of a leader; 0 for work that was pulled rather than assigned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(pub u64);
+
+/// 128 random bits that a caller draws for each lease call. Kept in the lease, so that a lease can be proved after a
+/// server restart and a repeated call returns what the first one granted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LeaseToken(pub u128);
+
+impl fmt::Debug for LeaseToken {
+    /// A token is a secret: it never reaches a log.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("LeaseToken(…)")
+    }
+}
+
+impl Serialize for LeaseToken {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{:032x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for LeaseToken {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16)
+            .map(Self)
+            .map_err(|_| serde::de::Error::custom("a lease token is 32 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_id_is_a_string_outside_and_survives_it() {
+        let id = TaskId(u64::MAX);
+        assert_eq!(serde_json::to_string(&id).unwrap(), "\"18446744073709551615\"");
+        assert_eq!(serde_json::from_str::<TaskId>("\"18446744073709551615\"").unwrap(), id);
+    }
+
+    #[test]
+    fn only_the_canonical_text_of_a_number_is_an_id() {
+        for text in ["", "+7", "007", "7 ", "task-001", "18446744073709551616"] {
+            assert!(text.parse::<TaskId>().is_err(), "{text}");
+        }
+        assert_eq!("0".parse(), Ok(TaskId(0)));
+    }
+
+    #[test]
+    fn a_lease_token_never_shows_in_debug_output() {
+        assert_eq!(format!("{:?}", LeaseToken(0xdead_beef)), "LeaseToken(…)");
+    }
+}

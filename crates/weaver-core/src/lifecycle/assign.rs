@@ -1,0 +1,28 @@
+//! Queued, Scheduled, RetryScheduled, Orphaned → Assigned: a leader gives a due task to a worker (seed 004).
+
+use crate::id::Epoch;
+use crate::lifecycle::lease::check_due;
+use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
+use crate::name::WorkerId;
+use crate::task::{TaskRecord, TaskState};
+use crate::time::Timestamp;
+
+pub(super) fn decide(
+    record: &TaskRecord,
+    worker: WorkerId,
+    epoch: Epoch,
+    now: Timestamp,
+) -> Result<Transition, Refused> {
+    let orphaned = record.state == TaskState::Orphaned;
+    if !record.state.is_waiting() && !orphaned {
+        return Err(Refused::NotAllowed { from: record.state, verb: Verb::Assign });
+    }
+    if orphaned && record.losses > record.spec.max_losses {
+        return Err(Refused::LossBudgetSpent { max_losses: record.spec.max_losses });
+    }
+    check_due(record, now)?;
+    let mut transition = Transition::new(record, Verb::Assign, TaskState::Assigned, None);
+    transition.counters.attempt += 1;
+    transition.holder = HolderChange::Assign { worker, epoch };
+    Ok(transition)
+}

@@ -1,0 +1,25 @@
+//! Anything that has not ended → Cancelled. A running handler is told at its next renewal; until it confirms that it
+//! has stopped, its lease stays as a hold on key and slot (G11).
+
+use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
+use crate::outcome::bounded_error;
+use crate::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskState};
+
+pub(super) fn decide(record: &TaskRecord, reason: CancelReason) -> Result<Transition, Refused> {
+    let to = TaskState::Cancelled;
+    let mut transition = Transition::new(record, Verb::Cancel, to, Some(Cause::Cancelled(reason)));
+    let running = record.state == TaskState::Running;
+    transition.holder = if running { HolderChange::Hold } else { HolderChange::Nobody };
+    if running || record.state == TaskState::Assigned {
+        transition.attempt_ended = Some(AttemptOutcome::Cancelled);
+    }
+    Ok(transition)
+}
+
+/// The handler itself ends the task: it has stopped, so nothing is held.
+pub(super) fn decide_by_handler(record: &TaskRecord, message: &str) -> Result<Transition, Refused> {
+    let mut transition = decide(record, CancelReason::Handler)?;
+    transition.holder = HolderChange::Nobody;
+    transition.error = Some(bounded_error(message));
+    Ok(transition)
+}

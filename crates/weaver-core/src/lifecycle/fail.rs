@@ -1,0 +1,46 @@
+//! Running → RetryScheduled(failed) or Dead(failed): the handler returned an error. Dead on failure number
+//! `max_attempts`, on a fatal error, and when the policy knows no other start.
+
+use std::time::Duration;
+
+use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
+use crate::outcome::{Retry, bounded_error};
+use crate::retry::DELAY_MAX;
+use crate::task::{AttemptOutcome, Cause, TaskRecord, TaskState};
+
+pub(super) fn decide(record: &TaskRecord, error: &str, retry: Retry) -> Result<Transition, Refused> {
+    let delay = next_delay(record, retry);
+    Ok(charge(record, Verb::Fail, Cause::Failed, AttemptOutcome::Failed, error, delay))
+}
+
+/// The delay before the next start, or `None` if this failure is the last.
+pub(super) fn next_delay(record: &TaskRecord, retry: Retry) -> Option<Duration> {
+    let failures = record.failures.saturating_add(1);
+    if failures >= record.spec.max_attempts {
+        return None;
+    }
+    match retry {
+        Retry::Never => None,
+        Retry::After(delay) => Some(delay.min(DELAY_MAX)),
+        Retry::ByPolicy => record.spec.retry.delay(record.key.id, failures),
+    }
+}
+
+/// Ends the attempt and charges a failure; shared with a timeout, which differs only in its words.
+pub(super) fn charge(
+    record: &TaskRecord,
+    verb: Verb,
+    cause: Cause,
+    outcome: AttemptOutcome,
+    error: &str,
+    delay: Option<Duration>,
+) -> Transition {
+    let to = if delay.is_some() { TaskState::RetryScheduled } else { TaskState::Dead };
+    let mut transition = Transition::new(record, verb, to, Some(cause));
+    transition.counters.failures += 1;
+    transition.ready_after = delay;
+    transition.attempt_ended = Some(outcome);
+    transition.holder = HolderChange::Nobody;
+    transition.error = Some(bounded_error(error));
+    transition
+}

@@ -1,0 +1,30 @@
+//! Queued, Scheduled, RetryScheduled → Running: a worker pulls a due task; assign and start in one write.
+
+use crate::id::Epoch;
+use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
+use crate::task::{TaskRecord, TaskState};
+use crate::time::Timestamp;
+
+pub(super) fn decide(record: &TaskRecord, grant: Grant, now: Timestamp) -> Result<Transition, Refused> {
+    if !record.state.is_waiting() {
+        return Err(Refused::NotAllowed { from: record.state, verb: Verb::Lease });
+    }
+    check_due(record, now)?;
+    let mut transition = Transition::new(record, Verb::Lease, TaskState::Running, None);
+    transition.counters.attempt += 1;
+    transition.counters.executions += 1;
+    transition.holder =
+        HolderChange::Lease { worker: grant.worker, token: grant.token, epoch: Epoch(0), ttl: grant.ttl };
+    Ok(transition)
+}
+
+/// Not before its time (G6), and not for the first time after its expiry.
+pub(super) fn check_due(record: &TaskRecord, now: Timestamp) -> Result<(), Refused> {
+    if record.ready_at > now {
+        return Err(Refused::NotDue { ready_at: record.ready_at });
+    }
+    match record.spec.expires_at {
+        Some(expires_at) if record.is_expired(now) => Err(Refused::Expired { expires_at }),
+        _ => Ok(()),
+    }
+}

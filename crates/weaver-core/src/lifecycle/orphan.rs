@@ -1,0 +1,15 @@
+//! Assigned → Orphaned: the worker it was assigned to is gone. A vanished worker is a loss, started or not (G5).
+
+use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
+use crate::task::{AttemptOutcome, TaskRecord, TaskState};
+
+pub(super) fn decide(record: &TaskRecord) -> Result<Transition, Refused> {
+    if record.state != TaskState::Assigned {
+        return Err(Refused::NotAllowed { from: record.state, verb: Verb::Orphan });
+    }
+    let mut transition = Transition::new(record, Verb::Orphan, TaskState::Orphaned, None);
+    transition.counters.losses += 1;
+    transition.attempt_ended = Some(AttemptOutcome::Orphaned);
+    transition.holder = HolderChange::Nobody;
+    Ok(transition)
+}

@@ -1,0 +1,20 @@
+//! Assigned → Running: the worker it was assigned to, and nobody else, starts it. The attempt was counted when it was
+//! assigned; the leader's epoch goes into the lease.
+
+use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
+use crate::task::{TaskRecord, TaskState};
+
+pub(super) fn decide(record: &TaskRecord, grant: Grant) -> Result<Transition, Refused> {
+    let given = match &record.assignment {
+        Some(given) if record.state == TaskState::Assigned => given,
+        _ => return Err(Refused::NotAllowed { from: record.state, verb: Verb::Start }),
+    };
+    if given.worker != grant.worker {
+        return Err(Refused::AssignedElsewhere { worker: given.worker.clone() });
+    }
+    let mut transition = Transition::new(record, Verb::Start, TaskState::Running, None);
+    transition.counters.executions += 1;
+    transition.holder =
+        HolderChange::Lease { worker: grant.worker, token: grant.token, epoch: given.epoch, ttl: grant.ttl };
+    Ok(transition)
+}

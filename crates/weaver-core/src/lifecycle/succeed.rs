@@ -1,0 +1,14 @@
+//! Running → Succeeded: the handler is done.
+
+use bytes::Bytes;
+
+use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
+use crate::task::{AttemptOutcome, TaskRecord, TaskState};
+
+pub(super) fn decide(record: &TaskRecord, result: Option<Bytes>) -> Result<Transition, Refused> {
+    let mut transition = Transition::new(record, Verb::Succeed, TaskState::Succeeded, None);
+    transition.attempt_ended = Some(AttemptOutcome::Succeeded);
+    transition.holder = HolderChange::Nobody;
+    transition.result = result;
+    Ok(transition)
+}

@@ -1,0 +1,183 @@
+//! The allowed moves, as data. Databases generate their own guards from it; tests enumerate it; the properties of the
+//! lifecycle hold every decision to it.
+
+use std::fmt;
+
+use crate::task::{CancelReason, Cause, TaskState};
+
+/// What moves a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// A worker pulls it.
+    Lease,
+    /// A leader gives it to a worker.
+    Assign,
+    /// That worker starts it.
+    Start,
+    /// That worker is gone.
+    Orphan,
+    /// It was lost once too often.
+    Bury,
+    /// Its handler is done.
+    Succeed,
+    /// Its handler returned an error.
+    Fail,
+    /// Its handler took too long.
+    TimeOut,
+    /// Its worker vanished.
+    Lose,
+    /// Its worker gave it back.
+    Release,
+    /// Its handler wants to be called later.
+    Snooze,
+    /// Somebody or something ends it.
+    Cancel,
+    /// It did not start in time.
+    Expire,
+    /// It need not wait.
+    RunNow,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Lease => "be leased",
+            Self::Assign => "be assigned",
+            Self::Start => "be started by the worker it is assigned to",
+            Self::Orphan => "be orphaned",
+            Self::Bury => "be given up",
+            Self::Succeed => "succeed",
+            Self::Fail => "fail",
+            Self::TimeOut => "time out",
+            Self::Lose => "lose its worker",
+            Self::Release => "be released",
+            Self::Snooze => "be snoozed",
+            Self::Cancel => "be cancelled",
+            Self::Expire => "expire",
+            Self::RunNow => "be made due",
+        })
+    }
+}
+
+/// One allowed move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// From this state
+    pub from: TaskState,
+    /// by this verb
+    pub verb: Verb,
+    /// to this state
+    pub to: TaskState,
+    /// for this reason, if the new state has one.
+    pub cause: Option<Cause>,
+}
+
+const fn rule(from: TaskState, verb: Verb, to: TaskState) -> Rule {
+    Rule { from, verb, to, cause: None }
+}
+
+const fn because(from: TaskState, verb: Verb, to: TaskState, cause: Cause) -> Rule {
+    Rule { from, verb, to, cause: Some(cause) }
+}
+
+/// The states a new task may have.
+pub const ENTRY: [TaskState; 2] = [TaskState::Queued, TaskState::Scheduled];
+
+/// Every allowed move. A due `Scheduled` task counts as `Queued` (the state in between is implied), hence its
+/// assignment.
+pub const RULES: &[Rule] = {
+    use CancelReason::{Expired, Handler, Replaced, User};
+    use Cause::{Failed, Lost, Released, Snoozed, TimedOut};
+    use TaskState::{
+        Assigned, Cancelled, Dead, Orphaned, Queued, RetryScheduled, Running, Scheduled, Succeeded,
+    };
+    &[
+        rule(Queued, Verb::Lease, Running),
+        rule(Queued, Verb::Assign, Assigned),
+        because(Queued, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
+        because(Queued, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+        because(Queued, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
+        rule(Scheduled, Verb::Lease, Running),
+        rule(Scheduled, Verb::Assign, Assigned),
+        rule(Scheduled, Verb::RunNow, Scheduled),
+        because(Scheduled, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
+        because(Scheduled, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+        because(Scheduled, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
+        rule(Assigned, Verb::Start, Running),
+        rule(Assigned, Verb::Orphan, Orphaned),
+        because(Assigned, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
+        because(Assigned, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+        because(Assigned, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
+        rule(Orphaned, Verb::Assign, Assigned),
+        because(Orphaned, Verb::Bury, Dead, Lost),
+        because(Orphaned, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
+        because(Orphaned, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+        because(Orphaned, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
+        rule(Running, Verb::Succeed, Succeeded),
+        because(Running, Verb::Fail, RetryScheduled, Failed),
+        because(Running, Verb::Fail, Dead, Failed),
+        because(Running, Verb::TimeOut, RetryScheduled, TimedOut),
+        because(Running, Verb::TimeOut, Dead, TimedOut),
+        because(Running, Verb::Lose, RetryScheduled, Lost),
+        because(Running, Verb::Lose, Dead, Lost),
+        because(Running, Verb::Release, RetryScheduled, Released),
+        because(Running, Verb::Snooze, RetryScheduled, Snoozed),
+        because(Running, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
+        because(Running, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+        because(Running, Verb::Cancel, Cancelled, Cause::Cancelled(Handler)),
+        rule(RetryScheduled, Verb::Lease, Running),
+        rule(RetryScheduled, Verb::Assign, Assigned),
+        because(RetryScheduled, Verb::RunNow, RetryScheduled, Failed),
+        because(RetryScheduled, Verb::RunNow, RetryScheduled, TimedOut),
+        because(RetryScheduled, Verb::RunNow, RetryScheduled, Lost),
+        because(RetryScheduled, Verb::RunNow, RetryScheduled, Released),
+        because(RetryScheduled, Verb::RunNow, RetryScheduled, Snoozed),
+        because(RetryScheduled, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
+        because(RetryScheduled, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
+    ]
+};
+
+/// Whether the table has this move.
+pub fn allows(from: TaskState, verb: Verb, to: TaskState, cause: Option<Cause>) -> bool {
+    RULES.contains(&Rule { from, verb, to, cause })
+}
+
+/// Whether any move leads from one state to the other.
+pub fn connects(from: TaskState, to: TaskState) -> bool {
+    RULES.iter().any(|rule| rule.from == from && rule.to == to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_the_one_of_the_design() {
+        use TaskState::*;
+        // DESIGN section 3, state by state: where each may go.
+        let design: [(TaskState, &[TaskState]); 9] = [
+            (Queued, &[Assigned, Running, Cancelled]),
+            (Scheduled, &[Scheduled, Assigned, Running, Cancelled]),
+            (Assigned, &[Orphaned, Running, Cancelled]),
+            (Orphaned, &[Assigned, Dead, Cancelled]),
+            (Running, &[RetryScheduled, Succeeded, Dead, Cancelled]),
+            (RetryScheduled, &[Assigned, Running, RetryScheduled, Cancelled]),
+            (Succeeded, &[]),
+            (Dead, &[]),
+            (Cancelled, &[]),
+        ];
+        for (from, allowed) in design {
+            for to in TaskState::ALL {
+                assert_eq!(connects(from, to), allowed.contains(&to), "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_rule_leaves_a_terminal_state_and_none_stands_twice() {
+        for (index, rule) in RULES.iter().enumerate() {
+            assert!(!rule.from.is_terminal(), "{rule:?}");
+            assert!(!RULES[..index].contains(rule), "{rule:?} stands twice");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a store can take, said before it is asked.
+
+use crate::error::{Invalid, Problem};
+
+/// The payload of a task unless the store says otherwise: 1 MiB.
+pub const PAYLOAD_MAX_BYTES_DEFAULT: usize = 1024 * 1024;
+/// The members of one batch unless the store says otherwise.
+pub const BATCH_MAX_DEFAULT: usize = 10_000;
+/// The most items one page of a list may have.
+pub const PAGE_MAX: u32 = 1000;
+
+/// A store's own limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest payload, in bytes.
+    pub max_payload_bytes: usize,
+    /// The most members of one batch.
+    pub max_batch: usize,
+}
+
+impl Limits {
+    /// Refuses a batch that is too large. An empty one is fine: it does nothing.
+    pub fn check_batch(&self, field: &'static str, members: usize) -> Result<(), Invalid> {
+        if members <= self.max_batch {
+            return Ok(());
+        }
+        let problem = Problem::OutOfRange { value: members as u64, min: 0, max: self.max_batch as u64 };
+        Err(Invalid::new(field, problem))
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_payload_bytes: PAYLOAD_MAX_BYTES_DEFAULT, max_batch: BATCH_MAX_DEFAULT }
+    }
+}
+
+/// Refuses pages of zero or of more than [`PAGE_MAX`] items.
+pub fn check_page(limit: u32) -> Result<(), Invalid> {
+    if (1..=PAGE_MAX).contains(&limit) {
+        return Ok(());
+    }
+    Err(Invalid::new("limit", Problem::OutOfRange { value: limit.into(), min: 1, max: PAGE_MAX.into() }))
+}

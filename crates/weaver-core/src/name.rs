@@ -1,0 +1,200 @@
+//! Names people choose: namespaces, queues, task types, workers, keys. Each has a type of its own, is checked once
+//! when it enters, and is an interned, shared string from then on.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{Invalid, Problem};
+
+/// The longest name, in bytes.
+pub const NAME_MAX_BYTES: usize = 255;
+
+/// What makes a text unfit to be a name, if anything does.
+pub fn name_problem(text: &str) -> Option<Problem> {
+    if text.is_empty() {
+        return Some(Problem::Empty);
+    }
+    if text.len() > NAME_MAX_BYTES {
+        return Some(Problem::TooLong { bytes: text.len(), max_bytes: NAME_MAX_BYTES });
+    }
+    // Almost every name is plain ASCII: one pass over the bytes, and the slow look only if that finds something.
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return None;
+    }
+    let at_byte = text.char_indices().find(|(_, character)| character.is_control())?.0;
+    Some(Problem::ControlCharacter { at_byte })
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident, $field:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks a text and makes it a name: 1 to 255 bytes, no control characters.
+            pub fn new(text: impl Into<Arc<str>>) -> Result<Self, Invalid> {
+                let text = text.into();
+                match name_problem(&text) {
+                    None => Ok(Self(text)),
+                    Some(problem) => Err(Invalid::new($field, problem)),
+                }
+            }
+
+            /// The text of the name.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<$name> for Arc<str> {
+            fn from(name: $name) -> Self {
+                name.0
+            }
+        }
+
+        impl From<&$name> for Arc<str> {
+            fn from(name: &$name) -> Self {
+                Arc::clone(&name.0)
+            }
+        }
+
+        impl TryFrom<&str> for $name {
+            type Error = Invalid;
+
+            fn try_from(text: &str) -> Result<Self, Invalid> {
+                Self::new(text)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, "{:?}", &self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// The space a task lives in. Nothing asked of one namespace shows or changes another (G9).
+    Namespace,
+    "namespace"
+);
+name_type!(
+    /// A queue within a namespace: what workers subscribe to, and what is paused and limited.
+    QueueName,
+    "queue"
+);
+name_type!(
+    /// What kind of work a task is; it selects the handler. Owned, because durable stores read it back.
+    TaskType,
+    "task_type"
+);
+name_type!(
+    /// A worker or runner. It must be unique among those alive.
+    WorkerId,
+    "worker"
+);
+name_type!(
+    /// Tasks of one namespace that share a serial key run one at a time, in order.
+    SerialKey,
+    "serial_key"
+);
+name_type!(
+    /// Two enqueues of one namespace with the same idempotency key make one task (G8).
+    IdempotencyKey,
+    "idempotency_key"
+);
+name_type!(
+    /// Tasks a person sees as one piece of work.
+    TaskGroupId,
+    "task_group_id"
+);
+name_type!(
+    /// The conversation a prompt belongs to.
+    SessionId,
+    "session_id"
+);
+name_type!(
+    /// The job definition a scheduled task was made from.
+    JobDefinitionId,
+    "job_definition_id"
+);
+name_type!(
+    /// The name a task was given by somebody else's client, where ids are strings.
+    ExternalId,
+    "external_id"
+);
+
+macro_rules! default_name {
+    ($name:ident) => {
+        impl Default for $name {
+            /// `default`; shared, so that a task that names none costs no allocation.
+            fn default() -> Self {
+                static DEFAULT: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("default"));
+                Self(Arc::clone(&DEFAULT))
+            }
+        }
+    };
+}
+
+default_name!(Namespace);
+default_name!(QueueName);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_1_to_255_bytes_without_control_characters() {
+        assert_eq!(Namespace::new("").unwrap_err().problem, Problem::Empty);
+        assert!(Namespace::new("x".repeat(255)).is_ok());
+        let too_long = Namespace::new("x".repeat(256)).unwrap_err();
+        assert_eq!(too_long.problem, Problem::TooLong { bytes: 256, max_bytes: 255 });
+        assert_eq!(QueueName::new("a\nb").unwrap_err().problem, Problem::ControlCharacter { at_byte: 1 });
+        assert_eq!(QueueName::new("é\u{85}").unwrap_err().problem, Problem::ControlCharacter { at_byte: 2 });
+        assert!(QueueName::new("日本語 ok").is_ok());
+    }
+
+    #[test]
+    fn a_refused_name_says_which_field_and_which_limit() {
+        let message = TaskType::new("x".repeat(300)).unwrap_err().to_string();
+        assert!(
+            message.contains("task_type") && message.contains("300") && message.contains("255"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! How an execution ended, as its worker reports it. What that does to the task is decided in [`crate::lifecycle`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+/// The longest error text a record keeps; the rest is cut off.
+pub const ERROR_MAX_BYTES: usize = 16 * 1024;
+
+/// What a worker reports about an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The work is done.
+    Succeeded {
+        /// What it returned.
+        result: Option<Bytes>,
+    },
+    /// The handler returned an error or panicked.
+    Failed {
+        /// What it said.
+        error: Arc<str>,
+        /// What it asks for.
+        retry: Retry,
+    },
+    /// The handler took longer than the task's timeout.
+    TimedOut,
+    /// The handler asks to be called again later; charges nothing.
+    Snoozed {
+        /// How much later.
+        delay: Duration,
+    },
+    /// The handler ended the task for good, without failing it.
+    Cancelled {
+        /// Why.
+        message: Arc<str>,
+    },
+    /// The worker shuts down and gives the task back; charges nothing.
+    Released,
+}
+
+/// What a failed handler asks for. The record's budget has the last word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// Whatever the record's policy says.
+    ByPolicy,
+    /// Again after this delay: the handler's own wish, or the user's own delay function.
+    After(Duration),
+    /// Never: it cannot succeed.
+    Never,
+}
+
+impl Outcome {
+    /// Done, with nothing to tell.
+    pub const DONE: Self = Self::Succeeded { result: None };
+
+    /// A plain error: retried by the record's policy, as seed 001 has it.
+    pub fn failed(error: impl AsRef<str>) -> Self {
+        Self::Failed { error: bounded_error(error.as_ref()), retry: Retry::ByPolicy }
+    }
+
+    /// An error that no retry can mend.
+    pub fn fatal(error: impl AsRef<str>) -> Self {
+        Self::Failed { error: bounded_error(error.as_ref()), retry: Retry::Never }
+    }
+}
+
+/// Cuts an error to [`ERROR_MAX_BYTES`], at a character, and says so.
+pub(crate) fn bounded_error(text: &str) -> Arc<str> {
+    if text.len() <= ERROR_MAX_BYTES {
+        return Arc::from(text);
+    }
+    const MARK: &str = " … (cut)";
+    let end = text.floor_char_boundary(ERROR_MAX_BYTES - MARK.len());
+    Arc::from([&text[..end], MARK].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_error_is_cut_at_a_character_and_says_so() {
+        let kept = bounded_error(&"é".repeat(ERROR_MAX_BYTES));
+        assert!(kept.len() <= ERROR_MAX_BYTES && kept.ends_with("(cut)"));
+    }
+}

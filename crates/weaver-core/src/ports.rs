@@ -1,0 +1,27 @@
+//! What a store can do, beside its [`Queue`]: narrow, dyn-safe traits without default methods. Sugar for users is in
+//! [`QueueExt`](crate::queue::QueueExt).
+//!
+//! Each port is designed for DynamoDB first (get, conditional put, query by key): `docs/ports-on-dynamodb.md` shows
+//! each call as requests. Methods carry their noun (`list_tasks`, `list_runners`), so that one value can be all ports.
+
+mod admin;
+mod documents;
+mod journal;
+mod runners;
+mod tasks;
+
+pub use admin::{Admin, Expect, PurgeRule, Purged, QueueInfo, QueueSettings};
+pub use documents::{DOCUMENT_MAX_BYTES, Document, DocumentKey, Documents};
+pub use journal::{ENTRY_MAX_BYTES, Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore};
+pub use runners::{ALIVE_WITHIN, Beat, Directive, RunnerKey, RunnerRecord, RunnerStatus, Runners};
+pub use tasks::{
+    Ahead, Counts, Cursor, GroupSummary, Order, Page, SCAN_MAX_DEFAULT, Scope, Selector, StateCounts,
+    TaskFilter, TaskQuery, Tasks,
+};
+
+use crate::queue::Queue;
+
+/// Every port at once: what the rest of Weaver is built on.
+pub trait Store: Queue + Tasks + Admin + Runners + Documents + Journal {}
+
+impl<T: Queue + Tasks + Admin + Runners + Documents + Journal + ?Sized> Store for T {}

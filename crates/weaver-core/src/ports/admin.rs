@@ -1,0 +1,142 @@
+//! Running the place: queues, retention, namespaces.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Invalid, Problem, Result};
+use crate::id::Version;
+use crate::name::{Namespace, QueueName};
+use crate::ports::{Cursor, Page};
+use crate::task::TaskState;
+
+/// Settings and housekeeping.
+///
+/// # Contract
+/// - **G9** A rule or setting touches only the namespace it names.
+/// - [`put_queue`](Admin::put_queue) writes only if what is there is what the caller expects, else
+///   [`Error::Conflict`](crate::error::Error::Conflict). It takes effect for every lease call that begins afterwards.
+/// - [`purge_tasks`](Admin::purge_tasks) removes terminal records without a hold, and nothing else (G4: what has ended
+///   stays as it ended until it is removed). It can be repeated, and run by many at once.
+#[async_trait]
+pub trait Admin: Send + Sync {
+    /// The queues of a namespace that have tasks or settings, by name.
+    async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>>;
+
+    /// Changes the settings of a queue, which need not have tasks yet.
+    async fn put_queue(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueName,
+        settings: QueueSettings,
+        expect: Expect,
+    ) -> Result<Version>;
+
+    /// Removes finished tasks with their logs, at most `limit` of them.
+    async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged>;
+
+    /// The namespaces that have anything in them, by name.
+    async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>>;
+}
+
+/// What can be set about a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct QueueSettings {
+    /// Nothing is taken from it; what runs goes on.
+    pub paused: bool,
+    /// At most so many of its tasks are under way at once, over all workers; `None`: no limit.
+    pub max_running: Option<u32>,
+}
+
+impl QueueSettings {
+    /// Refuses a limit that nothing can pass. Stores call it first.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        if self.max_running == Some(0) {
+            let problem = Problem::OutOfRange { value: 0, min: 1, max: u32::MAX.into() };
+            return Err(Invalid::new("max_running", problem));
+        }
+        Ok(())
+    }
+}
+
+/// A queue as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueInfo {
+    /// Its name.
+    pub name: QueueName,
+    /// What was set.
+    pub settings: QueueSettings,
+    /// The version of the settings; 0 if nothing was ever set.
+    pub version: Version,
+    /// How many of its slots are taken: assigned, running, or held by a handler that has yet to stop.
+    pub occupied: u64,
+}
+
+/// What a conditional write expects to find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever is there.
+    Anything,
+    /// Nothing.
+    Absent,
+    /// This version.
+    Version(Version),
+}
+
+impl Expect {
+    /// Whether what is there is what was expected.
+    pub fn is_met(self, found: Option<Version>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Absent => found.is_none(),
+            Self::Version(version) => found == Some(version),
+        }
+    }
+
+    /// The error of a caller whose expectation was not met.
+    pub fn conflict(self, what: String, found: Option<Version>) -> crate::error::Error {
+        let expected = match self {
+            Self::Anything => "any version".to_owned(),
+            Self::Absent => "nothing".to_owned(),
+            Self::Version(version) => version.to_string(),
+        };
+        crate::error::Error::Conflict { what, expected, found: found.unwrap_or_default() }
+    }
+}
+
+/// Which finished tasks to remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PurgeRule {
+    /// Of this namespace; `None`: of all (retention).
+    pub namespace: Option<Namespace>,
+    /// Of this queue.
+    pub queue: Option<QueueName>,
+    /// That ended in this state; `None`: in any terminal one.
+    pub state: Option<TaskState>,
+    /// That ended at least this long ago, by the store's clock.
+    pub finished_for: Duration,
+}
+
+impl PurgeRule {
+    /// Refuses rules about tasks that have not ended. Stores call it first.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        match self.state {
+            Some(state) if !state.is_terminal() => {
+                let reason = format!("{state} is not an end: only finished tasks are purged");
+                Err(Invalid::new("state", Problem::Undecodable { reason }))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a purge did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purged {
+    /// So many were removed.
+    pub count: u32,
+    /// Whether more may match: repeat the call.
+    pub more: bool,
+}

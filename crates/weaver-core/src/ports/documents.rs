@@ -1,0 +1,87 @@
+//! Small documents with versions: definitions, settings, leadership.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::id::Version;
+use crate::name::Namespace;
+use crate::ports::{Cursor, Expect, Page};
+use crate::time::Timestamp;
+
+/// The largest body.
+pub const DOCUMENT_MAX_BYTES: usize = 256 * 1024;
+
+/// Documents.
+///
+/// # Contract
+/// - A write happens only if what is there is what the caller expects, else
+///   [`Error::Conflict`](crate::error::Error::Conflict), and then changes nothing.
+/// - Versions of one key only grow, also across deletion: a version seen once never means another body. Leadership
+///   rests on it (see [`LeaderEpoch`](crate::queue::LeaderEpoch)).
+/// - **G9** A document belongs to the namespace in its key.
+#[async_trait]
+pub trait Documents: Send + Sync {
+    /// Reads a document.
+    async fn get_document(&self, key: &DocumentKey) -> Result<Option<Document>>;
+
+    /// Writes a document of at most [`DOCUMENT_MAX_BYTES`]. `due` is when [`due_documents`](Documents::due_documents)
+    /// should bring it up.
+    async fn put_document(
+        &self,
+        key: &DocumentKey,
+        body: Bytes,
+        expect: Expect,
+        due: Option<Timestamp>,
+    ) -> Result<Version>;
+
+    /// Removes a document. Removing what is not there is a conflict unless anything was expected.
+    async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()>;
+
+    /// The documents of a kind whose id begins with `prefix`, by id.
+    async fn list_documents(
+        &self,
+        namespace: &Namespace,
+        kind: &str,
+        prefix: &str,
+        cursor: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Document>>;
+
+    /// The documents of a kind, in any namespace, that are due at or before an instant, the most overdue first.
+    async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>>;
+}
+
+/// A document's identity.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct DocumentKey {
+    /// Where.
+    pub namespace: Namespace,
+    /// What sort of document.
+    pub kind: String,
+    /// Which one.
+    pub id: String,
+}
+
+impl DocumentKey {
+    /// Joins the three parts.
+    pub fn new(namespace: Namespace, kind: impl Into<String>, id: impl Into<String>) -> Self {
+        Self { namespace, kind: kind.into(), id: id.into() }
+    }
+}
+
+/// A document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Its identity.
+    pub key: DocumentKey,
+    /// What it says.
+    pub body: Bytes,
+    /// Grows with every write.
+    pub version: Version,
+    /// When it should be brought up.
+    pub due: Option<Timestamp>,
+    /// When it was written.
+    pub updated_at: Timestamp,
+}

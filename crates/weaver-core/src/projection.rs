@@ -1,0 +1,1 @@
+//! The seeds' words for states. (Written next.)

@@ -1,0 +1,5 @@
+//! Sugar.
+/// x
+pub trait QueueExt {}
+/// y
+pub struct TaskStatus;

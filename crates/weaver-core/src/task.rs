@@ -1,0 +1,21 @@
+//! What a task is: the data people submit ([`NewTask`]), what of it never changes ([`TaskSpec`]), and the record a
+//! store keeps ([`TaskRecord`]).
+//!
+//! ```text
+//! NewTask ──validate──▶ TaskSpec ──admit──▶ TaskRecord { spec, state, counters, … }
+//! (untrusted text)      (checked, shared)   (moved only by lifecycle::decide)
+//! ```
+
+mod attempts;
+mod envelope;
+mod new;
+mod record;
+mod spec;
+mod state;
+
+pub use attempts::{ATTEMPTS_KEPT, AttemptOutcome, AttemptRecord, Attempts};
+pub use envelope::{ContentType, TaskEnvelope};
+pub use new::{NewTask, Start, ValidTask, validate_batch};
+pub use record::{Assignment, Continuation, HeldLease, Progress, TaskRecord};
+pub use spec::{Labels, Origin, Priority, TaskSpec, TraceContext, UniqueKey};
+pub use state::{CancelReason, Cause, TaskState};

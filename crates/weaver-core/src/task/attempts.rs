@@ -1,0 +1,80 @@
+//! The last attempts of a task: enough to tell its story without reading logs.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Version;
+use crate::name::WorkerId;
+use crate::time::Timestamp;
+
+/// How many attempts a record keeps; older ones are forgotten, the counters are not.
+pub const ATTEMPTS_KEPT: usize = 20;
+
+/// One attempt that has ended. The one under way is described by the record's lease or assignment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptRecord {
+    /// Its number, from 1.
+    pub attempt: u32,
+    /// Who had it.
+    pub worker: WorkerId,
+    /// The record's version while it ran: tells a repeated report of this end from a report of another.
+    pub fence: Version,
+    /// When the handler started; `None` if an assignment ended before its start.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How it ended.
+    pub outcome: AttemptOutcome,
+    /// What it reported.
+    pub error: Option<Arc<str>>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptOutcome {
+    /// The handler finished.
+    Succeeded,
+    /// The handler returned an error.
+    Failed,
+    /// The handler took too long.
+    TimedOut,
+    /// The worker's lease ran out.
+    Lost,
+    /// The worker gave it back.
+    Released,
+    /// The handler asked to be called again.
+    Snoozed,
+    /// The task was cancelled.
+    Cancelled,
+    /// The worker it was assigned to was gone before it started.
+    Orphaned,
+}
+
+/// The last [`ATTEMPTS_KEPT`] attempts, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Attempts(Vec<AttemptRecord>);
+
+impl Attempts {
+    /// Adds the newest, forgetting the oldest if there are too many.
+    pub(crate) fn push(&mut self, attempt: AttemptRecord) {
+        if self.0.is_empty() {
+            // Most tasks have one attempt: do not reserve for four.
+            self.0.reserve_exact(1);
+        }
+        if self.0.len() == ATTEMPTS_KEPT {
+            self.0.remove(0);
+        }
+        self.0.push(attempt);
+    }
+}
+
+impl std::ops::Deref for Attempts {
+    type Target = [AttemptRecord];
+
+    fn deref(&self) -> &[AttemptRecord] {
+        &self.0
+    }
+}

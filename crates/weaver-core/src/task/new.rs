@@ -1,0 +1,389 @@
+//! Submitting a task: a builder over untrusted text, and the one place where it is checked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{Invalid, Problem};
+use crate::id::TaskId;
+use crate::limits::Limits;
+use crate::name::{
+    IdempotencyKey, JobDefinitionId, Namespace, QueueName, SerialKey, SessionId, TaskGroupId, TaskType,
+    name_problem,
+};
+use crate::retry::{RetryPolicy, check_delay};
+use crate::task::{ContentType, Labels, Origin, Priority, TaskEnvelope, TaskSpec, TraceContext};
+use crate::time::Timestamp;
+
+/// The most a budget of failures or losses may be.
+const BUDGET_MAX: u32 = 10_000;
+/// The most labels a task may have.
+const LABELS_MAX: usize = 64;
+/// The longest trace header kept.
+const TRACE_MAX_BYTES: usize = 512;
+
+/// A task to be enqueued. Everything but the type has a default; nothing is checked before it is enqueued.
+///
+/// ```
+/// use std::time::Duration;
+/// use weaver_core::task::NewTask;
+///
+/// let task = NewTask::new("send_email")
+///     .json(&serde_json::json!({ "to": "ada@example.org" }))?
+///     .queue("mail")
+///     .priority(2)
+///     .delay(Duration::from_secs(60))
+///     .label("customer", "42");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a task does nothing until it is enqueued"]
+pub struct NewTask {
+    task_type: Arc<str>,
+    payload: Bytes,
+    content_type: ContentType,
+    namespace: Option<Arc<str>>,
+    queue: Option<Arc<str>>,
+    priority: u8,
+    delay: Option<Duration>,
+    run_at: Option<Timestamp>,
+    max_attempts: u32,
+    max_losses: u32,
+    retry: RetryPolicy,
+    timeout: Option<Duration>,
+    expires_at: Option<Timestamp>,
+    serial_key: Option<Arc<str>>,
+    idempotency_key: Option<Arc<str>>,
+    // Boxed for the same reason as in `TaskSpec`: most tasks have none of it.
+    extra: Option<Box<Extra>>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Extra {
+    task_group_id: Option<Arc<str>>,
+    session_id: Option<Arc<str>>,
+    labels: Labels,
+    job_definition_id: Option<Arc<str>>,
+    scheduled_for: Option<Timestamp>,
+    retry_of: Option<TaskId>,
+    trace: Option<TraceContext>,
+}
+
+macro_rules! text_setter {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        pub fn $name(mut self, text: impl Into<Arc<str>>) -> Self {
+            self.$name = Some(text.into());
+            self
+        }
+    };
+    ($(#[$doc:meta])* extra $name:ident) => {
+        $(#[$doc])*
+        pub fn $name(mut self, text: impl Into<Arc<str>>) -> Self {
+            self.extra().$name = Some(text.into());
+            self
+        }
+    };
+}
+
+impl NewTask {
+    /// A task of this type with the payload `null`, in queue `default` of namespace `default`.
+    pub fn new(task_type: impl Into<Arc<str>>) -> Self {
+        Self {
+            task_type: task_type.into(),
+            payload: Bytes::from_static(b"null"),
+            content_type: ContentType::JSON,
+            namespace: None,
+            queue: None,
+            priority: Priority::default().get(),
+            delay: None,
+            run_at: None,
+            max_attempts: 5,
+            max_losses: 3,
+            retry: RetryPolicy::DEFAULT,
+            timeout: None,
+            expires_at: None,
+            serial_key: None,
+            idempotency_key: None,
+            extra: None,
+        }
+    }
+
+    /// The payload, as JSON.
+    pub fn json<T: serde::Serialize + ?Sized>(mut self, payload: &T) -> Result<Self, serde_json::Error> {
+        self.payload = serde_json::to_vec(payload)?.into();
+        self.content_type = ContentType::JSON;
+        Ok(self)
+    }
+
+    /// The payload as it is, in the form the content type says.
+    pub fn payload(mut self, payload: impl Into<Bytes>, content_type: ContentType) -> Self {
+        self.payload = payload.into();
+        self.content_type = content_type;
+        self
+    }
+
+    text_setter!(
+        /// The namespace; `default` if not given.
+        namespace
+    );
+    text_setter!(
+        /// The queue; `default` if not given.
+        queue
+    );
+    text_setter!(
+        /// Runs one at a time with others of this key in its namespace, in order.
+        serial_key
+    );
+    text_setter!(
+        /// A second enqueue with this key in the namespace returns this task instead of making another.
+        idempotency_key
+    );
+    text_setter!(
+        /// The piece of work it is part of.
+        extra task_group_id
+    );
+    text_setter!(
+        /// The conversation it is part of.
+        extra session_id
+    );
+    text_setter!(
+        /// The job definition it is a run of. With `scheduled_for` it is unique: one run per planned instant.
+        extra job_definition_id
+    );
+
+    /// From 0, the most urgent, to 9; 5 if not given.
+    pub fn priority(mut self, number: u8) -> Self {
+        self.priority = number;
+        self
+    }
+
+    /// Not before this long from now, by the store's clock. Excludes `run_at`.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Not before this instant. Excludes `delay`.
+    pub fn run_at(mut self, instant: Timestamp) -> Self {
+        self.run_at = Some(instant);
+        self
+    }
+
+    /// Dead on this failure; 5 if not given: a task that always fails runs five times.
+    pub fn max_attempts(mut self, count: u32) -> Self {
+        self.max_attempts = count;
+        self
+    }
+
+    /// Dead on the loss after these; 3 if not given. 0: never run again after its worker vanished.
+    pub fn max_losses(mut self, count: u32) -> Self {
+        self.max_losses = count;
+        self
+    }
+
+    /// How long to wait after a failure.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// How long one execution may take.
+    pub fn timeout(mut self, span: Duration) -> Self {
+        self.timeout = Some(span);
+        self
+    }
+
+    /// Cancel it if it has not started by then.
+    pub fn expires_at(mut self, instant: Timestamp) -> Self {
+        self.expires_at = Some(instant);
+        self
+    }
+
+    /// Attaches a label, replacing one of the same name.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.extra().labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// The planned instant it is the run for.
+    pub fn scheduled_for(mut self, instant: Timestamp) -> Self {
+        self.extra().scheduled_for = Some(instant);
+        self
+    }
+
+    /// The trace of whoever enqueues it.
+    pub fn trace(mut self, trace: TraceContext) -> Self {
+        self.extra().trace = Some(trace);
+        self
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// "Run it again": a new task like a terminal one, linked to it, without its unique keys and without its expiry
+    /// (which has passed or would).
+    pub(crate) fn again(namespace: &Namespace, id: TaskId, spec: &TaskSpec) -> Self {
+        let origin = spec.origin();
+        let mut task = Self::new(&spec.envelope.task_type)
+            .payload(spec.envelope.payload.clone(), spec.envelope.content_type.clone())
+            .namespace(namespace)
+            .queue(&spec.queue)
+            .priority(spec.priority.get())
+            .max_attempts(spec.max_attempts)
+            .max_losses(spec.max_losses)
+            .retry(spec.retry);
+        task.timeout = spec.timeout;
+        task.serial_key = spec.serial_key.as_ref().map(Arc::from);
+        task.extra = Some(Box::new(Extra {
+            task_group_id: origin.task_group_id.as_ref().map(Arc::from),
+            session_id: origin.session_id.as_ref().map(Arc::from),
+            labels: origin.labels.clone(),
+            job_definition_id: origin.job_definition_id.as_ref().map(Arc::from),
+            scheduled_for: None,
+            retry_of: Some(id),
+            trace: origin.trace.clone(),
+        }));
+        task
+    }
+
+    /// Checks every field against the store's limits.
+    pub fn validate(self, limits: &Limits) -> Result<ValidTask, Invalid> {
+        let payload_bytes = self.payload.len();
+        if payload_bytes > limits.max_payload_bytes {
+            let problem = Problem::TooLong { bytes: payload_bytes, max_bytes: limits.max_payload_bytes };
+            return Err(Invalid::new("payload", problem));
+        }
+        if let Some(problem) = name_problem(self.content_type.as_str()) {
+            return Err(Invalid::new("content_type", problem));
+        }
+        let priority = Priority::new(self.priority).ok_or_else(|| {
+            out_of_range("priority", self.priority.into(), 0, Priority::LOWEST.get().into())
+        })?;
+        check_range("max_attempts", self.max_attempts, 1, BUDGET_MAX)?;
+        check_range("max_losses", self.max_losses, 0, BUDGET_MAX)?;
+        self.retry.validate()?;
+        if let Some(timeout) = self.timeout {
+            check_timeout(timeout)?;
+        }
+        let start = self.start()?;
+        let spec = TaskSpec {
+            queue: self.queue.map_or_else(|| Ok(QueueName::default()), QueueName::new)?,
+            envelope: TaskEnvelope {
+                task_type: TaskType::new(self.task_type)?,
+                payload: self.payload,
+                content_type: self.content_type,
+            },
+            priority,
+            max_attempts: self.max_attempts,
+            max_losses: self.max_losses,
+            retry: self.retry,
+            timeout: self.timeout,
+            expires_at: self.expires_at,
+            serial_key: self.serial_key.map(SerialKey::new).transpose()?,
+            idempotency_key: self.idempotency_key.map(IdempotencyKey::new).transpose()?,
+            origin: self.extra.map(|extra| extra.validate()).transpose()?.and_then(Origin::boxed),
+        };
+        let namespace = self.namespace.map_or_else(|| Ok(Namespace::default()), Namespace::new)?;
+        Ok(ValidTask { namespace, spec: Arc::new(spec), start })
+    }
+
+    fn start(&self) -> Result<Start, Invalid> {
+        match (self.delay, self.run_at) {
+            (Some(_), Some(_)) => Err(Invalid::new("delay", Problem::Conflicts { other: "run_at" })),
+            (Some(delay), None) => {
+                // Beyond this no store's clock can add it: refuse it here, before anything is stored.
+                Timestamp::MIN
+                    .checked_add(delay)
+                    .ok_or_else(|| Invalid::new("delay", Problem::TimeOverflow { latest: Timestamp::MAX }))?;
+                check_delay("delay", delay)?;
+                Ok(Start::After(delay))
+            }
+            (None, Some(instant)) => Ok(Start::At(instant)),
+            (None, None) => Ok(Start::Now),
+        }
+    }
+}
+
+impl Extra {
+    fn validate(self) -> Result<Origin, Invalid> {
+        check_range("labels", u32::try_from(self.labels.len()).unwrap_or(u32::MAX), 0, LABELS_MAX as u32)?;
+        for text in self.labels.iter().flat_map(|(name, value)| [name, value]) {
+            if let Some(problem) = name_problem(text) {
+                return Err(Invalid::new("labels", problem));
+            }
+        }
+        if let Some(trace) = &self.trace {
+            let bytes = trace.traceparent.len() + trace.tracestate.as_ref().map_or(0, String::len);
+            if bytes > TRACE_MAX_BYTES {
+                return Err(Invalid::new("trace", Problem::TooLong { bytes, max_bytes: TRACE_MAX_BYTES }));
+            }
+        }
+        Ok(Origin {
+            task_group_id: self.task_group_id.map(TaskGroupId::new).transpose()?,
+            session_id: self.session_id.map(SessionId::new).transpose()?,
+            labels: self.labels,
+            job_definition_id: self.job_definition_id.map(JobDefinitionId::new).transpose()?,
+            scheduled_for: self.scheduled_for,
+            retry_of: self.retry_of,
+            trace: self.trace,
+            external_id: None,
+        })
+    }
+}
+
+/// A task that passed every check; what a store admits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct ValidTask {
+    /// Where it goes.
+    pub namespace: Namespace,
+    /// What of it never changes.
+    pub spec: Arc<TaskSpec>,
+    /// When it may first start.
+    pub start: Start,
+}
+
+/// When a task may first start, before the store's clock is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At once.
+    Now,
+    /// This long after it is stored.
+    After(Duration),
+    /// At this instant; at once if it has passed.
+    At(Timestamp),
+}
+
+/// Checks a whole batch before anything of it is stored: one bad member and nothing is enqueued.
+pub fn validate_batch(tasks: Vec<NewTask>, limits: &Limits) -> Result<Vec<ValidTask>, Invalid> {
+    limits.check_batch("tasks", tasks.len())?;
+    tasks
+        .into_iter()
+        .enumerate()
+        .map(|(index, task)| task.validate(limits).map_err(|invalid| invalid.at(index)))
+        .collect()
+}
+
+fn out_of_range(field: &'static str, value: u64, min: u64, max: u64) -> Invalid {
+    Invalid::new(field, Problem::OutOfRange { value, min, max })
+}
+
+fn check_range(field: &'static str, value: u32, min: u32, max: u32) -> Result<(), Invalid> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(out_of_range(field, value.into(), min.into(), max.into()))
+}
+
+fn check_timeout(value: Duration) -> Result<(), Invalid> {
+    check_delay("timeout", value)?;
+    let min = Duration::from_millis(1);
+    if value < min {
+        let problem = Problem::SpanOutOfRange { value, min, max: crate::retry::DELAY_MAX };
+        return Err(Invalid::new("timeout", problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! The conformance suite: one named test per guarantee and edge, grouped by concern, run on any store.
+//!
+//! A store takes part with a test target of its own (`harness = false`):
+//!
+//! ```ignore
+//! fn main() -> std::process::ExitCode {
+//!     weaver_testkit::conformance::main("memory", factory)
+//! }
+//! ```
+//!
+//! A test is an `async fn(Bed)` whose name is a sentence; `cases!` lists those of a file, so that one that is forgotten
+//! is dead code and fails the build.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use crate::bed::{Bed, Boxed, Factory, TestStore};
+
+/// One test.
+pub struct Case {
+    /// The sentence.
+    pub name: &'static str,
+    /// The test.
+    pub run: fn(Bed) -> Boxed<()>,
+}
+
+/// Lists the tests of a file.
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        /// The tests of this file.
+        pub fn cases() -> Vec<$crate::conformance::Case> {
+            vec![$($crate::conformance::Case {
+                name: stringify!($name),
+                run: |bed| Box::pin($name(bed)),
+            }),*]
+        }
+    };
+}
+#[allow(unused_imports, reason = "each file of the suite uses it")]
+pub(crate) use cases;
+
+/// Every test with the concern it belongs to.
+pub fn all() -> Vec<(&'static str, Case)> {
+    let groups: Vec<(&'static str, Vec<Case>)> = vec![];
+    groups.into_iter().flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case))).collect()
+}
+
+/// Runs the suite on the stores a factory makes; understands the arguments of `cargo test` and `cargo nextest`.
+pub fn main<F>(store: &str, factory: impl Fn() -> F + Send + Sync + 'static) -> ExitCode
+where
+    F: Future<Output = Box<dyn TestStore>> + Send + 'static,
+{
+    let factory: Factory = Arc::new(move || Box::pin(factory()));
+    let trials = all()
+        .into_iter()
+        .map(|(group, case)| {
+            let factory = Arc::clone(&factory);
+            Trial::test(format!("{store}::{group}::{}", case.name), move || run(&factory, &case))
+        })
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn run(factory: &Factory, case: &Case) -> Result<(), Failed> {
+    // Two threads, so that tests about concurrency have some.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let bed = Bed::open(factory).await;
+        (case.run)(bed).await;
+    });
+    Ok(())
+}

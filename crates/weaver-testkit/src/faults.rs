@@ -1,0 +1,1 @@
+//! Fault decorators. (Written next.)
