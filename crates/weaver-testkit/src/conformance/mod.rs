@@ -11,6 +11,15 @@
 //! A test is an `async fn(Bed)` whose name is a sentence; `cases!` lists those of a file, so that one that is forgotten
 //! is dead code and fails the build.
 
+mod admin;
+mod answers;
+mod bad_input;
+mod documents;
+mod journal;
+mod lists;
+mod runners;
+mod tasks;
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -30,7 +39,7 @@ pub struct Case {
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
         /// The tests of this file.
-        pub fn cases() -> Vec<$crate::conformance::Case> {
+        pub(super) fn cases() -> Vec<$crate::conformance::Case> {
             vec![$($crate::conformance::Case {
                 name: stringify!($name),
                 run: |bed| Box::pin($name(bed)),
@@ -43,7 +52,15 @@ pub(crate) use cases;
 
 /// Every test with the concern it belongs to.
 pub fn all() -> Vec<(&'static str, Case)> {
-    let groups: Vec<(&'static str, Vec<Case>)> = vec![];
+    let groups: Vec<(&'static str, Vec<Case>)> = vec![
+        ("tasks", tasks::cases()),
+        ("lists", lists::cases()),
+        ("admin", admin::cases()),
+        ("runners", runners::cases()),
+        ("documents", documents::cases()),
+        ("journal", journal::cases()),
+        ("bad_input", bad_input::cases()),
+    ];
     groups.into_iter().flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case))).collect()
 }
 

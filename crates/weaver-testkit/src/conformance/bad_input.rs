@@ -1,0 +1,264 @@
+//! What is refused: every field, every number, every size; and nothing is stored when it is.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use weaver_core::error::{Invalid, Problem};
+use weaver_core::lease::{LEASE_BATCH_MAX, LEASE_TTL_MAX, LEASE_TTL_MIN, LeaseRequest, Renewal};
+use weaver_core::lifecycle::{Command, decide};
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Scope, TaskQuery};
+use weaver_core::retry::{DELAY_MAX, RetryPolicy};
+use weaver_core::task::{ContentType, NewTask, TaskState};
+use weaver_core::time::Timestamp;
+
+use super::answers::{assert_page_limit_is_refused, refusal};
+use super::cases;
+use crate::bed::{Bed, namespace, seconds, task};
+
+cases![
+    a_name_must_not_be_empty_too_long_or_unprintable,
+    labels_are_checked_like_names,
+    a_payload_over_the_limit_is_refused_and_one_at_the_limit_is_not,
+    a_priority_is_a_number_from_0_to_9,
+    budgets_are_neither_zero_nor_huge,
+    a_timeout_is_neither_zero_nor_huge,
+    a_task_is_delayed_or_planned_but_not_both,
+    a_delay_beyond_the_end_of_time_is_refused,
+    a_delay_beyond_a_year_is_refused,
+    a_retry_delay_beyond_a_year_is_refused,
+    one_bad_member_refuses_the_whole_batch_and_is_named,
+    a_batch_over_the_limit_is_refused,
+    an_empty_batch_does_nothing,
+    a_lease_call_must_ask_for_one_to_a_thousand_tasks,
+    a_lease_lasts_ten_milliseconds_to_a_day,
+    a_lease_call_must_name_a_queue,
+    a_page_has_one_to_a_thousand_items,
+    a_search_must_look_at_something,
+];
+
+/// A field of a task, and a task with a text in it.
+type TextField = (&'static str, fn(&str) -> NewTask);
+
+const TEXT_FIELDS: [TextField; 9] = [
+    ("task_type", |text| NewTask::new(text)),
+    ("namespace", |text| task().namespace(text)),
+    ("queue", |text| task().queue(text)),
+    ("serial_key", |text| task().serial_key(text)),
+    ("idempotency_key", |text| task().idempotency_key(text)),
+    ("task_group_id", |text| task().task_group_id(text)),
+    ("session_id", |text| task().session_id(text)),
+    ("job_definition_id", |text| task().job_definition_id(text)),
+    ("content_type", |text| task().payload(Bytes::new(), ContentType::other(text))),
+];
+
+/// Enqueues a task beside a good one; both must be refused, and nothing stored.
+async fn refused(bed: &Bed, bad: NewTask) -> Invalid {
+    let refused = refusal(bed.store.enqueue_batch(vec![task(), bad]).await);
+    assert_eq!(refused.index, Some(1), "the message names the member: {refused}");
+    assert_nothing_is_stored(bed).await;
+    refused
+}
+
+async fn assert_nothing_is_stored(bed: &Bed) {
+    let namespaces = bed.store.list_namespaces(None, 10).await.expect("the store answers");
+    assert_eq!(namespaces.items, []);
+    let scope = Scope::Namespace(Namespace::default());
+    let counts = bed.store.counts(scope).await.expect("the store answers");
+    assert_eq!(counts.values.total(), 0);
+}
+
+async fn a_name_must_not_be_empty_too_long_or_unprintable(bed: Bed) {
+    let long = "x".repeat(256);
+    let texts = [
+        ("", Problem::Empty),
+        (long.as_str(), Problem::TooLong { bytes: 256, max_bytes: 255 }),
+        ("a\nb", Problem::ControlCharacter { at_byte: 1 }),
+        ("nul\0", Problem::ControlCharacter { at_byte: 3 }),
+    ];
+    for (field, with) in TEXT_FIELDS {
+        for (text, problem) in &texts {
+            let refused = refused(&bed, with(text)).await;
+            assert_eq!((refused.field, &refused.problem), (field, problem));
+        }
+    }
+    let longest = "é".repeat(127);
+    for (field, with) in TEXT_FIELDS {
+        let answers = bed.store.enqueue_batch(vec![with(&longest)]).await;
+        let answers = answers.unwrap_or_else(|error| panic!("{field} of 254 bytes: {error}"));
+        assert!(answers[0].is_ok(), "{field}");
+    }
+}
+
+async fn labels_are_checked_like_names(bed: Bed) {
+    for bad in [task().label("", "value"), task().label("name", ""), task().label("a\tb", "value")] {
+        assert_eq!(refused(&bed, bad).await.field, "labels");
+    }
+    let many = (0..65).fold(task(), |task, number| task.label(format!("label-{number}"), "value"));
+    assert_eq!(refused(&bed, many).await.field, "labels");
+}
+
+async fn a_payload_over_the_limit_is_refused_and_one_at_the_limit_is_not(bed: Bed) {
+    let max_bytes = bed.store.limits().max_payload_bytes;
+    let sized = |bytes| task().payload(vec![b'x'; bytes], ContentType::other("text/plain"));
+    let refused = refused(&bed, sized(max_bytes + 1)).await;
+    let problem = Problem::TooLong { bytes: max_bytes + 1, max_bytes };
+    assert_eq!((refused.field, &refused.problem), ("payload", &problem));
+    let message = refused.to_string();
+    assert!(message.contains(&max_bytes.to_string()) && message.contains("member 1"), "{message}");
+    let key = bed.enqueue(sized(max_bytes)).await;
+    assert_eq!(bed.record(&key).await.spec.envelope.payload.len(), max_bytes);
+}
+
+async fn a_priority_is_a_number_from_0_to_9(bed: Bed) {
+    for number in [10, 255] {
+        let refused = refused(&bed, task().priority(number)).await;
+        let problem = Problem::OutOfRange { value: number.into(), min: 0, max: 9 };
+        assert_eq!((refused.field, refused.problem), ("priority", problem));
+    }
+}
+
+async fn budgets_are_neither_zero_nor_huge(bed: Bed) {
+    for (value, bad) in [(0, task().max_attempts(0)), (u32::MAX, task().max_attempts(u32::MAX))] {
+        let refused = refused(&bed, bad).await;
+        let problem = Problem::OutOfRange { value: value.into(), min: 1, max: 10_000 };
+        assert_eq!((refused.field, refused.problem), ("max_attempts", problem));
+    }
+    let refused = refused(&bed, task().max_losses(u32::MAX)).await;
+    assert_eq!(refused.field, "max_losses");
+    bed.enqueue(task().max_losses(0)).await;
+}
+
+async fn a_timeout_is_neither_zero_nor_huge(bed: Bed) {
+    for span in [Duration::ZERO, Duration::from_micros(999), DELAY_MAX + seconds(1), Duration::MAX] {
+        let refused = refused(&bed, task().timeout(span)).await;
+        assert_eq!(refused.field, "timeout");
+        assert!(matches!(refused.problem, Problem::SpanOutOfRange { value, .. } if value == span));
+    }
+}
+
+async fn a_task_is_delayed_or_planned_but_not_both(bed: Bed) {
+    let both = task().delay(seconds(1)).run_at(bed.now().await);
+    let refused = refused(&bed, both).await;
+    assert_eq!((refused.field, refused.problem), ("delay", Problem::Conflicts { other: "run_at" }));
+}
+
+async fn a_delay_beyond_the_end_of_time_is_refused(bed: Bed) {
+    let refused = refused(&bed, task().delay(Duration::MAX)).await;
+    let problem = Problem::TimeOverflow { latest: Timestamp::MAX };
+    assert_eq!((refused.field, refused.problem), ("delay", problem));
+}
+
+async fn a_delay_beyond_a_year_is_refused(bed: Bed) {
+    let refused = refused(&bed, task().delay(DELAY_MAX + seconds(1))).await;
+    assert_eq!(refused.field, "delay");
+    assert!(matches!(refused.problem, Problem::SpanOutOfRange { max: DELAY_MAX, .. }));
+    bed.enqueue(task().delay(DELAY_MAX)).await;
+}
+
+async fn a_retry_delay_beyond_a_year_is_refused(bed: Bed) {
+    let long = DELAY_MAX + seconds(1);
+    let policies = [
+        RetryPolicy::Fixed { delay: Duration::MAX },
+        RetryPolicy::Exponential { base: seconds(1), cap: long, jitter: true },
+        RetryPolicy::Exponential { base: long, cap: seconds(1), jitter: false },
+    ];
+    for policy in policies {
+        let refused = refused(&bed, task().retry(policy)).await;
+        assert_eq!(refused.field, "retry", "{policy:?}");
+    }
+}
+
+async fn one_bad_member_refuses_the_whole_batch_and_is_named(bed: Bed) {
+    let batch = vec![task(), task().namespace("other"), task(), task().queue(""), task().priority(77)];
+    let refused = refusal(bed.store.enqueue_batch(batch).await);
+    assert_eq!((refused.index, refused.field), (Some(3), "queue"));
+    assert_nothing_is_stored(&bed).await;
+}
+
+async fn a_batch_over_the_limit_is_refused(bed: Bed) {
+    let max = bed.store.limits().max_batch;
+    let over = |refused: &Invalid| {
+        let problem = Problem::OutOfRange { value: max as u64 + 1, min: 0, max: max as u64 };
+        assert_eq!(refused.problem, problem, "{refused}");
+    };
+    let refused = refusal(bed.store.enqueue_batch(vec![task(); max + 1]).await);
+    assert_eq!((refused.index, refused.field), (None, "tasks"));
+    over(&refused);
+    assert_nothing_is_stored(&bed).await;
+    let key = bed.enqueue(task()).await;
+    let leased = bed.lease_one().await;
+    let transition = decide(&leased.record, Command::Cancel, bed.now().await).expect("it runs");
+    over(&refusal(bed.store.commit(vec![transition; max + 1], None).await));
+    over(&refusal(bed.store.renew(vec![Renewal::of(leased.lease.clone()); max + 1]).await));
+    over(&refusal(bed.store.confirm_stopped(vec![leased.lease; max + 1]).await));
+    assert_eq!(bed.record(&key).await, leased.record, "nothing of it was done");
+}
+
+async fn an_empty_batch_does_nothing(bed: Bed) {
+    assert_eq!(bed.store.enqueue_batch(vec![]).await, Ok(vec![]));
+    assert_eq!(bed.store.commit(vec![], None).await, Ok(vec![]));
+    assert_eq!(bed.store.renew(vec![]).await, Ok(vec![]));
+    assert_eq!(bed.store.confirm_stopped(vec![]).await, Ok(()));
+    assert_eq!(bed.store.get_tasks(&[]).await, Ok(vec![]));
+    assert_eq!(bed.store.resolve(&Namespace::default(), &[]).await, Ok(vec![]));
+    assert_nothing_is_stored(&bed).await;
+}
+
+/// A lease call that must be refused; the one task there is must still be waiting.
+async fn refused_lease(bed: &Bed, request: LeaseRequest) -> Invalid {
+    let key = bed.enqueue_or_find(task().idempotency_key("the one")).await.key;
+    let refused = refusal(bed.store.lease(request).await);
+    assert_eq!(bed.record(&key).await.state, TaskState::Queued);
+    refused
+}
+
+async fn a_lease_call_must_ask_for_one_to_a_thousand_tasks(bed: Bed) {
+    for max in [0, LEASE_BATCH_MAX + 1, u32::MAX] {
+        let refused = refused_lease(&bed, bed.request(max)).await;
+        let problem = Problem::OutOfRange { value: max.into(), min: 1, max: LEASE_BATCH_MAX.into() };
+        assert_eq!((refused.field, refused.problem), ("max", problem));
+    }
+    assert_eq!(bed.lease(LEASE_BATCH_MAX).await.len(), 1);
+}
+
+async fn a_lease_lasts_ten_milliseconds_to_a_day(bed: Bed) {
+    let spans = [Duration::ZERO, LEASE_TTL_MIN / 2, LEASE_TTL_MAX + Duration::from_micros(1), Duration::MAX];
+    for ttl in spans {
+        let refused = refused_lease(&bed, LeaseRequest { ttl, ..bed.request(1) }).await;
+        assert_eq!(refused.field, "ttl");
+        assert!(matches!(refused.problem, Problem::SpanOutOfRange { value, .. } if value == ttl));
+    }
+    for ttl in [LEASE_TTL_MIN, LEASE_TTL_MAX] {
+        bed.enqueue(task()).await;
+        let leased = bed.lease_as(LeaseRequest { ttl, ..bed.request(1) }).await;
+        assert_eq!(leased[0].lease.ttl, ttl);
+    }
+}
+
+async fn a_lease_call_must_name_a_queue(bed: Bed) {
+    let refused = refused_lease(&bed, LeaseRequest { queues: vec![], ..bed.request(1) }).await;
+    assert_eq!((refused.field, refused.problem), ("queues", Problem::Empty));
+}
+
+async fn a_page_has_one_to_a_thousand_items(bed: Bed) {
+    let space = namespace("any");
+    for limit in [0, 1001, u32::MAX] {
+        let query = TaskQuery { limit, ..TaskQuery::new(space.clone()) };
+        let refusals = [
+            refusal(bed.store.list_tasks(query).await),
+            refusal(bed.store.list_groups(&space, None, limit).await),
+            refusal(bed.store.list_namespaces(None, limit).await),
+            refusal(bed.store.list_runners(&space, None, limit).await),
+            refusal(bed.store.list_documents(&space, "kind", "", None, limit).await),
+        ];
+        refusals.iter().for_each(|refused| assert_page_limit_is_refused(refused, limit));
+    }
+    let query = TaskQuery { limit: 1000, ..TaskQuery::new(space) };
+    assert!(bed.store.list_tasks(query).await.is_ok());
+}
+
+async fn a_search_must_look_at_something(bed: Bed) {
+    let query = TaskQuery { scan_max: 0, ..TaskQuery::new(Namespace::default()) };
+    assert_eq!(refusal(bed.store.list_tasks(query).await).field, "scan_max");
+}

@@ -1,0 +1,180 @@
+//! Who is there: beats, what runners are told, and goodbyes.
+
+use weaver_core::name::{Namespace, TaskType};
+use weaver_core::ports::{Beat, Directive, RunnerKey, RunnerRecord, RunnerStatus};
+use weaver_core::time::Timestamp;
+
+use super::answers::{items, pages};
+use super::cases;
+use crate::bed::{Bed, namespace, queue, seconds, worker};
+
+cases![
+    a_beat_is_kept_and_stamped_with_the_stores_clock,
+    a_runner_is_alive_for_120_seconds_after_a_beat,
+    a_later_beat_replaces_what_is_known,
+    beats_of_several_runners_are_answered_in_their_order,
+    a_directive_stays_until_it_is_replaced,
+    a_directive_waits_for_a_runner_that_has_not_come_yet,
+    a_runner_that_said_goodbye_is_stopped_and_stays_listed,
+    goodbyes_can_be_repeated_and_said_by_nobody,
+    a_runner_that_beats_again_is_running_again,
+    runners_are_listed_by_id_in_pages,
+    a_runner_belongs_to_one_namespace,
+];
+
+fn key(space: &Namespace, name: &str) -> RunnerKey {
+    RunnerKey { namespace: space.clone(), runner_id: worker(name) }
+}
+
+fn beat(key: RunnerKey) -> Beat {
+    Beat {
+        key,
+        project_root: None,
+        started_at: Timestamp::MIN,
+        queues: vec![queue("default")],
+        types: None,
+        capacity: 4,
+        running: 1,
+        draining: false,
+    }
+}
+
+async fn send(bed: &Bed, key: &RunnerKey) -> Directive {
+    let answers = bed.store.beat(vec![beat(key.clone())]).await.expect("the store answers");
+    assert_eq!(answers.len(), 1);
+    answers[0]
+}
+
+async fn list(bed: &Bed, space: &Namespace) -> Vec<RunnerRecord> {
+    bed.store.list_runners(space, None, 100).await.expect("the store answers").items
+}
+
+async fn a_beat_is_kept_and_stamped_with_the_stores_clock(bed: Bed) {
+    let space = Namespace::default();
+    let sent = Beat {
+        project_root: Some("project".into()),
+        // A runner's own clock may be anywhere: the stamp is not taken from it.
+        started_at: Timestamp::MAX,
+        types: Some(vec![TaskType::new("prompt").expect("a valid name")]),
+        draining: true,
+        ..beat(key(&space, "r"))
+    };
+    let answers = bed.store.beat(vec![sent.clone()]).await.expect("the store answers");
+    assert_eq!(answers, [Directive::Run]);
+    let expected = RunnerRecord {
+        beat: sent,
+        last_heartbeat: bed.now().await,
+        status: RunnerStatus::Running,
+        directive: Directive::Run,
+    };
+    assert_eq!(list(&bed, &space).await, [expected]);
+}
+
+async fn a_runner_is_alive_for_120_seconds_after_a_beat(bed: Bed) {
+    let space = Namespace::default();
+    send(&bed, &key(&space, "r")).await;
+    bed.advance(seconds(119)).await;
+    assert!(list(&bed, &space).await[0].is_alive(bed.now().await));
+    bed.advance(seconds(1)).await;
+    assert!(!list(&bed, &space).await[0].is_alive(bed.now().await));
+    send(&bed, &key(&space, "r")).await;
+    assert!(list(&bed, &space).await[0].is_alive(bed.now().await));
+}
+
+async fn a_later_beat_replaces_what_is_known(bed: Bed) {
+    let space = Namespace::default();
+    let key = key(&space, "r");
+    send(&bed, &key).await;
+    bed.advance(seconds(10)).await;
+    let later = Beat { running: 3, queues: vec![queue("side")], ..beat(key) };
+    bed.store.beat(vec![later.clone()]).await.expect("the store answers");
+    let runners = list(&bed, &space).await;
+    assert_eq!(runners.len(), 1);
+    assert_eq!((&runners[0].beat, runners[0].last_heartbeat), (&later, bed.now().await));
+}
+
+async fn beats_of_several_runners_are_answered_in_their_order(bed: Bed) {
+    let space = Namespace::default();
+    let (one, two) = (key(&space, "one"), key(&space, "two"));
+    bed.store.direct(&one, Directive::Drain).await.expect("the store answers");
+    bed.store.direct(&two, Directive::Stop).await.expect("the store answers");
+    let beats = vec![beat(two), beat(key(&space, "three")), beat(one)];
+    let answers = bed.store.beat(beats).await.expect("the store answers");
+    assert_eq!(answers, [Directive::Stop, Directive::Run, Directive::Drain]);
+}
+
+async fn a_directive_stays_until_it_is_replaced(bed: Bed) {
+    let space = Namespace::default();
+    let key = key(&space, "r");
+    assert_eq!(send(&bed, &key).await, Directive::Run);
+    for directive in [Directive::Drain, Directive::Stop, Directive::Run] {
+        bed.store.direct(&key, directive).await.expect("the store answers");
+        assert_eq!(list(&bed, &space).await[0].directive, directive);
+        for _ in 0..3 {
+            bed.advance(seconds(10)).await;
+            assert_eq!(send(&bed, &key).await, directive);
+        }
+    }
+}
+
+async fn a_directive_waits_for_a_runner_that_has_not_come_yet(bed: Bed) {
+    let space = Namespace::default();
+    let key = key(&space, "r");
+    bed.store.direct(&key, Directive::Drain).await.expect("the store answers");
+    assert_eq!(list(&bed, &space).await, [], "nobody has come");
+    assert_eq!(send(&bed, &key).await, Directive::Drain);
+    assert_eq!(list(&bed, &space).await[0].directive, Directive::Drain);
+}
+
+async fn a_runner_that_said_goodbye_is_stopped_and_stays_listed(bed: Bed) {
+    let space = Namespace::default();
+    let key = key(&space, "r");
+    send(&bed, &key).await;
+    bed.store.stop_runner(&key).await.expect("the store answers");
+    let runners = list(&bed, &space).await;
+    assert_eq!(runners.len(), 1);
+    assert_eq!(runners[0].status, RunnerStatus::Stopped);
+    assert!(!runners[0].is_alive(bed.now().await));
+}
+
+async fn goodbyes_can_be_repeated_and_said_by_nobody(bed: Bed) {
+    let space = Namespace::default();
+    let known = key(&space, "r");
+    send(&bed, &known).await;
+    for _ in 0..2 {
+        bed.store.stop_runner(&known).await.expect("the store answers");
+    }
+    bed.store.stop_runner(&key(&space, "nobody")).await.expect("the store answers");
+    assert_eq!(list(&bed, &space).await.len(), 1);
+}
+
+async fn a_runner_that_beats_again_is_running_again(bed: Bed) {
+    let space = Namespace::default();
+    let key = key(&space, "r");
+    send(&bed, &key).await;
+    bed.store.stop_runner(&key).await.expect("the store answers");
+    send(&bed, &key).await;
+    assert_eq!(list(&bed, &space).await[0].status, RunnerStatus::Running);
+}
+
+async fn runners_are_listed_by_id_in_pages(bed: Bed) {
+    let space = Namespace::default();
+    let mut expected: Vec<String> = (0..11).map(|number| format!("runner-{}", (number * 7) % 11)).collect();
+    let beats = expected.iter().map(|name| beat(key(&space, name))).collect();
+    bed.store.beat(beats).await.expect("the store answers");
+    let pages = pages(|cursor| bed.store.list_runners(&space, cursor, 4)).await;
+    let seen: Vec<_> =
+        items(pages, 4).into_iter().map(|runner| runner.beat.key.runner_id.to_string()).collect();
+    expected.sort();
+    assert_eq!(seen, expected);
+}
+
+async fn a_runner_belongs_to_one_namespace(bed: Bed) {
+    let (here, there) = (namespace("here"), namespace("there"));
+    send(&bed, &key(&here, "r")).await;
+    assert_eq!(list(&bed, &there).await, []);
+    bed.store.direct(&key(&there, "r"), Directive::Stop).await.expect("the store answers");
+    bed.store.stop_runner(&key(&there, "r")).await.expect("the store answers");
+    assert_eq!(send(&bed, &key(&here, "r")).await, Directive::Run);
+    assert_eq!(list(&bed, &here).await[0].status, RunnerStatus::Running);
+}

@@ -1,0 +1,261 @@
+//! The naive store. Everything is found by looking at every record; nothing is indexed, so nothing can be out of date.
+
+use std::collections::BTreeMap;
+
+use weaver_core::event::Change;
+use weaver_core::id::{LeaseToken, TaskKey};
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::lifecycle::{self, Command, Grant, OverdueWhy, Transition};
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::{PurgeRule, QueueSettings, Scope, StateCounts};
+use weaver_core::queue::{Blocked, Committed, Enqueued, Overdue};
+use weaver_core::task::{TaskRecord, TaskState, UniqueKey, ValidTask};
+use weaver_core::time::Timestamp;
+
+/// What a lease call gets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Granted {
+    /// Whether the call was a repetition: then it is what is left of the first answer, in no particular order.
+    pub repeated: bool,
+    /// The leases.
+    pub leased: Vec<Leased>,
+}
+
+/// The model. It is told the time with every call, and the ids by the store it is compared with.
+#[derive(Debug, Default)]
+pub struct Reference {
+    records: BTreeMap<TaskKey, TaskRecord>,
+    queues: BTreeMap<(Namespace, QueueName), QueueSettings>,
+    /// Unique keys outlive a purge of their task (G8). They would end after days; no walk lasts that long.
+    unique: BTreeMap<(Namespace, UniqueKey), TaskKey>,
+    changes: Vec<Change>,
+}
+
+impl Reference {
+    /// Admits what is new. The ids are the store's; that the rest of its answer is right is checked here.
+    pub fn enqueue(
+        &mut self,
+        tasks: Vec<ValidTask>,
+        answers: &[Enqueued],
+        now: Timestamp,
+    ) -> Result<(), String> {
+        if tasks.len() != answers.len() {
+            return Err(format!("{} tasks were enqueued, {} answers came", tasks.len(), answers.len()));
+        }
+        for (index, (task, answer)) in tasks.into_iter().zip(answers).enumerate() {
+            let names: Vec<_> = task.spec.unique_keys().map(|name| (task.namespace.clone(), name)).collect();
+            if let Some(first) = names.iter().find_map(|name| self.unique.get(name)) {
+                let expected = Enqueued { key: first.clone(), existing: true };
+                if *answer != expected {
+                    return Err(format!("member {index}: the store answers {answer:?}, not {expected:?}"));
+                }
+                continue;
+            }
+            let newest = self.records.keys().rev().find(|key| key.namespace == task.namespace);
+            let follows = newest.is_none_or(|key| key.id < answer.key.id);
+            if answer.existing || answer.key.namespace != task.namespace || !follows {
+                return Err(format!("member {index} is new and comes after {newest:?}, not {answer:?}"));
+            }
+            let record = lifecycle::admit(task, answer.key.id, now).map_err(|error| error.to_string())?;
+            self.unique.extend(names.into_iter().map(|name| (name, record.key.clone())));
+            self.changes.push(change(&record));
+            self.records.insert(record.key.clone(), record);
+        }
+        Ok(())
+    }
+
+    /// Leases: by searching all records for the best that is allowed, again and again.
+    pub fn lease(&mut self, request: &LeaseRequest, now: Timestamp) -> Granted {
+        let before = self.leased_under(request.token);
+        if !before.is_empty() {
+            return Granted { repeated: true, leased: before };
+        }
+        let mut leased = Vec::new();
+        let mut slots = request.slots;
+        while leased.len() < request.max as usize {
+            let best = self
+                .records
+                .values()
+                .filter(|record| wants(request, record))
+                .filter(|record| slots > 0 || !record.is_fragile())
+                .filter(|record| self.blocked(record, now).is_none())
+                .min_by_key(|record| (record.spec.priority, record.ready_at, record.key.id));
+            let Some(best) = best else { break };
+            slots -= u32::from(best.is_fragile());
+            let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
+            let transition = lifecycle::decide(best, Command::Lease(grant), now)
+                .expect("what is not blocked can be leased");
+            let record = self.apply(transition, now);
+            let lease = record.current_lease().expect("a leased task has a lease");
+            leased.push(Leased { lease, record: record.clone() });
+        }
+        Granted { repeated: false, leased }
+    }
+
+    fn leased_under(&self, token: LeaseToken) -> Vec<Leased> {
+        let leased = |record: &TaskRecord| {
+            let lease = record.current_lease().filter(|lease| lease.token == token)?;
+            Some(Leased { lease, record: record.clone() })
+        };
+        self.records.values().filter_map(leased).collect()
+    }
+
+    /// Why a waiting task cannot be taken right now.
+    pub fn blocked(&self, record: &TaskRecord, now: Timestamp) -> Option<Blocked> {
+        let namespace = &record.key.namespace;
+        let queue = &record.spec.queue;
+        let settings = self.settings(namespace, queue);
+        if !is_due(record, now) {
+            Some(Blocked::NotDue)
+        } else if settings.paused {
+            Some(Blocked::Paused)
+        } else if settings.max_running.is_some_and(|max| self.occupied(namespace, queue) >= max.into()) {
+            Some(Blocked::LimitReached)
+        } else if self.is_gated(record, now) {
+            Some(Blocked::KeyHeld)
+        } else {
+            None
+        }
+    }
+
+    /// Of the due tasks of one serial key only the lowest id passes; once one holds the key, only that one.
+    fn is_gated(&self, record: &TaskRecord, now: Timestamp) -> bool {
+        let same_key = |other: &&TaskRecord| {
+            other.key.namespace == record.key.namespace
+                && other.spec.serial_key == record.spec.serial_key
+                && other.key != record.key
+        };
+        let goes_first = |other: &TaskRecord| {
+            let is_lower = other.key.id < record.key.id && is_due(other, now);
+            other.holds_key() || (is_lower && !record.holds_key())
+        };
+        record.spec.serial_key.is_some() && self.records.values().filter(same_key).any(goes_first)
+    }
+
+    /// Makes a decided move, if the record is what it was decided on.
+    pub fn commit(&mut self, transition: Transition, now: Timestamp) -> Committed {
+        let Some(record) = self.records.get(&transition.key) else { return Committed::Stale };
+        if !transition.fits(record) {
+            let repeated = transition.is_already_applied(record);
+            return if repeated { Committed::AlreadyApplied } else { Committed::Stale };
+        }
+        match self.blocked(record, now) {
+            Some(why) if transition.admits() => Committed::Blocked(why),
+            _ => Committed::Applied { version: self.apply(transition, now).version },
+        }
+    }
+
+    fn apply(&mut self, transition: Transition, now: Timestamp) -> &TaskRecord {
+        let record = self.records.get_mut(&transition.key).expect("the record was read just now");
+        transition.apply(record, now);
+        self.changes.push(change(record));
+        record
+    }
+
+    /// Extends a lease.
+    pub fn renew(&mut self, renewal: Renewal, now: Timestamp) -> Renewed {
+        match self.records.get_mut(&renewal.lease.key) {
+            Some(record) => lifecycle::renew(record, renewal, now),
+            None => Renewed::Lost,
+        }
+    }
+
+    /// Ends a hold.
+    pub fn confirm_stopped(&mut self, lease: &Lease) {
+        if let Some(record) = self.records.get_mut(&lease.key) {
+            lifecycle::confirm_stopped(record, lease);
+        }
+    }
+
+    /// Everything that is overdue, by key.
+    pub fn overdue(&self, now: Timestamp) -> Vec<Overdue> {
+        let why = |record: &TaskRecord| {
+            let ran_out = record.lease.as_ref().is_some_and(|held| held.expires_at <= now);
+            match record.state {
+                TaskState::Running if ran_out => Some(OverdueWhy::Lease),
+                TaskState::Cancelled if ran_out => Some(OverdueWhy::Hold),
+                _ => record.is_expired(now).then_some(OverdueWhy::ExpiresAt),
+            }
+        };
+        self.records
+            .values()
+            .filter_map(|record| Some(Overdue { why: why(record)?, record: record.clone() }))
+            .collect()
+    }
+
+    /// Sets up a queue.
+    pub fn put_queue(&mut self, namespace: Namespace, queue: QueueName, settings: QueueSettings) {
+        self.queues.insert((namespace, queue), settings);
+    }
+
+    /// Removes finished tasks; says how many.
+    pub fn purge(&mut self, rule: &PurgeRule, now: Timestamp) -> usize {
+        let before = self.records.len();
+        let goes = |record: &TaskRecord| {
+            let ended = record.finished_at.is_some_and(|at| at.saturating_add(rule.finished_for) <= now);
+            ended
+                && record.hold().is_none()
+                && rule.namespace.as_ref().is_none_or(|namespace| record.key.namespace == *namespace)
+                && rule.queue.as_ref().is_none_or(|queue| record.spec.queue == *queue)
+                && rule.state.is_none_or(|state| record.state == state)
+        };
+        self.records.retain(|_, record| !goes(record));
+        before - self.records.len()
+    }
+
+    /// The settings of a queue.
+    pub fn settings(&self, namespace: &Namespace, queue: &QueueName) -> QueueSettings {
+        self.queues.get(&(namespace.clone(), queue.clone())).copied().unwrap_or_default()
+    }
+
+    /// How many slots of a queue are taken.
+    pub fn occupied(&self, namespace: &Namespace, queue: &QueueName) -> u64 {
+        let scope = Scope::Queue(namespace.clone(), queue.clone());
+        self.within(&scope).filter(|record| record.occupies_slot()).count() as u64
+    }
+
+    /// How many tasks are in each state.
+    pub fn counts(&self, scope: &Scope) -> StateCounts {
+        let mut counts = StateCounts::default();
+        self.within(scope).for_each(|record| counts.add(record.state));
+        counts
+    }
+
+    /// The records of a namespace or queue, by id.
+    pub fn within<'a>(&'a self, scope: &'a Scope) -> impl Iterator<Item = &'a TaskRecord> {
+        self.records.values().filter(move |record| match scope {
+            Scope::Namespace(namespace) => record.key.namespace == *namespace,
+            Scope::Queue(namespace, queue) => {
+                record.key.namespace == *namespace && record.spec.queue == *queue
+            }
+        })
+    }
+
+    /// A record.
+    pub fn record(&self, key: &TaskKey) -> Option<&TaskRecord> {
+        self.records.get(key)
+    }
+
+    /// Every transition so far, in order.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+}
+
+fn wants(request: &LeaseRequest, record: &TaskRecord) -> bool {
+    let of_type = |types: &Vec<_>| types.contains(&record.spec.envelope.task_type);
+    record.state.is_waiting()
+        && record.key.namespace == request.namespace
+        && request.queues.contains(&record.spec.queue)
+        && request.types.as_ref().is_none_or(of_type)
+}
+
+/// Whether it waits and its time has come and not passed.
+pub(super) fn is_due(record: &TaskRecord, now: Timestamp) -> bool {
+    record.state.is_waiting() && record.ready_at <= now && !record.is_expired(now)
+}
+
+fn change(record: &TaskRecord) -> Change {
+    let at = record.updated_at;
+    Change { key: record.key.clone(), version: record.version, state: record.state, at }
+}
