@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::id::{TaskKey, Version};
-use crate::task::TaskState;
+use crate::task::{TaskRecord, TaskState};
 use crate::time::Timestamp;
 
 /// A task moved. Published at least once, after it is stored, in order per task.
@@ -18,6 +18,14 @@ pub struct Change {
     pub state: TaskState,
     /// When it moved, by the store's clock.
     pub at: Timestamp,
+}
+
+impl Change {
+    /// The last move of a record.
+    pub fn of(record: &TaskRecord) -> Self {
+        let (key, version) = (record.key.clone(), record.version);
+        Self { key, version, state: record.state, at: record.updated_at }
+    }
 }
 
 /// A place in the stream of one incarnation of a store.

@@ -35,7 +35,7 @@ pub mod prelude {
     pub use crate::name::{Namespace, QueueName, TaskType, WorkerId};
     pub use crate::outcome::Outcome;
     pub use crate::ports::Store;
-    //IMQ
+    pub use crate::queue::memory::InMemoryQueue;
     pub use crate::queue::{Queue, QueueExt};
     pub use crate::retry::RetryPolicy;
     pub use crate::task::{NewTask, TaskRecord, TaskState};

@@ -28,6 +28,11 @@ pub fn name_problem(text: &str) -> Option<Problem> {
     Some(Problem::ControlCharacter { at_byte })
 }
 
+/// Refuses a text that is unfit to be a name.
+pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
+    name_problem(text).map_or(Ok(()), |problem| Err(Invalid::new(field, problem)))
+}
+
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $field:literal) => {
         $(#[$doc])*

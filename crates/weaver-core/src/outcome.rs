@@ -8,6 +8,9 @@ use bytes::Bytes;
 /// The longest error text a record keeps; the rest is cut off.
 pub const ERROR_MAX_BYTES: usize = 16 * 1024;
 
+/// The largest result a record keeps: every store can hold it beside the payload.
+pub const RESULT_MAX_BYTES: usize = 64 * 1024;
+
 /// What a worker reports about an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -67,12 +70,14 @@ impl Outcome {
 
 /// Cuts an error to [`ERROR_MAX_BYTES`], at a character, and says so.
 pub(crate) fn bounded_error(text: &str) -> Arc<str> {
-    if text.len() <= ERROR_MAX_BYTES {
-        return Arc::from(text);
-    }
+    if text.len() <= ERROR_MAX_BYTES { Arc::from(text) } else { cut(text, ERROR_MAX_BYTES).into() }
+}
+
+/// Cuts a text to so many bytes, at a character, and says so.
+pub(crate) fn cut(text: &str, max_bytes: usize) -> String {
     const MARK: &str = " … (cut)";
-    let end = text.floor_char_boundary(ERROR_MAX_BYTES - MARK.len());
-    Arc::from([&text[..end], MARK].concat())
+    let end = text.floor_char_boundary(max_bytes - MARK.len());
+    [&text[..end], MARK].concat()
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ mod tasks;
 
 pub use admin::{Admin, Expect, PurgeRule, Purged, QueueInfo, QueueSettings};
 pub use documents::{DOCUMENT_MAX_BYTES, Document, DocumentKey, Documents};
-pub use journal::{ENTRY_MAX_BYTES, Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore};
+pub use journal::{
+    APPEND_MAX_BYTES, ENTRY_MAX_BYTES, Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore,
+    check_entries,
+};
 pub use runners::{ALIVE_WITHIN, Beat, Directive, RunnerKey, RunnerRecord, RunnerStatus, Runners};
 pub use tasks::{
     Ahead, Counts, Cursor, GroupSummary, Order, Page, SCAN_MAX_DEFAULT, Scope, Selector, StateCounts,

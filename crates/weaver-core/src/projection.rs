@@ -1,1 +1,127 @@
-//! The seeds' words for states. (Written next.)
+//! The seeds' words for Weaver's states. There is one state machine ([`crate::lifecycle`]); three of the seeds name its
+//! states in words of their own, and stores, APIs and pages that follow a seed write those words.
+//!
+//! | here | seed | the word is about |
+//! |---|---|---|
+//! | [`seed_000::Status`] | 000, Queue Store | the task, seen by somebody who waits for its end |
+//! | [`seed_001::State`] | 001, Rust task queue | the task, seen by the queue |
+//! | [`seed_004::State`] | 004, JobRun | the attempt under way |
+//!
+//! A word is computed from the record and never decides anything. Each file has its seed's table of moves as data, as
+//! the seed writes it, and apart from it the moves Weaver adds, each with its reason; a test enumerates every pair of
+//! words and holds both to the rules of the lifecycle.
+
+/// Defines an enum whose variants are words: their text in documents, and the way back from it.
+macro_rules! words {
+    (
+        $(#[$doc:meta])*
+        $name:ident, $what:literal { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant),+
+        }
+
+        impl $name {
+            /// Every word.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The word as the seed writes it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = crate::projection::UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(crate::projection::UnknownWord {
+                        text: text.to_owned(),
+                        what: $what,
+                        known: &[$($word),+],
+                    }),
+                }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub mod seed_000;
+pub mod seed_001;
+pub mod seed_004;
+
+/// A move between two words that a seed's table does not have and Weaver makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addition<Word> {
+    /// From this word
+    pub from: Word,
+    /// to this word,
+    pub to: Word,
+    /// because of this.
+    pub why: &'static str,
+}
+
+const fn addition<Word>(from: Word, to: Word, why: &'static str) -> Addition<Word> {
+    Addition { from, to, why }
+}
+
+/// Text that is not one of a seed's words. Words are compared exactly: they are written by programs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a {what}: it is one of {}", known.join(", "))]
+pub struct UnknownWord {
+    /// What was read.
+    pub text: String,
+    /// What it should have been.
+    pub what: &'static str,
+    /// The words there are.
+    pub known: &'static [&'static str],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_survives_its_text_form_and_its_json() {
+        for word in seed_004::State::ALL {
+            assert_eq!(word.as_str().parse(), Ok(*word));
+            let json = serde_json::to_string(word).unwrap();
+            assert_eq!(json, format!("\"{word}\""));
+            assert_eq!(serde_json::from_str::<seed_004::State>(&json).unwrap(), *word);
+        }
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused_with_the_words_there_are() {
+        let refusal = "queued".parse::<seed_000::Status>().unwrap_err().to_string();
+        assert_eq!(
+            refusal,
+            "`queued` is not a status: it is one of QUEUED, RUNNING, COMPLETE, ERROR, CANCELLED"
+        );
+    }
+}

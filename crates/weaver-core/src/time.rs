@@ -61,7 +61,8 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(instant) => instant.fmt(out),
+            // Always six digits: the texts sort as the instants do.
+            Ok(instant) => write!(out, "{instant:.6}"),
             Err(_) => write!(out, "{}us", self.0),
         }
     }
@@ -130,29 +131,6 @@ pub(crate) mod duration_ms {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_millis)
-    }
-
-    /// The same for a duration that may be absent.
-    pub(crate) mod option {
-        use std::time::Duration;
-
-        use serde::{Deserialize, Deserializer, Serializer};
-
-        pub(crate) fn serialize<S: Serializer>(
-            span: &Option<Duration>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            match span {
-                Some(span) => super::serialize(span, serializer),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<Duration>, D::Error> {
-            Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
-        }
     }
 }
 

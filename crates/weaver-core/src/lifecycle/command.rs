@@ -76,6 +76,22 @@ pub enum Refused {
         /// How it ended.
         state: TaskState,
     },
+    /// Only what has ended can be run again.
+    #[error("it has not ended ({state}): cancel it first, or wait")]
+    NotEnded {
+        /// Where it is.
+        state: TaskState,
+    },
+    /// The handler returned more than a record keeps.
+    #[error(
+        "its result is {bytes} bytes: the limit is {max_bytes}; store it elsewhere and return a reference"
+    )]
+    ResultTooLarge {
+        /// How much it returned.
+        bytes: usize,
+        /// How much is kept.
+        max_bytes: usize,
+    },
     /// There is no such move from this state.
     #[error("it cannot {verb} while it is {from}")]
     NotAllowed {

@@ -9,16 +9,20 @@ use crate::time::Timestamp;
 /// away yet is still valid.
 pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renewed {
     let lease = &renewal.lease;
-    if record.hold().is_some_and(|hold| is_same(&hold, lease)) {
+    if record.key != lease.key {
+        return Renewed::Lost;
+    }
+    // Also when the hold has already ended: a cancelled task owes its handler the word "cancelled".
+    if record.state == TaskState::Cancelled && record.version == lease.version.next() {
         return Renewed::Cancelled;
     }
-    if !record.current_lease().is_some_and(|current| is_same(&current, lease)) {
-        // A cancelled task whose hold has already ended still owes its handler the word "cancelled".
-        let cancelled_under_it =
-            record.state == TaskState::Cancelled && record.version == lease.version.next();
-        return if cancelled_under_it { Renewed::Cancelled } else { Renewed::Lost };
+    let held = match record.lease.as_mut() {
+        Some(held) if record.state == TaskState::Running && record.version == lease.version => held,
+        _ => return Renewed::Lost,
+    };
+    if held.token != lease.token || held.epoch != lease.epoch {
+        return Renewed::Lost;
     }
-    let Some(held) = record.lease.as_mut() else { return Renewed::Lost };
     held.expires_at = now.saturating_add(held.ttl);
     match renewal.continuation {
         Some(ContinuationChange::Confirming { within }) => {
@@ -32,7 +36,7 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
         held.expires_at = held.expires_at.max(check_deadline_at);
     }
     if let Some(progress) = renewal.progress {
-        record.progress = Some(Box::new(progress));
+        record.progress = Some(Box::new(progress.bounded()));
     }
     record.renewals += 1;
     Renewed::Extended
@@ -40,17 +44,11 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
 
 /// Removes the hold of a handler that has stopped. Touches neither state nor version; says whether there was one.
 pub fn confirm_stopped(record: &mut TaskRecord, lease: &Lease) -> bool {
-    let held = record.hold().is_some_and(|hold| is_same(&hold, lease));
+    let held = record.hold().is_some_and(|hold| {
+        hold.key == lease.key && hold.version == lease.version && hold.token == lease.token
+    });
     if held {
         record.lease = None;
     }
     held
-}
-
-/// The terms may differ (a holder may be told another `ttl`); the right is the same.
-fn is_same(one: &Lease, other: &Lease) -> bool {
-    one.key == other.key
-        && one.version == other.version
-        && one.token == other.token
-        && one.epoch == other.epoch
 }

@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_table_is_the_one_of_the_design() {
         use TaskState::*;
-        // DESIGN section 3, state by state: where each may go.
+        // DESIGN section 3, state by state: where each may go. A due scheduled task is queued by implication.
         let design: [(TaskState, &[TaskState]); 9] = [
             (Queued, &[Assigned, Running, Cancelled]),
             (Scheduled, &[Scheduled, Assigned, Running, Cancelled]),

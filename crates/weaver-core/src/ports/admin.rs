@@ -70,7 +70,7 @@ pub struct QueueInfo {
     pub settings: QueueSettings,
     /// The version of the settings; 0 if nothing was ever set.
     pub version: Version,
-    /// How many of its slots are taken: assigned, running, or held by a handler that has yet to stop.
+    /// How many of its slots are taken: assigned, orphaned, running, or held by a handler that has yet to stop.
     pub occupied: u64,
 }
 

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Invalid, Result};
 use crate::id::Version;
-use crate::name::Namespace;
+use crate::name::{Namespace, check_name};
 use crate::ports::{Cursor, Expect, Page};
 use crate::time::Timestamp;
 
@@ -65,6 +65,12 @@ pub struct DocumentKey {
 }
 
 impl DocumentKey {
+    /// Refuses kinds and ids that are no names. Stores call it before they write.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        check_name("kind", &self.kind)?;
+        check_name("id", &self.id)
+    }
+
     /// Joins the three parts.
     pub fn new(namespace: Namespace, kind: impl Into<String>, id: impl Into<String>) -> Self {
         Self { namespace, kind: kind.into(), id: id.into() }

@@ -6,13 +6,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Invalid, Problem, Result};
 use crate::id::TaskKey;
-use crate::name::Namespace;
+use crate::name::{Namespace, check_name};
 use crate::time::Timestamp;
 
 /// The largest entry.
 pub const ENTRY_MAX_BYTES: usize = 64 * 1024;
+/// The most one append may carry.
+pub const APPEND_MAX_BYTES: usize = 1024 * 1024;
 
 /// Streams of entries.
 ///
@@ -34,6 +36,21 @@ pub trait Journal: Send + Sync {
     async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()>;
 }
 
+/// Refuses entries that are too large, and more of them than fit one request. Stores call it before they write.
+pub fn check_entries(bodies: &[Bytes]) -> Result<(), Invalid> {
+    for (index, body) in bodies.iter().enumerate() {
+        if body.len() > ENTRY_MAX_BYTES {
+            let problem = Problem::TooLong { bytes: body.len(), max_bytes: ENTRY_MAX_BYTES };
+            return Err(Invalid::new("body", problem).at(index));
+        }
+    }
+    let bytes = bodies.iter().map(Bytes::len).sum();
+    if bytes > APPEND_MAX_BYTES {
+        return Err(Invalid::new("bodies", Problem::TooLong { bytes, max_bytes: APPEND_MAX_BYTES }));
+    }
+    Ok(())
+}
+
 /// A stream's identity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StreamKey {
@@ -44,6 +61,11 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
+    /// Refuses a stream whose name is none. Stores call it before they write.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        check_name("stream", &self.name)
+    }
+
     /// A stream by name.
     pub fn new(namespace: Namespace, name: impl Into<String>) -> Self {
         Self { namespace, name: name.into() }

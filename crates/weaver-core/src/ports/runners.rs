@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Invalid, Problem, Result};
 use crate::name::{Namespace, QueueName, TaskType, WorkerId};
 use crate::ports::{Cursor, Page};
 use crate::time::Timestamp;
@@ -68,6 +68,31 @@ pub struct Beat {
     pub running: u32,
     /// Whether it takes nothing new.
     pub draining: bool,
+}
+
+impl Beat {
+    /// The most queues, and the most types, a beat may name.
+    pub const NAMES_MAX: usize = 1000;
+
+    /// Refuses beats larger than any store's record of a runner. Stores call it first.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let types = self.types.as_ref().map_or(0, Vec::len);
+        for (field, value) in [("queues", self.queues.len()), ("types", types)] {
+            if value > Self::NAMES_MAX {
+                let (value, max) = (value as u64, Self::NAMES_MAX as u64);
+                return Err(Invalid::new(field, Problem::OutOfRange { value, min: 0, max }));
+            }
+        }
+        let bytes = self.project_root.as_ref().map_or(0, String::len);
+        if bytes > Self::PROJECT_ROOT_MAX_BYTES {
+            let problem = Problem::TooLong { bytes, max_bytes: Self::PROJECT_ROOT_MAX_BYTES };
+            return Err(Invalid::new("project_root", problem));
+        }
+        Ok(())
+    }
+
+    /// The longest path of a project.
+    pub const PROJECT_ROOT_MAX_BYTES: usize = 4096;
 }
 
 /// What a runner is told.

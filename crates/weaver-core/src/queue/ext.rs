@@ -1,5 +1,227 @@
-//! Sugar.
-/// x
-pub trait QueueExt {}
-/// y
-pub struct TaskStatus;
+//! The seed's verbs, for users: each is a few port calls and one decision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::{Error, Result};
+use crate::explain::{Explanation, explain};
+use crate::id::TaskKey;
+use crate::lease::{LeaseRequest, Leased};
+use crate::lifecycle::{self, Command, Refused, Transition, decide};
+use crate::name::Namespace;
+use crate::outcome::Outcome;
+use crate::ports::{Page, PurgeRule, Purged, Scope, StateCounts, Store, TaskQuery};
+use crate::queue::{Committed, Enqueued};
+use crate::retry::DelayFunction;
+use crate::task::{AttemptRecord, NewTask, TaskRecord, TaskState};
+use crate::time::Timestamp;
+
+/// How often a decision is made again when somebody else was faster.
+const TRIES_MAX: usize = 8;
+
+/// What a task looks like from outside (seed 001).
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskStatus {
+    /// Its state.
+    pub state: TaskState,
+    /// How often it was leased or assigned.
+    pub attempt: u32,
+    /// How often it failed.
+    pub failures: u32,
+    /// How often it may fail.
+    pub max_attempts: u32,
+    /// What the last failure said.
+    pub last_error: Option<Arc<str>>,
+    /// When it runs next, if it waits for a time.
+    pub next_run_at: Option<Timestamp>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When it last moved.
+    pub updated_at: Timestamp,
+    /// What it returned.
+    pub result: Option<Bytes>,
+}
+
+impl From<TaskRecord> for TaskStatus {
+    fn from(record: TaskRecord) -> Self {
+        Self {
+            state: record.state,
+            attempt: record.attempt,
+            failures: record.failures,
+            max_attempts: record.spec.max_attempts,
+            next_run_at: record.next_run_at(),
+            last_error: record.last_error,
+            created_at: record.created_at,
+            updated_at: record.updated_at,
+            result: record.result,
+        }
+    }
+}
+
+/// Words for what users do with a store, one task at a time.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use weaver_core::prelude::*;
+/// # use weaver_core::clock::ManualClock;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// # runtime.block_on(async {
+/// let queue = InMemoryQueue::new(Arc::new(ManualClock::default()));
+/// let key = queue.enqueue(NewTask::new("greet").json("Ada")?).await?.key;
+///
+/// let (namespace, name) = (Namespace::default(), QueueName::default());
+/// let request = LeaseRequest::new(namespace, name, WorkerId::new("w1")?, LeaseToken(1));
+/// let leased = queue.dequeue_ready(request).await?.expect("a task is due");
+/// queue.mark_succeeded(&leased, None).await?;
+/// assert_eq!(queue.get_status(&key).await?.state, TaskState::Succeeded);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[async_trait]
+pub trait QueueExt: Store {
+    /// Enqueues one task.
+    async fn enqueue(&self, task: NewTask) -> Result<Enqueued> {
+        let mut answers = self.enqueue_batch(vec![task]).await.map_err(without_index)?;
+        answers.pop().unwrap_or_else(|| Err(no_answer()))
+    }
+
+    /// Takes the next due task, if there is one. What the request says of `max` does not count.
+    async fn dequeue_ready(&self, request: LeaseRequest) -> Result<Option<Leased>> {
+        Ok(self.lease(LeaseRequest { max: 1, ..request }).await?.pop())
+    }
+
+    /// Reports that a task is done.
+    async fn mark_succeeded(&self, leased: &Leased, result: Option<Bytes>) -> Result<()> {
+        self.mark(leased, Outcome::Succeeded { result }).await
+    }
+
+    /// Reports that a task failed: it is tried again by its policy, or dead if its budget is spent.
+    async fn mark_failed(&self, leased: &Leased, error: &str) -> Result<()> {
+        self.mark(leased, Outcome::failed(error)).await
+    }
+
+    /// The same with the user's own delay function, given the number of failures and the error.
+    async fn mark_failed_with(&self, leased: &Leased, error: &str, delay: &DelayFunction) -> Result<()> {
+        let transition = lifecycle::fail_with(&leased.record, leased.lease.clone(), error, delay)
+            .map_err(|refused| Error::Refused { key: leased.lease.key.clone(), refused })?;
+        self.make(transition).await
+    }
+
+    /// Reports any outcome of a task.
+    async fn mark(&self, leased: &Leased, outcome: Outcome) -> Result<()> {
+        let command = Command::Finish { lease: leased.lease.clone(), outcome };
+        // The newest time of the store that we know of is when it granted the lease; an end depends on none.
+        let transition = decide(&leased.record, command, leased.record.updated_at)
+            .map_err(|refused| Error::Refused { key: leased.lease.key.clone(), refused })?;
+        self.make(transition).await
+    }
+
+    /// Commits one transition; [`Error::Stale`] if the task has moved on.
+    async fn make(&self, transition: Transition) -> Result<()> {
+        let key = transition.key.clone();
+        match self.commit(vec![transition], None).await?.pop().ok_or_else(no_answer)? {
+            Committed::Applied { .. } | Committed::AlreadyApplied => Ok(()),
+            Committed::Stale | Committed::Blocked(_) => Err(Error::Stale { key }),
+        }
+    }
+
+    /// Reads a task.
+    async fn get_task(&self, key: &TaskKey) -> Result<TaskRecord> {
+        let found = self.get_tasks(std::slice::from_ref(key)).await?.pop().flatten();
+        found.ok_or_else(|| Error::NotFound { key: key.clone() })
+    }
+
+    /// How a task is doing.
+    async fn get_status(&self, key: &TaskKey) -> Result<TaskStatus> {
+        Ok(self.get_task(key).await?.into())
+    }
+
+    /// How many tasks of a namespace are in each state.
+    async fn counts_by_state(&self, namespace: &Namespace) -> Result<StateCounts> {
+        Ok(self.counts(Scope::Namespace(namespace.clone())).await?.values)
+    }
+
+    /// Cancels a task, whatever it is doing. Refused if it has ended.
+    async fn cancel(&self, key: &TaskKey) -> Result<()> {
+        self.change(key, Command::Cancel).await
+    }
+
+    /// Makes a waiting task due now. Refused unless it waits for a time.
+    async fn run_now(&self, key: &TaskKey) -> Result<()> {
+        self.change(key, Command::RunNow).await
+    }
+
+    /// Reads a task, decides a command and commits it; again, if somebody else was faster.
+    async fn change(&self, key: &TaskKey, command: Command) -> Result<()> {
+        for _ in 0..TRIES_MAX {
+            let record = self.get_task(key).await?;
+            let transition = decide(&record, command.clone(), record.updated_at)
+                .map_err(|refused| Error::Refused { key: key.clone(), refused })?;
+            match self.make(transition).await {
+                Err(Error::Stale { .. }) => {}
+                answer => return answer,
+            }
+        }
+        Err(Error::Stale { key: key.clone() })
+    }
+
+    /// Runs a finished task again, as a new task that names the old one in `retry_of`. The new one has neither the old
+    /// unique keys nor its expiry. Refused while the task has not ended.
+    async fn retry(&self, key: &TaskKey) -> Result<Enqueued> {
+        let record = self.get_task(key).await?;
+        if !record.state.is_terminal() {
+            let refused = Refused::NotEnded { state: record.state };
+            return Err(Error::Refused { key: key.clone(), refused });
+        }
+        self.enqueue(NewTask::again(&key.namespace, key.id, &record.spec)).await
+    }
+
+    /// Finds tasks.
+    async fn list(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
+        self.list_tasks(query).await
+    }
+
+    /// The last attempts of a task that ended, oldest first.
+    async fn history(&self, key: &TaskKey) -> Result<Vec<AttemptRecord>> {
+        Ok(self.get_task(key).await?.attempts.to_vec())
+    }
+
+    /// Why a task is where it is.
+    async fn explain(&self, key: &TaskKey) -> Result<Explanation> {
+        explain(self, key).await
+    }
+
+    /// Removes the tasks of a namespace that ended at least this long ago, in batches, until there are none; returns how
+    /// many there were.
+    async fn purge(&self, namespace: &Namespace, finished_for: Duration) -> Result<u64> {
+        const BATCH: u32 = 1000;
+        let mut count = 0;
+        loop {
+            let rule =
+                PurgeRule { namespace: Some(namespace.clone()), queue: None, state: None, finished_for };
+            let purged: Purged = self.purge_tasks(rule, BATCH).await?;
+            count += u64::from(purged.count);
+            if !purged.more {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl<T: Store + ?Sized> QueueExt for T {}
+
+fn no_answer() -> Error {
+    Error::Unavailable { reason: "the store answered fewer members than it was asked".to_owned() }
+}
+
+/// Whoever enqueued one task did not send a batch.
+fn without_index(error: Error) -> Error {
+    match error {
+        Error::Invalid(invalid) => Error::Invalid(crate::error::Invalid { index: None, ..invalid }),
+        other => other,
+    }
+}

@@ -18,7 +18,7 @@ pub use ext::{QueueExt, TaskStatus};
 
 use crate::error::Result;
 use crate::event::{ChangeCursor, Changes};
-use crate::id::{TaskKey, Version};
+use crate::id::{Epoch, TaskKey, Version};
 use crate::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use crate::lifecycle::{OverdueWhy, Transition};
 use crate::limits::Limits;
@@ -33,7 +33,7 @@ use crate::task::{NewTask, TaskRecord};
 /// - **G2** A write under a lease that was lost, cancelled or superseded is [`Committed::Stale`] and changes nothing.
 /// - **G3** A task whose worker died is found by [`overdue`](Queue::overdue) once its lease has run out.
 /// - **G4, G5** Records move only by [`Transition::apply`]; a store adds no rule and skips none.
-/// - **G6** Nothing is leased before its `ready_at`, by the store's clock.
+/// - **G6** Nothing is leased before its `ready_at`, by the store's clock (the caller's, where the store has none).
 /// - **G7** One leaser gets priority, then `ready_at`, then id, exactly. Concurrent leasers may overtake each other by
 ///   at most the store's claim window. Of the due tasks with one `serial_key` in a namespace only the lowest id can be
 ///   taken, and while one [holds the key](TaskRecord::holds_key) only that one.
@@ -56,8 +56,9 @@ pub trait Queue: Send + Sync {
     /// call with the same token returns what it granted, while any of that is still valid.
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>>;
 
-    /// Makes decided moves. With a leader, nothing is written unless it still is the leader
-    /// ([`Error::Deposed`](crate::error::Error::Deposed)).
+    /// Makes decided moves. With a leader, each is made only while it still leads;
+    /// [`Error::Deposed`](crate::error::Error::Deposed) says that it no longer does. A store may then have made the moves
+    /// of the batch before that one, if there were more than fit into one of its transactions.
     async fn commit(
         &self,
         transitions: Vec<Transition>,
@@ -100,6 +101,13 @@ pub struct LeaderEpoch {
     pub document: DocumentKey,
     /// Its version in the caller's term.
     pub epoch: Version,
+}
+
+impl LeaderEpoch {
+    /// The term, as assignments and leases carry it.
+    pub fn term(&self) -> Epoch {
+        Epoch(self.epoch.0)
+    }
 }
 
 /// What became of a transition.
@@ -152,6 +160,8 @@ pub enum Interest {
         queues: Vec<QueueName>,
         /// Of which types; `None`: of any.
         types: Option<Vec<TaskType>>,
+        /// Whether fragile tasks count: a caller that asks for none of them (`slots: 0`) must not be woken for one.
+        fragile: bool,
     },
     /// A change after this place in the stream.
     Changes {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::lease::Lease;
 use crate::name::WorkerId;
+use crate::outcome::cut;
 use crate::task::{Attempts, Cause, TaskSpec, TaskState};
 use crate::time::{Timestamp, duration_ms};
 
@@ -84,20 +85,26 @@ impl TaskRecord {
         }
     }
 
+    /// Whether its handler was told to stop and has not confirmed it.
+    pub fn has_hold(&self) -> bool {
+        self.state == TaskState::Cancelled && self.lease.is_some()
+    }
+
     /// Whether it takes one of its queue's slots.
     pub fn occupies_slot(&self) -> bool {
         matches!(self.state, TaskState::Assigned | TaskState::Orphaned | TaskState::Running)
-            || self.hold().is_some()
+            || self.has_hold()
     }
 
     /// Whether it holds its serial key: from its first start (or assignment) to its end, retries included.
     pub fn holds_key(&self) -> bool {
         let begun = self.executions > 0 || self.occupies_slot();
-        self.spec.serial_key.is_some() && begun && (!self.state.is_terminal() || self.hold().is_some())
+        self.spec.serial_key.is_some() && begun && (!self.state.is_terminal() || self.has_hold())
     }
 
-    /// Whether a loss of its worker has happened, or would be one too many: it is never buffered (see
-    /// [`LeaseRequest::slots`](crate::lease::LeaseRequest::slots)).
+    /// Whether a loss of its worker has happened, or would be one too many. Such a task starts at once and is never
+    /// buffered beside others ([`LeaseRequest::slots`](crate::lease::LeaseRequest::slots)): one that kills its worker
+    /// takes no bystanders along.
     pub fn is_fragile(&self) -> bool {
         self.losses > 0 || self.spec.tolerates_no_loss()
     }
@@ -175,4 +182,18 @@ pub struct Progress {
     pub fraction: f32,
     /// In words.
     pub message: String,
+}
+
+impl Progress {
+    /// The longest message a record keeps.
+    pub const MESSAGE_MAX_BYTES: usize = 1024;
+
+    /// Within its bounds: progress is a courtesy, never a reason to refuse a renewal.
+    pub(crate) fn bounded(mut self) -> Self {
+        self.fraction = if self.fraction.is_nan() { 0.0 } else { self.fraction.clamp(0.0, 1.0) };
+        if self.message.len() > Self::MESSAGE_MAX_BYTES {
+            self.message = cut(&self.message, Self::MESSAGE_MAX_BYTES);
+        }
+        self
+    }
 }

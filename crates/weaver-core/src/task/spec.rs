@@ -87,8 +87,7 @@ impl TaskSpec {
         by_caller.into_iter().chain(by_schedule)
     }
 
-    /// Whether losing its worker would be its last or not its first loss: such a task starts at once and is never
-    /// buffered beside others, so that a task that kills its worker takes no bystanders along.
+    /// Whether its first loss is its last.
     pub fn tolerates_no_loss(&self) -> bool {
         self.max_losses == 0
     }

@@ -1,0 +1,93 @@
+//! Journal streams in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::id::TaskKey;
+use crate::limits::check_page;
+use crate::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
+use crate::queue::memory::InMemoryQueue;
+
+/// The most entries one stream keeps in memory; the oldest make room.
+const STREAM_MAX_ENTRIES: usize = 100_000;
+
+#[derive(Debug, Default)]
+pub(super) struct JournalState {
+    // Sorted, so that the streams of a task stand together when it is purged.
+    streams: BTreeMap<StreamKey, Stream>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    entries: VecDeque<Entry>,
+    last: Seq,
+}
+
+impl JournalState {
+    /// Forgets the streams of a purged task.
+    pub(super) fn forget_task(&mut self, key: &TaskKey) {
+        if self.streams.is_empty() {
+            return;
+        }
+        let prefix = StreamKey::of_task(key);
+        let first = StreamKey::new(key.namespace.clone(), prefix.as_str());
+        let streams = self.streams.range(first..).map(|(stream, _)| stream);
+        let of_task = streams
+            .take_while(|stream| stream.namespace == key.namespace && stream.name.starts_with(&prefix));
+        for stream in of_task.cloned().collect::<Vec<_>>() {
+            self.streams.remove(&stream);
+        }
+    }
+}
+
+#[async_trait]
+impl Journal for InMemoryQueue {
+    async fn append_entries(&self, stream: &StreamKey, bodies: &[Bytes]) -> Result<Seq> {
+        stream.validate()?;
+        check_entries(bodies)?;
+        let at = self.clock.now();
+        let mut state = self.journal.lock();
+        if bodies.is_empty() {
+            return Ok(state.streams.get(stream).map_or(Seq(0), |stream| stream.last));
+        }
+        let stream = state.streams.entry(stream.clone()).or_default();
+        for body in bodies {
+            stream.last.0 += 1;
+            if stream.entries.len() == STREAM_MAX_ENTRIES {
+                stream.entries.pop_front();
+            }
+            stream.entries.push_back(Entry { seq: stream.last, at, body: body.clone() });
+        }
+        Ok(stream.last)
+    }
+
+    async fn read_entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Result<JournalPage> {
+        check_page(limit)?;
+        let state = self.journal.lock();
+        let Some(stream) = state.streams.get(stream) else {
+            return Ok(JournalPage { entries: Vec::new(), more: false });
+        };
+        let start = match from {
+            ReadFrom::After(seq) => stream.entries.partition_point(|entry| entry.seq <= seq),
+            ReadFrom::Last(count) => stream.entries.len().saturating_sub(count as usize),
+        };
+        let entries: Vec<_> = stream.entries.iter().skip(start).take(limit as usize).cloned().collect();
+        let more = start + entries.len() < stream.entries.len();
+        Ok(JournalPage { entries, more })
+    }
+
+    async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()> {
+        let mut state = self.journal.lock();
+        let Some(stream) = state.streams.get_mut(stream) else { return Ok(()) };
+        let kept_from = match before {
+            TrimBefore::Seq(seq) => stream.entries.partition_point(|entry| entry.seq < seq),
+            TrimBefore::Time(instant) => stream.entries.partition_point(|entry| entry.at < instant),
+        };
+        // The stream itself stays: its numbers go on where they were.
+        stream.entries.drain(..kept_from);
+        Ok(())
+    }
+}

@@ -1,0 +1,222 @@
+//! `ready`: lanes of task ids, each in the exact order of G7.
+//!
+//! A lane holds the ready tasks of one queue, type, priority and fragility. Leasing compares the first of each lane it
+//! may take from, so filters by type and slots never search.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::hash::{Hash, Hasher};
+
+use hashbrown::{Equivalent, HashMap};
+
+use crate::id::TaskId;
+use crate::name::TaskType;
+use crate::task::{Priority, TaskRecord};
+use crate::time::Timestamp;
+
+/// A ready task: its id, and the time it sorts by. It may be stale (the task has moved since): the record decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ReadyEntry {
+    pub(super) ready_at: Timestamp,
+    pub(super) id: TaskId,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    // Tasks become ready in order, nearly always: appending is all it takes.
+    in_order: VecDeque<ReadyEntry>,
+    // Those that do not (freed by their serial key, released at the same instant) wait here. Usually empty.
+    late: BinaryHeap<Reverse<ReadyEntry>>,
+    stale: usize,
+}
+
+impl Lane {
+    pub(super) fn push(&mut self, entry: ReadyEntry) {
+        if self.in_order.back().is_none_or(|last| *last <= entry) {
+            self.in_order.push_back(entry);
+        } else {
+            self.late.push(Reverse(entry));
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<ReadyEntry> {
+        match (self.in_order.front(), self.late.peek()) {
+            (Some(in_order), Some(Reverse(late))) => Some(*in_order.min(late)),
+            (Some(entry), None) | (None, Some(Reverse(entry))) => Some(*entry),
+            (None, None) => None,
+        }
+    }
+
+    pub(super) fn pop_first(&mut self) -> Option<ReadyEntry> {
+        let late = match (self.in_order.front(), self.late.peek()) {
+            (Some(in_order), Some(Reverse(late))) => late < in_order,
+            (in_order, _) => in_order.is_none(),
+        };
+        let popped =
+            if late { self.late.pop().map(|Reverse(entry)| entry) } else { self.in_order.pop_front() };
+        if self.in_order.is_empty() && self.in_order.capacity() > 4096 {
+            // A burst is over: give its memory back.
+            self.in_order = VecDeque::new();
+        }
+        popped
+    }
+
+    /// Drops the first entry, which turned out to be stale.
+    pub(super) fn drop_stale_first(&mut self) {
+        self.pop_first();
+        self.stale = self.stale.saturating_sub(1);
+    }
+
+    /// Notes that one entry has become stale. Says whether so many have that the lane should be swept.
+    pub(super) fn note_stale(&mut self) -> bool {
+        self.stale += 1;
+        self.stale > 64 && self.stale * 2 > self.len()
+    }
+
+    /// Keeps only the entries that are still true.
+    pub(super) fn sweep(&mut self, mut is_true: impl FnMut(ReadyEntry) -> bool) {
+        self.in_order.retain(|entry| is_true(*entry));
+        self.late.retain(|Reverse(entry)| is_true(*entry));
+        self.in_order.shrink_to(64);
+        self.late.shrink_to(64);
+        self.stale = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.in_order.len() + self.late.len()
+    }
+
+    /// The entries before this one, in no particular order.
+    pub(super) fn before(&self, entry: ReadyEntry) -> impl Iterator<Item = ReadyEntry> {
+        let in_order = self.in_order.iter().copied().take_while(move |other| *other < entry);
+        let late = self.late.iter().map(|Reverse(other)| *other).filter(move |other| *other < entry);
+        in_order.chain(late)
+    }
+}
+
+/// What the tasks of a lane have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LaneKey {
+    pub(super) task_type: TaskType,
+    pub(super) priority: Priority,
+    pub(super) fragile: bool,
+}
+
+/// The same, borrowed from a record: looking a lane up clones nothing.
+#[derive(Clone, Copy)]
+pub(super) struct LaneRef<'a> {
+    pub(super) task_type: &'a TaskType,
+    pub(super) priority: Priority,
+    pub(super) fragile: bool,
+}
+
+impl LaneKey {
+    pub(super) fn as_ref(&self) -> LaneRef<'_> {
+        LaneRef { task_type: &self.task_type, priority: self.priority, fragile: self.fragile }
+    }
+}
+
+impl<'a> LaneRef<'a> {
+    pub(super) fn of(record: &'a TaskRecord) -> Self {
+        let spec = &record.spec;
+        let (task_type, priority) = (&spec.envelope.task_type, spec.priority);
+        Self { task_type, priority, fragile: record.is_fragile() }
+    }
+
+    fn to_key(self) -> LaneKey {
+        LaneKey { task_type: self.task_type.clone(), priority: self.priority, fragile: self.fragile }
+    }
+}
+
+impl Hash for LaneKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_ref().hash(state);
+    }
+}
+
+impl Hash for LaneRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.task_type.hash(state);
+        (self.priority.get(), self.fragile).hash(state);
+    }
+}
+
+impl Equivalent<LaneKey> for LaneRef<'_> {
+    fn equivalent(&self, key: &LaneKey) -> bool {
+        self.priority == key.priority && self.fragile == key.fragile && *self.task_type == key.task_type
+    }
+}
+
+/// The lanes of one queue.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    list: Vec<(LaneKey, Lane)>,
+    positions: HashMap<LaneKey, usize>,
+}
+
+impl Lanes {
+    /// Past this many, lanes that are empty are forgotten: types are people's words, there is no end to them.
+    const KEPT_EMPTY: usize = 32;
+
+    pub(super) fn lane_mut(&mut self, key: LaneRef<'_>) -> &mut Lane {
+        let position = match self.positions.get(&key) {
+            Some(position) => *position,
+            None => {
+                self.list.push((key.to_key(), Lane::default()));
+                self.positions.insert(key.to_key(), self.list.len() - 1);
+                self.list.len() - 1
+            }
+        };
+        &mut self.list[position].1
+    }
+
+    pub(super) fn list_mut(&mut self) -> &mut [(LaneKey, Lane)] {
+        &mut self.list
+    }
+
+    pub(super) fn list(&self) -> &[(LaneKey, Lane)] {
+        &self.list
+    }
+
+    pub(super) fn forget_empty(&mut self) {
+        if self.list.len() <= Self::KEPT_EMPTY {
+            return;
+        }
+        self.list.retain(|(_, lane)| !lane.is_empty());
+        self.positions = self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(ready_at: i64, id: u64) -> ReadyEntry {
+        ReadyEntry { ready_at: Timestamp::from_micros(ready_at), id: TaskId(id) }
+    }
+
+    #[test]
+    fn a_lane_gives_its_entries_in_order_whatever_order_they_came_in() {
+        let mut lane = Lane::default();
+        for (ready_at, id) in [(5, 1), (7, 2), (6, 3), (7, 1), (5, 0), (9, 9)] {
+            lane.push(entry(ready_at, id));
+        }
+        let order: Vec<_> = std::iter::from_fn(|| lane.pop_first()).collect();
+        let expected = [(5, 0), (5, 1), (6, 3), (7, 1), (7, 2), (9, 9)];
+        assert_eq!(order, expected.map(|(ready_at, id)| entry(ready_at, id)));
+    }
+
+    #[test]
+    fn a_lane_asks_to_be_swept_once_most_of_it_is_stale() {
+        let mut lane = Lane::default();
+        (0..100).for_each(|id| lane.push(entry(0, id)));
+        let asked = (1..=100).find(|_| lane.note_stale());
+        assert_eq!(asked, Some(65));
+        lane.sweep(|entry| entry.id.0 >= 90);
+        assert_eq!(lane.len(), 10);
+    }
+}

@@ -1,0 +1,116 @@
+//! `records`: the sole owner of every record (ADR-0001).
+
+use std::collections::VecDeque;
+
+use crate::id::TaskId;
+use crate::task::TaskRecord;
+
+/// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task among
+/// thousands of purged ones pins a page of pointers, not a page of records.
+const PAGE_SLOTS: usize = 512;
+
+/// A record and where the indexes have it.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) record: TaskRecord,
+    /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling the truth.
+    pub(super) place: Place,
+    /// Its queue's number, to save two look-ups by name on every move.
+    pub(super) queue: u32,
+    /// Its position in the list of leases, while it has one.
+    pub(super) lease_position: u32,
+}
+
+/// Where a waiting task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In no index: it is not waiting, or has expired.
+    Nowhere,
+    /// In `scheduled`, not yet due.
+    Scheduled,
+    /// In a ready lane; if it has a serial key, in its gate.
+    Ready,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    // A deque, because old pages are freed at the front while new ones are added at the back.
+    pages: VecDeque<Option<Box<Page>>>,
+    first_page: u64,
+}
+
+#[derive(Debug)]
+struct Page {
+    slots: [Option<Box<Slot>>; PAGE_SLOTS],
+    used: usize,
+}
+
+impl Records {
+    pub(super) fn get(&self, id: TaskId) -> Option<&Slot> {
+        let (page, slot) = self.locate(id)?;
+        self.pages.get(page)?.as_ref()?.slots[slot].as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Slot> {
+        let (page, slot) = self.locate(id)?;
+        self.pages.get_mut(page)?.as_mut()?.slots[slot].as_deref_mut()
+    }
+
+    /// Adds a record under an id higher than any before.
+    pub(super) fn insert(&mut self, id: TaskId, slot: Box<Slot>) {
+        if self.pages.is_empty() {
+            self.first_page = id.0 / PAGE_SLOTS as u64;
+        }
+        let Some((page, index)) = self.locate(id) else { return };
+        while self.pages.len() <= page {
+            self.pages.push_back(None);
+        }
+        let page = self.pages[page]
+            .get_or_insert_with(|| Box::new(Page { slots: [const { None }; PAGE_SLOTS], used: 0 }));
+        debug_assert!(page.slots[index].is_none(), "{id:?} is taken");
+        page.slots[index] = Some(slot);
+        page.used += 1;
+    }
+
+    /// Takes a record out. The caller drops it once the lock is released.
+    pub(super) fn remove(&mut self, id: TaskId) -> Option<Box<Slot>> {
+        let (number, index) = self.locate(id)?;
+        let page = self.pages.get_mut(number)?.as_mut()?;
+        let removed = page.slots[index].take()?;
+        page.used -= 1;
+        // The last page is about to be written again: freeing it would allocate it anew for every task.
+        if page.used == 0 && number + 1 < self.pages.len() {
+            self.pages[number] = None;
+        }
+        while self.pages.len() > 1 && self.pages.front().is_some_and(Option::is_none) {
+            self.pages.pop_front();
+            self.first_page += 1;
+        }
+        Some(removed)
+    }
+
+    /// The records from `from` (inclusive) on, by ascending id.
+    pub(super) fn ascending(&self, from: TaskId) -> impl Iterator<Item = &Slot> {
+        let (page, slot) = self.locate(from).unwrap_or((0, 0));
+        let pages = self.pages.iter().skip(page).enumerate();
+        pages.flat_map(move |(turn, page)| {
+            let skipped = if turn == 0 { slot } else { 0 };
+            page.iter().flat_map(move |page| page.slots.iter().skip(skipped).filter_map(Option::as_deref))
+        })
+    }
+
+    /// The records from `from` (inclusive) back, by descending id.
+    pub(super) fn descending(&self, from: TaskId) -> impl Iterator<Item = &Slot> {
+        let end = (from.0 / PAGE_SLOTS as u64 + 1).saturating_sub(self.first_page);
+        let pages = usize::try_from(end).unwrap_or(usize::MAX).min(self.pages.len());
+        let slots = self.pages.iter().take(pages).rev().flatten();
+        slots
+            .flat_map(|page| page.slots.iter().rev().filter_map(Option::as_deref))
+            .filter(move |slot| slot.record.key.id <= from)
+    }
+
+    fn locate(&self, id: TaskId) -> Option<(usize, usize)> {
+        let page = (id.0 / PAGE_SLOTS as u64).checked_sub(self.first_page)?;
+        Some((usize::try_from(page).ok()?, (id.0 % PAGE_SLOTS as u64) as usize))
+    }
+}
