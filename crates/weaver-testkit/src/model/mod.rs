@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-pub use check::check;
+pub use check::{check, check_unseen};
 pub use reference::{Granted, Reference};
 pub use step::{End, LeasePlan, Move, RenewPlan, Step, TaskPlan, Under};
 pub use strategy::steps;
@@ -63,7 +63,10 @@ fn walk(factory: &Factory, steps: &[Step]) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
-    runtime.block_on(async { check(Bed::open(factory).await, steps).await })
+    runtime.block_on(async {
+        check(Bed::open(factory).await, steps).await?;
+        check_unseen(Bed::open(factory).await, steps).await
+    })
 }
 
 fn number_from(variable: &str) -> Option<u64> {
