@@ -13,12 +13,33 @@
 
 mod admin;
 mod answers;
+mod assignment;
 mod bad_input;
+mod cancel;
+mod counting;
+mod delays;
 mod documents;
+mod ends;
+mod enqueue;
+mod events;
+mod expiry;
+mod fragile;
+mod idempotency;
+mod isolation;
 mod journal;
+mod leadership;
+mod leases;
+mod limits_and_pause;
 mod lists;
+mod order;
+mod renewals;
 mod runners;
+mod serial_keys;
+mod steps;
 mod tasks;
+mod terminal;
+mod waiter;
+mod waiting;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -53,6 +74,25 @@ pub(crate) use cases;
 /// Every test with the concern it belongs to.
 pub fn all() -> Vec<(&'static str, Case)> {
     let groups: Vec<(&'static str, Vec<Case>)> = vec![
+        ("enqueue", enqueue::cases()),
+        ("idempotency", idempotency::cases()),
+        ("order", order::cases()),
+        ("delays", delays::cases()),
+        ("leases", leases::cases()),
+        ("renewals", renewals::cases()),
+        ("ends", ends::cases()),
+        ("counting", counting::cases()),
+        ("fragile", fragile::cases()),
+        ("terminal", terminal::cases()),
+        ("serial_keys", serial_keys::cases()),
+        ("limits_and_pause", limits_and_pause::cases()),
+        ("cancel", cancel::cases()),
+        ("expiry", expiry::cases()),
+        ("assignment", assignment::cases()),
+        ("leadership", leadership::cases()),
+        ("isolation", isolation::cases()),
+        ("events", events::cases()),
+        ("waiting", waiting::cases()),
         ("tasks", tasks::cases()),
         ("lists", lists::cases()),
         ("admin", admin::cases()),

@@ -1,0 +1,236 @@
+//! G11, cancel arrives: a cancelled task is terminal at once; the handler is told when it renews; what it held outlives
+//! the record until it confirms that it stopped, or its lease ends.
+
+use weaver_core::id::{LeaseToken, TaskKey};
+use weaver_core::lease::{Lease, Leased, Renewed};
+use weaver_core::lifecycle::{Command, OverdueWhy};
+use weaver_core::outcome::Outcome;
+use weaver_core::queue::Committed;
+use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskState};
+
+use super::cases;
+use super::steps::end_of;
+use crate::bed::{Bed, seconds, task};
+
+async fn a_queued_task_is_cancelled_and_never_leased(bed: Bed) {
+    let key = bed.enqueue(task()).await;
+    bed.cancel(&key).await;
+    let record = bed.record(&key).await;
+    expect_cancelled(&record, CancelReason::User);
+    assert_eq!((record.version.0, record.finished_at), (2, Some(bed.now().await)));
+    assert!(record.hold().is_none() && record.attempts.is_empty());
+    assert!(bed.lease(10).await.is_empty());
+}
+
+async fn a_scheduled_task_is_cancelled_and_never_comes(bed: Bed) {
+    let key = bed.enqueue(task().delay(seconds(10))).await;
+    bed.cancel(&key).await;
+    expect_cancelled(&bed.record(&key).await, CancelReason::User);
+    bed.advance(seconds(20)).await;
+    assert!(bed.lease(10).await.is_empty());
+}
+
+async fn a_task_that_waits_for_a_retry_is_cancelled_and_never_comes(bed: Bed) {
+    let leased = running(&bed).await;
+    bed.end(&leased, Outcome::Snoozed { delay: seconds(10) }).await;
+    bed.cancel(&leased.lease.key).await;
+    let record = bed.record(&leased.lease.key).await;
+    expect_cancelled(&record, CancelReason::User);
+    assert!(record.hold().is_none());
+    bed.advance(seconds(20)).await;
+    assert!(bed.lease(10).await.is_empty());
+}
+
+async fn a_running_task_is_terminal_at_once_and_keeps_a_hold(bed: Bed) {
+    let (key, leased) = cancelled(&bed).await;
+    let record = bed.record(&key).await;
+    expect_cancelled(&record, CancelReason::User);
+    assert_eq!((record.version.0, record.finished_at), (3, Some(bed.now().await)));
+    assert_eq!(record.hold(), Some(leased.lease));
+    assert_eq!(record.attempts[0].outcome, AttemptOutcome::Cancelled);
+    assert_eq!((record.failures, record.losses), (0, 0));
+}
+
+async fn a_replaced_task_says_so(bed: Bed) {
+    let waiting = bed.enqueue(task().delay(seconds(10))).await;
+    let leased = running(&bed).await;
+    for key in [&waiting, &leased.lease.key] {
+        bed.apply(key, Command::Replace).await;
+        expect_cancelled(&bed.record(key).await, CancelReason::Replaced);
+    }
+    assert_eq!(bed.renew(&leased.lease).await, Renewed::Cancelled);
+}
+
+async fn renewing_tells_the_handler_and_changes_nothing(bed: Bed) {
+    let (key, leased) = cancelled(&bed).await;
+    let before = bed.record(&key).await;
+    for _ in 0..3 {
+        bed.advance(seconds(5)).await;
+        assert_eq!(bed.renew(&leased.lease).await, Renewed::Cancelled);
+    }
+    assert_eq!(bed.record(&key).await, before, "renewing does not prolong a hold");
+}
+
+async fn renewing_tells_the_handler_even_after_the_hold_has_ended(bed: Bed) {
+    let (_, leased) = cancelled(&bed).await;
+    bed.advance(seconds(31)).await;
+    assert_eq!(bed.maintain().await, 1);
+    assert_eq!(bed.renew(&leased.lease).await, Renewed::Cancelled);
+}
+
+async fn an_older_lease_of_a_cancelled_task_is_lost_and_not_cancelled(bed: Bed) {
+    let old = running(&bed).await;
+    bed.end(&old, Outcome::Released).await;
+    bed.lease_one().await;
+    bed.cancel(&old.lease.key).await;
+    assert_eq!(bed.renew(&old.lease).await, Renewed::Lost);
+}
+
+async fn what_the_handler_reports_after_the_cancel_is_stale(bed: Bed) {
+    let (key, leased) = cancelled(&bed).await;
+    let before = bed.record(&key).await;
+    let own_cancel = Outcome::Cancelled { message: "I stop".into() };
+    let others = [Outcome::DONE, Outcome::failed("no"), Outcome::Released, Outcome::TimedOut];
+    for outcome in others.into_iter().chain([own_cancel]) {
+        assert_eq!(bed.commit_one(end_of(&leased, outcome)).await, Committed::Stale);
+    }
+    assert_eq!(bed.record(&key).await, before);
+}
+
+async fn a_cancel_decided_before_the_task_moved_is_stale(bed: Bed) {
+    let key = bed.enqueue(task()).await;
+    let decided = bed.decided(&key, Command::Cancel).await;
+    let leased = bed.lease_one().await;
+    assert_eq!(bed.commit_one(decided).await, Committed::Stale);
+    bed.succeed(&leased).await;
+}
+
+async fn the_same_cancel_twice_was_already_applied(bed: Bed) {
+    let key = bed.enqueue(task()).await;
+    let decided = bed.decided(&key, Command::Cancel).await;
+    bed.cancel(&key).await;
+    assert_eq!(bed.commit_one(decided).await, Committed::AlreadyApplied);
+}
+
+async fn confirming_ends_the_hold_and_touches_nothing_else(bed: Bed) {
+    let (key, leased) = cancelled(&bed).await;
+    let before = bed.record(&key).await;
+    bed.advance(seconds(5)).await;
+    bed.confirm(&leased.lease).await;
+    let after = bed.record(&key).await;
+    assert!(after.hold().is_none());
+    assert_eq!(after, TaskRecord { lease: None, ..before });
+}
+
+async fn confirming_may_be_repeated(bed: Bed) {
+    let (key, leased) = cancelled(&bed).await;
+    bed.confirm(&leased.lease).await;
+    let before = bed.record(&key).await;
+    bed.confirm(&leased.lease).await;
+    bed.store.confirm_stopped(vec![]).await.expect("nothing is wrong with it");
+    assert_eq!(bed.record(&key).await, before);
+}
+
+async fn confirming_a_running_lease_does_nothing(bed: Bed) {
+    let leased = running(&bed).await;
+    bed.confirm(&leased.lease).await;
+    assert_eq!(bed.record(&leased.lease.key).await, leased.record);
+    assert_eq!(bed.renew(&leased.lease).await, Renewed::Extended);
+}
+
+async fn confirming_with_another_token_does_nothing(bed: Bed) {
+    let (key, leased) = cancelled(&bed).await;
+    bed.confirm(&Lease { token: LeaseToken(u128::MAX), ..leased.lease.clone() }).await;
+    assert_eq!(bed.record(&key).await.hold(), Some(leased.lease));
+}
+
+async fn several_confirmations_each_end_their_hold(bed: Bed) {
+    bed.enqueue_all(vec![task(); 3]).await;
+    let leased = bed.lease(3).await;
+    for leased in &leased[..2] {
+        bed.cancel(&leased.lease.key).await;
+    }
+    let leases = leased.iter().map(|leased| leased.lease.clone()).collect();
+    bed.store.confirm_stopped(leases).await.expect("the store answers");
+    assert!(bed.record(&leased[0].lease.key).await.hold().is_none());
+    assert!(bed.record(&leased[1].lease.key).await.hold().is_none());
+    bed.succeed(&leased[2]).await;
+}
+
+async fn a_hold_is_overdue_when_its_lease_has_run_out(bed: Bed) {
+    let (key, _) = cancelled(&bed).await;
+    bed.advance(seconds(20)).await;
+    assert!(bed.overdue().await.is_empty());
+    bed.advance(seconds(11)).await;
+    assert_eq!(bed.overdue().await, [(key.clone(), OverdueWhy::Hold)]);
+    assert_eq!(bed.maintain().await, 1);
+    let record = bed.record(&key).await;
+    assert!(record.hold().is_none());
+    assert_eq!(record.version.0, 3);
+    assert!(bed.overdue().await.is_empty());
+}
+
+async fn a_confirmed_hold_is_never_overdue(bed: Bed) {
+    let (_, leased) = cancelled(&bed).await;
+    bed.confirm(&leased.lease).await;
+    bed.advance(seconds(3600)).await;
+    assert!(bed.overdue().await.is_empty());
+}
+
+async fn a_handler_that_cancels_its_own_task_leaves_no_hold(bed: Bed) {
+    let leased = running(&bed).await;
+    bed.end(&leased, Outcome::Cancelled { message: "not needed".into() }).await;
+    let record = bed.record(&leased.lease.key).await;
+    expect_cancelled(&record, CancelReason::Handler);
+    assert_eq!((record.hold(), record.last_error.as_deref()), (None, Some("not needed")));
+    bed.advance(seconds(3600)).await;
+    assert!(bed.overdue().await.is_empty());
+}
+
+async fn repeating_the_lease_call_does_not_grant_a_cancelled_task_again(bed: Bed) {
+    let key = bed.enqueue(task()).await;
+    let request = bed.request(1);
+    bed.lease_as(request.clone()).await;
+    bed.cancel(&key).await;
+    assert!(bed.lease_as(request).await.is_empty());
+}
+
+async fn running(bed: &Bed) -> Leased {
+    bed.enqueue(task()).await;
+    bed.lease_one().await
+}
+
+/// A task that was cancelled while it ran.
+async fn cancelled(bed: &Bed) -> (TaskKey, Leased) {
+    let leased = running(bed).await;
+    bed.cancel(&leased.lease.key).await;
+    (leased.lease.key.clone(), leased)
+}
+
+#[track_caller]
+fn expect_cancelled(record: &TaskRecord, reason: CancelReason) {
+    assert_eq!((record.state, record.cause), (TaskState::Cancelled, Some(Cause::Cancelled(reason))));
+}
+
+cases![
+    a_queued_task_is_cancelled_and_never_leased,
+    a_scheduled_task_is_cancelled_and_never_comes,
+    a_task_that_waits_for_a_retry_is_cancelled_and_never_comes,
+    a_running_task_is_terminal_at_once_and_keeps_a_hold,
+    a_replaced_task_says_so,
+    renewing_tells_the_handler_and_changes_nothing,
+    renewing_tells_the_handler_even_after_the_hold_has_ended,
+    an_older_lease_of_a_cancelled_task_is_lost_and_not_cancelled,
+    what_the_handler_reports_after_the_cancel_is_stale,
+    a_cancel_decided_before_the_task_moved_is_stale,
+    the_same_cancel_twice_was_already_applied,
+    confirming_ends_the_hold_and_touches_nothing_else,
+    confirming_may_be_repeated,
+    confirming_a_running_lease_does_nothing,
+    confirming_with_another_token_does_nothing,
+    several_confirmations_each_end_their_hold,
+    a_hold_is_overdue_when_its_lease_has_run_out,
+    a_confirmed_hold_is_never_overdue,
+    a_handler_that_cancels_its_own_task_leaves_no_hold,
+    repeating_the_lease_call_does_not_grant_a_cancelled_task_again,
+];

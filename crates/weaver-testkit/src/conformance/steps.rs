@@ -1,0 +1,160 @@
+//! Steps that the tests of several concerns take, as further words of the [`Bed`].
+
+use weaver_core::id::TaskKey;
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::lifecycle::{Command, OverdueWhy, Transition, decide};
+use weaver_core::name::{Namespace, QueueName, TaskType};
+use weaver_core::outcome::Outcome;
+use weaver_core::ports::{Expect, QueueSettings, Scope};
+use weaver_core::queue::Committed;
+use weaver_core::task::NewTask;
+
+use crate::bed::{Bed, namespace, queue, seconds, worker};
+
+impl Bed {
+    /// Enqueues several tasks in one batch, all of which must be new.
+    pub(super) async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Vec<TaskKey> {
+        let answers = self.store.enqueue_batch(tasks).await.expect("the tasks are valid");
+        let stored = answers.into_iter().map(|answer| answer.expect("the task is stored"));
+        stored
+            .map(|enqueued| {
+                assert!(!enqueued.existing, "{} was there before", enqueued.key);
+                enqueued.key
+            })
+            .collect()
+    }
+
+    /// A request by worker `w` for these queues of a namespace.
+    pub(super) fn request_in(&self, space: &str, queues: &[&str], max: u32) -> LeaseRequest {
+        let queues = queues.iter().map(|name| queue(name)).collect();
+        LeaseRequest { namespace: namespace(space), queues, ..self.request(max) }
+    }
+
+    /// Leases from these queues of a namespace, as worker `w`.
+    pub(super) async fn lease_in(&self, space: &str, queues: &[&str], max: u32) -> Vec<Leased> {
+        self.lease_as(self.request_in(space, queues, max)).await
+    }
+
+    /// Leases from queue `default` as another worker.
+    pub(super) async fn lease_by(&self, name: &str, max: u32) -> Vec<Leased> {
+        self.lease_as(LeaseRequest { worker: worker(name), ..self.request(max) }).await
+    }
+
+    /// Commits one transition as nobody's leader.
+    pub(super) async fn commit_one(&self, transition: Transition) -> Committed {
+        let mut answers = self.store.commit(vec![transition], None).await.expect("the store answers");
+        assert_eq!(answers.len(), 1);
+        answers.remove(0)
+    }
+
+    /// Ends a leased task; it must be taken.
+    pub(super) async fn end(&self, leased: &Leased, outcome: Outcome) {
+        expect_applied(&self.finish(leased, outcome).await);
+    }
+
+    /// Decides and commits a command that must be taken.
+    pub(super) async fn apply(&self, key: &TaskKey, command: Command) {
+        expect_applied(&self.command(key, command).await);
+    }
+
+    /// Cancels a task as a user does.
+    pub(super) async fn cancel(&self, key: &TaskKey) {
+        self.apply(key, Command::Cancel).await;
+    }
+
+    /// Renews one lease.
+    pub(super) async fn renew(&self, lease: &Lease) -> Renewed {
+        self.renew_with(Renewal::of(lease.clone())).await
+    }
+
+    /// Renews one lease with something to say.
+    pub(super) async fn renew_with(&self, renewal: Renewal) -> Renewed {
+        let mut answers = self.store.renew(vec![renewal]).await.expect("the store answers");
+        assert_eq!(answers.len(), 1);
+        answers.remove(0)
+    }
+
+    /// Says that a cancelled handler has stopped.
+    pub(super) async fn confirm(&self, lease: &Lease) {
+        self.store.confirm_stopped(vec![lease.clone()]).await.expect("the store answers");
+    }
+
+    /// Lets the lease of the only running task run out, and has it noticed.
+    pub(super) async fn lose(&self) {
+        self.advance(seconds(31)).await;
+        assert_eq!(self.maintain().await, 1, "one lease should have run out");
+    }
+
+    /// What is overdue, and why.
+    pub(super) async fn overdue(&self) -> Vec<(TaskKey, OverdueWhy)> {
+        let overdue = self.store.overdue(1000).await.expect("the store answers");
+        overdue.into_iter().map(|item| (item.record.key, item.why)).collect()
+    }
+
+    /// Changes a queue of namespace `default`, whatever it was set to.
+    pub(super) async fn set_queue(&self, name: &str, settings: QueueSettings) {
+        let (space, name) = (Namespace::default(), queue(name));
+        let put = self.store.put_queue(&space, &name, settings, Expect::Anything);
+        put.await.expect("the settings are valid");
+    }
+
+    /// Pauses a queue of namespace `default`.
+    pub(super) async fn pause(&self, name: &str) {
+        self.set_queue(name, QueueSettings { paused: true, ..QueueSettings::default() }).await;
+    }
+
+    /// Takes back what was set for a queue of namespace `default`.
+    pub(super) async fn reset_queue(&self, name: &str) {
+        self.set_queue(name, QueueSettings::default()).await;
+    }
+
+    /// Limits how many tasks of a queue of namespace `default` may be under way.
+    pub(super) async fn limit(&self, name: &str, max_running: u32) {
+        let settings = QueueSettings { max_running: Some(max_running), ..QueueSettings::default() };
+        self.set_queue(name, settings).await;
+    }
+
+    /// How many tasks there are in a namespace.
+    pub(super) async fn total(&self, space: &str) -> u64 {
+        let counts = self.store.counts(Scope::Namespace(namespace(space))).await.expect("the store answers");
+        counts.values.total()
+    }
+
+    /// Decides a command on a task as it is now, and commits nothing.
+    pub(super) async fn decided(&self, key: &TaskKey, command: Command) -> Transition {
+        let record = self.record(key).await;
+        decide(&record, command, self.now().await).expect("the command is allowed")
+    }
+}
+
+/// The transition must have been stored.
+#[track_caller]
+pub(super) fn expect_applied(answer: &Committed) {
+    assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
+}
+
+/// The keys of what was leased, in order.
+pub(super) fn keys(leased: &[Leased]) -> Vec<TaskKey> {
+    leased.iter().map(|leased| leased.lease.key.clone()).collect()
+}
+
+/// Decides the end of a leased task, and commits nothing.
+pub(super) fn end_of(leased: &Leased, outcome: Outcome) -> Transition {
+    let command = Command::Finish { lease: leased.lease.clone(), outcome };
+    decide(&leased.record, command, leased.record.updated_at).expect("the lease was valid")
+}
+
+/// A task type's name.
+pub(super) fn task_type(name: &str) -> TaskType {
+    TaskType::new(name).expect("a valid name")
+}
+
+/// Several queues' names.
+pub(super) fn queue_names(names: &[&str]) -> Vec<QueueName> {
+    names.iter().map(|name| queue(name)).collect()
+}
+
+/// The loss of a task's worker as whoever finds it overdue decides it; commits nothing.
+pub(super) async fn lost(bed: &Bed, key: &TaskKey) -> Transition {
+    bed.decided(key, Command::Expire(OverdueWhy::Lease)).await
+}

@@ -1,0 +1,72 @@
+//! A wait under way, polled by the test itself and not beside it: what it has seen is then no matter of luck.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use weaver_core::event::ChangeCursor;
+use weaver_core::name::Namespace;
+use weaver_core::queue::{Interest, Wake};
+
+use super::steps::{queue_names, task_type};
+use crate::bed::{Bed, Boxed, namespace};
+
+/// How often a wait is polled before it counts as waiting. More than any store needs to see what is already there.
+const POLLS: usize = 100;
+
+/// A caller of `Queue::wait`.
+pub(super) struct Waiter(Boxed<Wake>);
+
+impl Waiter {
+    /// Waits as the interest says.
+    pub(super) fn new(bed: &Bed, interest: Interest, timeout: Duration) -> Self {
+        let store = Arc::clone(&bed.store);
+        Self(Box::pin(async move { store.wait(interest, timeout).await.expect("the wait is valid") }))
+    }
+
+    /// Waits an hour for anything to lease from queue `default`.
+    pub(super) fn for_work(bed: &Bed) -> Self {
+        Self::new(bed, work(Namespace::default().as_str(), &["default"], None), Duration::from_secs(3600))
+    }
+
+    /// Waits an hour for anything sturdy to lease from queue `default`.
+    pub(super) fn for_sturdy_work(bed: &Bed) -> Self {
+        let (namespace, queues) = (Namespace::default(), queue_names(&["default"]));
+        let interest = Interest::Work { namespace, queues, types: None, fragile: false };
+        Self::new(bed, interest, Duration::from_secs(3600))
+    }
+
+    /// Waits an hour for changes.
+    pub(super) fn for_changes(bed: &Bed, after: ChangeCursor) -> Self {
+        Self::new(bed, Interest::Changes { after }, Duration::from_secs(3600))
+    }
+
+    /// Nothing has come so far.
+    pub(super) async fn still_waits(&mut self) -> bool {
+        for _ in 0..POLLS {
+            let poll = poll_fn(|context| Poll::Ready(self.0.as_mut().poll(context)));
+            if poll.await.is_ready() {
+                return false;
+            }
+            tokio::task::yield_now().await;
+        }
+        true
+    }
+
+    /// Must end because there may be something.
+    pub(super) async fn wakes(self) {
+        assert_eq!(self.0.await, Wake::Ready);
+    }
+
+    /// Must end because time has passed.
+    pub(super) async fn times_out(self) {
+        assert_eq!(self.0.await, Wake::TimedOut);
+    }
+}
+
+/// Interest in work of a namespace, fragile or not.
+pub(super) fn work(space: &str, queues: &[&str], types: Option<&[&str]>) -> Interest {
+    let types = types.map(|types| types.iter().map(|name| task_type(name)).collect());
+    Interest::Work { namespace: namespace(space), queues: queue_names(queues), types, fragile: true }
+}
