@@ -1,0 +1,96 @@
+//! Every state × every command, against the table.
+
+use std::collections::BTreeSet;
+
+use weaver_core::lifecycle::table::{RULES, Rule};
+use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Verb};
+use weaver_core::outcome::Outcome;
+use weaver_core::task::TaskState;
+
+use crate::explore::{commands, explore};
+use crate::life::{Life, task};
+
+/// The verb a command stands for; `None`: nothing that moves a task.
+pub(crate) fn verb_of(command: &Command) -> Option<Verb> {
+    Some(match command {
+        Command::Lease(_) => Verb::Lease,
+        Command::Assign { .. } => Verb::Assign,
+        Command::Start(_) => Verb::Start,
+        Command::Orphan => Verb::Orphan,
+        Command::Bury => Verb::Bury,
+        Command::Finish { outcome, .. } => match outcome {
+            Outcome::Succeeded { .. } => Verb::Succeed,
+            Outcome::Failed { .. } => Verb::Fail,
+            Outcome::TimedOut => Verb::TimeOut,
+            Outcome::Snoozed { .. } => Verb::Snooze,
+            Outcome::Cancelled { .. } => Verb::Cancel,
+            Outcome::Released => Verb::Release,
+        },
+        Command::Expire(OverdueWhy::Lease) => Verb::Lose,
+        Command::Expire(OverdueWhy::ExpiresAt) => Verb::Expire,
+        Command::Expire(OverdueWhy::Hold) => return None,
+        Command::Cancel | Command::Replace => Verb::Cancel,
+        Command::RunNow => Verb::RunNow,
+    })
+}
+
+#[test]
+fn every_command_is_tried_in_every_state() {
+    let mut tried = BTreeSet::new();
+    explore(|before, command, _| {
+        tried.insert((before.state, verb_of(command)));
+    });
+    let verbs: BTreeSet<_> = commands(&Life::of(task()).record).iter().map(verb_of).collect();
+    assert_eq!(verbs.len(), 15, "the 14 verbs, and the expiry of a hold, which is none");
+    assert_eq!(tried.len(), TaskState::ALL.len() * verbs.len());
+}
+
+#[test]
+fn every_pair_of_state_and_verb_that_is_not_in_the_table_is_refused() {
+    explore(|before, command, decided| {
+        let verb = verb_of(command);
+        // A handler's cancel is an end like the others: it needs a lease, so somebody must be running.
+        let is_end = matches!(command, Command::Finish { .. });
+        let in_table = |rule: &Rule| {
+            rule.from == before.state
+                && Some(rule.verb) == verb
+                && (!is_end || rule.from == TaskState::Running)
+        };
+        if !RULES.iter().any(in_table) {
+            assert!(decided.is_err(), "{} {command:?} is not in the table", before.state);
+        }
+    });
+}
+
+#[test]
+fn every_decision_is_a_rule_of_the_table_and_every_rule_is_decided() {
+    let mut decisions = Vec::new();
+    explore(|before, command, decided| {
+        if let Ok((transition, after)) = decided {
+            assert_eq!(Some(transition.verb), verb_of(command));
+            assert_eq!((before.state, transition.to), (transition.from, after.state));
+            let (from, verb, to) = (before.state, transition.verb, after.state);
+            decisions.push(Rule { from, verb, to, cause: after.cause });
+        }
+    });
+    for decision in &decisions {
+        assert!(RULES.contains(decision), "{decision:?} is not in the table");
+    }
+    for rule in RULES {
+        assert!(decisions.contains(rule), "{rule:?} was never decided");
+    }
+}
+
+#[test]
+fn whatever_is_asked_of_a_task_that_has_ended_is_refused() {
+    explore(|before, command, decided| {
+        if !before.state.is_terminal() {
+            return;
+        }
+        let refused = match command {
+            Command::Finish { .. } => Refused::LeaseLost,
+            _ => Refused::Ended { state: before.state },
+        };
+        assert_eq!(decided.as_ref().err(), Some(&refused), "{} {command:?}", before.state);
+    });
+}
