@@ -1,9 +1,11 @@
 //! Names people choose: namespaces, queues, task types, workers, keys. Each has a type of its own, is checked once
-//! when it enters, and is an interned, shared string from then on.
+//! when it enters, and is shared from then on: a clone never copies the text, and one of a name that stands in the
+//! program costs nothing at all.
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -33,17 +35,91 @@ pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
     name_problem(text).map_or(Ok(()), |problem| Err(Invalid::new(field, problem)))
 }
 
+/// A text that is part of the program, or shared. Made from `&'static str`, `String` or `Arc<str>`.
+///
+/// Most names are literals. Counting references to those would make every core write to the same cache line for every
+/// task; that was half the cost of a task on two cores.
+#[derive(Clone)]
+pub enum SharedText {
+    /// Part of the program.
+    Static(&'static str),
+    /// Made at run time.
+    Shared(Arc<str>),
+}
+
+impl SharedText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Static(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+}
+
+impl PartialEq for SharedText {
+    fn eq(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.as_str(), other.as_str());
+        // Nearly always two copies of the same name: no need to look at the letters.
+        std::ptr::eq(mine, theirs) || mine == theirs
+    }
+}
+
+impl Eq for SharedText {}
+
+impl Hash for SharedText {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl PartialOrd for SharedText {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for SharedText {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl fmt::Debug for SharedText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), out)
+    }
+}
+
+impl From<&'static str> for SharedText {
+    fn from(text: &'static str) -> Self {
+        Self::Static(text)
+    }
+}
+
+impl From<String> for SharedText {
+    fn from(text: String) -> Self {
+        Self::Shared(text.into())
+    }
+}
+
+impl From<Arc<str>> for SharedText {
+    fn from(text: Arc<str>) -> Self {
+        Self::Shared(text)
+    }
+}
+
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $field:literal) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub struct $name(Arc<str>);
+        pub struct $name(SharedText);
 
         impl $name {
             /// Checks a text and makes it a name: 1 to 255 bytes, no control characters.
-            pub fn new(text: impl Into<Arc<str>>) -> Result<Self, Invalid> {
+            pub fn new(text: impl Into<SharedText>) -> Result<Self, Invalid> {
                 let text = text.into();
-                match name_problem(&text) {
+                match name_problem(text.as_str()) {
                     None => Ok(Self(text)),
                     Some(problem) => Err(Invalid::new($field, problem)),
                 }
@@ -51,31 +127,31 @@ macro_rules! name_type {
 
             /// The text of the name.
             pub fn as_str(&self) -> &str {
-                &self.0
+                self.0.as_str()
             }
         }
 
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
-                &self.0
+                self.as_str()
             }
         }
 
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
-                &self.0
+                self.as_str()
             }
         }
 
-        impl From<$name> for Arc<str> {
+        impl From<$name> for SharedText {
             fn from(name: $name) -> Self {
                 name.0
             }
         }
 
-        impl From<&$name> for Arc<str> {
+        impl From<&$name> for SharedText {
             fn from(name: &$name) -> Self {
-                Arc::clone(&name.0)
+                name.0.clone()
             }
         }
 
@@ -83,25 +159,25 @@ macro_rules! name_type {
             type Error = Invalid;
 
             fn try_from(text: &str) -> Result<Self, Invalid> {
-                Self::new(text)
+                Self::new(text.to_owned())
             }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str(&self.0)
+                out.write_str(self.as_str())
             }
         }
 
         impl fmt::Debug for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(out, "{:?}", &self.0)
+                fmt::Debug::fmt(&self.0, out)
             }
         }
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
+                serializer.serialize_str(self.as_str())
             }
         }
 
@@ -167,10 +243,9 @@ name_type!(
 macro_rules! default_name {
     ($name:ident) => {
         impl Default for $name {
-            /// `default`; shared, so that a task that names none costs no allocation.
+            /// `default`.
             fn default() -> Self {
-                static DEFAULT: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("default"));
-                Self(Arc::clone(&DEFAULT))
+                Self(SharedText::Static("default"))
             }
         }
     };

@@ -2,6 +2,7 @@
 //! time, which never jumps. Both come from a [`Clock`](crate::clock::Clock) that the caller passes in.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -10,35 +11,40 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A wall-clock instant with microsecond resolution, written as RFC 3339 in UTC.
 ///
 /// Microseconds because that is what PostgreSQL keeps: an instant survives every store unchanged.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Timestamp(i64);
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+// One more than the microseconds since 1970, so that zero is free and an `Option` of it is no larger: a record has many.
+pub struct Timestamp(NonZeroU64);
 
 impl Timestamp {
     /// The earliest instant a record can hold: 1970-01-01T00:00:00Z.
-    pub const MIN: Self = Self(0);
+    pub const MIN: Self = Self::from_micros(0);
     /// The latest instant a record can hold: 9999-12-30T22:00:00Z, the last that RFC 3339 can write everywhere.
-    pub const MAX: Self = Self(253_402_207_200_000_000);
+    pub const MAX: Self = Self::from_micros(MAX_MICROS);
 
     /// The instant this many microseconds after 1970-01-01T00:00:00Z, clamped to what a record can hold.
     pub const fn from_micros(micros: i64) -> Self {
-        if micros < Self::MIN.0 {
-            Self::MIN
-        } else if micros > Self::MAX.0 {
-            Self::MAX
+        let micros = if micros < 0 {
+            0
+        } else if micros > MAX_MICROS {
+            MAX_MICROS
         } else {
-            Self(micros)
+            micros
+        };
+        match NonZeroU64::new(micros as u64 + 1) {
+            Some(one_more) => Self(one_more),
+            None => unreachable!(),
         }
     }
 
     /// Microseconds since 1970-01-01T00:00:00Z.
     pub const fn as_micros(self) -> i64 {
-        self.0
+        (self.0.get() - 1) as i64
     }
 
     /// This instant moved into the future, or `None` past [`Timestamp::MAX`].
     pub fn checked_add(self, delay: Duration) -> Option<Self> {
         let micros = i64::try_from(delay.as_micros()).ok()?;
-        self.0.checked_add(micros).filter(|sum| *sum <= Self::MAX.0).map(Self)
+        self.as_micros().checked_add(micros).filter(|sum| *sum <= MAX_MICROS).map(Self::from_micros)
     }
 
     /// This instant moved into the future, at most to [`Timestamp::MAX`].
@@ -49,21 +55,29 @@ impl Timestamp {
     /// This instant moved into the past, at most to [`Timestamp::MIN`].
     pub fn saturating_sub(self, span: Duration) -> Self {
         let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
-        Self::from_micros(self.0.saturating_sub(micros))
+        Self::from_micros(self.as_micros().saturating_sub(micros))
     }
 
     /// How long after `earlier` this is; zero if it is not after.
     pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+        Duration::from_micros(u64::try_from(self.as_micros() - earlier.as_micros()).unwrap_or(0))
+    }
+}
+
+const MAX_MICROS: i64 = 253_402_207_200_000_000;
+
+impl Default for Timestamp {
+    fn default() -> Self {
+        Self::MIN
     }
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0) {
+        match jiff::Timestamp::from_microsecond(self.as_micros()) {
             // Always six digits: the texts sort as the instants do.
             Ok(instant) => write!(out, "{instant:.6}"),
-            Err(_) => write!(out, "{}us", self.0),
+            Err(_) => write!(out, "{}us", self.as_micros()),
         }
     }
 }
@@ -87,8 +101,8 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, NotAnInstant> {
         let instant: jiff::Timestamp = text.parse().map_err(|_| NotAnInstant(text.to_owned()))?;
         let micros = instant.as_microsecond();
-        if (Self::MIN.0..=Self::MAX.0).contains(&micros) {
-            Ok(Self(micros))
+        if (0..=MAX_MICROS).contains(&micros) {
+            Ok(Self::from_micros(micros))
         } else {
             Err(NotAnInstant(text.to_owned()))
         }
@@ -144,6 +158,11 @@ mod tests {
         assert_eq!(instant.to_string().parse(), Ok(instant));
         assert_eq!(instant.to_string(), "2023-11-14T22:13:20.123456Z");
         assert_eq!(Timestamp::MAX.to_string().parse(), Ok(Timestamp::MAX));
+    }
+
+    #[test]
+    fn an_instant_that_may_be_absent_takes_no_more_room() {
+        assert_eq!(size_of::<Option<Timestamp>>(), 8);
     }
 
     #[test]

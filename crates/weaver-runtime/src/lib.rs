@@ -1,1 +1,5 @@
-//! Placeholder.
+//! Where Weaver meets the operating system. For now: the real clock. Handlers and workers come here next.
+
+mod clock;
+
+pub use clock::SystemClock;

@@ -174,17 +174,17 @@ impl Bed {
 
 /// A worker's name.
 pub fn worker(name: &str) -> WorkerId {
-    WorkerId::new(name).expect("a valid name")
+    WorkerId::try_from(name).expect("a valid name")
 }
 
 /// A namespace's name.
 pub fn namespace(name: &str) -> Namespace {
-    Namespace::new(name).expect("a valid name")
+    Namespace::try_from(name).expect("a valid name")
 }
 
 /// A queue's name.
 pub fn queue(name: &str) -> QueueName {
-    QueueName::new(name).expect("a valid name")
+    QueueName::try_from(name).expect("a valid name")
 }
 
 /// The simplest task: type `t`, payload `null`, queue `default`, namespace `default`.

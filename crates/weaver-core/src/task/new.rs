@@ -9,8 +9,8 @@ use crate::error::{Invalid, Problem};
 use crate::id::TaskId;
 use crate::limits::Limits;
 use crate::name::{
-    IdempotencyKey, JobDefinitionId, Namespace, QueueName, SerialKey, SessionId, TaskGroupId, TaskType,
-    name_problem,
+    IdempotencyKey, JobDefinitionId, Namespace, QueueName, SerialKey, SessionId, SharedText, TaskGroupId,
+    TaskType, name_problem,
 };
 use crate::retry::{RetryPolicy, check_delay};
 use crate::task::{ContentType, Labels, Origin, Priority, TaskEnvelope, TaskSpec, TraceContext};
@@ -40,11 +40,11 @@ const TRACE_MAX_BYTES: usize = 512;
 #[derive(Debug, Clone)]
 #[must_use = "a task does nothing until it is enqueued"]
 pub struct NewTask {
-    task_type: Arc<str>,
+    task_type: SharedText,
     payload: Bytes,
     content_type: ContentType,
-    namespace: Option<Arc<str>>,
-    queue: Option<Arc<str>>,
+    namespace: Option<SharedText>,
+    queue: Option<SharedText>,
     priority: u8,
     delay: Option<Duration>,
     run_at: Option<Timestamp>,
@@ -53,18 +53,18 @@ pub struct NewTask {
     retry: RetryPolicy,
     timeout: Option<Duration>,
     expires_at: Option<Timestamp>,
-    serial_key: Option<Arc<str>>,
-    idempotency_key: Option<Arc<str>>,
+    serial_key: Option<SharedText>,
+    idempotency_key: Option<SharedText>,
     // Boxed for the same reason as in `TaskSpec`: most tasks have none of it.
     extra: Option<Box<Extra>>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Extra {
-    task_group_id: Option<Arc<str>>,
-    session_id: Option<Arc<str>>,
+    task_group_id: Option<SharedText>,
+    session_id: Option<SharedText>,
     labels: Labels,
-    job_definition_id: Option<Arc<str>>,
+    job_definition_id: Option<SharedText>,
     scheduled_for: Option<Timestamp>,
     retry_of: Option<TaskId>,
     trace: Option<TraceContext>,
@@ -73,14 +73,14 @@ struct Extra {
 macro_rules! text_setter {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        pub fn $name(mut self, text: impl Into<Arc<str>>) -> Self {
+        pub fn $name(mut self, text: impl Into<SharedText>) -> Self {
             self.$name = Some(text.into());
             self
         }
     };
     ($(#[$doc:meta])* extra $name:ident) => {
         $(#[$doc])*
-        pub fn $name(mut self, text: impl Into<Arc<str>>) -> Self {
+        pub fn $name(mut self, text: impl Into<SharedText>) -> Self {
             self.extra().$name = Some(text.into());
             self
         }
@@ -89,7 +89,7 @@ macro_rules! text_setter {
 
 impl NewTask {
     /// A task of this type with the payload `null`, in queue `default` of namespace `default`.
-    pub fn new(task_type: impl Into<Arc<str>>) -> Self {
+    pub fn new(task_type: impl Into<SharedText>) -> Self {
         Self {
             task_type: task_type.into(),
             payload: Bytes::from_static(b"null"),
@@ -236,12 +236,12 @@ impl NewTask {
             .max_losses(spec.max_losses)
             .retry(spec.retry);
         task.timeout = spec.timeout;
-        task.serial_key = spec.serial_key.as_ref().map(Arc::from);
+        task.serial_key = spec.serial_key.as_ref().map(SharedText::from);
         task.extra = Some(Box::new(Extra {
-            task_group_id: origin.task_group_id.as_ref().map(Arc::from),
-            session_id: origin.session_id.as_ref().map(Arc::from),
+            task_group_id: origin.task_group_id.as_ref().map(SharedText::from),
+            session_id: origin.session_id.as_ref().map(SharedText::from),
             labels: origin.labels.clone(),
-            job_definition_id: origin.job_definition_id.as_ref().map(Arc::from),
+            job_definition_id: origin.job_definition_id.as_ref().map(SharedText::from),
             scheduled_for: None,
             retry_of: Some(id),
             trace: origin.trace.clone(),

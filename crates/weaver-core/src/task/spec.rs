@@ -87,6 +87,12 @@ impl TaskSpec {
         by_caller.into_iter().chain(by_schedule)
     }
 
+    /// Whether there are any: most tasks have none, and pay only for this look.
+    pub fn has_unique_keys(&self) -> bool {
+        self.idempotency_key.is_some()
+            || self.origin.as_ref().is_some_and(|origin| origin.scheduled_for.is_some())
+    }
+
     /// Whether its first loss is its last.
     pub fn tolerates_no_loss(&self) -> bool {
         self.max_losses == 0

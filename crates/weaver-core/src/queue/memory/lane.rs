@@ -156,6 +156,8 @@ impl Equivalent<LaneKey> for LaneRef<'_> {
 pub(super) struct Lanes {
     list: Vec<(LaneKey, Lane)>,
     positions: HashMap<LaneKey, usize>,
+    /// The one last asked for: tasks of one kind come together.
+    last: usize,
 }
 
 impl Lanes {
@@ -163,15 +165,17 @@ impl Lanes {
     const KEPT_EMPTY: usize = 32;
 
     pub(super) fn lane_mut(&mut self, key: LaneRef<'_>) -> &mut Lane {
-        let position = match self.positions.get(&key) {
-            Some(position) => *position,
-            None => {
-                self.list.push((key.to_key(), Lane::default()));
-                self.positions.insert(key.to_key(), self.list.len() - 1);
-                self.list.len() - 1
-            }
-        };
-        &mut self.list[position].1
+        if !self.list.get(self.last).is_some_and(|(last, _)| key.equivalent(last)) {
+            self.last = match self.positions.get(&key) {
+                Some(position) => *position,
+                None => {
+                    self.list.push((key.to_key(), Lane::default()));
+                    self.positions.insert(key.to_key(), self.list.len() - 1);
+                    self.list.len() - 1
+                }
+            };
+        }
+        &mut self.list[self.last].1
     }
 
     pub(super) fn list_mut(&mut self) -> &mut [(LaneKey, Lane)] {

@@ -39,6 +39,8 @@ pub(super) struct Queues {
     free: Vec<u32>,
     // Sorted within a namespace, because that is how they are listed.
     numbers: HashMap<Namespace, BTreeMap<QueueName, u32>>,
+    /// The one last asked for: batches go to one queue, and producers to the same again.
+    last_number: u32,
 }
 
 impl Queues {
@@ -47,9 +49,16 @@ impl Queues {
     }
 
     pub(super) fn number_or_new(&mut self, namespace: &Namespace, name: &QueueName) -> u32 {
-        if let Some(number) = self.number(namespace, name) {
-            return number;
+        let last = self.find(self.last_number);
+        if last.is_some_and(|last| last.namespace == *namespace && last.name == *name) {
+            return self.last_number;
         }
+        let number = self.number(namespace, name).unwrap_or_else(|| self.add(namespace, name));
+        self.last_number = number;
+        number
+    }
+
+    fn add(&mut self, namespace: &Namespace, name: &QueueName) -> u32 {
         let queue = QueueState {
             namespace: namespace.clone(),
             name: name.clone(),

@@ -6,7 +6,8 @@ use crate::id::TaskId;
 use crate::task::TaskRecord;
 
 /// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task among
-/// thousands of purged ones pins a page of pointers, not a page of records.
+/// thousands of purged ones pins a page of pointers, not a page of records, and what is purged leaves the lock as a
+/// pointer. (Records inside the pages were tried: what the allocator saved went into moving them.)
 const PAGE_SLOTS: usize = 512;
 
 /// A record and where the indexes have it.
@@ -35,25 +36,26 @@ pub(super) enum Place {
 #[derive(Debug, Default)]
 pub(super) struct Records {
     // A deque, because old pages are freed at the front while new ones are added at the back.
-    pages: VecDeque<Option<Box<Page>>>,
+    pages: VecDeque<Option<Page>>,
     first_page: u64,
 }
 
 #[derive(Debug)]
 struct Page {
-    slots: [Option<Box<Slot>>; PAGE_SLOTS],
+    // Grown by pushing, as ids are handed out in order: a new page is not written twice.
+    slots: Vec<Option<Box<Slot>>>,
     used: usize,
 }
 
 impl Records {
     pub(super) fn get(&self, id: TaskId) -> Option<&Slot> {
         let (page, slot) = self.locate(id)?;
-        self.pages.get(page)?.as_ref()?.slots[slot].as_deref()
+        self.pages.get(page)?.as_ref()?.slots.get(slot)?.as_deref()
     }
 
     pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Slot> {
         let (page, slot) = self.locate(id)?;
-        self.pages.get_mut(page)?.as_mut()?.slots[slot].as_deref_mut()
+        self.pages.get_mut(page)?.as_mut()?.slots.get_mut(slot)?.as_deref_mut()
     }
 
     /// Adds a record under an id higher than any before.
@@ -65,10 +67,13 @@ impl Records {
         while self.pages.len() <= page {
             self.pages.push_back(None);
         }
-        let page = self.pages[page]
-            .get_or_insert_with(|| Box::new(Page { slots: [const { None }; PAGE_SLOTS], used: 0 }));
-        debug_assert!(page.slots[index].is_none(), "{id:?} is taken");
-        page.slots[index] = Some(slot);
+        let page =
+            self.pages[page].get_or_insert_with(|| Page { slots: Vec::with_capacity(PAGE_SLOTS), used: 0 });
+        while page.slots.len() < index {
+            page.slots.push(None);
+        }
+        debug_assert_eq!(page.slots.len(), index, "{id:?} is taken");
+        page.slots.push(Some(slot));
         page.used += 1;
     }
 
@@ -76,7 +81,7 @@ impl Records {
     pub(super) fn remove(&mut self, id: TaskId) -> Option<Box<Slot>> {
         let (number, index) = self.locate(id)?;
         let page = self.pages.get_mut(number)?.as_mut()?;
-        let removed = page.slots[index].take()?;
+        let removed = page.slots.get_mut(index)?.take()?;
         page.used -= 1;
         // The last page is about to be written again: freeing it would allocate it anew for every task.
         if page.used == 0 && number + 1 < self.pages.len() {
@@ -112,5 +117,22 @@ impl Records {
     fn locate(&self, id: TaskId) -> Option<(usize, usize)> {
         let page = (id.0 / PAGE_SLOTS as u64).checked_sub(self.first_page)?;
         Some((usize::try_from(page).ok()?, (id.0 % PAGE_SLOTS as u64) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_stays_small() {
+        eprintln!("{} {} {}", size_of::<TaskRecord>(), size_of::<crate::task::TaskSpec>(), size_of::<Slot>());
+        eprintln!(
+            "{} {} {}",
+            size_of::<crate::task::NewTask>(),
+            size_of::<crate::lease::Leased>(),
+            size_of::<crate::lifecycle::Transition>()
+        );
+        assert!(size_of::<Slot>() <= 384, "{} bytes: a million of them wait in memory", size_of::<Slot>());
     }
 }

@@ -84,10 +84,7 @@ pub(super) struct Effects {
     /// Whether the ring has grown.
     pub(super) changed: bool,
     /// Records to drop.
-    #[expect(
-        clippy::vec_box,
-        reason = "they are moved out of `records` as they are: a pointer each, under the lock"
-    )]
+    #[expect(clippy::vec_box, reason = "they leave `records` as they are: a pointer each, under the lock")]
     pub(super) removed: Vec<Box<Slot>>,
 }
 
@@ -143,9 +140,11 @@ impl InMemoryQueueState {
 
     /// Stores one new task, or finds the one it repeats.
     pub(super) fn enqueue(&mut self, task: ValidTask) -> Result<Enqueued> {
-        for key in task.spec.unique_keys() {
-            if let Some(id) = self.unique.find(&(task.namespace.clone(), key)) {
-                return Ok(Enqueued { key: TaskKey::new(task.namespace, id), existing: true });
+        if task.spec.has_unique_keys() {
+            for key in task.spec.unique_keys() {
+                if let Some(id) = self.unique.find(&(task.namespace.clone(), key)) {
+                    return Ok(Enqueued { key: TaskKey::new(task.namespace, id), existing: true });
+                }
             }
         }
         let id = TaskId(self.next_id);
@@ -153,9 +152,11 @@ impl InMemoryQueueState {
         let record = lifecycle::admit(task, id, self.now)?;
         self.next_id += 1;
         let key = record.key.clone();
-        let until = self.now.saturating_add(self.idempotency_ttl());
-        for unique in record.spec.unique_keys() {
-            self.unique.insert((key.namespace.clone(), unique), id, until);
+        if record.spec.has_unique_keys() {
+            let until = self.now.saturating_add(self.idempotency_ttl());
+            for unique in record.spec.unique_keys() {
+                self.unique.insert((key.namespace.clone(), unique), id, until);
+            }
         }
         self.queues.get_mut(queue).counts.add(record.state);
         if let Some(group) = &record.spec.origin().task_group_id {

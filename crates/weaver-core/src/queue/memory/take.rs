@@ -50,7 +50,7 @@ impl InMemoryQueueState {
             types: request.types.as_deref(),
             fragile: request.slots > 0,
         });
-        let mut taken = Vec::new();
+        let mut taken = Vec::with_capacity(self.leasable(&heads, request.max as usize));
         let mut slots = request.slots;
         while taken.len() < request.max as usize
             && let Some(Reverse(head)) = heads.pop()
@@ -74,6 +74,13 @@ impl InMemoryQueueState {
             }
         }
         Ok(taken)
+    }
+
+    /// At most so many of the lanes' tasks can be taken.
+    fn leasable(&self, heads: &BinaryHeap<Reverse<Head>>, max: usize) -> usize {
+        let lane =
+            |Reverse(head): &Reverse<Head>| self.queues.get(head.queue).lanes.list()[head.lane].1.len();
+        heads.iter().map(lane).sum::<usize>().min(max)
     }
 
     /// Whether a worker with this taste would get anything.

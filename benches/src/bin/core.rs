@@ -1,0 +1,212 @@
+//! The in-memory store beside a bare mutex + slab loop: `cargo xtask bench core`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::runtime::Runtime;
+use weaver_benches::{Samples, interleaved, per_second, resident_bytes, verdict};
+use weaver_core::lifecycle::{Command, decide};
+use weaver_core::prelude::*;
+use weaver_core::ports::{Scope, Tasks};
+use weaver_core::queue::memory::MemoryOptions;
+use weaver_core::task::ContentType;
+use weaver_runtime::SystemClock;
+
+const CLIENTS: usize = 64;
+const THREADS: usize = 2;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).build().expect("a runtime");
+    let mut ok = true;
+    println!("enqueue + lease + commit, {CLIENTS} clients on {THREADS} threads, medians of interleaved rounds");
+    ok &= against_bare(&runtime);
+    println!("cost per task by the number of live records (batch 32)");
+    ok &= by_live_records(&runtime);
+    println!("memory");
+    ok &= memory(&runtime);
+    println!("counts");
+    ok &= counts(&runtime);
+    std::process::exit(i32::from(!ok));
+}
+
+fn against_bare(runtime: &Runtime) -> bool {
+    let mut ok = true;
+    for (batch, lifecycles) in [(32, 1_000_000), (1, 300_000)] {
+        let [weaver, bare] = interleaved([
+            &mut || weaver_lifecycles(runtime, &store(100_000), batch, lifecycles),
+            &mut || bare_lifecycles(runtime, batch, lifecycles),
+        ]);
+        print_rate(&format!("weaver, batch {batch}"), &weaver);
+        print_rate(&format!("bare mutex + slab, batch {batch}"), &bare);
+        let ratio = weaver.median() / bare.median();
+        if batch == 32 {
+            ok &= verdict("weaver / bare, batch 32", ratio, 0.3, true);
+        } else {
+            println!("       weaver / bare, batch 1: {ratio:.2} × (reported)");
+        }
+    }
+    ok
+}
+
+fn by_live_records(runtime: &Runtime) -> bool {
+    let few = preloaded(runtime, 1_000);
+    let many = preloaded(runtime, 1_000_000);
+    let [few, many] = interleaved([
+        &mut || weaver_lifecycles(runtime, &few, 32, 500_000),
+        &mut || weaver_lifecycles(runtime, &many, 32, 500_000),
+    ]);
+    print_rate("1 k live records", &few);
+    print_rate("1 M live records", &many);
+    verdict("cost at 1 M / cost at 1 k", few.median() / many.median(), 1.5, false)
+}
+
+fn memory(runtime: &Runtime) -> bool {
+    let before = resident_bytes();
+    let queued = preloaded(runtime, 1_000_000);
+    let per_task = (resident_bytes() - before) / 1_000_000;
+    println!("       {per_task} bytes per queued task with a 100-byte payload (1 M of them)");
+    drop(queued);
+    let store = store(1_000);
+    weaver_lifecycles(runtime, &store, 32, 1_000_000);
+    let after_one = resident_bytes();
+    weaver_lifecycles(runtime, &store, 32, 3_000_000);
+    let grown = resident_bytes() as f64 / after_one as f64;
+    verdict("resident after 4 M finished tasks / after 1 M, 1,000 kept", grown, 1.05, false)
+}
+
+fn counts(runtime: &Runtime) -> bool {
+    let stores = [preloaded(runtime, 1_000), preloaded(runtime, 1_000_000)];
+    let time = |store: &Arc<InMemoryQueue>| {
+        let started = Instant::now();
+        runtime.block_on(async {
+            for _ in 0..10_000 {
+                store.counts(Scope::Namespace(Namespace::default())).await.expect("counts");
+            }
+        });
+        started.elapsed().as_secs_f64() / 10_000.0 * 1e9
+    };
+    let [few, many] = interleaved([&mut || time(&stores[0]), &mut || time(&stores[1])]);
+    println!("       {:.0} ns at 1 k records, {:.0} ns at 1 M", few.median(), many.median());
+    verdict("counts at 1 M / at 1 k", many.median() / few.median(), 1.5, false)
+}
+
+fn print_rate(what: &str, samples: &Samples) {
+    println!("       {what}: {:.2} M/s ± {:.0} %", samples.median() / 1e6, samples.spread() * 100.0);
+}
+
+fn store(retention_count: usize) -> Arc<InMemoryQueue> {
+    let options = MemoryOptions { retention_count, ..MemoryOptions::default() };
+    Arc::new(InMemoryQueue::with_options(Arc::new(SystemClock::new()), options))
+}
+
+/// A store in which so many tasks wait before the ones measured.
+fn preloaded(runtime: &Runtime, count: usize) -> Arc<InMemoryQueue> {
+    let store = store(1_000);
+    runtime.block_on(async {
+        for _ in 0..count / 1000 {
+            let tasks = (0..1000).map(|_| new_task().payload(vec![b' '; 100], ContentType::JSON)).collect();
+            store.enqueue_batch(tasks).await.expect("enqueued");
+        }
+    });
+    store
+}
+
+fn new_task() -> NewTask {
+    NewTask::new("noop")
+}
+
+/// Lifecycles per second through the `Queue` port.
+fn weaver_lifecycles(runtime: &Runtime, store: &Arc<InMemoryQueue>, batch: u64, lifecycles: u64) -> f64 {
+    static TOKENS: AtomicU64 = AtomicU64::new(1);
+    let per_client = lifecycles / CLIENTS as u64 / batch;
+    let elapsed = on_all_clients(runtime, |client| {
+        let store: Arc<dyn Queue> = store.clone();
+        async move {
+            let worker = WorkerId::new(format!("w{client}")).expect("a name");
+            for _ in 0..per_client {
+                store.enqueue_batch((0..batch).map(|_| new_task()).collect()).await.expect("enqueued");
+                let token = LeaseToken(TOKENS.fetch_add(1, Ordering::Relaxed).into());
+                let request = LeaseRequest {
+                    max: batch as u32,
+                    slots: batch as u32,
+                    ..LeaseRequest::new(Namespace::default(), QueueName::default(), worker.clone(), token)
+                };
+                let leased = store.lease(request).await.expect("leased");
+                let ends = leased.into_iter().map(|Leased { lease, record }| {
+                    let command = Command::Finish { lease, outcome: Outcome::DONE };
+                    decide(&record, command, record.updated_at).expect("it runs")
+                });
+                store.commit(ends.collect(), None).await.expect("committed");
+            }
+        }
+    });
+    per_second(per_client * CLIENTS as u64 * batch, elapsed)
+}
+
+struct BareRecord {
+    state: u8,
+    version: u64,
+    payload: Bytes,
+}
+
+#[derive(Default)]
+struct Bare {
+    records: slab::Slab<BareRecord>,
+    ready: std::collections::VecDeque<usize>,
+}
+
+/// The limit: what any store in one process must do, and nothing else.
+fn bare_lifecycles(runtime: &Runtime, batch: u64, lifecycles: u64) -> f64 {
+    let per_client = lifecycles / CLIENTS as u64 / batch;
+    let bare = Arc::new(parking_lot::Mutex::new(Bare::default()));
+    let elapsed = on_all_clients(runtime, |_| {
+        let bare = bare.clone();
+        async move {
+            for _ in 0..per_client {
+                let payloads: Vec<Bytes> = (0..batch).map(|_| Bytes::from_static(b"null")).collect();
+                {
+                    let Bare { records, ready } = &mut *bare.lock();
+                    for payload in payloads {
+                        ready.push_back(records.insert(BareRecord { state: 0, version: 1, payload }));
+                    }
+                }
+                let leased: Vec<(usize, u64, Bytes)> = {
+                    let Bare { records, ready } = &mut *bare.lock();
+                    let ids = (0..batch).map_while(|_| ready.pop_front());
+                    let take = |id: usize| {
+                        let record = &mut records[id];
+                        record.state = 1;
+                        record.version += 1;
+                        (id, record.version, record.payload.clone())
+                    };
+                    ids.map(take).collect()
+                };
+                let mut guard = bare.lock();
+                for (id, version, payload) in leased {
+                    if guard.records[id].version == version && guard.records[id].state == 1 {
+                        std::hint::black_box((guard.records.remove(id), payload));
+                    }
+                }
+            }
+        }
+    });
+    per_second(per_client * CLIENTS as u64 * batch, elapsed)
+}
+
+/// Runs one future per client; returns how long all of them took.
+fn on_all_clients<F>(runtime: &Runtime, client: impl Fn(usize) -> F) -> Duration
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let futures: Vec<F> = (0..CLIENTS).map(client).collect();
+    runtime.block_on(async {
+        let started = Instant::now();
+        let tasks: Vec<_> = futures.into_iter().map(tokio::spawn).collect();
+        for task in tasks {
+            task.await.expect("no client panics");
+        }
+        started.elapsed()
+    })
+}

@@ -1,0 +1,65 @@
+//! What every benchmark needs: interleaved rounds, medians with their spread, memory as the system sees it.
+
+use std::time::Duration;
+
+/// Rounds per subject. An odd number, so that the median is a measurement.
+pub const ROUNDS: usize = 7;
+
+/// The figures of one subject over all rounds.
+#[derive(Debug, Clone, Default)]
+pub struct Samples(Vec<f64>);
+
+impl Samples {
+    /// Adds the figure of one round.
+    pub fn push(&mut self, figure: f64) {
+        self.0.push(figure);
+        self.0.sort_by(f64::total_cmp);
+    }
+
+    /// The middle figure.
+    pub fn median(&self) -> f64 {
+        self.0[self.0.len() / 2]
+    }
+
+    /// How far the figures lie apart, as a part of the median: half the distance from the least to the most.
+    pub fn spread(&self) -> f64 {
+        (self.0[self.0.len() - 1] - self.0[0]) / 2.0 / self.median()
+    }
+}
+
+/// Measures subjects in turn, round by round, so that whatever disturbs the machine disturbs all of them.
+pub fn interleaved<const N: usize>(mut subjects: [&mut dyn FnMut() -> f64; N]) -> [Samples; N] {
+    let mut samples: [Samples; N] = std::array::from_fn(|_| Samples::default());
+    for round in 0..=ROUNDS {
+        for (subject, samples) in subjects.iter_mut().zip(&mut samples) {
+            let figure = subject();
+            // The first round only warms up.
+            if round > 0 {
+                samples.push(figure);
+            }
+        }
+        eprint!("\r  round {round}/{ROUNDS}");
+    }
+    eprint!("\r                \r");
+    samples
+}
+
+/// So many things in such a time, per second.
+pub fn per_second(count: u64, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}
+
+/// What the process occupies, in bytes.
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
+    pages * 4096
+}
+
+/// Prints a ratio beside its limit; says whether it holds.
+pub fn verdict(what: &str, ratio: f64, limit: f64, at_least: bool) -> bool {
+    let holds = if at_least { ratio >= limit } else { ratio <= limit };
+    let sign = if at_least { "≥" } else { "≤" };
+    println!("  {} {what}: {ratio:.2} × (limit {sign} {limit})", if holds { "ok  " } else { "MISS" });
+    holds
+}
