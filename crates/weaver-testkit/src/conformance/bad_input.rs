@@ -7,14 +7,16 @@ use weaver_core::error::{Invalid, Problem};
 use weaver_core::lease::{LEASE_BATCH_MAX, LEASE_TTL_MAX, LEASE_TTL_MIN, LeaseRequest, Renewal};
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Scope, TaskQuery};
+use weaver_core::ports::{
+    APPEND_MAX_BYTES, Beat, DocumentKey, ENTRY_MAX_BYTES, Expect, RunnerKey, Scope, Seq, StreamKey, TaskQuery,
+};
 use weaver_core::retry::{DELAY_MAX, RetryPolicy};
 use weaver_core::task::{ContentType, NewTask, TaskState};
 use weaver_core::time::Timestamp;
 
 use super::answers::{assert_page_limit_is_refused, refusal};
 use super::cases;
-use crate::bed::{Bed, namespace, seconds, task};
+use crate::bed::{Bed, namespace, queue, seconds, task, worker};
 
 cases![
     a_name_must_not_be_empty_too_long_or_unprintable,
@@ -35,10 +37,14 @@ cases![
     a_lease_call_must_name_a_queue,
     a_page_has_one_to_a_thousand_items,
     a_search_must_look_at_something,
+    a_documents_kind_and_id_are_names,
+    a_stream_has_a_name,
+    an_append_over_the_limit_is_refused,
+    a_beat_over_the_limit_is_refused,
 ];
 
 /// A field of a task, and a task with a text in it.
-type TextField = (&'static str, fn(&str) -> NewTask);
+type TextField = (&'static str, fn(String) -> NewTask);
 
 const TEXT_FIELDS: [TextField; 9] = [
     ("task_type", |text| NewTask::new(text)),
@@ -78,13 +84,13 @@ async fn a_name_must_not_be_empty_too_long_or_unprintable(bed: Bed) {
     ];
     for (field, with) in TEXT_FIELDS {
         for (text, problem) in &texts {
-            let refused = refused(&bed, with(text)).await;
+            let refused = refused(&bed, with((*text).to_owned())).await;
             assert_eq!((refused.field, &refused.problem), (field, problem));
         }
     }
     let longest = "é".repeat(127);
     for (field, with) in TEXT_FIELDS {
-        let answers = bed.store.enqueue_batch(vec![with(&longest)]).await;
+        let answers = bed.store.enqueue_batch(vec![with(longest.clone())]).await;
         let answers = answers.unwrap_or_else(|error| panic!("{field} of 254 bytes: {error}"));
         assert!(answers[0].is_ok(), "{field}");
     }
@@ -261,4 +267,70 @@ async fn a_page_has_one_to_a_thousand_items(bed: Bed) {
 async fn a_search_must_look_at_something(bed: Bed) {
     let query = TaskQuery { scan_max: 0, ..TaskQuery::new(Namespace::default()) };
     assert_eq!(refusal(bed.store.list_tasks(query).await).field, "scan_max");
+}
+
+/// Texts that are no names.
+fn no_names() -> [String; 3] {
+    [String::new(), "x".repeat(256), "a\u{7f}b".to_owned()]
+}
+
+async fn a_documents_kind_and_id_are_names(bed: Bed) {
+    for text in no_names() {
+        let keys = [
+            ("kind", DocumentKey::new(Namespace::default(), text.clone(), "id")),
+            ("id", DocumentKey::new(Namespace::default(), "kind", text)),
+        ];
+        for (field, key) in keys {
+            let answer = bed.store.put_document(&key, Bytes::new(), Expect::Anything, None).await;
+            assert_eq!(refusal(answer).field, field, "{key:?}");
+        }
+    }
+    assert_nothing_is_stored(&bed).await;
+}
+
+async fn a_stream_has_a_name(bed: Bed) {
+    for text in no_names() {
+        let stream = StreamKey::new(Namespace::default(), text);
+        let answer = bed.store.append_entries(&stream, &[Bytes::from_static(b"entry")]).await;
+        assert_eq!(refusal(answer).field, "stream", "{stream:?}");
+    }
+    assert_nothing_is_stored(&bed).await;
+}
+
+async fn an_append_over_the_limit_is_refused(bed: Bed) {
+    let stream = StreamKey::new(Namespace::default(), "stream");
+    let full = Bytes::from(vec![b'x'; ENTRY_MAX_BYTES]);
+    let fits = APPEND_MAX_BYTES / ENTRY_MAX_BYTES;
+    let mut bodies = vec![full; fits];
+    bodies.push(Bytes::from_static(b"x"));
+    let refused = refusal(bed.store.append_entries(&stream, &bodies).await);
+    let problem = Problem::TooLong { bytes: APPEND_MAX_BYTES + 1, max_bytes: APPEND_MAX_BYTES };
+    assert_eq!(refused.problem, problem);
+    assert_nothing_is_stored(&bed).await;
+    let stored = bed.store.append_entries(&stream, &bodies[..fits]).await;
+    assert_eq!(stored, Ok(Seq(fits as u64)));
+}
+
+async fn a_beat_over_the_limit_is_refused(bed: Bed) {
+    let space = Namespace::default();
+    let beat = Beat {
+        key: RunnerKey { namespace: space.clone(), runner_id: worker("r") },
+        project_root: None,
+        started_at: Timestamp::MIN,
+        queues: vec![],
+        types: None,
+        capacity: 1,
+        running: 0,
+        draining: false,
+    };
+    let bad = [
+        ("queues", Beat { queues: vec![queue("q"); Beat::NAMES_MAX + 1], ..beat.clone() }),
+        ("project_root", Beat { project_root: Some("x".repeat(4097)), ..beat.clone() }),
+    ];
+    for (field, bad) in bad {
+        let refused = refusal(bed.store.beat(vec![beat.clone(), bad]).await);
+        assert_eq!((refused.field, refused.index), (field, Some(1)));
+    }
+    let runners = bed.store.list_runners(&space, None, 10).await.expect("the store answers");
+    assert_eq!(runners.items, [], "nothing of a refused batch is kept");
 }

@@ -216,7 +216,7 @@ async fn groups_come_in_pages(bed: Bed) {
     let mut expected = BTreeSet::new();
     for number in 0..11 {
         let id = format!("group-{}", (number * 7) % 11);
-        bed.enqueue(task().namespace(&space).task_group_id(id.as_str())).await;
+        bed.enqueue(task().namespace(&space).task_group_id(id.clone())).await;
         expected.insert(id);
     }
     let pages = pages(|cursor| bed.store.list_groups(&space, cursor, 4)).await;
