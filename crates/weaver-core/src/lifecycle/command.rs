@@ -52,7 +52,7 @@ pub struct Grant {
     pub worker: WorkerId,
     /// The worker's proof.
     pub token: LeaseToken,
-    /// How long the lease lasts.
+    /// How long the lease lasts, within the bounds of [`crate::lease`].
     pub ttl: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! Queued, Scheduled, RetryScheduled → Running: a worker pulls a due task; assign and start in one write.
 
 use crate::id::Epoch;
+use crate::lease::{LEASE_TTL_MAX, LEASE_TTL_MIN};
 use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
 use crate::task::{TaskRecord, TaskState};
 use crate::time::Timestamp;
@@ -13,8 +14,12 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant, now: Timestamp) -> Resul
     let mut transition = Transition::new(record, Verb::Lease, TaskState::Running, None);
     transition.counters.attempt += 1;
     transition.counters.executions += 1;
-    transition.holder =
-        HolderChange::Lease { worker: grant.worker, token: grant.token, epoch: Epoch(0), ttl: grant.ttl };
+    transition.holder = HolderChange::Lease {
+        worker: grant.worker,
+        token: grant.token,
+        epoch: Epoch(0),
+        ttl: grant.ttl.clamp(LEASE_TTL_MIN, LEASE_TTL_MAX),
+    };
     Ok(transition)
 }
 

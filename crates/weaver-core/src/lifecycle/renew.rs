@@ -1,7 +1,7 @@
 //! What touches a running task without moving it: renewals, progress, continuation (they count in `renewals`, never in
 //! `version`), and the end of a hold.
 
-use crate::lease::{ContinuationChange, Lease, Renewal, Renewed};
+use crate::lease::{ContinuationChange, LEASE_TTL_MAX, Lease, Renewal, Renewed};
 use crate::task::{Continuation, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
@@ -14,7 +14,8 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     }
     // Also when the hold has already ended: a cancelled task owes its handler the word "cancelled".
     if record.state == TaskState::Cancelled && record.version == lease.version.next() {
-        return Renewed::Cancelled;
+        let foreign = record.lease.as_ref().is_some_and(|held| held.token != lease.token);
+        return if foreign { Renewed::Lost } else { Renewed::Cancelled };
     }
     let held = match record.lease.as_mut() {
         Some(held) if record.state == TaskState::Running && record.version == lease.version => held,
@@ -26,7 +27,8 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     held.expires_at = now.saturating_add(held.ttl);
     match renewal.continuation {
         Some(ContinuationChange::Confirming { within }) => {
-            let check_deadline_at = now.saturating_add(within);
+            // Bounded like a lease: whatever the worker hopes for, nothing stays stranded longer (G3).
+            let check_deadline_at = now.saturating_add(within.min(LEASE_TTL_MAX));
             record.continuation = Continuation::Confirming { check_deadline_at };
         }
         Some(ContinuationChange::Continue) => record.continuation = Continuation::None,

@@ -1,6 +1,7 @@
 //! Assigned → Running: the worker it was assigned to, and nobody else, starts it. The attempt was counted when it was
 //! assigned; the leader's epoch goes into the lease.
 
+use crate::lease::{LEASE_TTL_MAX, LEASE_TTL_MIN};
 use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
 use crate::task::{TaskRecord, TaskState};
 
@@ -14,7 +15,11 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant) -> Result<Transition, Re
     }
     let mut transition = Transition::new(record, Verb::Start, TaskState::Running, None);
     transition.counters.executions += 1;
-    transition.holder =
-        HolderChange::Lease { worker: grant.worker, token: grant.token, epoch: given.epoch, ttl: grant.ttl };
+    transition.holder = HolderChange::Lease {
+        worker: grant.worker,
+        token: grant.token,
+        epoch: given.epoch,
+        ttl: grant.ttl.clamp(LEASE_TTL_MIN, LEASE_TTL_MAX),
+    };
     Ok(transition)
 }

@@ -156,23 +156,26 @@ impl InMemoryQueueState {
         self.update_gate(id, false);
     }
 
-    /// Lets a waiting task be taken: at once, or when its gate elects it.
+    /// Lets a waiting task be taken: at once, or when its gate elects it. Never, if it has expired.
     pub(super) fn make_ready(&mut self, id: TaskId) {
+        let now = self.now;
         let Some(slot) = self.records.get_mut(id) else { return };
-        slot.place = Place::Ready;
+        let expired = slot.record.is_expired(now);
+        slot.place = if expired { Place::Nowhere } else { Place::Ready };
         if slot.record.spec.serial_key.is_some() {
-            self.update_gate(id, true);
-        } else {
+            self.update_gate(id, !expired);
+        } else if !expired {
             let entry = ReadyEntry { ready_at: slot.record.ready_at, id };
             self.enter_lane(entry);
         }
     }
 
-    /// An expired task is found in a lane: it will never be taken, so it must not stand in anybody's way.
+    /// A waiting task has expired: it will never be taken, so it must not stand in anybody's way. It stays as it is
+    /// until somebody cancels it.
     pub(super) fn shelve(&mut self, id: TaskId) {
-        if let Some(slot) = self.records.get_mut(id) {
-            slot.place = Place::Nowhere;
-        }
+        let Some(slot) = self.records.get(id) else { return };
+        let ready_at = slot.record.ready_at;
+        self.leave_place(id, ready_at);
         self.update_gate(id, false);
     }
 

@@ -19,8 +19,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Default)]
 pub(super) struct RunnersState {
     runners: BTreeMap<RunnerKey, RunnerRecord>,
-    /// What runners that have not come yet will be told.
-    directives: BTreeMap<RunnerKey, Directive>,
+    /// What runners are told, since when. Apart from the runners: one may be told before it comes.
+    directives: BTreeMap<RunnerKey, (Directive, Timestamp)>,
     swept_at: Timestamp,
 }
 
@@ -30,7 +30,7 @@ impl RunnersState {
     }
 
     fn beat(&mut self, beat: Beat, now: Timestamp) -> Directive {
-        let directive = self.directives.get(&beat.key).copied().unwrap_or_default();
+        let directive = self.directives.get(&beat.key).map(|(directive, _)| *directive).unwrap_or_default();
         let key = beat.key.clone();
         let status = RunnerStatus::Running;
         self.runners.insert(key, RunnerRecord { beat, last_heartbeat: now, status, directive });
@@ -45,7 +45,8 @@ impl RunnersState {
         self.swept_at = now;
         self.runners.retain(|_, runner| now.since(runner.last_heartbeat) < FORGOTTEN_AFTER);
         let runners = &self.runners;
-        self.directives.retain(|key, _| runners.contains_key(key));
+        self.directives
+            .retain(|key, (_, since)| runners.contains_key(key) || now.since(*since) < FORGOTTEN_AFTER);
     }
 }
 
@@ -63,8 +64,9 @@ impl Runners for InMemoryQueue {
     }
 
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
+        let now = self.clock.now();
         let mut state = self.runners.lock();
-        state.directives.insert(key.clone(), directive);
+        state.directives.insert(key.clone(), (directive, now));
         if let Some(runner) = state.runners.get_mut(key) {
             runner.directive = directive;
         }

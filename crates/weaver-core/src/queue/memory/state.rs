@@ -13,6 +13,7 @@
 //! releasing it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -121,7 +122,14 @@ impl InMemoryQueueState {
 
     /// Takes note of the time: what is due becomes ready, what is past retention goes.
     pub(super) fn tick(&mut self, now: Timestamp) {
-        self.now = self.now.max(now);
+        let before = self.now;
+        self.now = before.max(now);
+        if !self.expiring.is_empty() && before < self.now {
+            let last = TaskId(u64::MAX);
+            let span = (Bound::Excluded((before, last)), Bound::Included((self.now, last)));
+            let expired: Vec<_> = self.expiring.range(span).map(|(_, id)| *id).collect();
+            expired.into_iter().for_each(|id| self.shelve(id));
+        }
         while let Some(&(ready_at, id)) = self.scheduled.first() {
             if ready_at > self.now {
                 break;

@@ -128,21 +128,15 @@ impl InMemoryQueueState {
         heads
     }
 
-    /// The first task of a lane that can be taken; drops what is stale or expired before it.
+    /// The first task of a lane; drops what is stale before it.
     pub(super) fn first_of(&mut self, queue: u32, lane: usize) -> Option<ReadyEntry> {
+        let (_, lane) = &mut self.queues.get_mut(queue).lanes.list_mut()[lane];
         loop {
-            let (_, lane) = &mut self.queues.get_mut(queue).lanes.list_mut()[lane];
             let entry = lane.first()?;
-            if !is_true(&self.records, &self.gates, entry) {
-                lane.drop_stale_first();
-                continue;
+            if is_true(&self.records, &self.gates, entry) {
+                return Some(entry);
             }
-            if self.records.get(entry.id).is_some_and(|slot| slot.record.is_expired(self.now)) {
-                lane.pop_first();
-                self.shelve(entry.id);
-                continue;
-            }
-            return Some(entry);
+            lane.drop_stale_first();
         }
     }
 
