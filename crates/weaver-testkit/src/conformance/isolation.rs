@@ -154,7 +154,7 @@ async fn losses_are_found_in_every_namespace_and_each_keeps_its_own(bed: Bed) {
 
 /// The same task in namespaces `a` and `b`.
 async fn twins(bed: &Bed) -> (TaskKey, TaskKey) {
-    let like = |space: &str| -> NewTask {
+    let like = |space: &'static str| -> NewTask {
         task()
             .namespace(space)
             .queue("mail")

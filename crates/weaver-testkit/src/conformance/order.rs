@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use weaver_core::id::TaskKey;
+use weaver_core::id::{Epoch, TaskKey};
 use weaver_core::lease::LeaseRequest;
-use weaver_core::lifecycle::Command;
+use weaver_core::lifecycle::{Command, Grant};
 use weaver_core::outcome::{Outcome, Retry};
 use weaver_core::task::NewTask;
 
@@ -97,6 +97,46 @@ async fn a_task_made_due_takes_its_place_by_that_moment(bed: Bed) {
     assert_eq!(bed.lease_keys(3).await, [before, hurried, after]);
 }
 
+async fn a_due_task_made_due_again_takes_its_place_by_that_moment(bed: Bed) {
+    let hurried = bed.enqueue(task().delay(seconds(5))).await;
+    bed.advance(seconds(10)).await;
+    let before = bed.enqueue(task()).await;
+    bed.advance(seconds(5)).await;
+    bed.apply(&hurried, Command::RunNow).await;
+    assert_eq!(bed.lease_keys(3).await, [before, hurried]);
+}
+
+async fn a_task_that_was_assigned_and_released_takes_its_place_by_its_release(bed: Bed) {
+    let first = bed.enqueue(task()).await;
+    bed.apply(&first, Command::Assign { worker: worker("v"), epoch: Epoch(1) }).await;
+    let grant = Grant { worker: worker("v"), token: bed.token(), ttl: seconds(30) };
+    bed.apply(&first, Command::Start(grant)).await;
+    bed.advance(seconds(5)).await;
+    let before = bed.enqueue(task()).await;
+    bed.advance(seconds(5)).await;
+    let lease = bed.record(&first).await.current_lease().expect("it runs");
+    bed.apply(&first, Command::Finish { lease, outcome: Outcome::Released }).await;
+    assert_eq!(bed.lease_keys(3).await, [before, first]);
+}
+
+async fn a_task_freed_by_its_key_keeps_the_place_of_its_own_time(bed: Bed) {
+    let keyed = bed.enqueue_all(vec![task().serial_key("k"); 2]).await;
+    let leased = bed.lease_one().await;
+    bed.advance(seconds(5)).await;
+    let later = bed.enqueue_all(vec![task(); 2]).await;
+    bed.succeed(&leased).await;
+    let expected = [keyed[1].clone(), later[0].clone(), later[1].clone()];
+    assert_eq!(bed.lease_keys(3).await, expected);
+}
+
+async fn a_task_released_at_the_instant_it_was_taken_goes_by_its_id(bed: Bed) {
+    let enqueued = bed.enqueue_all(vec![task(); 3]).await;
+    let leased = bed.lease(2).await;
+    bed.end(&leased[1], Outcome::Released).await;
+    bed.end(&leased[0], Outcome::Released).await;
+    assert_eq!(bed.lease_keys(3).await, enqueued);
+}
+
 async fn several_queues_are_one_order(bed: Bed) {
     let names = ["c", "a", "b", "a", "c", "b"];
     let mut expected = Vec::new();
@@ -118,8 +158,9 @@ async fn only_the_queues_that_were_asked_for_are_served(bed: Bed) {
 }
 
 async fn a_queue_that_is_asked_for_twice_is_served_once(bed: Bed) {
-    let expected = bed.enqueue_all(vec![task(); 4]).await;
-    assert_eq!(keys(&bed.lease_in("default", &["default", "default"], 10).await), expected);
+    let expected = bed.enqueue_all(vec![task(); 5]).await;
+    assert_eq!(keys(&bed.lease_in("default", &["default", "default"], 2).await), expected[..2]);
+    assert_eq!(keys(&bed.lease_in("default", &["default", "default"], 10).await), expected[2..]);
 }
 
 async fn only_the_types_that_were_asked_for_are_served_and_in_order(bed: Bed) {
@@ -220,6 +261,10 @@ cases![
     a_snoozed_task_takes_its_place_by_its_new_time,
     a_lost_task_takes_its_place_by_the_discovery,
     a_task_made_due_takes_its_place_by_that_moment,
+    a_due_task_made_due_again_takes_its_place_by_that_moment,
+    a_task_that_was_assigned_and_released_takes_its_place_by_its_release,
+    a_task_freed_by_its_key_keeps_the_place_of_its_own_time,
+    a_task_released_at_the_instant_it_was_taken_goes_by_its_id,
     several_queues_are_one_order,
     only_the_queues_that_were_asked_for_are_served,
     a_queue_that_is_asked_for_twice_is_served_once,

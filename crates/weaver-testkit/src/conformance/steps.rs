@@ -146,7 +146,7 @@ pub(super) fn end_of(leased: &Leased, outcome: Outcome) -> Transition {
 
 /// A task type's name.
 pub(super) fn task_type(name: &str) -> TaskType {
-    TaskType::new(name).expect("a valid name")
+    TaskType::try_from(name).expect("a valid name")
 }
 
 /// Several queues' names.
