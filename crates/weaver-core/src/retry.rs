@@ -49,9 +49,8 @@ impl RetryPolicy {
             Self::None => None,
             Self::Fixed { delay } => Some(delay),
             Self::Exponential { base, cap, jitter } => {
-                let doublings = failures.saturating_sub(1).min(63);
-                let full =
-                    base.saturating_mul(u32::try_from(1_u64 << doublings).unwrap_or(u32::MAX)).min(cap);
+                let doublings = failures.saturating_sub(1).min(62);
+                let full = saturating_mul(base, 1 << doublings).min(cap);
                 Some(if jitter { full.mul_f64(unit_interval(id, failures)) } else { full })
             }
         }
@@ -77,6 +76,12 @@ impl Default for RetryPolicy {
 /// A user's own policy: the delay after this many failures, the last of them with this error. `None` leaves it to the
 /// policy in the record. It only supplies a delay; whether there is another start is decided by the record's budget.
 pub type DelayFunction = dyn Fn(u32, &str) -> Option<Duration> + Send + Sync;
+
+/// `Duration` multiplies by 32 bits only; a base of a millisecond needs more to reach a year.
+fn saturating_mul(span: Duration, factor: u64) -> Duration {
+    let nanos = span.as_nanos().saturating_mul(factor.into());
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
 
 /// Refuses delays beyond [`DELAY_MAX`].
 pub(crate) fn check_delay(field: &'static str, value: Duration) -> Result<(), Invalid> {
@@ -109,6 +114,8 @@ mod tests {
             (1..=8).map(|failures| policy.delay(TaskId(1), failures).unwrap().as_secs()).collect();
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(policy.delay(TaskId(1), u32::MAX), Some(60 * SECOND));
+        let slow = RetryPolicy::Exponential { base: SECOND / 1000, cap: DELAY_MAX, jitter: false };
+        assert_eq!(slow.delay(TaskId(1), 60), Some(DELAY_MAX));
     }
 
     #[test]

@@ -126,13 +126,6 @@ mod tests {
 
     #[test]
     fn a_record_stays_small() {
-        eprintln!("{} {} {}", size_of::<TaskRecord>(), size_of::<crate::task::TaskSpec>(), size_of::<Slot>());
-        eprintln!(
-            "{} {} {}",
-            size_of::<crate::task::NewTask>(),
-            size_of::<crate::lease::Leased>(),
-            size_of::<crate::lifecycle::Transition>()
-        );
         assert!(size_of::<Slot>() <= 384, "{} bytes: a million of them wait in memory", size_of::<Slot>());
     }
 }
