@@ -161,7 +161,12 @@ fn not_waiting(record: &TaskRecord) -> Vec<Reason> {
             state: record.state,
             because: record.cause,
             at: record.finished_at.unwrap_or(record.updated_at),
-            error: record.last_error.as_deref().map(str::to_owned),
+            // What an earlier attempt reported is history once a later one has succeeded.
+            error: record
+                .last_error
+                .as_deref()
+                .filter(|_| record.state != TaskState::Succeeded)
+                .map(str::to_owned),
         }),
     }
     if let (true, Some(held)) = (record.has_hold(), &record.lease) {
@@ -281,6 +286,9 @@ impl fmt::Display for Reason {
             Self::Paused { queue } => write!(out, "queue {queue} is paused"),
             Self::LimitReached { queue, occupied, max_running } => {
                 write!(out, "queue {queue} has {occupied} tasks under way, and may have {max_running}")
+            }
+            Self::NoWorker { queue, alive: 0, .. } => {
+                write!(out, "no worker is alive in its namespace: start one that serves queue {queue}")
             }
             Self::NoWorker { queue, task_type, alive } => {
                 write!(out, "none of {alive} live workers takes {task_type} tasks from queue {queue}")
