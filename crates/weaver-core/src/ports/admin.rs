@@ -70,7 +70,8 @@ pub struct QueueInfo {
     pub settings: QueueSettings,
     /// The version of the settings; 0 if nothing was ever set.
     pub version: Version,
-    /// How many of its slots are taken: assigned, orphaned, running, or held by a handler that has yet to stop.
+    /// How many of its slots are taken: assigned, orphaned, running, or held by a handler that has yet to stop. Exact for
+    /// a queue with a limit; for others as good as the store's counts.
     pub occupied: u64,
 }
 

@@ -34,7 +34,8 @@ use crate::task::{NewTask, TaskRecord};
 /// - **G3** A task whose worker died is found by [`overdue`](Queue::overdue) once its lease has run out.
 /// - **G4, G5** Records move only by [`Transition::apply`]; a store adds no rule and skips none.
 /// - **G6** Nothing is leased before its `ready_at`, by the store's clock (the caller's, where the store has none).
-/// - **G7** One leaser gets priority, then `ready_at`, then id, exactly. Concurrent leasers may overtake each other by
+/// - **G7** One leaser gets priority, then `ready_at`, then id, exactly (of what the store's index shows, where it
+///   documents one that lags). Concurrent leasers may overtake each other by
 ///   at most the store's claim window. Of the due tasks with one `serial_key` in a namespace only the lowest id can be
 ///   taken, and while one [holds the key](TaskRecord::holds_key) only that one.
 /// - **G8** A second enqueue with one of the task's [unique keys](crate::task::TaskSpec::unique_keys) returns the first.
