@@ -1,12 +1,22 @@
 //! How executions end: succeed, fail, time_out, lose, release, snooze, cancel.
 
 use bytes::Bytes;
-use weaver_core::lifecycle::{Command, OverdueWhy};
-use weaver_core::outcome::{Outcome, Retry};
+use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition};
+use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES, Retry};
 use weaver_core::retry::{DELAY_MAX, RetryPolicy};
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
 use crate::life::{Life, SECOND, TTL, task};
+
+/// Leases it and ends it so, again and again; not for ever, should its budget fail to end it.
+fn until_dead(life: &mut Life, end: impl Fn(&mut Life) -> Transition) {
+    for _ in 0..10 {
+        if !life.record.state.is_terminal() {
+            let _ = life.lease();
+            let _ = end(life);
+        }
+    }
+}
 
 #[test]
 fn a_success_keeps_the_result_and_lets_go_of_the_lease() {
@@ -20,12 +30,20 @@ fn a_success_keeps_the_result_and_lets_go_of_the_lease() {
 }
 
 #[test]
+fn a_result_too_large_to_keep_is_refused_and_the_task_runs_on() {
+    let mut life = Life::running(task());
+    let lease = life.record.current_lease().unwrap();
+    let bytes = RESULT_MAX_BYTES + 1;
+    let outcome = Outcome::Succeeded { result: Some(vec![b' '; bytes].into()) };
+    let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
+    assert_eq!(life.ask(Command::Finish { lease: lease.clone(), outcome }), Err(refused));
+    assert_eq!(life.record.current_lease(), Some(lease), "so that its worker can report another end");
+}
+
+#[test]
 fn a_task_that_always_fails_runs_five_times_by_default() {
     let mut life = Life::of(task());
-    while !life.record.state.is_terminal() {
-        let _ = life.lease();
-        let _ = life.finish(Outcome::failed("no route to host"));
-    }
+    until_dead(&mut life, |life| life.finish(Outcome::failed("no route to host")));
     assert_eq!((life.record.state, life.record.cause), (TaskState::Dead, Some(Cause::Failed)));
     assert_eq!((life.record.executions, life.record.failures), (5, 5));
     assert_eq!(life.record.last_error.as_deref(), Some("no route to host"));
@@ -92,10 +110,7 @@ fn losing_the_worker_is_charged_as_a_loss_and_not_as_a_failure() {
 #[test]
 fn a_task_that_kills_its_workers_dies_of_its_fourth_loss_by_default() {
     let mut life = Life::of(task());
-    while !life.record.state.is_terminal() {
-        let _ = life.lease();
-        let _ = life.lose();
-    }
+    until_dead(&mut life, Life::lose);
     assert_eq!((life.record.state, life.record.cause), (TaskState::Dead, Some(Cause::Lost)));
     assert_eq!((life.record.losses, life.record.executions, life.record.failures), (4, 4, 0));
 }

@@ -1,8 +1,8 @@
 //! What keeps yesterday's worker from writing today: versions, renewals, tokens, epochs, holds.
 
 use weaver_core::id::{Epoch, LeaseToken, Version};
-use weaver_core::lease::{ContinuationChange, Lease, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, confirm_stopped, decide, renew};
+use weaver_core::lease::{ContinuationChange, LEASE_TTL_MAX, Lease, Renewal, Renewed};
+use weaver_core::lifecycle::{Command, Grant, OverdueWhy, Refused, confirm_stopped, decide, renew};
 use weaver_core::outcome::Outcome;
 use weaver_core::task::{Continuation, Progress, TaskState};
 
@@ -129,6 +129,19 @@ fn a_worker_in_doubt_keeps_its_task() {
     assert_eq!(renew(&mut life.record, with(ContinuationChange::Continue), life.now), Renewed::Extended);
     assert_eq!(life.record.continuation, Continuation::None);
     assert_eq!(life.record.lease.as_ref().unwrap().expires_at, life.now.saturating_add(TTL));
+}
+
+#[test]
+fn whatever_a_worker_asks_for_no_lease_lasts_longer_than_the_longest() {
+    let mut life = Life::of(task());
+    let grant = Grant { ttl: 2 * LEASE_TTL_MAX, ..life.grant("ada") };
+    let _ = life.ask(Command::Lease(grant)).unwrap();
+    let latest = life.now.saturating_add(LEASE_TTL_MAX);
+    assert_eq!(life.record.lease.as_ref().unwrap().expires_at, latest);
+    let change = Some(ContinuationChange::Confirming { within: 2 * LEASE_TTL_MAX });
+    let doubt = Renewal { continuation: change, ..Renewal::of(life.record.current_lease().unwrap()) };
+    assert_eq!(renew(&mut life.record, doubt, life.now), Renewed::Extended);
+    assert_eq!(life.record.lease.as_ref().unwrap().expires_at, latest);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) fn task() -> NewTask {
 }
 
 pub(crate) fn worker(name: &str) -> WorkerId {
-    WorkerId::new(name).expect("tests name their workers properly")
+    WorkerId::try_from(name).expect("tests name their workers properly")
 }
 
 /// A record and its store's clock.
