@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{Error, Result};
 use crate::id::{TaskId, TaskKey};
-use crate::name::{QueueName, TaskType, WorkerId};
+use crate::name::{Namespace, QueueName, SerialKey, TaskType, WorkerId};
 use crate::ports::{Order, RunnerRecord, Scope, Selector, Store, TaskQuery};
 use crate::task::{Cause, TaskRecord, TaskState};
 use crate::time::Timestamp;
@@ -13,8 +13,16 @@ use crate::time::Timestamp;
 const AHEAD_CAP: u32 = 1000;
 /// How many runners are looked at; a namespace with more has one that serves.
 const RUNNERS_MAX: u32 = 1000;
-/// How many tasks of a serial key are looked at to find who holds it.
-const KEY_MEMBERS_MAX: u32 = 100;
+/// How many waiting tasks of a serial key are looked at to find one that goes first.
+const KEY_MEMBERS_MAX: u32 = 1000;
+/// The states in which a task can hold its serial key.
+const BEGUN: [TaskState; 5] = [
+    TaskState::Assigned,
+    TaskState::Orphaned,
+    TaskState::Running,
+    TaskState::RetryScheduled,
+    TaskState::Cancelled,
+];
 
 /// What there is to say about a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +56,7 @@ pub enum Reason {
     KeyHeld {
         /// By this task
         by: TaskId,
-        /// on this worker, if it runs,
+        /// on this worker, if it runs or is assigned,
         worker: Option<WorkerId>,
         /// until then, unless renewed.
         until: Option<Timestamp>,
@@ -205,27 +213,39 @@ async fn key_held<S: Store + ?Sized>(
     record: &TaskRecord,
     as_of: Timestamp,
 ) -> Result<Option<Reason>> {
-    let Some(key) = record.spec.serial_key.clone() else { return Ok(None) };
+    let Some(key) = &record.spec.serial_key else { return Ok(None) };
     if record.holds_key() {
         return Ok(None);
     }
-    let mut query = TaskQuery::new(record.key.namespace.clone()).select(Selector::SerialKey(key));
-    query.order = Order::OldestFirst;
-    query.limit = KEY_MEMBERS_MAX;
-    let members = store.list_tasks(query).await?.items;
-    if let Some(holder) = members.iter().find(|member| member.holds_key()) {
+    // Asked for apart: any number of lower ids may stand before the holder in the list, waiting for a later time.
+    let begun = members(store, &record.key.namespace, key, &BEGUN).await?;
+    if let Some(holder) = begun.iter().find(|member| member.holds_key()) {
         let held = holder.lease.as_ref();
+        let given = holder.assignment.as_ref().map(|given| &given.worker);
         return Ok(Some(Reason::KeyHeld {
             by: holder.key.id,
-            worker: held.map(|held| held.worker.clone()),
+            worker: held.map(|held| &held.worker).or(given).cloned(),
             until: held.map(|held| held.expires_at),
         }));
     }
-    let goes_first = |member: &&TaskRecord| {
-        member.state.is_waiting() && member.ready_at <= as_of && !member.is_expired(as_of)
-    };
-    let first = members.iter().filter(goes_first).map(|member| member.key.id).min();
+    let waiting =
+        members(store, &record.key.namespace, key, &[TaskState::Queued, TaskState::Scheduled]).await?;
+    let goes_first = |member: &&TaskRecord| member.ready_at <= as_of && !member.is_expired(as_of);
+    let first = waiting.iter().filter(goes_first).map(|member| member.key.id).min();
     Ok(first.filter(|first| *first < record.key.id).map(|task| Reason::KeyWaitsFor { task }))
+}
+
+async fn members<S: Store + ?Sized>(
+    store: &S,
+    namespace: &Namespace,
+    key: &SerialKey,
+    states: &[TaskState],
+) -> Result<Vec<TaskRecord>> {
+    let mut query = TaskQuery::new(namespace.clone()).select(Selector::SerialKey(key.clone()));
+    query.filter.states = states.to_vec();
+    query.order = Order::OldestFirst;
+    query.limit = KEY_MEMBERS_MAX;
+    Ok(store.list_tasks(query).await?.items)
 }
 
 async fn queue_closed<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> Result<Vec<Reason>> {
@@ -278,27 +298,31 @@ impl fmt::Display for Reason {
             Self::KeyHeld { by, worker: Some(worker), until: Some(until) } => {
                 write!(out, "its serial key is held by task {by} on {worker}, until {until} unless renewed")
             }
+            Self::KeyHeld { by, worker: Some(worker), until: None } => {
+                write!(out, "its serial key is held by task {by}, assigned to {worker}")
+            }
             Self::KeyHeld { by, .. } => {
                 write!(out, "its serial key is held by task {by}, between two attempts")
             }
             Self::KeyWaitsFor { task } => write!(out, "task {task} of the same serial key goes first"),
+            Self::Ahead { at_least: 1 } => out.write_str("at least 1 task of its queue goes first"),
             Self::Ahead { at_least } => write!(out, "at least {at_least} tasks of its queue go first"),
             Self::Paused { queue } => write!(out, "queue {queue} is paused"),
             Self::LimitReached { queue, occupied, max_running } => {
-                write!(out, "queue {queue} has {occupied} tasks under way, and may have {max_running}")
+                write!(out, "queue {queue} is full: {occupied} of at most {max_running} under way")
             }
             Self::NoWorker { queue, alive: 0, .. } => {
                 write!(out, "no worker is alive in its namespace: start one that serves queue {queue}")
             }
             Self::NoWorker { queue, task_type, alive } => {
-                write!(out, "none of {alive} live workers takes {task_type} tasks from queue {queue}")
+                write!(out, "nobody takes {task_type} tasks from queue {queue} (live workers: {alive})")
             }
             Self::NextInLine => out.write_str("nothing stands in its way: the next free worker takes it"),
             Self::Assigned { worker, since } => {
                 write!(out, "assigned to {worker} since {since}, not started")
             }
             Self::Orphaned { losses } => {
-                write!(out, "its worker is gone ({losses} losses); it waits to be assigned again")
+                write!(out, "its worker is gone (losses so far: {losses}); it waits to be assigned again")
             }
             Self::Running { worker, since, lease_until } => {
                 write!(out, "running on {worker} since {since}, lease until {lease_until} unless renewed")

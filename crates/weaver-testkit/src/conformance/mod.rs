@@ -23,6 +23,7 @@ mod ends;
 mod enqueue;
 mod events;
 mod expiry;
+mod explain;
 mod fragile;
 mod idempotency;
 mod isolation;
@@ -38,8 +39,10 @@ mod serial_keys;
 mod steps;
 mod tasks;
 mod terminal;
+mod verbs;
 mod waiter;
 mod waiting;
+mod whereabouts;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -99,6 +102,9 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("runners", runners::cases()),
         ("documents", documents::cases()),
         ("journal", journal::cases()),
+        ("verbs", verbs::cases()),
+        ("explain", explain::cases()),
+        ("explain", whereabouts::cases()),
         ("bad_input", bad_input::cases()),
     ];
     groups.into_iter().flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case))).collect()
