@@ -256,7 +256,9 @@ impl NewTask {
             let problem = Problem::TooLong { bytes: payload_bytes, max_bytes: limits.max_payload_bytes };
             return Err(Invalid::new("payload", problem));
         }
-        if let Some(problem) = name_problem(self.content_type.as_str()) {
+        if self.content_type != ContentType::JSON
+            && let Some(problem) = name_problem(self.content_type.as_str())
+        {
             return Err(Invalid::new("content_type", problem));
         }
         let priority = Priority::new(self.priority).ok_or_else(|| {
