@@ -144,6 +144,18 @@ fn a_release_charges_nothing() {
 }
 
 #[test]
+fn a_task_remembers_its_last_twenty_attempts_and_counts_them_all() {
+    let mut life = Life::of(task());
+    for _ in 0..25 {
+        let _ = life.lease();
+        let _ = life.finish(Outcome::Released);
+    }
+    let remembered: Vec<_> = life.record.attempts.iter().map(|ended| ended.attempt).collect();
+    assert_eq!(remembered, (6..=25).collect::<Vec<_>>());
+    assert_eq!(life.record.attempt, 25);
+}
+
+#[test]
 fn a_snooze_charges_nothing_and_waits_as_long_as_asked() {
     let mut life = Life::of(task().max_attempts(1).max_losses(0));
     for _ in 0..30 {

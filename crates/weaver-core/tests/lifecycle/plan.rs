@@ -181,6 +181,26 @@ pub(crate) fn plans() -> impl Strategy<Value = Plan> {
         .prop_map(|(terms, phrases)| Plan { terms, steps: phrases.into_iter().flatten().collect() })
 }
 
+/// Plans of 20 to 60 attempts, none of which ends the task.
+pub(crate) fn long_plans() -> impl Strategy<Value = Plan> {
+    let terms = Terms {
+        max_attempts: 1000,
+        max_losses: 1000,
+        retry: RetryPolicy::Fixed { delay: SECOND },
+        delay: None,
+        expires_after: None,
+        is_serial: false,
+    };
+    let ends = prop_oneof![
+        Just(Step::Finish(Which::Valid, Outcome::failed("no route to host"))),
+        Just(Step::Finish(Which::Valid, Outcome::Released)),
+        Just(Step::Ask(Command::Expire(OverdueWhy::Lease))),
+    ];
+    let attempts = ends.prop_map(|end| [Step::Advance(10 * SECOND), Step::Lease, end]);
+    prop::collection::vec(attempts, 20..60)
+        .prop_map(move |steps| Plan { terms: terms.clone(), steps: steps.concat() })
+}
+
 /// One step of any kind, or an attempt with whatever ends it: single steps alone seldom get a task far.
 fn phrases() -> impl Strategy<Value = Vec<Step>> {
     let assign = Step::Assign { worker: "ada", epoch: Epoch(1) };

@@ -10,7 +10,7 @@ use weaver_core::task::{ATTEMPTS_KEPT, Continuation, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
 use crate::explore;
-use crate::plan::{Event, Seen, plans};
+use crate::plan::{Event, Seen, long_plans, plans};
 use crate::square::verb_of;
 
 /// No files of failed cases: a case worth keeping becomes a plain test with a name.
@@ -156,7 +156,7 @@ proptest! {
     }
 
     #[test]
-    fn the_history_is_the_last_twenty_attempts_in_order(plan in plans()) {
+    fn the_history_is_the_last_twenty_attempts_in_order(plan in prop_oneof![plans(), long_plans()]) {
         let mut ended = Vec::new();
         for Seen { now, before, event, after } in plan.live() {
             if let Event::Moved(_, transition) = &event

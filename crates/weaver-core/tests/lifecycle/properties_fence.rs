@@ -8,7 +8,7 @@ use weaver_core::task::TaskRecord;
 use weaver_core::time::Timestamp;
 
 use crate::explore;
-use crate::plan::{Event, Forgery, Seen, plans};
+use crate::plan::{Event, Forgery, Seen, long_plans, plans};
 use crate::properties::config;
 
 /// How many records after a move repetitions of it are looked for.
@@ -81,7 +81,9 @@ proptest! {
     }
 
     #[test]
-    fn the_repetition_of_an_end_is_recognised_as_long_as_its_attempt_is_remembered(plan in plans()) {
+    fn the_repetition_of_an_end_is_recognised_as_long_as_its_attempt_is_remembered(
+        plan in prop_oneof![plans(), long_plans()],
+    ) {
         let mut ends: Vec<Transition> = Vec::new();
         for Seen { event, after, .. } in plan.live() {
             if let Event::Moved(_, transition) = &event {
