@@ -75,17 +75,18 @@ fn by_live_records(runtime: &Runtime) -> bool {
 }
 
 fn memory(runtime: &Runtime) -> bool {
-    let before = resident_bytes();
-    let queued = preloaded(runtime, 1_000_000);
-    let per_task = (resident_bytes() - before) / 1_000_000;
-    println!("       {per_task} bytes per queued task with a 100-byte payload (1 M of them)");
-    drop(queued);
     let store = store(1_000);
     weaver_lifecycles(runtime, &store, 32, 1_000_000);
     let after_one = resident_bytes();
     weaver_lifecycles(runtime, &store, 32, 3_000_000);
     let grown = resident_bytes() as f64 / after_one as f64;
-    verdict("resident after 4 M finished tasks / after 1 M, 1,000 kept", grown, 1.05, false)
+    let ok = verdict("resident after 4 M finished tasks / after 1 M, 1,000 kept", grown, 1.05, false);
+    let before = resident_bytes();
+    let queued = preloaded(runtime, 1_000_000);
+    let per_task = (resident_bytes() - before) / 1_000_000;
+    println!("       {per_task} bytes per queued task with a 100-byte payload (1 M of them)");
+    drop(queued);
+    ok
 }
 
 fn counts(runtime: &Runtime) -> bool {

@@ -67,7 +67,7 @@ pub fn decide(record: &TaskRecord, command: Command, now: Timestamp) -> Result<T
     match command {
         Command::Lease(grant) => lease::decide(record, grant, now),
         Command::Assign { worker, epoch } => assign::decide(record, worker, epoch, now),
-        Command::Start(grant) => start::decide(record, grant),
+        Command::Start(grant) => start::decide(record, grant, now),
         Command::Orphan => orphan::decide(record),
         Command::Bury => bury::decide(record),
         Command::Finish { lease, outcome } => {

@@ -2,10 +2,12 @@
 //! assigned; the leader's epoch goes into the lease.
 
 use crate::lease::{LEASE_TTL_MAX, LEASE_TTL_MIN};
+use crate::lifecycle::lease::check_due;
 use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
 use crate::task::{TaskRecord, TaskState};
+use crate::time::Timestamp;
 
-pub(super) fn decide(record: &TaskRecord, grant: Grant) -> Result<Transition, Refused> {
+pub(super) fn decide(record: &TaskRecord, grant: Grant, now: Timestamp) -> Result<Transition, Refused> {
     let given = match &record.assignment {
         Some(given) if record.state == TaskState::Assigned => given,
         _ => return Err(Refused::NotAllowed { from: record.state, verb: Verb::Start }),
@@ -13,6 +15,7 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant) -> Result<Transition, Re
     if given.worker != grant.worker {
         return Err(Refused::AssignedElsewhere { worker: given.worker.clone() });
     }
+    check_due(record, now)?;
     let mut transition = Transition::new(record, Verb::Start, TaskState::Running, None);
     transition.counters.executions += 1;
     transition.holder = HolderChange::Lease {

@@ -32,7 +32,7 @@ pub struct Transition {
     pub to: TaskState,
     /// Why.
     pub cause: Option<Cause>,
-    /// Due this long after it is applied; `None`: due when it was.
+    /// Due this long after it is applied (a task that waits already: not later than it was); `None`: due when it was.
     pub ready_after: Option<Duration>,
     /// The counters afterwards.
     pub counters: Counters,
@@ -181,7 +181,9 @@ impl Transition {
         record.losses = self.counters.losses;
         record.attempt = self.counters.attempt;
         if let Some(delay) = self.ready_after {
-            record.ready_at = now.saturating_add(delay);
+            let ready_at = now.saturating_add(delay);
+            // Whoever waits already and is made due does not lose its place in line.
+            record.ready_at = if self.from.is_waiting() { record.ready_at.min(ready_at) } else { ready_at };
         }
         if self.to.is_terminal() {
             record.finished_at = Some(now);

@@ -80,6 +80,15 @@ fn an_assigned_task_that_expires_closes_its_attempt() {
 }
 
 #[test]
+fn an_assigned_task_is_not_started_for_the_first_time_after_its_expiry() {
+    let expires_at = BEGIN.saturating_add(60 * SECOND);
+    let mut life = Life::of(task().expires_at(expires_at));
+    let _ = life.assign("ada", 1).unwrap();
+    life.now = expires_at;
+    assert_eq!(life.start("ada"), Err(Refused::Expired { expires_at }));
+}
+
+#[test]
 fn an_assigned_task_is_started_only_by_its_worker() {
     let mut life = Life::of(task());
     let _ = life.assign("ada", 7).unwrap();

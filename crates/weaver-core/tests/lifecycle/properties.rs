@@ -42,7 +42,7 @@ fn design_allows(record: &TaskRecord, command: &Command, now: Timestamp) -> bool
         Command::Assign { .. } => record.state.is_waiting() && may_begin,
         Command::Start(grant) => {
             let given = record.assignment.as_ref().map(|given| &given.worker);
-            record.state == Assigned && given == Some(&grant.worker)
+            record.state == Assigned && given == Some(&grant.worker) && may_begin
         }
         Command::Orphan => record.state == Assigned,
         Command::Bury => record.state == Orphaned && is_spent,

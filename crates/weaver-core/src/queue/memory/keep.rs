@@ -83,7 +83,9 @@ impl InMemoryQueueState {
         let record = &removed.record;
         self.queues.get_mut(removed.queue).counts.remove(record.state);
         self.queues.forget_if_unused(removed.queue);
-        if let Some(group) = &record.spec.origin().task_group_id {
+        if removed.asks.group
+            && let Some(group) = &record.spec.origin().task_group_id
+        {
             let key = (record.key.namespace.clone(), group.clone());
             if let Some(group) = self.groups.get_mut(&key) {
                 group.counts.remove(record.state);

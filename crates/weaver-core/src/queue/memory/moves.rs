@@ -65,9 +65,10 @@ impl InMemoryQueueState {
                 }
             }
         }
-        if let Some(expires_at) = record.spec.expires_at
+        if slot.asks.expiry
             && before.unstarted
             && (!after.unstarted || after.state.is_terminal())
+            && let Some(expires_at) = record.spec.expires_at
         {
             self.expiring.remove(&(expires_at, id));
         }
@@ -84,7 +85,9 @@ impl InMemoryQueueState {
         let Some(slot) = self.records.get(id) else { return };
         let record = &slot.record;
         let ended = record.state.is_terminal();
-        if let Some(group) = &record.spec.origin().task_group_id {
+        if slot.asks.group
+            && let Some(group) = &record.spec.origin().task_group_id
+        {
             let group = self.groups.entry((record.key.namespace.clone(), group.clone())).or_default();
             group.counts.remove(before);
             group.counts.add(record.state);
@@ -135,7 +138,7 @@ impl InMemoryQueueState {
                 self.scheduled.remove(&(ready_at, id));
             }
             // A keyed task's lane entry is its gate's business.
-            Place::Ready if slot.record.spec.serial_key.is_some() => {}
+            Place::Ready if slot.asks.gate => {}
             Place::Ready => self.note_stale(id),
         }
     }
@@ -160,9 +163,9 @@ impl InMemoryQueueState {
     pub(super) fn make_ready(&mut self, id: TaskId) {
         let now = self.now;
         let Some(slot) = self.records.get_mut(id) else { return };
-        let expired = slot.record.is_expired(now);
+        let expired = slot.asks.expiry && slot.record.is_expired(now);
         slot.place = if expired { Place::Nowhere } else { Place::Ready };
-        if slot.record.spec.serial_key.is_some() {
+        if slot.asks.gate {
             self.update_gate(id, !expired);
         } else if !expired {
             let entry = ReadyEntry { ready_at: slot.record.ready_at, id };
@@ -181,6 +184,9 @@ impl InMemoryQueueState {
 
     fn update_gate(&mut self, id: TaskId, is_due: bool) {
         let Some(slot) = self.records.get(id) else { return };
+        if !slot.asks.gate {
+            return;
+        }
         let Some(key) = &slot.record.spec.serial_key else { return };
         let namespace = &slot.record.key.namespace;
         let gate = self.gates.get_or_insert(namespace, key);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::id::TaskId;
-use crate::task::TaskRecord;
+use crate::task::{TaskRecord, TaskSpec};
 
 /// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task among
 /// thousands of purged ones pins a page of pointers, not a page of records, and what is purged leaves the lock as a
@@ -16,10 +16,34 @@ pub(super) struct Slot {
     pub(super) record: TaskRecord,
     /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling the truth.
     pub(super) place: Place,
+    /// What its specification asks of the views. Here, because the specification itself lies elsewhere in memory, and
+    /// often in another core's cache.
+    pub(super) asks: Asks,
     /// Its queue's number, to save two look-ups by name on every move.
     pub(super) queue: u32,
     /// Its position in the list of leases, while it has one.
     pub(super) lease_position: u32,
+}
+
+/// Which views a task needs beyond the usual.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asks {
+    /// It has a serial key.
+    pub(super) gate: bool,
+    /// It belongs to a group.
+    pub(super) group: bool,
+    /// It has an `expires_at`.
+    pub(super) expiry: bool,
+}
+
+impl Asks {
+    pub(super) fn of(spec: &TaskSpec) -> Self {
+        Self {
+            gate: spec.serial_key.is_some(),
+            group: spec.origin().task_group_id.is_some(),
+            expiry: spec.expires_at.is_some(),
+        }
+    }
 }
 
 /// Where a waiting task stands.

@@ -30,7 +30,7 @@ use crate::queue::memory::finished::Finished;
 use crate::queue::memory::gate::Gates;
 use crate::queue::memory::leases::{LeaseList, NO_LEASE};
 use crate::queue::memory::queues::Queues;
-use crate::queue::memory::records::{Place, Records, Slot};
+use crate::queue::memory::records::{Asks, Place, Records, Slot};
 use crate::queue::memory::ring::Ring;
 use crate::queue::memory::unique::UniqueKeys;
 use crate::queue::{Blocked, Committed, Enqueued, Overdue};
@@ -177,7 +177,8 @@ impl InMemoryQueueState {
         }
         self.ring.push(Change::of(&record));
         self.effects.changed = true;
-        let slot = Slot { record, place: Place::Nowhere, queue, lease_position: NO_LEASE };
+        let asks = Asks::of(&record.spec);
+        let slot = Slot { record, place: Place::Nowhere, asks, queue, lease_position: NO_LEASE };
         self.records.insert(id, Box::new(slot));
         self.place(id);
         Ok(Enqueued { key, existing: false })

@@ -12,7 +12,7 @@ use crate::queue::memory::gate::Gates;
 use crate::queue::memory::lane::{LaneRef, ReadyEntry};
 use crate::queue::memory::records::{Place, Records};
 use crate::queue::memory::state::InMemoryQueueState;
-use crate::task::Priority;
+use crate::task::{Priority, TaskRecord};
 
 /// The first task of a lane; ordered as G7 says.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -144,7 +144,9 @@ impl InMemoryQueueState {
     fn take(&mut self, id: TaskId, request: &LeaseRequest) -> Option<Leased> {
         let slot = self.records.get_mut(id)?;
         slot.place = Place::Nowhere;
-        if let Some(key) = &slot.record.spec.serial_key {
+        if slot.asks.gate
+            && let Some(key) = &slot.record.spec.serial_key
+        {
             self.gates.get_or_insert(&slot.record.key.namespace, key).elect(None);
         }
         let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
@@ -161,7 +163,11 @@ pub(super) fn is_true(records: &Records, gates: &Gates, entry: ReadyEntry) -> bo
     let record = &slot.record;
     slot.place == Place::Ready
         && record.ready_at == entry.ready_at
-        && record.spec.serial_key.as_ref().is_none_or(|key| {
-            gates.get(&record.key.namespace, key).is_some_and(|gate| gate.is_elected(entry))
-        })
+        && (!slot.asks.gate || is_elected(gates, record, entry))
+}
+
+fn is_elected(gates: &Gates, record: &TaskRecord, entry: ReadyEntry) -> bool {
+    let key = record.spec.serial_key.as_ref();
+    let gate = key.and_then(|key| gates.get(&record.key.namespace, key));
+    gate.is_some_and(|gate| gate.is_elected(entry))
 }
