@@ -219,6 +219,18 @@ impl NewTask {
         self
     }
 
+    /// In this namespace, unless it names one: for follow-ups of a task.
+    pub fn default_namespace(mut self, namespace: &Namespace) -> Self {
+        self.namespace.get_or_insert_with(|| namespace.into());
+        self
+    }
+
+    /// Part of this trace, unless it has one: for follow-ups of a task.
+    pub fn default_trace(mut self, trace: &TraceContext) -> Self {
+        self.extra().trace.get_or_insert_with(|| trace.clone());
+        self
+    }
+
     fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }
