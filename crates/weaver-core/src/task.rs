@@ -12,10 +12,12 @@ mod new;
 mod record;
 mod spec;
 mod state;
+mod valid;
 
 pub use attempts::{ATTEMPTS_KEPT, AttemptOutcome, AttemptRecord, Attempts};
 pub use envelope::{ContentType, TaskEnvelope};
-pub use new::{NewTask, Start, ValidTask, validate_batch};
+pub use new::NewTask;
 pub use record::{Assignment, Continuation, HeldLease, Progress, TaskRecord};
 pub use spec::{Labels, Origin, Priority, TaskSpec, TraceContext, UniqueKey};
 pub use state::{CancelReason, Cause, TaskState};
+pub use valid::{Start, ValidTask, validate_batch};

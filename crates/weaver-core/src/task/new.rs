@@ -13,7 +13,9 @@ use crate::name::{
     TaskType, name_problem,
 };
 use crate::retry::{RetryPolicy, check_delay};
-use crate::task::{ContentType, Labels, Origin, Priority, TaskEnvelope, TaskSpec, TraceContext};
+use crate::task::{
+    ContentType, Labels, Origin, Priority, Start, TaskEnvelope, TaskSpec, TraceContext, ValidTask,
+};
 use crate::time::Timestamp;
 
 /// The most a budget of failures or losses may be.
@@ -219,6 +221,11 @@ impl NewTask {
         self
     }
 
+    /// The type that was asked for; not checked yet.
+    pub fn task_type_text(&self) -> &SharedText {
+        &self.task_type
+    }
+
     /// In this namespace, unless it names one: for follow-ups of a task.
     pub fn default_namespace(mut self, namespace: &Namespace) -> Self {
         self.namespace.get_or_insert_with(|| namespace.into());
@@ -346,39 +353,6 @@ impl Extra {
             external_id: None,
         })
     }
-}
-
-/// A task that passed every check; what a store admits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub struct ValidTask {
-    /// Where it goes.
-    pub namespace: Namespace,
-    /// What of it never changes.
-    pub spec: Arc<TaskSpec>,
-    /// When it may first start.
-    pub start: Start,
-}
-
-/// When a task may first start, before the store's clock is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// At once.
-    Now,
-    /// This long after it is stored.
-    After(Duration),
-    /// At this instant; at once if it has passed.
-    At(Timestamp),
-}
-
-/// Checks a whole batch before anything of it is stored: one bad member and nothing is enqueued.
-pub fn validate_batch(tasks: Vec<NewTask>, limits: &Limits) -> Result<Vec<ValidTask>, Invalid> {
-    limits.check_batch("tasks", tasks.len())?;
-    tasks
-        .into_iter()
-        .enumerate()
-        .map(|(index, task)| task.validate(limits).map_err(|invalid| invalid.at(index)))
-        .collect()
 }
 
 fn out_of_range(field: &'static str, value: u64, min: u64, max: u64) -> Invalid {

@@ -1,0 +1,43 @@
+//! A submission that passed every check.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Invalid;
+use crate::limits::Limits;
+use crate::name::Namespace;
+use crate::task::{NewTask, TaskSpec};
+use crate::time::Timestamp;
+
+/// A task that passed every check; what a store admits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct ValidTask {
+    /// Where it goes.
+    pub namespace: Namespace,
+    /// What of it never changes.
+    pub spec: Arc<TaskSpec>,
+    /// When it may first start.
+    pub start: Start,
+}
+
+/// When a task may first start, before the store's clock is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At once.
+    Now,
+    /// This long after it is stored.
+    After(Duration),
+    /// At this instant; at once if it has passed.
+    At(Timestamp),
+}
+
+/// Checks a whole batch before anything of it is stored: one bad member and nothing is enqueued.
+pub fn validate_batch(tasks: Vec<NewTask>, limits: &Limits) -> Result<Vec<ValidTask>, Invalid> {
+    limits.check_batch("tasks", tasks.len())?;
+    tasks
+        .into_iter()
+        .enumerate()
+        .map(|(index, task)| task.validate(limits).map_err(|invalid| invalid.at(index)))
+        .collect()
+}
