@@ -151,7 +151,7 @@ impl std::fmt::Debug for TaskHandle {
 #[non_exhaustive]
 pub enum NoResult {
     /// It failed for good.
-    #[error("task {key} is dead ({}) after {failures} failures{}", Why(.cause), Said(.last_error))]
+    #[error("task {key} is dead ({}){}", Why(.cause), Said(.last_error))]
     Failed {
         /// The task.
         key: TaskKey,

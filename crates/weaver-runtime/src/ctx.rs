@@ -1,0 +1,211 @@
+//! What a handler knows about the task it runs, and what it can do besides returning.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use weaver_core::clock::Clock;
+use weaver_core::error::{Error, Result};
+use weaver_core::id::TaskKey;
+use weaver_core::lease::Leased;
+use weaver_core::ports::StreamKey;
+use weaver_core::queue::Enqueued;
+use weaver_core::task::{NewTask, Progress, TaskRecord};
+use weaver_core::time::Monotonic;
+
+use crate::error::TaskError;
+use crate::source::WorkSource;
+
+/// How many lines of a log wait to be written; more, and the oldest of them are dropped and counted.
+const LOG_LINES_MAX: usize = 10_000;
+
+/// Values that handlers share, by type.
+pub(crate) type SharedValues = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
+
+/// A handler's view of its task. Cheap to clone.
+#[derive(Clone)]
+pub struct Ctx {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    leased: Leased,
+    source: Arc<dyn WorkSource>,
+    clock: Arc<dyn Clock>,
+    values: Arc<SharedValues>,
+    cancelled: CancellationToken,
+    deadline: Option<Monotonic>,
+    notes: Mutex<Notes>,
+    log_writing: tokio::sync::Mutex<()>,
+}
+
+/// What the handler said and the worker has not passed on yet.
+#[derive(Default)]
+struct Notes {
+    stop_reason: Option<StopReason>,
+    progress: Option<Progress>,
+    logged: bool,
+    log: Vec<Bytes>,
+    dropped: u64,
+}
+
+/// Why a handler is told to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The task was cancelled.
+    Cancelled,
+    /// The lease is or may be lost: somebody else may be running the task soon.
+    LeaseLost,
+    /// The worker shuts down; the task will be given back.
+    Shutdown,
+}
+
+impl Ctx {
+    pub(crate) fn new(
+        leased: Leased,
+        source: Arc<dyn WorkSource>,
+        clock: Arc<dyn Clock>,
+        values: Arc<SharedValues>,
+    ) -> Self {
+        let timeout = leased.record.spec.timeout;
+        let deadline = timeout.map(|timeout| clock.monotonic().saturating_add(timeout));
+        let (cancelled, notes, log_writing) =
+            (CancellationToken::new(), Mutex::default(), tokio::sync::Mutex::default());
+        let inner = Inner { leased, source, clock, values, cancelled, deadline, notes, log_writing };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The task.
+    pub fn key(&self) -> &TaskKey {
+        &self.inner.leased.lease.key
+    }
+
+    /// The task as it was when this attempt began.
+    pub fn record(&self) -> &TaskRecord {
+        &self.inner.leased.record
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.inner.leased.lease.attempt
+    }
+
+    /// A number that only grows per task: hand it to the systems you write to, and let them refuse a smaller one.
+    pub fn fence(&self) -> u64 {
+        self.inner.leased.lease.version.0
+    }
+
+    /// Resolves when the handler should stop; [`stop_reason`](Ctx::stop_reason) says why. A handler that does not listen
+    /// is dropped at its next `.await` a little later.
+    pub async fn cancelled(&self) {
+        self.inner.cancelled.cancelled().await;
+    }
+
+    /// Whether the handler should stop: for loops that have no `.await`.
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.cancelled.is_cancelled()
+    }
+
+    /// Why the handler should stop, if it should.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.inner.notes.lock().stop_reason
+    }
+
+    /// How long this attempt may still take, if the task has a timeout.
+    pub fn time_left(&self) -> Option<Duration> {
+        let deadline = self.inner.deadline?;
+        Some(deadline.0.saturating_sub(self.inner.clock.monotonic().0))
+    }
+
+    /// Says how far the work is. It travels with the next renewal, so saying it often costs nothing.
+    pub fn progress(&self, fraction: f32, message: impl Into<String>) {
+        self.inner.notes.lock().progress = Some(Progress { fraction, message: message.into() });
+    }
+
+    /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is reported.
+    pub fn log(&self, line: impl Into<String>) {
+        let mut notes = self.inner.notes.lock();
+        notes.logged = true;
+        if notes.log.len() >= LOG_LINES_MAX {
+            notes.dropped += 1;
+            return;
+        }
+        let mut line = line.into();
+        line.truncate(line.floor_char_boundary(weaver_core::ports::ENTRY_MAX_BYTES));
+        notes.log.push(line.into());
+    }
+
+    /// Enqueues a follow-up task in this task's namespace (unless it names another). A handler may run more than once:
+    /// give the follow-up an idempotency key if it must not.
+    pub async fn enqueue(&self, task: NewTask) -> Result<Enqueued> {
+        let task = task.default_namespace(&self.key().namespace);
+        let task = match &self.record().spec.origin().trace {
+            Some(trace) => task.default_trace(trace),
+            None => task,
+        };
+        let mut answers = self.inner.source.enqueue(vec![task]).await?;
+        let lost = || Err(Error::Unavailable { reason: "the store answered nothing".to_owned() });
+        answers.pop().unwrap_or_else(lost)
+    }
+
+    /// A value the worker was given for its handlers (`WorkerBuilder::share`, `Registry::share`).
+    pub fn shared<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, TaskError> {
+        let found = self.inner.values.get(&TypeId::of::<T>()).cloned();
+        let value = found.and_then(|value| value.downcast::<T>().ok());
+        let name = type_name::<T>();
+        value.ok_or_else(|| {
+            TaskError::fatal(format!("no `{name}` is shared: give one to the registry with `share`"))
+        })
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Monotonic> {
+        self.inner.deadline
+    }
+
+    /// Tells the handler to stop. The first reason stands.
+    pub(crate) fn stop(&self, reason: StopReason) {
+        self.inner.notes.lock().stop_reason.get_or_insert(reason);
+        self.inner.cancelled.cancel();
+    }
+
+    pub(crate) fn take_progress(&self) -> Option<Progress> {
+        self.inner.notes.lock().progress.take()
+    }
+
+    /// Whether the handler has logged anything in this attempt.
+    pub(crate) fn has_logged(&self) -> bool {
+        self.inner.notes.lock().logged
+    }
+
+    /// The right to write the log: whoever holds it writes all there is before the next does.
+    pub(crate) async fn log_writing(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.inner.log_writing.lock().await
+    }
+
+    /// The lines logged since the last call, with a word about those that were dropped.
+    pub(crate) fn take_log(&self) -> Vec<Bytes> {
+        let mut notes = self.inner.notes.lock();
+        let mut lines = std::mem::take(&mut notes.log);
+        match std::mem::take(&mut notes.dropped) {
+            0 => {}
+            dropped => lines.push(
+                format!("… {dropped} lines dropped: they came faster than they could be stored").into(),
+            ),
+        }
+        lines
+    }
+
+    pub(crate) fn log_stream(&self) -> StreamKey {
+        StreamKey::attempt_log(self.key(), self.attempt())
+    }
+}
+
+impl std::fmt::Debug for Ctx {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Ctx({}, attempt {})", self.key(), self.attempt())
+    }
+}

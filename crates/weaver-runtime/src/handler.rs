@@ -1,0 +1,88 @@
+//! Handlers: what runs a task of one type.
+
+use std::future::Future;
+use std::marker::PhantomData;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weaver_core::name::TaskType;
+use weaver_core::outcome::Outcome;
+
+use crate::ctx::Ctx;
+use crate::error::TaskError;
+
+/// Runs the tasks of one type (seed 001). Most handlers are plain `async fn`s given to
+/// [`Registry::handle`](crate::Registry::handle); implement this for full control over payload and outcome.
+#[async_trait]
+pub trait TaskHandler: Send + Sync {
+    /// The type it handles.
+    fn task_type(&self) -> &TaskType;
+
+    /// Does the work. It may run more than once for one task (at-least-once), and may be dropped at any `.await` when it
+    /// is told to stop.
+    async fn execute(&self, payload: Bytes, ctx: Ctx) -> Outcome;
+}
+
+/// A plain `async fn(Args, Ctx) -> Result<Output, TaskError>` as a handler.
+pub(crate) struct TypedHandler<F, Args> {
+    task_type: TaskType,
+    function: F,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<F, Args> TypedHandler<F, Args> {
+    pub(crate) fn new(task_type: TaskType, function: F) -> Self {
+        Self { task_type, function, args: PhantomData }
+    }
+}
+
+#[async_trait]
+impl<F, Fut, Args, Output> TaskHandler for TypedHandler<F, Args>
+where
+    F: Fn(Args, Ctx) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<Output, TaskError>> + Send,
+    Args: DeserializeOwned + Send,
+    Output: Serialize + Send,
+{
+    fn task_type(&self) -> &TaskType {
+        &self.task_type
+    }
+
+    async fn execute(&self, _payload: Bytes, ctx: Ctx) -> Outcome {
+        let args = match ctx.record().spec.envelope.decode::<Args>() {
+            Ok(args) => args,
+            // What cannot be decoded now cannot be decoded later.
+            Err(invalid) => return Outcome::fatal(invalid.to_string()),
+        };
+        match (self.function)(args, ctx).await {
+            Ok(output) => encode(&output),
+            Err(error) => error.into_outcome(),
+        }
+    }
+}
+
+/// `()` is no result; anything else is kept as JSON.
+fn encode<Output: Serialize>(output: &Output) -> Outcome {
+    match serde_json::to_vec(output) {
+        Ok(json) if json == b"null" => Outcome::DONE,
+        Ok(json) => Outcome::Succeeded { result: Some(json.into()) },
+        Err(error) => Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
+    }
+}
+
+/// Runs blocking work (heavy computation, synchronous I/O) where it blocks no other task. It cannot be interrupted: look
+/// at [`Ctx::is_cancelled`] in long loops.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, TaskError> + Send + 'static,
+) -> Result<T, TaskError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            // A panic is a panic wherever it happens: the worker reports it with its message.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(TaskError::retry(error)),
+        },
+    }
+}

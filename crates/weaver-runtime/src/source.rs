@@ -1,0 +1,248 @@
+//! Where a worker gets its work: a store in this process, or (with the server) one behind HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use weaver_core::error::{Error, Result};
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition, decide};
+use weaver_core::name::Namespace;
+use weaver_core::outcome::Outcome;
+use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
+use weaver_core::queue::{Committed, Enqueued, Interest, Overdue, Wake};
+use weaver_core::task::{NewTask, TaskState};
+
+/// How many overdue tasks one round of maintenance looks at.
+const MAINTAIN_MAX: u32 = 500;
+
+/// What a worker needs of a store.
+///
+/// # Contract
+/// - As the ports it stands for: batches answer in the order of their members, and nothing is half done.
+/// - [`finish`](WorkSource::finish) decides: the worker reports outcomes, never states. Repeating it is harmless.
+/// - Any call may be dropped at any `.await`, and repeated.
+#[async_trait]
+pub trait WorkSource: Send + Sync {
+    /// Takes due tasks.
+    async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>>;
+    /// Extends leases.
+    async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
+    /// Reports how executions ended.
+    async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>>;
+    /// Says that handlers of cancelled tasks have stopped.
+    async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()>;
+    /// Waits for something to lease.
+    async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake>;
+    /// Says that the worker is alive.
+    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
+    /// Says goodbye.
+    async fn leave(&self, key: &RunnerKey) -> Result<()>;
+    /// Adds entries to a stream (logs, statistics) and forgets what is older than `keep`.
+    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()>;
+    /// Enqueues follow-ups.
+    async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>>;
+    /// The namespaces there are, for workers that serve all.
+    async fn namespaces(&self) -> Result<Vec<Namespace>>;
+    /// Does a little of what must be done about tasks that others left behind. Safe to run many times over; needs no
+    /// leader.
+    async fn maintain(&self) -> Result<Maintained>;
+}
+
+/// The end of an execution, as a worker reports it.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// What was leased.
+    pub leased: Leased,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// What became of a reported end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The task is in this state now, due again after this long if it is to run again.
+    Recorded {
+        /// The state.
+        state: TaskState,
+        /// How long until it is due.
+        due_after: Option<Duration>,
+    },
+    /// The lease was lost or the task cancelled: the report changed nothing.
+    Lost,
+    /// The result is too large to keep: report a failure instead.
+    ResultTooLarge {
+        /// How large.
+        bytes: usize,
+        /// How large it may be.
+        max_bytes: usize,
+    },
+}
+
+/// What a round of maintenance did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Maintained {
+    /// Tasks whose worker was lost.
+    pub lost: u32,
+    /// Tasks that expired before their first start.
+    pub expired: u32,
+    /// Holds whose handler never confirmed that it stopped.
+    pub holds: u32,
+    /// Finished tasks past their retention.
+    pub purged: u32,
+}
+
+/// A store in this process.
+#[derive(Clone)]
+pub struct LocalSource {
+    store: Arc<dyn Store>,
+    retention: Option<Duration>,
+}
+
+impl LocalSource {
+    /// Works on a store that looks after its own retention, as the in-memory one does.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, retention: None }
+    }
+
+    /// Works on a store whose finished tasks are purged after this long.
+    pub fn with_retention(store: Arc<dyn Store>, retention: Duration) -> Self {
+        Self { store, retention: Some(retention) }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn expire(&self, overdue: Vec<Overdue>) -> Result<Maintained> {
+        let mut done = Maintained::default();
+        let (mut holds, mut transitions) = (Vec::new(), Vec::new());
+        for Overdue { record, why } in overdue {
+            match why {
+                OverdueWhy::Hold => holds.extend(record.hold()),
+                // Somebody else may have been faster: then there is nothing to decide, or the commit is stale.
+                why => match decide(
+                    &record,
+                    Command::Expire(why),
+                    record.spec.expires_at.unwrap_or(record.updated_at),
+                ) {
+                    Ok(transition) => transitions.push((why, transition)),
+                    Err(refused) => tracing::debug!(task = %record.key, %refused, "not overdue any more"),
+                },
+            }
+        }
+        done.holds = u32::try_from(holds.len()).unwrap_or(u32::MAX);
+        if !holds.is_empty() {
+            self.store.confirm_stopped(holds).await?;
+        }
+        let (whys, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().unzip();
+        for (why, committed) in whys.iter().zip(self.store.commit(transitions, None).await?) {
+            match (why, committed) {
+                (OverdueWhy::Lease, Committed::Applied { .. }) => done.lost += 1,
+                (OverdueWhy::ExpiresAt, Committed::Applied { .. }) => done.expired += 1,
+                _ => {}
+            }
+        }
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl WorkSource for LocalSource {
+    async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        self.store.lease(request).await
+    }
+
+    async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
+        self.store.renew(renewals).await
+    }
+
+    async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
+        let mut answers = vec![Ended::Lost; ends.len()];
+        let mut decided = Vec::with_capacity(ends.len());
+        let mut transitions = Vec::with_capacity(ends.len());
+        for (index, end) in ends.iter().enumerate() {
+            match decide_end(end) {
+                Ok(transition) => {
+                    decided.push((index, transition.to, transition.ready_after));
+                    transitions.push(transition);
+                }
+                Err(Refused::ResultTooLarge { bytes, max_bytes }) => {
+                    answers[index] = Ended::ResultTooLarge { bytes, max_bytes };
+                }
+                Err(_) => {}
+            }
+        }
+        let committed = self.store.commit(transitions, None).await?;
+        if committed.len() != decided.len() {
+            return Err(Error::Unavailable {
+                reason: "the store answered fewer members than it was asked".to_owned(),
+            });
+        }
+        for ((index, state, due_after), committed) in decided.into_iter().zip(committed) {
+            if let Committed::Applied { .. } | Committed::AlreadyApplied = committed {
+                answers[index] = Ended::Recorded { state, due_after };
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
+        self.store.confirm_stopped(leases).await
+    }
+
+    async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
+        self.store.wait(interest, timeout).await
+    }
+
+    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+        self.store.beat(beats).await
+    }
+
+    async fn leave(&self, key: &RunnerKey) -> Result<()> {
+        self.store.stop_runner(key).await
+    }
+
+    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()> {
+        self.store.append_entries(stream, entries).await?;
+        match keep {
+            Some(before) => self.store.trim_entries(stream, before).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+        self.store.enqueue_batch(tasks).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let mut names = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = self.store.list_namespaces(cursor, weaver_core::limits::PAGE_MAX).await?;
+            names.extend(page.items);
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(names),
+            }
+        }
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        let overdue = self.store.overdue(MAINTAIN_MAX).await?;
+        let mut done = if overdue.is_empty() { Maintained::default() } else { self.expire(overdue).await? };
+        if let Some(finished_for) = self.retention {
+            let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for };
+            done.purged = self.store.purge_tasks(rule, MAINTAIN_MAX).await?.count;
+        }
+        Ok(done)
+    }
+}
+
+fn decide_end(end: &End) -> Result<Transition, Refused> {
+    let command = Command::Finish { lease: end.leased.lease.clone(), outcome: end.outcome.clone() };
+    // The newest time of the store that is known is when it granted the lease; an end depends on none.
+    decide(&end.leased.record, command, end.leased.record.updated_at)
+}

@@ -1,0 +1,114 @@
+//! What a worker counts: its own summary, and statistics per minute and queue for charts and percentiles.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::outcome::Outcome;
+use weaver_core::time::Monotonic;
+
+use crate::source::End;
+use crate::worker::RunSummary;
+
+/// Times fall into buckets of doubling width: under 1 ms, 2 ms, 4 ms, … up to about 12 days.
+const BUCKETS: usize = 31;
+
+pub(crate) struct Stats {
+    summary: RunSummary,
+    minute: BTreeMap<(Namespace, QueueName), QueueMinute>,
+    since: Monotonic,
+}
+
+/// One minute of one queue.
+#[derive(Debug, Clone, Default, Serialize)]
+struct QueueMinute {
+    succeeded: u32,
+    failed: u32,
+    snoozed: u32,
+    released: u32,
+    cancelled: u32,
+    /// From due to start: how many fell into each bucket.
+    wait_ms_log2: Histogram,
+    /// From start to end.
+    run_ms_log2: Histogram,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+struct Histogram(Vec<u32>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self(vec![0; BUCKETS])
+    }
+}
+
+impl Histogram {
+    fn add(&mut self, span: Duration) {
+        let ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let bucket = (u64::BITS - ms.leading_zeros()) as usize;
+        self.0[bucket.min(BUCKETS - 1)] += 1;
+    }
+}
+
+/// An entry of the stream `stats`.
+#[derive(Serialize)]
+struct Minute<'a> {
+    worker: &'a str,
+    span_ms: u64,
+    queues: BTreeMap<&'a str, &'a QueueMinute>,
+}
+
+impl Stats {
+    pub(crate) fn new(now: Monotonic) -> Self {
+        Self { summary: RunSummary::default(), minute: BTreeMap::new(), since: now }
+    }
+
+    pub(crate) fn summary(&self) -> RunSummary {
+        self.summary
+    }
+
+    pub(crate) fn lost(&mut self) {
+        self.summary.lost += 1;
+    }
+
+    pub(crate) fn cancelled_running(&mut self) {
+        self.summary.cancelled += 1;
+    }
+
+    pub(crate) fn ended(&mut self, end: &End, ran_for: Duration) {
+        let record = &end.leased.record;
+        let key = (record.key.namespace.clone(), record.spec.queue.clone());
+        let minute = self.minute.entry(key).or_default();
+        let (total, counted) = match end.outcome {
+            Outcome::Succeeded { .. } => (&mut self.summary.succeeded, &mut minute.succeeded),
+            Outcome::Failed { .. } | Outcome::TimedOut => (&mut self.summary.failed, &mut minute.failed),
+            Outcome::Snoozed { .. } => (&mut self.summary.released, &mut minute.snoozed),
+            Outcome::Released => (&mut self.summary.released, &mut minute.released),
+            Outcome::Cancelled { .. } => (&mut self.summary.cancelled, &mut minute.cancelled),
+        };
+        *total += 1;
+        *counted += 1;
+        minute.wait_ms_log2.add(record.updated_at.since(record.ready_at));
+        minute.run_ms_log2.add(ran_for);
+    }
+
+    /// What was counted since the last call, one entry per namespace.
+    pub(crate) fn take_minute(&mut self, worker: &str, now: Monotonic) -> Vec<(Namespace, Bytes)> {
+        let span = now.0.saturating_sub(self.since.0);
+        self.since = now;
+        let minute = std::mem::take(&mut self.minute);
+        let mut namespaces: BTreeMap<&Namespace, BTreeMap<&str, &QueueMinute>> = BTreeMap::new();
+        for ((namespace, queue), counted) in &minute {
+            namespaces.entry(namespace).or_default().insert(queue.as_str(), counted);
+        }
+        let entries = namespaces.into_iter().filter_map(|(namespace, queues)| {
+            let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+            let json = serde_json::to_vec(&Minute { worker, span_ms, queues }).ok()?;
+            Some((namespace.clone(), json.into()))
+        });
+        entries.collect()
+    }
+}

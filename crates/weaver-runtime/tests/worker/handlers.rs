@@ -1,0 +1,259 @@
+//! What handlers can do and return.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weaver_core::ports::{ReadFrom, StreamKey};
+use weaver_core::prelude::*;
+use weaver_core::task::{CancelReason, Cause};
+use weaver_runtime::{BuildError, Ctx, Registry, TaskError, blocking};
+
+use crate::rig::{Notes, Rig, settle, until};
+
+#[derive(Serialize, Deserialize)]
+struct Sum {
+    numbers: Vec<i64>,
+}
+
+async fn sum(args: Sum, _ctx: Ctx) -> Result<i64, TaskError> {
+    Ok(args.numbers.iter().sum())
+}
+
+#[tokio::test]
+async fn a_plain_async_fn_is_a_handler_and_what_it_returns_is_kept() {
+    let rig = Rig::new();
+    let _running = rig.work(Registry::new().handle("sum", sum).unwrap());
+    let key = rig.enqueue(NewTask::new("sum").json(&Sum { numbers: vec![1, 2, 3] }).unwrap()).await;
+    let record = rig.until(&key, TaskState::Succeeded).await;
+    assert_eq!(record.result.as_deref(), Some(&b"6"[..]));
+}
+
+#[tokio::test]
+async fn handlers_share_values_without_globals() {
+    let rig = Rig::new();
+    let notes = Notes::default();
+    let registry = Registry::new().share(notes.clone()).handle("note", |text: String, ctx: Ctx| async move {
+        ctx.shared::<Notes>()?.add(text);
+        Ok(())
+    });
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("note").json("hello").unwrap()).await;
+    rig.until(&key, TaskState::Succeeded).await;
+    assert_eq!(notes.all(), ["hello"]);
+}
+
+#[tokio::test]
+async fn a_value_that_nobody_shared_is_named_in_the_error() {
+    let rig = Rig::new();
+    let registry = Registry::new().handle("note", |_: (), ctx: Ctx| async move {
+        ctx.shared::<Notes>()?;
+        Ok(())
+    });
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("note")).await;
+    let record = rig.until(&key, TaskState::Dead).await;
+    assert!(record.last_error.unwrap().contains("Notes"));
+}
+
+fn outcomes() -> Registry {
+    let registry = Registry::new().handle("outcome", |name: String, _: Ctx| async move {
+        match name.as_str() {
+            "retry" => Err(TaskError::retry("again")),
+            "retry after" => Err(TaskError::retry_after("again", Duration::from_secs(7))),
+            "snooze" => Err(TaskError::snooze(Duration::from_secs(9))),
+            "cancel" => Err(TaskError::cancel("not needed")),
+            "fatal" => Err(TaskError::fatal("hopeless")),
+            "any error" => {
+                name.parse::<u8>()?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    });
+    registry.unwrap()
+}
+
+#[tokio::test]
+async fn a_handler_says_what_becomes_of_its_task() {
+    let rig = Rig::new();
+    let _running = rig.work(outcomes());
+    let expected = [
+        ("done", TaskState::Succeeded, None),
+        ("retry", TaskState::RetryScheduled, Some(Cause::Failed)),
+        ("retry after", TaskState::RetryScheduled, Some(Cause::Failed)),
+        ("snooze", TaskState::RetryScheduled, Some(Cause::Snoozed)),
+        ("cancel", TaskState::Cancelled, Some(Cause::Cancelled(CancelReason::Handler))),
+        ("fatal", TaskState::Dead, Some(Cause::Failed)),
+        ("any error", TaskState::RetryScheduled, Some(Cause::Failed)),
+    ];
+    for (name, state, cause) in expected {
+        let key = rig.enqueue(NewTask::new("outcome").json(name).unwrap()).await;
+        let record = rig.until(&key, state).await;
+        assert_eq!(record.cause, cause, "{name}");
+        let wait = record.next_run_at().map(|at| at.since(record.updated_at).as_secs());
+        assert!(name != "retry after" || wait == Some(7), "{wait:?}");
+        assert!(name != "snooze" || (wait == Some(9) && record.failures == 0), "{wait:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_payload_that_cannot_be_decoded_is_fatal() {
+    let rig = Rig::new();
+    let _running = rig.work(Registry::new().handle("sum", sum).unwrap());
+    let key = rig.enqueue(NewTask::new("sum").json("not a sum").unwrap()).await;
+    let record = rig.until(&key, TaskState::Dead).await;
+    assert_eq!(record.executions, 1);
+    assert!(record.last_error.unwrap().contains("could not be decoded"));
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failure_that_carries_its_message() {
+    let rig = Rig::new();
+    let registry = Registry::new().handle("panic", |_: (), _: Ctx| async move {
+        if true {
+            panic!("the {} fell over", "handler");
+        }
+        Ok(())
+    });
+    let running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("panic")).await;
+    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    assert!(record.last_error.unwrap().contains("the handler fell over"));
+    assert!(!running.worker.is_finished(), "the worker goes on");
+}
+
+#[tokio::test]
+async fn blocking_work_runs_beside_the_others_and_its_panics_are_failures_too() {
+    let rig = Rig::new();
+    let registry = Registry::new().handle("digest", |text: String, _: Ctx| async move {
+        blocking(move || if text.is_empty() { panic!("nothing to digest") } else { Ok(text.len()) }).await
+    });
+    let _running = rig.work(registry.unwrap());
+    let good = rig.enqueue(NewTask::new("digest").json("four").unwrap()).await;
+    let bad = rig.enqueue(NewTask::new("digest").json("").unwrap()).await;
+    // Real threads are at work here: their end is an event that is waited for, not a time.
+    let ended = |record: &TaskRecord| record.state != TaskState::Running && record.executions > 0;
+    while !ended(&rig.record(&good).await) || !ended(&rig.record(&bad).await) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.record(&good).await.result.as_deref(), Some(&b"4"[..]));
+    assert!(rig.record(&bad).await.last_error.unwrap().contains("nothing to digest"));
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_longer_than_its_timeout_is_dropped_and_has_timed_out() {
+    let rig = Rig::new();
+    let notes = Notes::default();
+    let registry = Registry::new().share(notes.clone()).handle("slow", |_: (), ctx: Ctx| async move {
+        let notes = ctx.shared::<Notes>()?;
+        notes.add(format!("{:?}", ctx.time_left()));
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("slow").timeout(Duration::from_secs(20))).await;
+    rig.until(&key, TaskState::Running).await;
+    rig.pass(19).await;
+    assert_eq!(rig.record(&key).await.state, TaskState::Running);
+    rig.pass(1).await;
+    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    assert_eq!((record.cause, record.failures), (Some(Cause::TimedOut), 1));
+    assert_eq!(notes.all(), ["Some(20s)"]);
+}
+
+#[tokio::test]
+async fn a_type_nobody_registered_is_a_failure_that_names_it_and_what_is_registered() {
+    let rig = Rig::new();
+    let _running = rig.work(Registry::new().handle("sum", sum).unwrap());
+    let key = rig.enqueue(NewTask::new("send_email")).await;
+    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    let error = record.last_error.unwrap();
+    assert!(error.contains("`send_email`") && error.contains("`sum`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_worker_of_registered_types_leaves_the_others_alone() {
+    let rig = Rig::new();
+    let _running = rig.start(rig.builder(Registry::new().handle("sum", sum).unwrap()).only_registered());
+    let foreign = rig.enqueue(NewTask::new("send_email")).await;
+    let own = rig.enqueue(NewTask::new("sum").json(&Sum { numbers: vec![] }).unwrap()).await;
+    rig.until(&own, TaskState::Succeeded).await;
+    assert_eq!(rig.record(&foreign).await.state, TaskState::Queued);
+    let nothing = rig.builder(Registry::new()).only_registered().build();
+    assert_eq!(nothing.err(), Some(BuildError::NoHandlers));
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_ends_the_task_and_says_so() {
+    let rig = Rig::new();
+    let registry = Registry::new().handle("huge", |_: (), _: Ctx| async move { Ok("x".repeat(100_000)) });
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("huge")).await;
+    let record = rig.until(&key, TaskState::Dead).await;
+    assert!(record.last_error.unwrap().contains("65536"));
+}
+
+#[tokio::test]
+async fn what_a_handler_logs_can_be_read_and_what_it_enqueues_runs() {
+    let rig = Rig::new();
+    let registry = Registry::new()
+        .handle("first", |_: (), ctx: Ctx| async move {
+            ctx.log("one");
+            ctx.log("two");
+            let follow_up = NewTask::new("second").idempotency_key(format!("after {}", ctx.key().id));
+            ctx.enqueue(follow_up).await?;
+            Ok(ctx.fence())
+        })
+        .and_then(|registry| registry.handle("second", |_: (), _: Ctx| async move { Ok(()) }));
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("first")).await;
+    let record = rig.until(&key, TaskState::Succeeded).await;
+    assert_eq!(record.result.as_deref(), Some(&b"2"[..]), "the fence is the version it ran under");
+    let log = rig.store.read_entries(&StreamKey::attempt_log(&key, 1), ReadFrom::Last(10), 10).await.unwrap();
+    let lines: Vec<_> = log.entries.iter().map(|entry| entry.body.as_ref()).collect();
+    assert_eq!(lines, [b"one", b"two"]);
+    let follow_up = TaskKey::new(Namespace::default(), TaskId(key.id.0 + 1));
+    rig.until(&follow_up, TaskState::Succeeded).await;
+}
+
+#[tokio::test]
+async fn no_more_handlers_run_at_once_than_asked_and_no_more_of_a_type() {
+    let rig = Rig::new();
+    let notes = Notes::default();
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let registry = Registry::new().share(notes.clone()).share(gate.clone()).handle("any", hold).unwrap();
+    let registry = registry.handle("rare", hold).unwrap();
+    let _running = rig.start(rig.builder(registry).concurrency(5).type_limit("rare", 2));
+    for task_type in ["rare", "rare", "rare", "rare", "any", "any", "any", "any"] {
+        rig.enqueue(NewTask::new(task_type)).await;
+    }
+    until("five run", || notes.all().len() == 5).await;
+    settle().await;
+    let begun = notes.all();
+    assert_eq!(begun.iter().filter(|begun| *begun == "rare").count(), 2, "{begun:?}");
+    assert_eq!(begun.len(), 5);
+    gate.add_permits(100);
+    until("all have run", || notes.all().len() == 8).await;
+}
+
+async fn hold(_: (), ctx: Ctx) -> Result<(), TaskError> {
+    ctx.shared::<Notes>()?.add(ctx.record().spec.envelope.task_type.as_str());
+    let permits = ctx.shared::<std::sync::Arc<tokio::sync::Semaphore>>()?;
+    permits.acquire().await?.forget();
+    Ok(())
+}
+
+#[test]
+fn a_worker_that_makes_no_sense_is_not_built() {
+    let rig = Rig::new();
+    let builder = || rig.builder(Registry::new());
+    assert!(matches!(builder().concurrency(0).build().err(), Some(BuildError::OutOfRange { .. })));
+    assert!(matches!(builder().lease_ttl(Duration::ZERO).build().err(), Some(BuildError::OutOfRange { .. })));
+    assert!(matches!(builder().queues(["a\nb"]).build().err(), Some(BuildError::Invalid(_))));
+    assert!(matches!(
+        builder().queues::<&str>([]).build().err(),
+        Some(BuildError::Nothing { what: "queue" })
+    ));
+    assert!(matches!(builder().namespaces::<&str>([]).build().err(), Some(BuildError::Nothing { .. })));
+    assert!(matches!(builder().type_limit("t", 0).build().err(), Some(BuildError::OutOfRange { .. })));
+}

@@ -1,0 +1,9 @@
+//! The worker, on the in-memory store and a clock that the tests move.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
+
+mod handlers;
+mod leases;
+mod rig;
+mod shutdown;
+mod upkeep;
