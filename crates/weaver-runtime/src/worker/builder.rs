@@ -219,6 +219,7 @@ impl WorkerBuilder {
             registry: self.registry,
             table: Mutex::new(Table::default()),
             done: Mutex::default(),
+            never_started: Mutex::default(),
             stopped: Notify::new(),
             room: Notify::new(),
             idle: Notify::new(),

@@ -10,6 +10,7 @@ use weaver_core::lease::{LEASE_BATCH_MAX, LeaseRequest};
 use weaver_core::name::{Namespace, TaskType};
 use weaver_core::queue::Interest;
 
+use crate::shutdown::Shutdown;
 use crate::worker::Shared;
 use crate::worker::table::Table;
 
@@ -30,14 +31,14 @@ struct Want {
     types: Option<Vec<TaskType>>,
 }
 
-/// Fetches for ever.
-pub(super) async fn fetch(shared: &Arc<Shared>) {
+/// Fetches until a shutdown is asked for. A call under way is not interrupted by that: what it grants would be lost.
+pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut turn = 0;
     let mut retry = RETRY_MIN;
-    loop {
+    while !shutdown.is_asked() {
         let want = shared.want();
         if want.total == 0 || shared.paused.load(Ordering::Relaxed) {
-            room(shared).await;
+            unless_asked(shutdown, room(shared)).await;
             continue;
         }
         match lease(shared, &want, turn).await {
@@ -48,11 +49,12 @@ pub(super) async fn fetch(shared: &Arc<Shared>) {
             }
             Ok(false) => {
                 retry = RETRY_MIN;
-                wait(shared, &want).await;
+                unless_asked(shutdown, wait(shared, &want)).await;
             }
             Err(error) => {
                 tracing::warn!(worker = %shared.options.name, %error, ?retry, "no work can be fetched; trying again");
-                shared.clock.sleep_until(shared.clock.monotonic().saturating_add(retry)).await;
+                let pause = shared.clock.sleep_until(shared.clock.monotonic().saturating_add(retry));
+                unless_asked(shutdown, pause).await;
                 retry = (retry * 2).min(RETRY_MAX);
             }
         }
@@ -137,6 +139,15 @@ async fn lease_again(shared: &Shared, request: LeaseRequest) -> Result<Vec<weave
     match shared.source.lease(request.clone()).await {
         Err(weaver_core::error::Error::Unavailable { .. }) => shared.source.lease(request).await,
         answer => answer,
+    }
+}
+
+/// Waits for something, but no longer than until a shutdown is asked for.
+async fn unless_asked(shutdown: &Shutdown, wait: impl Future<Output = ()>) {
+    tokio::select! {
+        biased;
+        () = shutdown.asked() => {}
+        () = wait => {}
     }
 }
 

@@ -37,17 +37,20 @@ struct Pending {
 pub(super) async fn finish(shared: &Arc<Shared>) {
     loop {
         let done = std::mem::take(&mut *shared.done.lock());
-        if done.is_empty() {
+        let mut stopped = std::mem::take(&mut *shared.never_started.lock());
+        if done.is_empty() && stopped.is_empty() {
             shared.stopped.notified().await;
             continue;
         }
-        let (pending, stopped) = shared.sort_out(done);
+        let pending = shared.sort_out(done, &mut stopped);
+        // Slots are free: what waits in the buffer starts, even while the fetcher waits for an answer.
+        shared.start_buffered(&mut shared.table.lock());
         shared.freed();
         write_logs(shared, pending.iter().map(|pending| &pending.ctx)).await;
-        confirm(shared, stopped).await;
         for batch in in_batches(pending) {
-            report(shared, batch).await;
+            report(shared, batch, &mut stopped).await;
         }
+        confirm(shared, stopped).await;
         shared.freed();
     }
 }
@@ -59,31 +62,24 @@ impl Shared {
         self.idle.notify_waiters();
     }
 
-    /// What each stopped handler means: an end to report, a cancellation to confirm, or nothing any more.
-    fn sort_out(&self, done: Vec<Done>) -> (Vec<Pending>, Vec<(u64, Lease)>) {
+    /// What each stopped handler means: an end to report, or a cancellation to confirm.
+    fn sort_out(&self, done: Vec<Done>, stopped: &mut Vec<Lease>) -> Vec<Pending> {
         let now = self.clock.monotonic();
-        let (mut pending, mut stopped) = (Vec::with_capacity(done.len()), Vec::new());
+        let mut pending = Vec::with_capacity(done.len());
         let mut table = self.table.lock();
         for Done { number, outcome } in done {
             table.stopped(number);
             let Some(started) = table.started.get(&number) else { continue };
-            let lease = &started.leased.lease;
             let outcome = match (started.ctx.stop_reason(), outcome) {
                 (Some(StopReason::Cancelled), _) => {
-                    stopped.push((number, lease.clone()));
+                    stopped.push(started.leased.lease.clone());
                     self.stats.lock().cancelled_running();
-                    continue;
-                }
-                (Some(StopReason::LeaseLost), _) => {
-                    observe::lost(&started.leased);
-                    self.stats.lock().lost();
                     table.started.remove(&number);
                     continue;
                 }
-                // It was told to stop: a failure is what stopping looks like, and nothing to be charged for.
-                (Some(StopReason::Shutdown), None | Some(Outcome::Failed { .. } | Outcome::TimedOut)) => {
-                    Outcome::Released
-                }
+                // It was told to stop: a failure is what stopping looks like, and nothing to be charged for. If the lease
+                // is lost indeed, the store refuses the report; if it is not, the task is free again at once.
+                (Some(_), None | Some(Outcome::Failed { .. } | Outcome::TimedOut)) => Outcome::Released,
                 (_, Some(outcome)) => outcome,
                 (None, None) => Outcome::failed("its handler was dropped before it finished"),
             };
@@ -95,8 +91,7 @@ impl Shared {
                 ran_for: now.0.saturating_sub(started.started_at.0),
             });
         }
-        drop(table);
-        (pending, stopped)
+        pending
     }
 
     fn forget(&self, number: u64) {
@@ -127,26 +122,24 @@ pub(super) async fn write_logs<'a>(shared: &Shared, contexts: impl Iterator<Item
     }
 }
 
-/// Tells the store that handlers of cancelled tasks have stopped. If it cannot be told, the hold ends with the lease.
-async fn confirm(shared: &Shared, stopped: Vec<(u64, Lease)>) {
+/// Tells the store that handlers of cancelled tasks have stopped. If it cannot be told, the holds end with the leases.
+async fn confirm(shared: &Shared, stopped: Vec<Lease>) {
     if stopped.is_empty() {
         return;
     }
-    let (numbers, leases): (Vec<_>, Vec<_>) = stopped.into_iter().unzip();
-    if let Err(error) = shared.source.confirm_stopped(leases).await {
+    if let Err(error) = shared.source.confirm_stopped(stopped).await {
         tracing::warn!(%error, "the store does not know yet that cancelled handlers have stopped");
     }
-    numbers.into_iter().for_each(|number| shared.forget(number));
 }
 
 /// Reports a batch until the store has taken it or it is too late.
-async fn report(shared: &Shared, mut batch: Vec<Pending>) {
+async fn report(shared: &Shared, mut batch: Vec<Pending>, stopped: &mut Vec<Lease>) {
     let mut retry = RETRY_MIN;
     while !batch.is_empty() {
         let ends: Vec<End> = batch.iter().map(|pending| pending.end.clone()).collect();
         match shared.source.finish(&ends).await {
             Ok(answers) => {
-                batch = take_answers(shared, batch, &answers);
+                batch = take_answers(shared, batch, &answers, stopped);
                 continue;
             }
             Err(error) => {
@@ -160,7 +153,12 @@ async fn report(shared: &Shared, mut batch: Vec<Pending>) {
 }
 
 /// Settles what the store answered; returns what must be reported again, differently.
-fn take_answers(shared: &Shared, batch: Vec<Pending>, answers: &[Ended]) -> Vec<Pending> {
+fn take_answers(
+    shared: &Shared,
+    batch: Vec<Pending>,
+    answers: &[Ended],
+    stopped: &mut Vec<Lease>,
+) -> Vec<Pending> {
     let mut again = Vec::new();
     for (mut pending, answer) in batch.into_iter().zip(answers) {
         match answer {
@@ -179,6 +177,8 @@ fn take_answers(shared: &Shared, batch: Vec<Pending>, answers: &[Ended]) -> Vec<
             Ended::Lost => {
                 observe::lost(&pending.end.leased);
                 shared.stats.lock().lost();
+                // If it was cancelled meanwhile, its hold can go: the handler has stopped.
+                stopped.push(pending.end.leased.lease.clone());
             }
         }
         shared.forget(pending.number);

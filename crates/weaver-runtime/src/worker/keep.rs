@@ -42,7 +42,7 @@ pub(super) async fn keep(shared: &Arc<Shared>) {
             biased;
             Some(answer) = &mut renewing => {
                 renewing = None.into();
-                if !shared.take_renewed(answer).await {
+                if !shared.take_renewed(answer) {
                     next_renewal = next_renewal.min(shared.clock.monotonic().saturating_add(soon));
                 }
             }
@@ -94,7 +94,7 @@ impl Shared {
     }
 
     /// Takes in what the store answered. `false`: some of it should be asked again soon.
-    async fn take_renewed(&self, answer: Answer) -> bool {
+    fn take_renewed(&self, answer: Answer) -> bool {
         let renewed = match answer.renewed {
             Ok(renewed) => renewed,
             Err(error) => {
@@ -103,12 +103,12 @@ impl Shared {
             }
         };
         let never_started = self.settle(&renewed, answer.sent_at);
-        if !never_started.is_empty()
-            && let Err(error) = self.source.confirm_stopped(never_started).await
-        {
-            tracing::debug!(%error, "holds of cancelled tasks end with their leases");
+        if !never_started.is_empty() {
+            // Confirmed by the finisher: nothing may keep this loop from its times.
+            self.never_started.lock().extend(never_started);
+            self.stopped.notify_one();
+            self.freed();
         }
-        self.freed();
         !renewed.values().any(|renewed| *renewed == Renewed::Busy)
     }
 

@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::id::LeaseToken;
+use weaver_core::lease::Lease;
 use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::time::Monotonic;
 
@@ -73,7 +74,9 @@ pub(crate) struct Shared {
     /// Handlers that have stopped and are yet to be reported. Apart from the table, so that a handler that ends does not
     /// wait for whoever looks at the table.
     pub(crate) done: Mutex<Vec<Done>>,
-    /// Rung when `done` has something.
+    /// Leases of tasks that were cancelled before they were started: to be confirmed.
+    pub(crate) never_started: Mutex<Vec<Lease>>,
+    /// Rung when `done` or `never_started` has something.
     pub(crate) stopped: Notify,
     /// Rung for the fetcher when a handler's slot or a place in the buffer has become free.
     pub(crate) room: Notify,
@@ -138,18 +141,25 @@ impl Worker {
 
     async fn until_stopped(&self, shutdown: &Shutdown) {
         let shared = &self.shared;
+        let hung = async {
+            shutdown.asked().await;
+            let grace = shared.clock.monotonic().saturating_add(shared.options.grace);
+            tokio::select! {
+                biased;
+                () = shutdown.asked_twice() => {}
+                () = shared.clock.sleep_until(grace) => {}
+            }
+        };
         tokio::select! {
             biased;
-            () = shutdown.asked() => {}
-            () = fetch::fetch(shared) => {}
+            () = fetch::fetch(shared, shutdown) => {}
+            // A call that does not come back is given up, and what it granted with it.
+            () = hung => {}
         }
         shared.give_back_buffer();
-        let started = shared.clock.monotonic();
-        let grace = started.saturating_add(shared.options.grace);
-        shared.wait_idle(grace, Some(shutdown)).await;
+        shared.wait_idle_for(shared.options.grace, shutdown).await;
         shared.stop_all(StopReason::Shutdown);
-        let patience = shared.clock.monotonic().saturating_add(shared.options.stop_grace);
-        shared.wait_idle(patience, Some(shutdown)).await;
+        shared.wait_idle_for(shared.options.stop_grace, shutdown).await;
         shared.abort_all();
         // What is left is to be reported; if the store cannot be reached, the leases end by themselves.
         let leases_end = shared.clock.monotonic().saturating_add(shared.options.ttl);
@@ -158,6 +168,11 @@ impl Worker {
 }
 
 impl Shared {
+    /// Waits until nothing is in hand, or for this long, or until asked twice.
+    async fn wait_idle_for(&self, span: Duration, shutdown: &Shutdown) {
+        self.wait_idle(self.clock.monotonic().saturating_add(span), Some(shutdown)).await;
+    }
+
     /// Waits until nothing is in hand, or for a time, or until asked twice.
     async fn wait_idle(&self, until: Monotonic, shutdown: Option<&Shutdown>) {
         let asked_twice = async {

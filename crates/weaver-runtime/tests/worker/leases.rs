@@ -138,21 +138,39 @@ async fn a_task_whose_worker_crashed_is_found_and_run_by_another() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_stops_its_handler_and_its_outcome_does_not_count() {
+async fn a_worker_that_cannot_renew_but_can_report_gives_its_tasks_back_without_charge() {
     let (rig, notes) = (Rig::new(), Notes::default());
-    let cut_off = without_renewals(&rig);
-    // A long lease in the store, taken away by hand: as if the worker had been frozen.
+    let running = rig.start(rig.builder_on(without_renewals(&rig), registry(&notes)));
+    let key = rig.enqueue(NewTask::new("obedient")).await;
+    rig.until(&key, TaskState::Running).await;
+    running.shutdown.ask();
+    rig.pass(25).await;
+    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    assert_eq!((record.losses, record.failures), (0, 0));
+    running.worker.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_that_is_cut_off_stops_its_handlers_and_what_they_report_does_not_count() {
+    let (rig, notes) = (Rig::new(), Notes::default());
+    let leased = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let cut = leased.clone();
+    let cut_off = faulty(&rig, move |_| {
+        if cut.load(std::sync::atomic::Ordering::Relaxed) { Fault::FailBefore } else { Fault::None }
+    });
     let running = rig.start(rig.builder_on(cut_off, registry(&notes)));
     let key = rig.enqueue(NewTask::new("obedient")).await;
     rig.until(&key, TaskState::Running).await;
-    rig.pass(31).await;
-    rig.until(&key, TaskState::Running).await;
-    let record = rig.record(&key).await;
+    leased.store(true, std::sync::atomic::Ordering::Relaxed);
+    let _other = rig.start(rig.builder(registry(&notes)).name("w2"));
+    rig.pass(33).await;
+    let record = rig.until(&key, TaskState::Running).await;
     assert_eq!((record.attempt, record.losses, record.failures), (2, 1, 0));
     running.shutdown.ask();
     running.shutdown.ask();
+    rig.pass(40).await;
     let summary = running.worker.await.unwrap();
-    assert_eq!(summary.lost, 1, "{summary:?}");
+    assert_eq!((summary.lost, summary.failed), (1, 0), "{summary:?}");
 }
 
 #[tokio::test]
