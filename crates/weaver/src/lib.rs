@@ -1,5 +1,12 @@
 #![doc = include_str!("../../../README.md")]
 
 pub use weaver_core as core;
-pub use weaver_core::prelude;
 pub use weaver_runtime as runtime;
+
+/// Everyday names: tasks and stores, and what runs them. `use weaver::prelude::*;`
+pub mod prelude {
+    pub use weaver_core::prelude::*;
+    pub use weaver_runtime::{
+        Client, Ctx, LocalSource, Registry, Shutdown, StopReason, SystemClock, TaskError, TaskHandle, Worker,
+    };
+}

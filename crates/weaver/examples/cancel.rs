@@ -1,0 +1,54 @@
+//! A cancelled task is over at once. Its handler is told with the next renewal of the lease, and takes what it started
+//! along: here, a process that would run for a minute.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::sync::Notify;
+use weaver::prelude::*;
+
+async fn run_process(seconds: u32, ctx: Ctx) -> Result<i32, TaskError> {
+    // If the handler is dropped instead (it did not listen, or its worker did), the process goes with it.
+    let mut process = Command::new("sleep").arg(seconds.to_string()).kill_on_drop(true).spawn()?;
+    println!("the process runs");
+    ctx.shared::<Arc<Notify>>()?.notify_one();
+    tokio::select! {
+        status = process.wait() => Ok(status?.code().unwrap_or(-1)),
+        () = ctx.cancelled() => {
+            process.kill().await?;
+            println!("told to stop ({:?}): the process has ended", ctx.stop_reason());
+            ctx.shared::<Arc<Notify>>()?.notify_one();
+            // What a handler returns after that does not count: the task has ended already.
+            Err(TaskError::cancel("stopped"))
+        }
+    }
+}
+
+#[tokio::main]
+#[expect(clippy::disallowed_methods, reason = "a program may spawn its own worker")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let clock = Arc::new(SystemClock::new());
+    let store = Arc::new(InMemoryQueue::new(clock.clone()));
+    let client = Client::new(store.clone(), clock.clone());
+    let news = Arc::new(Notify::new());
+    let registry = Registry::new().share(news.clone()).handle("run_process", run_process)?;
+    let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock)
+        .registry(registry)
+        // Leases are renewed at a third of this, and with that handlers hear of cancellations.
+        .lease_ttl(Duration::from_millis(1200))
+        .build()?;
+    let shutdown = Shutdown::new();
+    let working = tokio::spawn(worker.run(shutdown.clone()));
+
+    let task = client.enqueue(NewTask::new("run_process").json(&60)?).await?;
+    news.notified().await;
+    task.cancel().await?;
+    println!("the task is {}", task.status().await?.state);
+    news.notified().await;
+
+    shutdown.ask();
+    println!("the worker counts {} cancelled", working.await?.cancelled);
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! A worker that is asked to stop takes nothing new, lets its handlers finish for a while, tells those left to stop, and
+//! gives their tasks back. Nothing stays behind, and nothing is charged.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use weaver::prelude::*;
+
+async fn work(millis: u64, ctx: Ctx) -> Result<(), TaskError> {
+    println!("a task of {millis} ms begins");
+    ctx.shared::<Arc<Semaphore>>()?.add_permits(1);
+    #[expect(clippy::disallowed_methods, reason = "stands for work")]
+    let work = tokio::time::sleep(Duration::from_millis(millis));
+    tokio::select! {
+        biased;
+        () = work => {
+            println!("the task of {millis} ms has finished");
+            Ok(())
+        }
+        () = ctx.cancelled() => {
+            println!("the task of {millis} ms is told to stop ({:?})", ctx.stop_reason());
+            Err(TaskError::retry("stopped half way"))
+        }
+    }
+}
+
+#[tokio::main]
+#[expect(clippy::disallowed_methods, reason = "a program may spawn its own worker")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let clock = Arc::new(SystemClock::new());
+    let store = Arc::new(InMemoryQueue::new(clock.clone()));
+    let client = Client::new(store.clone(), clock.clone());
+    let begun = Arc::new(Semaphore::new(0));
+    let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock)
+        .registry(Registry::new().share(begun.clone()).handle("work", work)?)
+        .grace(Duration::from_millis(300))
+        .build()?;
+    let shutdown = Shutdown::new();
+    let working = tokio::spawn(worker.run(shutdown.clone()));
+
+    let short = client.enqueue(NewTask::new("work").json(&50)?).await?;
+    let long = client.enqueue(NewTask::new("work").json(&60_000)?).await?;
+    let _both = begun.acquire_many(2).await?;
+
+    // A program does `tokio::spawn(async move { shutdown.ask_on_signals().await })`. A second request, or a second
+    // signal, does not wait for the grace.
+    shutdown.ask();
+    let summary = working.await?;
+    println!("{} succeeded, {} given back, {} failed", summary.succeeded, summary.released, summary.failed);
+    println!("the short one: {}", short.status().await?.state);
+    println!("the long one: {}", client.store().explain(long.key()).await?);
+    println!("its failures: {}", long.status().await?.failures);
+    Ok(())
+}
