@@ -33,7 +33,7 @@ pub struct Ctx {
 }
 
 struct Inner {
-    leased: Leased,
+    leased: Arc<Leased>,
     source: Arc<dyn WorkSource>,
     clock: Arc<dyn Clock>,
     values: Arc<SharedValues>,
@@ -66,7 +66,7 @@ pub enum StopReason {
 
 impl Ctx {
     pub(crate) fn new(
-        leased: Leased,
+        leased: Arc<Leased>,
         source: Arc<dyn WorkSource>,
         clock: Arc<dyn Clock>,
         values: Arc<SharedValues>,

@@ -53,8 +53,8 @@ pub trait WorkSource: Send + Sync {
 /// The end of an execution, as a worker reports it.
 #[derive(Debug, Clone)]
 pub struct End {
-    /// What was leased.
-    pub leased: Leased,
+    /// What was leased. Shared: a report that is repeated copies no record.
+    pub leased: Arc<Leased>,
     /// How it ended.
     pub outcome: Outcome,
 }

@@ -163,7 +163,7 @@ impl TestQueue {
     }
 
     fn context(&self, leased: Leased, registry: &Registry) -> Ctx {
-        Ctx::new(leased, Arc::new(self.source()), Arc::new(self.clock.clone()), registry.values())
+        Ctx::new(Arc::new(leased), Arc::new(self.source()), Arc::new(self.clock.clone()), registry.values())
     }
 
     /// Takes the next due task of these queues.

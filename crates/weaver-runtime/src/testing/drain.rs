@@ -81,7 +81,7 @@ impl Drain<'_> {
         let ctx = self.queue.context(leased.clone(), self.registry);
         let outcome = execute(self.registry, &ctx).await;
         self.say(&ctx, &leased).await;
-        self.finish(End { leased, outcome }).await;
+        self.finish(End { leased: leased.into(), outcome }).await;
         self.watch.observe().await;
     }
 
@@ -108,7 +108,7 @@ impl Drain<'_> {
                 }
                 // Cancelled while it ran: the handler has stopped now.
                 [Ended::Lost] => {
-                    return self.source.confirm_stopped(vec![end.leased.lease]).await.expect(STORE);
+                    return self.source.confirm_stopped(vec![end.leased.lease.clone()]).await.expect(STORE);
                 }
                 _ => return,
             }

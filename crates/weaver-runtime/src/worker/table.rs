@@ -29,12 +29,12 @@ pub(crate) struct Table {
 
 pub(crate) struct Buffered {
     pub(crate) number: u64,
-    pub(crate) leased: Leased,
+    pub(crate) leased: Arc<Leased>,
     pub(crate) valid_until: Monotonic,
 }
 
 pub(crate) struct Started {
-    pub(crate) leased: Leased,
+    pub(crate) leased: Arc<Leased>,
     pub(crate) ctx: Ctx,
     pub(crate) valid_until: Monotonic,
     pub(crate) started_at: Monotonic,
@@ -114,11 +114,11 @@ impl Shared {
         let mut table = self.table.lock();
         for leased in fragile.into_iter().rev() {
             let number = table.number();
-            table.buffer.push_front(Buffered { number, leased, valid_until });
+            table.buffer.push_front(Buffered { number, leased: leased.into(), valid_until });
         }
         for leased in sturdy {
             let number = table.number();
-            table.buffer.push_back(Buffered { number, leased, valid_until });
+            table.buffer.push_back(Buffered { number, leased: leased.into(), valid_until });
         }
         self.start_buffered(&mut table);
         drop(table);
