@@ -10,3 +10,8 @@ pub mod prelude {
         Client, Ctx, LocalSource, Registry, Shutdown, StopReason, SystemClock, TaskError, TaskHandle, Worker,
     };
 }
+
+/// The guide's code is compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/library.md")]
+struct LibraryGuide;
