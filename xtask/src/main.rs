@@ -1,11 +1,12 @@
 //! The project's own commands, run as `cargo xtask <verb>`.
 //!
-//! Verbs are parsed by hand: there are three, and everyone who builds Weaver compiles this crate first.
+//! Verbs are parsed by hand: there are four, and everyone who builds Weaver compiles this crate first.
 
 mod bench;
 mod cargo;
 mod metadata;
 mod project;
+mod simulate;
 mod step;
 mod test;
 mod tidy;
@@ -25,12 +26,15 @@ Verbs:
   tidy [--no-build]      Licences, dependency direction, sizes, links, words, manifests, seed tables.
                          --no-build leaves out the seed tables, which need the compiled tests.
   bench <name> [args]    Run one benchmark of benches/ in release mode; args are passed on.
+  simulate [options]     Run worlds on virtual time and check every guarantee; --seeds N for how many,
+                         --seed S to replay one (with --trace: everything that happened in it).
 
 Examples:
   cargo xtask test
   cargo xtask test --keep-going
   cargo xtask tidy --no-build
   cargo xtask bench core --rounds 7
+  cargo xtask simulate --seeds 100000
 ";
 
 fn main() -> ExitCode {
@@ -50,6 +54,7 @@ enum Verb {
     Test { keep_going: bool },
     Tidy { build: bool },
     Bench { name: Option<String>, args: Vec<String> },
+    Simulate { args: Vec<String> },
 }
 
 impl Verb {
@@ -69,6 +74,7 @@ impl Verb {
                 let args = args.skip_while(|arg| *arg == "--").cloned().collect();
                 Ok(Self::Bench { name, args })
             }
+            "simulate" => Ok(Self::Simulate { args: rest.to_vec() }),
             other => Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
         }
     }
@@ -91,6 +97,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Test { keep_going } => test::run(&Project::find()?, keep_going),
         Verb::Tidy { build } => tidy::run(&Project::find()?, build),
         Verb::Bench { name, args } => bench::run(&Project::find()?, name.as_deref(), &args),
+        Verb::Simulate { args } => simulate::run(&Project::find()?, &args),
     }
 }
 
@@ -126,6 +133,12 @@ mod tests {
         assert_eq!(parse("bench core --rounds 7 --help").as_ref(), Ok(&expected));
         assert_eq!(parse("bench core -- --rounds 7 --help").as_ref(), Ok(&expected));
         assert_eq!(parse("bench"), Ok(Verb::Bench { name: None, args: vec![] }));
+    }
+
+    #[test]
+    fn a_simulation_gets_its_arguments() {
+        let args = vec!["--seed".into(), "7".into()];
+        assert_eq!(parse("simulate --seed 7"), Ok(Verb::Simulate { args }));
     }
 
     #[test]

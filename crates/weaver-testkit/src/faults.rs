@@ -14,6 +14,7 @@ mod store;
 use std::time::Duration;
 
 pub use clock::SkewedClock;
+pub(crate) use plan::split_mix;
 pub use plan::{Rates, Script, Seeded};
 pub use store::FaultyStore;
 

@@ -98,7 +98,7 @@ impl Plan for Seeded {
 }
 
 /// SplitMix64: small, well spread, and ours, so that a seed means the same for ever.
-fn split_mix(state: &mut u64) -> u64 {
+pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut bits = *state;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

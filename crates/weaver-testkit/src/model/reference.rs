@@ -236,6 +236,21 @@ impl Reference {
         self.records.get(key)
     }
 
+    /// The task that already stands for one of these keys.
+    pub(crate) fn found(&self, namespace: &Namespace, keys: &[UniqueKey]) -> Option<TaskKey> {
+        keys.iter().find_map(|key| self.unique.get(&(namespace.clone(), key.clone()))).cloned()
+    }
+
+    /// Every record, for stores that get something wrong on purpose.
+    pub(crate) fn records_mut(&mut self) -> &mut BTreeMap<TaskKey, TaskRecord> {
+        &mut self.records
+    }
+
+    /// The settings of every queue, for stores that get something wrong on purpose.
+    pub(crate) fn queues_mut(&mut self) -> &mut BTreeMap<(Namespace, QueueName), QueueSettings> {
+        &mut self.queues
+    }
+
     /// Every transition so far, in order.
     pub fn changes(&self) -> &[Change] {
         &self.changes

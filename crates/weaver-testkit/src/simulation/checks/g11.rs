@@ -1,0 +1,69 @@
+//! G11: cancel arrives. The handler is told soon, and what it holds stays held until it has stopped.
+
+use std::time::Duration;
+
+use weaver_core::lifecycle::Verb;
+use weaver_core::queue::Committed;
+use weaver_core::task::{TaskRecord, TaskState};
+
+use crate::simulation::checks::Findings;
+use crate::simulation::checks::runs::{Span, spans};
+use crate::simulation::history::{Entry, History, What};
+
+/// How much later than a third of the lease a handler may be told, by a worker that nothing troubles.
+const TOLD_WITHIN: Duration = Duration::from_millis(1_000);
+
+pub(super) fn check(history: &History) -> Findings {
+    let mut findings = Findings::of("G11");
+    let spans = spans(history);
+    for (place, entry) in history.entries.iter().enumerate() {
+        match &entry.what {
+            What::Committed {
+                transition,
+                answer: Committed::Applied { .. },
+                before: Some(before),
+                after,
+                ..
+            } if transition.verb == Verb::Cancel && before.state == TaskState::Running => {
+                let running = spans.iter().find(|span| {
+                    span.is_at(place) && span.run.key == before.key && span.run.fence == before.version.0
+                });
+                if let Some(span) = running {
+                    cancelled(&mut findings, history, entry, span, after.as_deref());
+                }
+            }
+            What::Stopped { lease, before: Some(before), after: Some(after), .. }
+                if before.lease.is_some() && after.lease.is_none() =>
+            {
+                let over = before.lease.as_ref().is_some_and(|held| held.expires_at <= entry.at);
+                let runs = |span: &&Span<'_>| {
+                    span.is_at(place) && span.run.key == lease.key && span.run.fence == lease.version.0
+                };
+                let still = spans.iter().find(runs);
+                findings.hold(over || still.is_none(), entry.at, || {
+                    format!("{}: its handler still runs", entry.what)
+                });
+            }
+            _ => {}
+        }
+    }
+    findings
+}
+
+fn cancelled(
+    findings: &mut Findings,
+    history: &History,
+    entry: &Entry,
+    span: &Span<'_>,
+    after: Option<&TaskRecord>,
+) {
+    let held = after.is_some_and(|after| after.state == TaskState::Cancelled && after.lease.is_some());
+    findings.hold(held, entry.at, || format!("{}: its handler holds nothing", entry.what));
+    let plan = history.scenario.workers.iter().find(|plan| plan.name == span.run.worker);
+    if !plan.is_some_and(|plan| plan.is_untroubled()) {
+        return;
+    }
+    let deadline = entry.at.saturating_add(history.scenario.lease_ttl / 3 + TOLD_WITHIN);
+    let told = span.told.is_some_and(|(at, _)| at <= deadline) || span.ended_at <= deadline;
+    findings.hold(told, entry.at, || format!("{}: {} was told at {:?}", entry.what, span.run, span.told));
+}

@@ -1,0 +1,35 @@
+//! G3: nothing is stranded. What a dead worker left is found soon after its lease ended, and everything ends.
+
+use std::time::Duration;
+
+use weaver_core::lifecycle::Verb;
+use weaver_core::queue::Committed;
+
+use crate::simulation::checks::Findings;
+use crate::simulation::clock::START;
+use crate::simulation::history::{Entry, History, What};
+
+/// How long after the end of a lease, or after the last fault if that is later, the loss must have been noticed.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
+
+pub(super) fn check(history: &History) -> Findings {
+    let mut findings = Findings::of("G3");
+    let faults_end = START.saturating_add(history.scenario.faults_end);
+    for Entry { at, what } in &history.entries {
+        match what {
+            What::Stranded(keys) => {
+                findings.hold(false, *at, || format!("{keys:?} have not ended, or are held"));
+            }
+            What::Hung(who) => findings.hold(false, *at, || format!("{who} does not stop")),
+            What::Committed {
+                transition, answer: Committed::Applied { .. }, before: Some(before), ..
+            } if transition.verb == Verb::Lose => {
+                let end = before.lease.as_ref().map_or(*at, |held| held.expires_at);
+                let late = at.since(end.max(faults_end));
+                findings.hold(late <= NOTICED_WITHIN, *at, || format!("{what}: noticed {late:?} too late"));
+            }
+            _ => {}
+        }
+    }
+    findings
+}

@@ -1,0 +1,29 @@
+//! G8: idempotent enqueue. A key seen before returns the first task, and says so.
+
+use std::collections::BTreeMap;
+
+use weaver_core::id::TaskKey;
+
+use crate::simulation::checks::Findings;
+use crate::simulation::history::{Entry, History, What};
+
+pub(super) fn check(history: &History) -> Findings {
+    let mut findings = Findings::of("G8");
+    let mut first: BTreeMap<_, &TaskKey> = BTreeMap::new();
+    for Entry { at, what } in &history.entries {
+        let What::Enqueued { asked, answer, .. } = what else { continue };
+        let Some(unique) = &asked.spec.idempotency_key else {
+            findings.hold(!answer.existing, *at, || format!("{what}: it has no idempotency key"));
+            continue;
+        };
+        match first.get(&(&asked.namespace, unique)) {
+            Some(key) => findings
+                .hold(answer.existing && answer.key == **key, *at, || format!("{what}: {unique} is {key}")),
+            None => {
+                findings.hold(!answer.existing, *at, || format!("{what}: {unique} is new"));
+                first.insert((&asked.namespace, unique), &answer.key);
+            }
+        }
+    }
+    findings
+}

@@ -1,0 +1,95 @@
+//! Whole worlds on virtual time, drawn from a seed: workers that crash, stall and lie about time, producers that repeat
+//! themselves, an operator who interferes. What happened is written down where it was carried out, and checked against
+//! G1–G11 by code that shares nothing with what it checks.
+//!
+//! ```text
+//! seed ─▶ Scenario ─▶ world ─▶ History ─▶ checks ─▶ violations
+//!                       │
+//!   Worker ─ LocalSource ─ FaultyStore (Weather) ─ Line (writes the history) ─┐
+//!   producers ───────────── FaultyStore ────────── Line ──────────────────────┼─▶ one store
+//!   operator, reader of changes ────────────────── Line ──────────────────────┘
+//! ```
+//!
+//! One thread, paused time, own dice: a seed always gives the same world ([`Outcome::trace_hash`]).
+
+pub mod buggy;
+pub mod checks;
+mod clock;
+mod delegate;
+mod ghost;
+mod handler;
+pub mod history;
+mod life;
+mod line;
+mod rng;
+pub mod scenario;
+mod world;
+
+use std::fmt;
+use std::sync::Arc;
+
+use weaver_core::clock::Clock;
+use weaver_core::ports::Store;
+use weaver_core::queue::memory::InMemoryQueue;
+
+pub use checks::Violation;
+pub use clock::{START, SimClock};
+use history::History;
+use scenario::Scenario;
+
+/// Makes the store of a world, on the world's clock.
+pub type MakeStore<'a> = &'a dyn Fn(Arc<dyn Clock>) -> Arc<dyn Store>;
+
+/// What came out of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// The same for every run of the seed.
+    pub trace_hash: u64,
+    /// How many things happened.
+    pub entries: usize,
+    /// Which promises were broken.
+    pub violations: Vec<Violation>,
+}
+
+/// Runs the world of a seed on the store in memory.
+pub fn simulate(seed: u64) -> Outcome {
+    simulate_on(seed, &|clock| Arc::new(InMemoryQueue::new(clock)))
+}
+
+/// Runs the world of a seed on another store.
+pub fn simulate_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
+    let history = run(seed, make_store);
+    let violations = checks::check(&history);
+    Outcome { seed, trace_hash: history.trace_hash(), entries: history.entries.len(), violations }
+}
+
+/// Runs the world of a seed on another store and tells everything.
+///
+/// # Panics
+/// If no runtime can be had.
+pub fn run(seed: u64, make_store: MakeStore<'_>) -> History {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime without I/O needs nothing");
+    runtime.block_on(async {
+        let clock = SimClock::begin();
+        let store = make_store(Arc::new(clock));
+        world::run(Scenario::draw(seed), clock, store).await
+    })
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 12;
+        let (seed, count) = (self.seed, self.violations.len());
+        writeln!(
+            out,
+            "seed {seed}: {count} broken promises; replay with `cargo xtask simulate --seed {seed}`"
+        )?;
+        self.violations.iter().take(SHOWN).try_for_each(|violation| writeln!(out, "  {violation}"))
+    }
+}
