@@ -17,20 +17,20 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Takes the next due task of the default queue.
 async fn lease(queue: &TestQueue, token: u128) -> Leased {
-    let worker = WorkerId::new("w").unwrap();
+    let worker = WorkerId::new("w").expect("it is a name");
     let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token));
-    queue.store().dequeue_ready(request).await.unwrap().expect("a task is due")
+    queue.store().dequeue_ready(request).await.expect("memory answers").expect("a task is due")
 }
 
 async fn succeed(queue: &TestQueue, result: &'static str) {
     let leased = lease(queue, 1).await;
-    queue.store().mark_succeeded(&leased, Some(result.into())).await.unwrap();
+    queue.store().mark_succeeded(&leased, Some(result.into())).await.expect("the lease is valid");
 }
 
 /// A wait that the test polls itself: what it has seen is then no matter of luck.
 fn waiting(handle: &TaskHandle) -> BoxFuture<'static, TaskRecord> {
     let handle = handle.clone();
-    async move { handle.wait().await.unwrap() }.boxed()
+    async move { handle.wait().await.expect("the store answers") }.boxed()
 }
 
 fn client_of_faulty(

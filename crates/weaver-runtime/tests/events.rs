@@ -13,7 +13,8 @@ use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
 /// What has come so far.
 fn heard<S: Stream<Item = Result<T>> + Unpin, T>(stream: &mut S) -> Vec<T> {
-    let next = || stream.next().now_or_never().map(|item| item.expect("it never ends").unwrap());
+    let next =
+        || stream.next().now_or_never().map(|item| item.expect("it never ends").expect("the store answers"));
     std::iter::from_fn(next).collect()
 }
 
@@ -26,7 +27,7 @@ fn moves(events: &[Event]) -> Vec<(u64, TaskState)> {
 }
 
 async fn enqueue(queue: &TestQueue, count: usize) {
-    queue.client().enqueue_batch(vec![NewTask::new("greet"); count]).await.unwrap();
+    queue.client().enqueue_batch(vec![NewTask::new("greet"); count]).await.expect("they are valid");
 }
 
 async fn cursor_after(queue: &TestQueue, events: usize) -> (Vec<EventAt>, ChangeCursor) {
@@ -34,7 +35,7 @@ async fn cursor_after(queue: &TestQueue, events: usize) -> (Vec<EventAt>, Change
     heard(&mut stream);
     enqueue(queue, events).await;
     let items = heard(&mut stream);
-    let cursor = items.last().unwrap().cursor;
+    let cursor = items.last().expect("there was at least one").cursor;
     (items, cursor)
 }
 

@@ -29,20 +29,20 @@ async fn fail(_: (), _: Ctx) -> Result<(), TaskError> {
 
 fn noting() -> (Registry, Arc<Trail>) {
     let trail = Arc::<Trail>::default();
-    (Registry::new().share(Arc::clone(&trail)).handle("note", note).unwrap(), trail)
+    (Registry::new().share(Arc::clone(&trail)).handle("note", note).expect("it is a name"), trail)
 }
 
 fn named(name: &str) -> NewTask {
-    NewTask::new("note").json(name).unwrap()
+    NewTask::new("note").json(name).expect("text is JSON")
 }
 
 /// Enqueues a task, drains, and returns it.
 async fn drain_one(registry: &Registry, task: NewTask) -> (TestQueue, TaskRecord) {
     let queue = TestQueue::new();
-    queue.client().enqueue(task).await.unwrap();
+    queue.client().enqueue(task).await.expect("it is valid");
     let mut ended = queue.drain(registry).await;
     assert_eq!(ended.len(), 1);
-    (queue, ended.pop().unwrap())
+    (queue, ended.pop().expect("one"))
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -248,10 +248,15 @@ async fn a_drain_that_never_ends_panics_and_names_the_task() {
 async fn what_was_enqueued_is_found_by_type_and_payload_in_any_state() {
     let (registry, _) = noting();
     let queue = TestQueue::new();
-    queue.client().enqueue_batch(vec![named("Ada"), named("Grace").namespace("shop")]).await.unwrap();
+    queue
+        .client()
+        .enqueue_batch(vec![named("Ada"), named("Grace").namespace("shop").delay(1000 * HOUR)])
+        .await
+        .unwrap();
     queue.drain(&registry).await;
     let found = queue.assert_enqueued("note", |payload| payload == "Grace").await;
     assert_eq!((found.key.id, found.state), (TaskId(2), TaskState::Succeeded));
+    queue.assert_enqueued("note", |payload| payload == "Ada").await; // however long ago it ended
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ impl<'a> Watch<'a> {
             queue.store.changes(None, CHANGES_MAX).await.expect(STORE);
         let (known_ended, moments) = (HashSet::new(), BTreeSet::new());
         let mut watch = Self { queue, place, known_ended, ended: Vec::new(), moments };
-        watch.look_at(queue.enqueued().await);
+        watch.look_at_all().await;
         // What had ended before is not news.
         watch.ended.clear();
         watch
@@ -142,28 +142,38 @@ impl<'a> Watch<'a> {
     async fn observe(&mut self) {
         loop {
             let changes = self.queue.store.changes(Some(self.place), CHANGES_MAX).await.expect(STORE);
-            let (keys, next) = match changes {
-                Changes::Next { items, next } => (items.into_iter().map(|change| change.key).collect(), next),
-                Changes::Resync { next } => {
-                    self.look_at(self.queue.enqueued().await);
-                    (Vec::new(), next)
+            match changes {
+                Changes::Next { items, .. } if items.is_empty() => return,
+                Changes::Next { items, next } => {
+                    self.place = next;
+                    let keys: Vec<_> = items.iter().map(|change| change.key.clone()).collect();
+                    let records = self.queue.store.get_tasks(&keys).await.expect(STORE);
+                    for (change, record) in items.iter().zip(records) {
+                        // The record may be further than the change: it has its turn when its end has.
+                        record
+                            .into_iter()
+                            .for_each(|record| self.look_at(record, change.state.is_terminal()));
+                    }
                 }
-            };
-            if next == self.place {
-                return;
+                Changes::Resync { next } => {
+                    self.place = next;
+                    self.look_at_all().await;
+                }
             }
-            self.place = next;
-            let records = self.queue.store.get_tasks(&keys).await.expect(STORE);
-            self.look_at(records.into_iter().flatten());
         }
     }
 
-    fn look_at(&mut self, records: impl IntoIterator<Item = TaskRecord>) {
-        for record in records {
-            self.moments.extend(moments(&record).map(|instant| (instant, record.key.clone())));
-            if record.state.is_terminal() && self.known_ended.insert(record.key.clone()) {
-                self.ended.push(record);
-            }
+    async fn look_at_all(&mut self) {
+        for record in self.queue.enqueued().await {
+            let has_ended = record.state.is_terminal();
+            self.look_at(record, has_ended);
+        }
+    }
+
+    fn look_at(&mut self, record: TaskRecord, has_ended: bool) {
+        self.moments.extend(moments(&record).map(|instant| (instant, record.key.clone())));
+        if has_ended && self.known_ended.insert(record.key.clone()) {
+            self.ended.push(record);
         }
     }
 
