@@ -149,7 +149,7 @@ impl<'a> Watch<'a> {
                     let keys: Vec<_> = items.iter().map(|change| change.key.clone()).collect();
                     let records = self.queue.store.get_tasks(&keys).await.expect(STORE);
                     for (change, record) in items.iter().zip(records) {
-                        // The record may be further than the change: it has its turn when its end has.
+                        // The record may be ahead of the change: an end counts when the stream comes to it.
                         record
                             .into_iter()
                             .for_each(|record| self.look_at(record, change.state.is_terminal()));
