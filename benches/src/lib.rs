@@ -1,5 +1,7 @@
 //! What every benchmark needs: interleaved rounds, medians with their spread, memory as the system sees it.
 
+pub mod source;
+
 use std::time::Duration;
 
 /// Rounds per subject. An odd number, so that the median is a measurement.
@@ -10,6 +12,12 @@ pub const ROUNDS: usize = 7;
 pub struct Samples(Vec<f64>);
 
 impl Samples {
+    /// Many figures at once.
+    pub fn of(mut figures: Vec<f64>) -> Self {
+        figures.sort_by(f64::total_cmp);
+        Self(figures)
+    }
+
     /// Adds the figure of one round.
     pub fn push(&mut self, figure: f64) {
         self.0.push(figure);
@@ -19,6 +27,11 @@ impl Samples {
     /// The middle figure.
     pub fn median(&self) -> f64 {
         self.0[self.0.len() / 2]
+    }
+
+    /// The figure below which this part of them lies.
+    pub fn quantile(&self, part: f64) -> f64 {
+        self.0[((self.0.len() - 1) as f64 * part) as usize]
     }
 
     /// How far the figures lie apart, as a part of the median: half the distance from the least to the most.

@@ -1,0 +1,83 @@
+//! A source of work that counts what a worker asks of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use weaver_core::error::Result;
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Beat, Directive, RunnerKey, StreamKey, TrimBefore};
+use weaver_core::queue::{Enqueued, Interest, Wake};
+use weaver_core::task::NewTask;
+use weaver_runtime::{End, Ended, LocalSource, Maintained, WorkSource};
+
+/// Passes everything on, and counts renewals.
+pub struct Counting {
+    inner: LocalSource,
+    calls: AtomicU64,
+    members: AtomicU64,
+}
+
+impl Counting {
+    /// Around a source.
+    pub fn new(inner: LocalSource) -> Arc<Self> {
+        Arc::new(Self { inner, calls: AtomicU64::new(0), members: AtomicU64::new(0) })
+    }
+
+    /// Calls of `renew`, and leases in them, until now.
+    pub fn renewals(&self) -> (u64, u64) {
+        (self.calls.load(Ordering::Relaxed), self.members.load(Ordering::Relaxed))
+    }
+}
+
+#[async_trait]
+impl WorkSource for Counting {
+    async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        self.inner.lease(request).await
+    }
+
+    async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.members.fetch_add(renewals.len() as u64, Ordering::Relaxed);
+        self.inner.renew(renewals).await
+    }
+
+    async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
+        self.inner.finish(ends).await
+    }
+
+    async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
+        self.inner.confirm_stopped(leases).await
+    }
+
+    async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
+        self.inner.wait(interest, timeout).await
+    }
+
+    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+        self.inner.beat(beats).await
+    }
+
+    async fn leave(&self, key: &RunnerKey) -> Result<()> {
+        self.inner.leave(key).await
+    }
+
+    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()> {
+        self.inner.append(stream, entries, keep).await
+    }
+
+    async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+        self.inner.enqueue(tasks).await
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>> {
+        self.inner.namespaces().await
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        self.inner.maintain().await
+    }
+}
