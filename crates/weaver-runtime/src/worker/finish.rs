@@ -67,10 +67,10 @@ impl Shared {
         let now = self.clock.monotonic();
         let mut pending = Vec::with_capacity(done.len());
         let mut table = self.table.lock();
-        for Done { number, outcome } in done {
+        for Done { number, outcome, told } in done {
             table.stopped(number);
             let Some(started) = table.started.get(&number) else { continue };
-            let outcome = match (started.ctx.stop_reason(), outcome) {
+            let outcome = match (told, outcome) {
                 (Some(StopReason::Cancelled), _) => {
                     stopped.push(started.leased.lease.clone());
                     self.stats.lock().cancelled_running();
@@ -160,6 +160,9 @@ fn take_answers(
     stopped: &mut Vec<Lease>,
 ) -> Vec<Pending> {
     let mut again = Vec::new();
+    let now = shared.clock.now();
+    // One lock each for the whole batch; nothing below waits.
+    let (mut table, mut stats) = (shared.table.lock(), shared.stats.lock());
     for (mut pending, answer) in batch.into_iter().zip(answers) {
         match answer {
             Ended::ResultTooLarge { bytes, max_bytes } => {
@@ -171,17 +174,17 @@ fn take_answers(
                 continue;
             }
             Ended::Recorded { state, due_after } => {
-                observe::ended(&pending.end, *state, *due_after, shared.clock.now());
-                shared.stats.lock().ended(&pending.end, pending.ran_for);
+                observe::ended(&pending.end, *state, *due_after, now);
+                stats.ended(&pending.end, pending.ran_for);
             }
             Ended::Lost => {
                 observe::lost(&pending.end.leased);
-                shared.stats.lock().lost();
+                stats.lost();
                 // If it was cancelled meanwhile, its hold can go: the handler has stopped.
                 stopped.push(pending.end.leased.lease.clone());
             }
         }
-        shared.forget(pending.number);
+        table.started.remove(&pending.number);
     }
     again
 }

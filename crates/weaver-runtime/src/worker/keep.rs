@@ -6,7 +6,7 @@
 //!                                          stop
 //! ```
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ type Renewing<'a> = OptionFuture<BoxFuture<'a, Answer>>;
 struct Answer {
     sent_at: Monotonic,
     /// By the numbers of the tasks.
-    renewed: Result<HashMap<u64, Renewed>>,
+    renewed: Result<BTreeMap<u64, Renewed>>,
 }
 
 /// Renews for ever.
@@ -113,7 +113,7 @@ impl Shared {
     }
 
     /// Returns the leases of cancelled tasks that had not even started.
-    fn settle(&self, renewed: &HashMap<u64, Renewed>, sent_at: Monotonic) -> Vec<Lease> {
+    fn settle(&self, renewed: &BTreeMap<u64, Renewed>, sent_at: Monotonic) -> Vec<Lease> {
         let valid_until = self.valid_until(sent_at);
         let abort_at = self.clock.monotonic().saturating_add(self.options.stop_grace);
         let mut never_started = Vec::new();

@@ -17,8 +17,23 @@ const BUCKETS: usize = 31;
 
 pub(crate) struct Stats {
     summary: RunSummary,
-    minute: BTreeMap<(Namespace, QueueName), QueueMinute>,
+    minute: Minutes,
     since: Monotonic,
+}
+
+/// One minute of every queue. A list: a worker serves few.
+#[derive(Default)]
+struct Minutes(Vec<(Namespace, QueueName, QueueMinute)>);
+
+impl Minutes {
+    fn minute(&mut self, namespace: &Namespace, queue: &QueueName) -> &mut QueueMinute {
+        let found = self.0.iter().position(|(of, name, _)| of == namespace && name == queue);
+        let position = found.unwrap_or_else(|| {
+            self.0.push((namespace.clone(), queue.clone(), QueueMinute::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[position].2
+    }
 }
 
 /// One minute of one queue.
@@ -63,7 +78,7 @@ struct Minute<'a> {
 
 impl Stats {
     pub(crate) fn new(now: Monotonic) -> Self {
-        Self { summary: RunSummary::default(), minute: BTreeMap::new(), since: now }
+        Self { summary: RunSummary::default(), minute: Minutes::default(), since: now }
     }
 
     pub(crate) fn summary(&self) -> RunSummary {
@@ -80,8 +95,7 @@ impl Stats {
 
     pub(crate) fn ended(&mut self, end: &End, ran_for: Duration) {
         let record = &end.leased.record;
-        let key = (record.key.namespace.clone(), record.spec.queue.clone());
-        let minute = self.minute.entry(key).or_default();
+        let minute = self.minute.minute(&record.key.namespace, &record.spec.queue);
         let (total, counted) = match end.outcome {
             Outcome::Succeeded { .. } => (&mut self.summary.succeeded, &mut minute.succeeded),
             Outcome::Failed { .. } | Outcome::TimedOut => (&mut self.summary.failed, &mut minute.failed),
@@ -101,7 +115,7 @@ impl Stats {
         self.since = now;
         let minute = std::mem::take(&mut self.minute);
         let mut namespaces: BTreeMap<&Namespace, BTreeMap<&str, &QueueMinute>> = BTreeMap::new();
-        for ((namespace, queue), counted) in &minute {
+        for (namespace, queue, counted) in &minute.0 {
             namespaces.entry(namespace).or_default().insert(queue.as_str(), counted);
         }
         let entries = namespaces.into_iter().filter_map(|(namespace, queues)| {

@@ -1,6 +1,6 @@
 //! The tasks a worker has in hand: buffered, running, or ended and being reported. Each has a lease to be renewed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
@@ -17,8 +17,9 @@ use crate::worker::Shared;
 pub(crate) struct Table {
     /// Leased and not started, in the order of the lease.
     pub(crate) buffer: VecDeque<Buffered>,
-    /// Started, by the number each task gets when it is leased. Numbers are never used twice.
-    pub(crate) started: HashMap<u64, Started>,
+    /// Started, by the number each task gets when it is leased. Numbers are never used twice, and what is done to all is
+    /// done in their order: a simulation repeats itself.
+    pub(crate) started: BTreeMap<u64, Started>,
     pub(crate) running: u32,
     /// Kept only for types that have a limit.
     running_of_type: HashMap<TaskType, u32>,
@@ -58,6 +59,8 @@ impl Started {
 pub(crate) struct Done {
     pub(crate) number: u64,
     pub(crate) outcome: Option<Outcome>,
+    /// What it had been told by then. What it is told later, while its end waits to be reported, changes nothing about it.
+    pub(crate) told: Option<StopReason>,
 }
 
 impl Table {
@@ -150,7 +153,7 @@ impl Shared {
         }
         let (source, clock) = (Arc::clone(&self.source), Arc::clone(&self.clock));
         let ctx = Ctx::new(leased.clone(), source, clock, Arc::clone(&self.values));
-        let report = Report { shared: Arc::clone(self), number, outcome: None };
+        let report = Report { shared: Arc::clone(self), ctx: ctx.clone(), number, outcome: None };
         let handler = tokio::spawn(run(Arc::clone(self), ctx.clone(), report));
         let handler = Some(handler.abort_handle());
         let started_at = self.clock.monotonic();
@@ -179,7 +182,7 @@ impl Shared {
                     aborted: false,
                 },
             );
-            self.done.lock().push(Done { number, outcome: Some(Outcome::Released) });
+            self.done.lock().push(Done { number, outcome: Some(Outcome::Released), told: None });
         }
         drop(table);
         self.stopped.notify_one();
@@ -221,13 +224,15 @@ async fn run(shared: Arc<Shared>, ctx: Ctx, mut report: Report) {
 /// no task stays Running because its handler was aborted.
 struct Report {
     shared: Arc<Shared>,
+    ctx: Ctx,
     number: u64,
     outcome: Option<Outcome>,
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        self.shared.done.lock().push(Done { number: self.number, outcome: self.outcome.take() });
+        let (outcome, told) = (self.outcome.take(), self.ctx.stop_reason());
+        self.shared.done.lock().push(Done { number: self.number, outcome, told });
         self.shared.stopped.notify_one();
     }
 }
