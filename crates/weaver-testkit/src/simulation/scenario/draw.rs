@@ -63,9 +63,9 @@ fn worker(
     let one = rng.pick(&NAMESPACES);
     let namespaces = if index == 0 || rng.chance(60) { NAMESPACES.to_vec() } else { vec![one] };
     let skewed = troubles.skew && rng.chance(70);
-    let (skew_us, drift_ppm) = (rng.within(0..=40_000_000), rng.within(0..=2_000));
+    let (skew_us, drift_ppm) = (rng.within(0..=40_000_000), rng.within(0..=100_000));
     let skew_us = i64::try_from(skew_us).expect("a small number") - 20_000_000;
-    let drift_ppm = i32::try_from(drift_ppm).expect("a small number") - 1_000;
+    let drift_ppm = i32::try_from(drift_ppm).expect("a small number") - 50_000;
     let mut lives = if troubles.crashes { short_lives(faults_end, rng) } else { Vec::new() };
     if index == 0 || lives.is_empty() || rng.chance(70) {
         lives.push(LifePlan { after: rng.span_ms(0..=5_000), end: LifeEnd::Never });
