@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
 use weaver_core::id::TaskKey;
@@ -37,7 +37,8 @@ struct Inner {
     source: Arc<dyn WorkSource>,
     clock: Arc<dyn Clock>,
     values: Arc<SharedValues>,
-    cancelled: CancellationToken,
+    /// Rung when `stop_reason` is set.
+    told: Notify,
     deadline: Option<Monotonic>,
     notes: Mutex<Notes>,
     log_writing: tokio::sync::Mutex<()>,
@@ -73,9 +74,8 @@ impl Ctx {
     ) -> Self {
         let timeout = leased.record.spec.timeout;
         let deadline = timeout.map(|timeout| clock.monotonic().saturating_add(timeout));
-        let (cancelled, notes, log_writing) =
-            (CancellationToken::new(), Mutex::default(), tokio::sync::Mutex::default());
-        let inner = Inner { leased, source, clock, values, cancelled, deadline, notes, log_writing };
+        let (told, notes, log_writing) = (Notify::new(), Mutex::default(), tokio::sync::Mutex::default());
+        let inner = Inner { leased, source, clock, values, told, deadline, notes, log_writing };
         Self { inner: Arc::new(inner) }
     }
 
@@ -102,12 +102,21 @@ impl Ctx {
     /// Resolves when the handler should stop; [`stop_reason`](Ctx::stop_reason) says why. A handler that does not listen
     /// is dropped at its next `.await` a little later.
     pub async fn cancelled(&self) {
-        self.inner.cancelled.cancelled().await;
+        loop {
+            let told = self.inner.told.notified();
+            tokio::pin!(told);
+            // Registered before the reason is looked at: one given in between is seen.
+            told.as_mut().enable();
+            if self.is_cancelled() {
+                return;
+            }
+            told.await;
+        }
     }
 
     /// Whether the handler should stop: for loops that have no `.await`.
     pub fn is_cancelled(&self) -> bool {
-        self.inner.cancelled.is_cancelled()
+        self.stop_reason().is_some()
     }
 
     /// Why the handler should stop, if it should.
@@ -169,7 +178,7 @@ impl Ctx {
     /// Tells the handler to stop. The first reason stands.
     pub(crate) fn stop(&self, reason: StopReason) {
         self.inner.notes.lock().stop_reason.get_or_insert(reason);
-        self.inner.cancelled.cancel();
+        self.inner.told.notify_waiters();
     }
 
     pub(crate) fn take_progress(&self) -> Option<Progress> {

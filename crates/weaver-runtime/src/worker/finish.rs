@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use weaver_core::lease::Lease;
 use weaver_core::outcome::Outcome;
 use weaver_core::time::Monotonic;
@@ -33,12 +34,34 @@ struct Pending {
     ran_for: Duration,
 }
 
+/// The finisher, ended when this is dropped.
+pub(super) struct Finisher(AbortHandle);
+
+impl Drop for Finisher {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Starts to report, in a task of its own: deciding and committing ends costs as much as fetching and starting.
+#[expect(clippy::disallowed_methods, reason = "it ends with the worker: see `Finisher`")]
+pub(super) fn start(shared: &Arc<Shared>) -> Finisher {
+    Finisher(tokio::spawn(finish(Arc::clone(shared))).abort_handle())
+}
+
 /// Reports for ever.
-pub(super) async fn finish(shared: &Arc<Shared>) {
+async fn finish(shared: Arc<Shared>) {
+    let shared = &shared;
     loop {
-        let done = std::mem::take(&mut *shared.done.lock());
-        let mut stopped = std::mem::take(&mut *shared.never_started.lock());
+        let (done, mut stopped) = {
+            let mut table = shared.table.lock();
+            let taken =
+                (std::mem::take(&mut *shared.done.lock()), std::mem::take(&mut *shared.never_started.lock()));
+            table.reporting = !taken.0.is_empty() || !taken.1.is_empty();
+            taken
+        };
         if done.is_empty() && stopped.is_empty() {
+            shared.idle.notify_waiters();
             shared.stopped.notified().await;
             continue;
         }

@@ -21,6 +21,8 @@ pub(crate) struct Table {
     /// done in their order: a simulation repeats itself.
     pub(crate) started: BTreeMap<u64, Started>,
     pub(crate) running: u32,
+    /// Whether the finisher has something that is in no list any more.
+    pub(crate) reporting: bool,
     /// Kept only for types that have a limit.
     running_of_type: HashMap<TaskType, u32>,
     next_number: u64,
@@ -65,7 +67,7 @@ pub(crate) struct Done {
 
 impl Table {
     pub(crate) fn is_empty(&self) -> bool {
-        self.buffer.is_empty() && self.started.is_empty()
+        self.buffer.is_empty() && self.started.is_empty() && !self.reporting
     }
 
     fn number(&mut self) -> u64 {
