@@ -8,7 +8,7 @@ use futures_util::future::{FutureExt, pending, select_all};
 use weaver_core::error::Result;
 use weaver_core::lease::{LEASE_BATCH_MAX, LeaseRequest};
 use weaver_core::name::{Namespace, TaskType};
-use weaver_core::queue::Interest;
+use weaver_core::queue::{Interest, Wake};
 
 use crate::shutdown::Shutdown;
 use crate::worker::Shared;
@@ -20,6 +20,9 @@ const WAIT_MAX: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_millis(50);
 /// At most so long.
 const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// How often in a row a worker believes that there is work when it gets none.
+const IN_VAIN_MAX: u32 = 16;
 
 /// How much to ask for.
 struct Want {
@@ -35,6 +38,7 @@ struct Want {
 pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut turn = 0;
     let mut retry = RETRY_MIN;
+    let mut in_vain = 0;
     while !shutdown.is_asked() {
         let want = shared.want();
         if want.total == 0 || shared.paused.load(Ordering::Relaxed) {
@@ -43,18 +47,25 @@ pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
         }
         match lease(shared, &want, turn).await {
             Ok(true) => {
-                retry = RETRY_MIN;
+                (retry, in_vain) = (RETRY_MIN, 0);
                 // Let the handlers that were just started run, on a runtime of one thread too.
                 tokio::task::yield_now().await;
             }
             Ok(false) => {
                 retry = RETRY_MIN;
-                unless_asked(shutdown, wait(shared, &want)).await;
+                unless_asked(shutdown, async {
+                    in_vain = if wait(shared, &want).await { in_vain + 1 } else { 0 };
+                })
+                .await;
+                if in_vain >= IN_VAIN_MAX {
+                    // Told again and again that there is work, and given none: others are faster, or the store is wrong.
+                    in_vain = 0;
+                    unless_asked(shutdown, shared.pause(RETRY_MIN)).await;
+                }
             }
             Err(error) => {
                 tracing::warn!(worker = %shared.options.name, %error, ?retry, "no work can be fetched; trying again");
-                let pause = shared.clock.sleep_until(shared.clock.monotonic().saturating_add(retry));
-                unless_asked(shutdown, pause).await;
+                unless_asked(shutdown, shared.pause(retry)).await;
                 retry = (retry * 2).min(RETRY_MAX);
             }
         }
@@ -63,6 +74,10 @@ pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
 }
 
 impl Shared {
+    async fn pause(&self, span: Duration) {
+        self.clock.sleep_until(self.clock.monotonic().saturating_add(span)).await;
+    }
+
     /// Free slots, and a buffer as large as what ended since the last fetch: quick handlers find their next task already
     /// there, slow ones hoard nothing. At most twice the concurrency is buffered.
     fn want(self: &Arc<Self>) -> Want {
@@ -151,8 +166,8 @@ async fn unless_asked(shutdown: &Shutdown, wait: impl Future<Output = ()>) {
     }
 }
 
-/// Waits until there may be something to lease, or more room to put it.
-async fn wait(shared: &Shared, want: &Want) {
+/// Waits until there may be something to lease, or more room to put it; says whether the store spoke of work.
+async fn wait(shared: &Shared, want: &Want) -> bool {
     let namespaces = shared.namespaces.lock().clone();
     let interest = |namespace: Namespace| Interest::Work {
         namespace,
@@ -165,16 +180,19 @@ async fn wait(shared: &Shared, want: &Want) {
     let waits: Vec<_> = waits.collect();
     let work = async {
         // A worker of all namespaces that there are, when there are none.
-        let answer = if waits.is_empty() { pending().await } else { select_all(waits).await.0 };
-        if let Err(error) = answer {
-            tracing::warn!(worker = %shared.options.name, %error, "waiting for work failed");
-            shared.clock.sleep_until(shared.clock.monotonic().saturating_add(RETRY_MIN)).await;
+        match if waits.is_empty() { pending().await } else { select_all(waits).await.0 } {
+            Ok(wake) => wake == Wake::Ready,
+            Err(error) => {
+                tracing::warn!(worker = %shared.options.name, %error, "waiting for work failed");
+                shared.pause(RETRY_MIN).await;
+                false
+            }
         }
     };
     tokio::select! {
         biased;
-        () = work => {}
-        () = room(shared) => {}
+        spoken = work => spoken,
+        () = room(shared) => false,
     }
 }
 

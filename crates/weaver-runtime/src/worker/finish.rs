@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::AbortHandle;
 use weaver_core::lease::Lease;
 use weaver_core::outcome::Outcome;
 use weaver_core::time::Monotonic;
@@ -34,24 +33,8 @@ struct Pending {
     ran_for: Duration,
 }
 
-/// The finisher, ended when this is dropped.
-pub(super) struct Finisher(AbortHandle);
-
-impl Drop for Finisher {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Starts to report, in a task of its own: deciding and committing ends costs as much as fetching and starting.
-#[expect(clippy::disallowed_methods, reason = "it ends with the worker: see `Finisher`")]
-pub(super) fn start(shared: &Arc<Shared>) -> Finisher {
-    Finisher(tokio::spawn(finish(Arc::clone(shared))).abort_handle())
-}
-
 /// Reports for ever.
-async fn finish(shared: Arc<Shared>) {
-    let shared = &shared;
+pub(super) async fn finish(shared: &Arc<Shared>) {
     loop {
         let (done, mut stopped) = {
             let mut table = shared.table.lock();

@@ -9,9 +9,9 @@
 //!                upkeep.rs: heartbeats, statistics, maintenance
 //! ```
 //!
-//! Dropping a worker's future is a crash: it takes the handlers and the finisher along, which are tasks of their own so
-//! that both cores have something to do. The other loops are that one future. No loop waits for another's store call, so
-//! a call that hangs never keeps leases from being given up in time (G2).
+//! All loops are one future: dropping it is a crash, and takes the handlers along. (A finisher as a task of its own was
+//! tried: the store's state then travels between the cores, and two cores are slower than one.) No loop waits for
+//! another's store call, so a call that hangs never keeps leases from being given up in time (G2).
 
 mod builder;
 mod fetch;
@@ -124,12 +124,12 @@ impl Worker {
         let shared = &self.shared;
         // Whatever ends this future, a drop included, ends the handlers.
         let _handlers = AbortAll(shared);
-        let _finisher = finish::start(shared);
         tracing::info!(worker = %shared.options.name, "Working");
         tokio::select! {
             biased;
             () = self.until_stopped(&shutdown) => {}
             () = keep::keep(shared) => {}
+            () = finish::finish(shared) => {}
             () = upkeep::beat(shared, &shutdown) => {}
             () = upkeep::log(shared) => {}
             () = upkeep::maintain(shared) => {}
