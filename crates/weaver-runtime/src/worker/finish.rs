@@ -46,6 +46,8 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
         if done.is_empty() && stopped.is_empty() {
             shared.idle.notify_waiters();
             shared.stopped.notified().await;
+            // Let the handlers that are about to end do so first: one report for all of them.
+            tokio::task::yield_now().await;
             continue;
         }
         let pending = shared.sort_out(done, &mut stopped);
