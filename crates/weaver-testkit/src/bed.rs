@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
+use weaver_core::queue::memory::InMemoryQueue;
 use weaver_core::queue::{Committed, Enqueued};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
@@ -26,6 +28,33 @@ pub trait TestStore: Send + Sync {
     async fn advance(&self, by: Duration);
     /// What the store's clock shows.
     async fn now(&self) -> Timestamp;
+}
+
+/// A fresh in-memory store on a clock that stands still until it is moved.
+pub fn in_memory() -> Box<dyn TestStore> {
+    let clock = ManualClock::default();
+    let queue = Arc::new(InMemoryQueue::new(Arc::new(clock.clone())));
+    Box::new(InMemory { clock, queue })
+}
+
+struct InMemory {
+    clock: ManualClock,
+    queue: Arc<InMemoryQueue>,
+}
+
+#[async_trait]
+impl TestStore for InMemory {
+    fn store(&self) -> Arc<dyn Store> {
+        self.queue.clone()
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
 }
 
 /// A future that a factory or a test returns.
