@@ -37,8 +37,8 @@ pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
 
 /// A text that is part of the program, or shared. Made from `&'static str`, `String` or `Arc<str>`.
 ///
-/// Most names are literals. Counting references to those would make every core write to the same cache line for every
-/// task; that was half the cost of a task on two cores.
+/// Most names are literals. Counting references to those means an allocation where they enter and a write to a shared
+/// cache line for every copy of a record.
 #[derive(Clone)]
 pub enum SharedText {
     /// Part of the program.
