@@ -33,7 +33,7 @@ Examples:
   cargo xtask test
   cargo xtask test --keep-going
   cargo xtask tidy --no-build
-  cargo xtask bench core --rounds 7
+  cargo xtask bench core
   cargo xtask simulate --seeds 100000
 ";
 

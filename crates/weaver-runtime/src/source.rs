@@ -12,7 +12,8 @@ use weaver_core::name::Namespace;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
 use weaver_core::queue::{Committed, Enqueued, Interest, Overdue, Wake};
-use weaver_core::task::{NewTask, TaskState};
+use weaver_core::task::{NewTask, TaskRecord, TaskState};
+use weaver_core::time::Timestamp;
 
 /// How many overdue tasks one round of maintenance looks at.
 const MAINTAIN_MAX: u32 = 500;
@@ -122,12 +123,7 @@ impl LocalSource {
         for Overdue { record, why } in overdue {
             match why {
                 OverdueWhy::Hold => holds.extend(record.hold()),
-                // Somebody else may have been faster: then there is nothing to decide, or the commit is stale.
-                why => match decide(
-                    &record,
-                    Command::Expire(why),
-                    record.spec.expires_at.unwrap_or(record.updated_at),
-                ) {
+                why => match decide(&record, Command::Expire(why), overdue_since(&record)) {
                     Ok(transition) => transitions.push((why, transition)),
                     Err(refused) => tracing::debug!(task = %record.key, %refused, "not overdue any more"),
                 },
@@ -239,6 +235,11 @@ impl WorkSource for LocalSource {
         }
         Ok(done)
     }
+}
+
+/// The newest time of the store that is known here: it called the record overdue, so what it expires by has passed.
+fn overdue_since(record: &TaskRecord) -> Timestamp {
+    record.spec.expires_at.unwrap_or(record.updated_at)
 }
 
 fn decide_end(end: &End) -> Result<Transition, Refused> {

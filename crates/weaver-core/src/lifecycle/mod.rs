@@ -23,6 +23,7 @@
 //! One file per transition; the allowed moves are data in [`table`].
 
 mod admit;
+mod again;
 mod assign;
 mod bury;
 mod cancel;
@@ -43,6 +44,7 @@ mod time_out;
 mod transition;
 
 pub use admit::admit;
+pub use again::again;
 pub use command::{Command, Grant, OverdueWhy, Refused};
 pub use renew::{confirm_stopped, renew};
 pub use table::Verb;

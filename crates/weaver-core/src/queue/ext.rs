@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::explain::{Explanation, explain};
 use crate::id::TaskKey;
 use crate::lease::{LeaseRequest, Leased};
-use crate::lifecycle::{self, Command, Refused, Transition, decide};
+use crate::lifecycle::{self, Command, Transition, decide};
 use crate::name::Namespace;
 use crate::outcome::Outcome;
 use crate::ports::{Page, PurgeRule, Purged, Scope, StateCounts, Store, TaskQuery};
@@ -172,11 +172,9 @@ pub trait QueueExt: Store {
     /// unique keys nor its expiry. Refused while the task has not ended.
     async fn retry(&self, key: &TaskKey) -> Result<Enqueued> {
         let record = self.get_task(key).await?;
-        if !record.state.is_terminal() {
-            let refused = Refused::NotEnded { state: record.state };
-            return Err(Error::Refused { key: key.clone(), refused });
-        }
-        self.enqueue(NewTask::again(&key.namespace, key.id, &record.spec)).await
+        let again =
+            lifecycle::again(&record).map_err(|refused| Error::Refused { key: key.clone(), refused })?;
+        self.enqueue(again).await
     }
 
     /// Finds tasks.

@@ -71,7 +71,6 @@ macro_rules! cases {
         }
     };
 }
-#[allow(unused_imports, reason = "each file of the suite uses it")]
 pub(crate) use cases;
 
 /// Every test with the concern it belongs to.
