@@ -209,6 +209,11 @@ impl StateCounts {
         self.0[state.index()]
     }
 
+    /// So many are in a state, by a store that reads its counts back.
+    pub fn set(&mut self, state: TaskState, count: u64) {
+        self.0[state.index()] = count;
+    }
+
     /// One more, by a store that keeps counts.
     pub fn add(&mut self, state: TaskState) {
         self.0[state.index()] += 1;

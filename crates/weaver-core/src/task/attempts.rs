@@ -58,6 +58,12 @@ pub enum AttemptOutcome {
 pub struct Attempts(Vec<AttemptRecord>);
 
 impl Attempts {
+    /// As a store kept them, oldest first; more than [`ATTEMPTS_KEPT`] lose the oldest.
+    pub fn from_oldest_first(mut attempts: Vec<AttemptRecord>) -> Self {
+        attempts.drain(..attempts.len().saturating_sub(ATTEMPTS_KEPT));
+        Self(attempts)
+    }
+
     /// Adds the newest, forgetting the oldest if there are too many.
     pub(crate) fn push(&mut self, attempt: AttemptRecord) {
         if self.0.is_empty() {

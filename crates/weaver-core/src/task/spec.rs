@@ -65,8 +65,9 @@ pub struct TaskSpec {
     pub serial_key: Option<SerialKey>,
     /// Enqueued once per key.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Where it comes from and belongs to. Boxed: most tasks have none of it, and a million of them wait in memory.
-    pub(crate) origin: Option<Box<Origin>>,
+    /// Where it comes from and belongs to; read it with [`TaskSpec::origin`]. Boxed: most tasks have none of it, and a
+    /// million of them wait in memory. Made with [`Origin::boxed`], so that nothing is always `None`.
+    pub origin: Option<Box<Origin>>,
 }
 
 impl TaskSpec {
@@ -145,7 +146,7 @@ impl Origin {
     }
 
     /// Boxed only if there is anything in it.
-    pub(crate) fn boxed(self) -> Option<Box<Self>> {
+    pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::none()).then(|| Box::new(self))
     }
 }

@@ -1,0 +1,95 @@
+//! Queues and groups: counts, and what was set.
+
+use weaver_core::id::Version;
+use weaver_core::ports::{QueueSettings, StateCounts};
+use weaver_core::task::TaskState;
+use weaver_core::time::Timestamp;
+
+use super::{Defect, FORMAT_VERSION, Reader, Undecodable, Writer};
+
+/// A queue beside its name, which is the key of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoredQueue {
+    /// Its tasks by state.
+    pub counts: StateCounts,
+    /// What was set.
+    pub settings: QueueSettings,
+    /// The version of the settings; 0 if nothing was ever set.
+    pub version: Version,
+}
+
+/// A group beside its id, which is the key of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredGroup {
+    /// Its tasks that have not been purged, by state.
+    pub counts: StateCounts,
+    /// When one of them last moved.
+    pub last_at: Timestamp,
+}
+
+/// Writes a queue.
+pub fn encode_queue(writer: &mut Writer, queue: &StoredQueue) {
+    writer.u8(FORMAT_VERSION);
+    write_counts(writer, &queue.counts);
+    writer.varint(queue.version.0);
+    writer.bool(queue.settings.paused);
+    writer.option(queue.settings.max_running, |writer, number| writer.varint(number.into()));
+}
+
+/// Reads a queue.
+pub fn decode_queue(body: &[u8]) -> Result<StoredQueue, Undecodable> {
+    let mut reader = Reader::of_version(body)?;
+    let counts = read_counts(&mut reader)?;
+    let version = Version(reader.varint("version")?);
+    let settings = QueueSettings {
+        paused: reader.bool("paused")?,
+        max_running: reader.option("max_running", |reader| reader.varint_u32("max_running"))?,
+    };
+    reader.finish("queue")?;
+    // A limit of zero would hold everything back without being a pause.
+    settings.validate().map_err(|_| Undecodable::new("max_running", Defect::OutOfRange))?;
+    Ok(StoredQueue { counts, settings, version })
+}
+
+/// Writes a group.
+pub fn encode_group(writer: &mut Writer, group: &StoredGroup) {
+    writer.u8(FORMAT_VERSION);
+    write_counts(writer, &group.counts);
+    writer.timestamp(group.last_at);
+}
+
+/// Reads a group.
+pub fn decode_group(body: &[u8]) -> Result<StoredGroup, Undecodable> {
+    let mut reader = Reader::of_version(body)?;
+    let counts = read_counts(&mut reader)?;
+    let last_at = reader.timestamp("last_at")?;
+    reader.finish("group")?;
+    Ok(StoredGroup { counts, last_at })
+}
+
+/// In the order of version 1 of the format, which a state added to the core must not change.
+const STATES: [TaskState; 9] = [
+    TaskState::Queued,
+    TaskState::Scheduled,
+    TaskState::Assigned,
+    TaskState::Orphaned,
+    TaskState::Running,
+    TaskState::RetryScheduled,
+    TaskState::Succeeded,
+    TaskState::Dead,
+    TaskState::Cancelled,
+];
+
+fn write_counts(writer: &mut Writer, counts: &StateCounts) {
+    for state in STATES {
+        writer.varint(counts.get(state));
+    }
+}
+
+fn read_counts(reader: &mut Reader<'_>) -> Result<StateCounts, Undecodable> {
+    let mut counts = StateCounts::default();
+    for state in STATES {
+        counts.set(state, reader.varint("counts")?);
+    }
+    Ok(counts)
+}
