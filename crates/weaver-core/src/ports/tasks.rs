@@ -219,6 +219,11 @@ impl StateCounts {
         self.0[state.index()] += 1;
     }
 
+    /// So many more.
+    pub fn add_many(&mut self, state: TaskState, count: u64) {
+        self.0[state.index()] += count;
+    }
+
     /// One less.
     pub fn remove(&mut self, state: TaskState) {
         self.0[state.index()] -= 1;

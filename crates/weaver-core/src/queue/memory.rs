@@ -8,23 +8,15 @@
 
 mod documents;
 mod finished;
-mod gate;
 mod journal;
 mod keep;
-mod lane;
-mod leases;
-mod moves;
 mod ports;
-mod queues;
 mod reads;
 mod records;
-mod ring;
 mod runners;
 mod state;
-mod take;
 mod unique;
 mod wait;
-mod waiters;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,11 +31,11 @@ use crate::event::{ChangeCursor, Changes};
 use crate::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use crate::lifecycle::Transition;
 use crate::limits::Limits;
+use crate::queue::index::Waiters;
 use crate::queue::memory::documents::DocumentsState;
 use crate::queue::memory::journal::JournalState;
 use crate::queue::memory::runners::RunnersState;
 use crate::queue::memory::state::InMemoryQueueState;
-use crate::queue::memory::waiters::Waiters;
 use crate::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use crate::task::{NewTask, validate_batch};
 
@@ -135,11 +127,11 @@ impl InMemoryQueue {
         let now = self.clock.now();
         let mut guard = self.lock();
         let Inner { state, waiters } = &mut *guard;
-        state.watched = !waiters.is_empty();
+        state.index.watched = !waiters.is_empty();
         state.tick(now);
         let answer = act(state);
         let effects = std::mem::take(&mut state.effects);
-        let woken = waiters.pick(&effects, state);
+        let woken = waiters.choose(&state.index.take_news(), &state.index);
         drop(guard);
         for waiter in woken {
             waiter.notify_one();
@@ -150,7 +142,7 @@ impl InMemoryQueue {
         // Purged records are freed here, outside the lock, and their logs go with them.
         if !effects.removed.is_empty() {
             let mut journal = self.journal.lock();
-            effects.removed.iter().for_each(|slot| journal.forget_task(&slot.record.key));
+            effects.removed.iter().for_each(|record| journal.forget_task(&record.key));
         }
         drop(effects);
         answer

@@ -8,7 +8,9 @@
 //! ```
 
 mod ext;
+pub mod index;
 pub mod memory;
+pub mod ring;
 
 use std::time::Duration;
 

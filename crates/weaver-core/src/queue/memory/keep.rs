@@ -1,49 +1,22 @@
-//! Settings of queues, and what goes when its time is over.
+//! What goes when its time is over.
 
 use crate::error::Result;
-use crate::id::{TaskId, Version};
-use crate::name::{Namespace, QueueName};
-use crate::ports::{Expect, PurgeRule, Purged, QueueSettings};
-use crate::queue::memory::state::{Arrival, InMemoryQueueState};
+use crate::id::TaskId;
+use crate::ports::{PurgeRule, Purged};
+use crate::queue::memory::state::InMemoryQueueState;
 
 impl InMemoryQueueState {
-    pub(super) fn put_queue(
-        &mut self,
-        namespace: &Namespace,
-        name: &QueueName,
-        settings: QueueSettings,
-        expect: Expect,
-    ) -> Result<Version> {
-        settings.validate()?;
-        let number = self.queues.number(namespace, name);
-        let found =
-            number.map(|number| self.queues.get(number).version).filter(|version| *version > Version(0));
-        if !expect.is_met(found) {
-            return Err(expect.conflict(format!("queue {namespace}/{name}"), found));
-        }
-        let number = self.queues.number_or_new(namespace, name);
-        let queue = self.queues.get_mut(number);
-        queue.settings = settings;
-        queue.version = queue.version.next();
-        if self.watched && queue.is_open() {
-            self.effects.arrivals.push(Arrival { queue: number, task: None });
-            // More than one task may have become takeable: everybody looks again.
-            self.effects.earlier_due = true;
-        }
-        Ok(queue.version)
-    }
-
     /// Removes finished records past their age or number, at most so many: a little with every call, so that no call
     /// pays for all.
     pub(super) fn retire(&mut self, limit: usize) {
         for _ in 0..limit {
             let Some((finished_at, id)) = self.finished.first() else { return };
             let too_many = self.finished.len() > self.options.retention_count;
-            let too_old = self.now.since(finished_at) >= self.options.retention;
+            let too_old = self.now().since(finished_at) >= self.options.retention;
             match self.records.get(id) {
                 None => self.finished.pop_first(true),
                 Some(_) if !too_many && !too_old => return,
-                Some(slot) if slot.record.has_hold() => self.finished.postpone_first(),
+                Some(record) if record.has_hold() => self.finished.postpone_first(),
                 Some(_) => {
                     self.finished.pop_first(false);
                     self.remove(id);
@@ -66,8 +39,8 @@ impl InMemoryQueueState {
 
     /// The records a rule removes, and whether there are more of them.
     fn purgeable(&self, rule: &PurgeRule, limit: usize) -> (Vec<TaskId>, bool) {
-        let old_enough = self.finished.iter().filter(|(at, _)| self.now.since(*at) >= rule.finished_for);
-        let records = old_enough.filter_map(|(_, id)| Some(&self.records.get(id)?.record));
+        let old_enough = self.finished.iter().filter(|(at, _)| self.now().since(*at) >= rule.finished_for);
+        let records = old_enough.filter_map(|(_, id)| self.records.get(id));
         let mut matching = records.filter(|record| {
             !record.has_hold()
                 && rule.namespace.as_ref().is_none_or(|namespace| record.key.namespace == *namespace)
@@ -80,15 +53,12 @@ impl InMemoryQueueState {
 
     fn remove(&mut self, id: TaskId) {
         let Some(removed) = self.records.remove(id) else { return };
-        let record = &removed.record;
-        self.queues.get_mut(removed.queue).counts.remove(record.state);
-        self.queues.forget_if_unused(removed.queue);
-        if removed.asks.group
-            && let Some(group) = &record.spec.origin().task_group_id
-        {
-            let key = (record.key.namespace.clone(), group.clone());
+        let namespace = &removed.key.namespace;
+        self.index.forget(namespace, &removed.spec.queue, removed.state);
+        if let Some(group) = &removed.spec.origin().task_group_id {
+            let key = (namespace.clone(), group.clone());
             if let Some(group) = self.groups.get_mut(&key) {
-                group.counts.remove(record.state);
+                group.counts.remove(removed.state);
                 if group.counts.total() == 0 {
                     self.groups.remove(&key);
                 }

@@ -43,19 +43,22 @@ impl Tasks for InMemoryQueue {
     }
 
     async fn counts(&self, scope: Scope) -> Result<Counts> {
-        Ok(self.with(|state| state.counts(&scope)))
+        Ok(self.with(|state| state.index.counts(&scope)))
     }
 
     async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>> {
         check_limit(cap)?;
-        Ok(self.with(|state| state.ahead_of(key, cap)))
+        Ok(self.with(|state| {
+            state.get(key)?;
+            state.index.ahead_of(key.id, cap)
+        }))
     }
 }
 
 #[async_trait]
 impl Admin for InMemoryQueue {
     async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>> {
-        Ok(self.with(|state| state.list_queues(namespace)))
+        Ok(self.with(|state| state.index.list_queues(namespace)))
     }
 
     async fn put_queue(
@@ -65,7 +68,7 @@ impl Admin for InMemoryQueue {
         settings: QueueSettings,
         expect: Expect,
     ) -> Result<Version> {
-        self.with(|state| state.put_queue(namespace, queue, settings, expect))
+        self.with(|state| state.index.put_queue(namespace, queue, settings, expect))
     }
 
     async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged> {
@@ -75,7 +78,7 @@ impl Admin for InMemoryQueue {
 
     async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>> {
         check_page(limit)?;
-        let mut names: BTreeSet<Namespace> = self.with(|state| state.queues.namespaces().cloned().collect());
+        let mut names: BTreeSet<Namespace> = self.with(|state| state.index.namespaces().cloned().collect());
         names.extend(self.documents.lock().namespaces().cloned());
         names.extend(self.runners.lock().namespaces().cloned());
         let after = cursor.map(|Cursor(text)| text);

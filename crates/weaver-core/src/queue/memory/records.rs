@@ -3,59 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::id::TaskId;
-use crate::task::{TaskRecord, TaskSpec};
+use crate::task::TaskRecord;
 
 /// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task among
 /// thousands of purged ones pins a page of pointers, not a page of records, and what is purged leaves the lock as a
 /// pointer. (Records inside the pages were tried: what the allocator saved went into moving them.)
 const PAGE_SLOTS: usize = 512;
-
-/// A record and where the indexes have it.
-#[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) record: TaskRecord,
-    /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling the truth.
-    pub(super) place: Place,
-    /// What its specification asks of the views. Here, because the specification itself lies elsewhere in memory, and
-    /// often in another core's cache.
-    pub(super) asks: Asks,
-    /// Its queue's number, to save two look-ups by name on every move.
-    pub(super) queue: u32,
-    /// Its position in the list of leases, while it has one.
-    pub(super) lease_position: u32,
-}
-
-/// Which views a task needs beyond the usual.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asks {
-    /// It has a serial key.
-    pub(super) gate: bool,
-    /// It belongs to a group.
-    pub(super) group: bool,
-    /// It has an `expires_at`.
-    pub(super) expiry: bool,
-}
-
-impl Asks {
-    pub(super) fn of(spec: &TaskSpec) -> Self {
-        Self {
-            gate: spec.serial_key.is_some(),
-            group: spec.origin().task_group_id.is_some(),
-            expiry: spec.expires_at.is_some(),
-        }
-    }
-}
-
-/// Where a waiting task stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In no index: it is not waiting, or has expired.
-    Nowhere,
-    /// In `scheduled`, not yet due.
-    Scheduled,
-    /// In a ready lane; if it has a serial key, in its gate.
-    Ready,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Records {
@@ -67,23 +20,23 @@ pub(super) struct Records {
 #[derive(Debug)]
 struct Page {
     // Grown by pushing, as ids are handed out in order: a new page is not written twice.
-    slots: Vec<Option<Box<Slot>>>,
+    slots: Vec<Option<Box<TaskRecord>>>,
     used: usize,
 }
 
 impl Records {
-    pub(super) fn get(&self, id: TaskId) -> Option<&Slot> {
+    pub(super) fn get(&self, id: TaskId) -> Option<&TaskRecord> {
         let (page, slot) = self.locate(id)?;
         self.pages.get(page)?.as_ref()?.slots.get(slot)?.as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut Slot> {
+    pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut TaskRecord> {
         let (page, slot) = self.locate(id)?;
         self.pages.get_mut(page)?.as_mut()?.slots.get_mut(slot)?.as_deref_mut()
     }
 
     /// Adds a record under an id higher than any before.
-    pub(super) fn insert(&mut self, id: TaskId, slot: Box<Slot>) {
+    pub(super) fn insert(&mut self, id: TaskId, record: Box<TaskRecord>) {
         if self.pages.is_empty() {
             self.first_page = id.0 / PAGE_SLOTS as u64;
         }
@@ -97,12 +50,12 @@ impl Records {
             page.slots.push(None);
         }
         debug_assert_eq!(page.slots.len(), index, "{id:?} is taken");
-        page.slots.push(Some(slot));
+        page.slots.push(Some(record));
         page.used += 1;
     }
 
     /// Takes a record out. The caller drops it once the lock is released.
-    pub(super) fn remove(&mut self, id: TaskId) -> Option<Box<Slot>> {
+    pub(super) fn remove(&mut self, id: TaskId) -> Option<Box<TaskRecord>> {
         let (number, index) = self.locate(id)?;
         let page = self.pages.get_mut(number)?.as_mut()?;
         let removed = page.slots.get_mut(index)?.take()?;
@@ -119,7 +72,7 @@ impl Records {
     }
 
     /// The records from `from` (inclusive) on, by ascending id.
-    pub(super) fn ascending(&self, from: TaskId) -> impl Iterator<Item = &Slot> {
+    pub(super) fn ascending(&self, from: TaskId) -> impl Iterator<Item = &TaskRecord> {
         let (page, slot) = self.locate(from).unwrap_or((0, 0));
         let pages = self.pages.iter().skip(page).enumerate();
         pages.flat_map(move |(turn, page)| {
@@ -129,13 +82,13 @@ impl Records {
     }
 
     /// The records from `from` (inclusive) back, by descending id.
-    pub(super) fn descending(&self, from: TaskId) -> impl Iterator<Item = &Slot> {
+    pub(super) fn descending(&self, from: TaskId) -> impl Iterator<Item = &TaskRecord> {
         let end = (from.0 / PAGE_SLOTS as u64 + 1).saturating_sub(self.first_page);
         let pages = usize::try_from(end).unwrap_or(usize::MAX).min(self.pages.len());
         let slots = self.pages.iter().take(pages).rev().flatten();
         slots
             .flat_map(|page| page.slots.iter().rev().filter_map(Option::as_deref))
-            .filter(move |slot| slot.record.key.id <= from)
+            .filter(move |record| record.key.id <= from)
     }
 
     fn locate(&self, id: TaskId) -> Option<(usize, usize)> {
@@ -150,6 +103,6 @@ mod tests {
 
     #[test]
     fn a_record_stays_small() {
-        assert!(size_of::<Slot>() <= 384, "{} bytes: a million of them wait in memory", size_of::<Slot>());
+        assert!(size_of::<TaskRecord>() <= 368, "{} bytes: a million wait", size_of::<TaskRecord>());
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::error::Result;
 use crate::event::ChangeCursor;
-use crate::queue::memory::waiters::Wanted;
+use crate::queue::index::Wanted;
 use crate::queue::memory::{InMemoryQueue, Inner};
 use crate::queue::{Interest, Wake};
 use crate::time::{Monotonic, Timestamp};
@@ -44,7 +44,7 @@ impl InMemoryQueue {
 
     /// Looks for work; if there is none, registers before the lock is released, so that no arrival can slip through.
     fn look(&self, wanted: &Wanted, deadline: Monotonic) -> Look<'_> {
-        if self.with(|state| state.has_ready(&wanted.taste())) {
+        if self.with(|state| state.index.has_ready(&wanted.taste())) {
             return Look::Found(Wake::Ready);
         }
         if self.clock.monotonic() >= deadline {
@@ -53,10 +53,10 @@ impl InMemoryQueue {
         let mut guard = self.inner.lock();
         let Inner { state, waiters } = &mut *guard;
         // Something may have arrived since: it was not told to us, as we were not registered.
-        if state.has_ready(&wanted.taste()) {
+        if state.index.has_ready(&wanted.taste()) {
             return Look::Found(Wake::Ready);
         }
-        let next_due = state.next_due();
+        let next_due = state.index.next_due();
         let (id, wake) = waiters.add(wanted.clone());
         Look::Wait(Waiting { queue: self, wanted: wanted.clone(), id, wake, done: false }, next_due)
     }

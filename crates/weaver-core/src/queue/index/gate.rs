@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 
 use crate::id::TaskId;
 use crate::name::{Namespace, SerialKey};
-use crate::queue::memory::lane::ReadyEntry;
-use crate::task::TaskRecord;
+use crate::queue::index::lane::ReadyEntry;
+use crate::queue::index::standing::Standing;
 
 /// The tasks of one namespace that share a serial key. Only the elected one stands in a ready lane.
 #[derive(Debug, Default)]
@@ -35,24 +35,28 @@ impl Gate {
     }
 
     /// Takes in how a member stands now.
-    pub(super) fn update(&mut self, record: &TaskRecord, is_due: bool) {
-        let id = record.key.id;
-        if is_due {
-            self.due.insert(id)
-        } else {
-            self.due.remove(&id)
-        };
-        if record.holds_key() {
+    pub(super) fn update(&mut self, id: TaskId, standing: &Standing, is_due: bool) {
+        self.set_due(id, is_due);
+        if standing.holds_key {
             debug_assert!(self.holder.is_none_or(|holder| holder == id), "{id:?} took a key that is held");
             self.holder = Some(id);
         } else if self.holder == Some(id) {
             self.holder = None;
         }
-        if record.state.is_terminal() && !record.holds_key() {
+        if standing.state.is_terminal() && !standing.holds_key {
             self.members.remove(&id);
         } else {
             self.members.insert(id);
         }
+    }
+
+    /// A waiting member becomes due, or expires.
+    pub(super) fn set_due(&mut self, id: TaskId, is_due: bool) {
+        if is_due {
+            self.due.insert(id)
+        } else {
+            self.due.remove(&id)
+        };
     }
 
     /// Who may go: the holder if it waits and is due, else the lowest id that is due.

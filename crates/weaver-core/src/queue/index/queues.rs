@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use crate::id::Version;
 use crate::name::{Namespace, QueueName};
 use crate::ports::{QueueSettings, StateCounts};
-use crate::queue::memory::lane::Lanes;
+use crate::queue::index::lane::Lanes;
 
 #[derive(Debug)]
 pub(super) struct QueueState {

@@ -5,13 +5,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::hash::{Hash, Hasher};
 
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::HashMap;
 
 use crate::id::TaskId;
-use crate::name::TaskType;
-use crate::task::{Priority, TaskRecord};
 use crate::time::Timestamp;
 
 /// A ready task: its id, and the time it sorts by. It may be stale (the task has moved since): the record decides.
@@ -99,56 +96,11 @@ impl Lane {
 }
 
 /// What the tasks of a lane have in common.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct LaneKey {
-    pub(super) task_type: TaskType,
-    pub(super) priority: Priority,
+    /// Their type and priority, by number.
+    pub(super) kind: u32,
     pub(super) fragile: bool,
-}
-
-/// The same, borrowed from a record: looking a lane up clones nothing.
-#[derive(Clone, Copy)]
-pub(super) struct LaneRef<'a> {
-    pub(super) task_type: &'a TaskType,
-    pub(super) priority: Priority,
-    pub(super) fragile: bool,
-}
-
-impl LaneKey {
-    pub(super) fn as_ref(&self) -> LaneRef<'_> {
-        LaneRef { task_type: &self.task_type, priority: self.priority, fragile: self.fragile }
-    }
-}
-
-impl<'a> LaneRef<'a> {
-    pub(super) fn of(record: &'a TaskRecord) -> Self {
-        let spec = &record.spec;
-        let (task_type, priority) = (&spec.envelope.task_type, spec.priority);
-        Self { task_type, priority, fragile: record.is_fragile() }
-    }
-
-    fn to_key(self) -> LaneKey {
-        LaneKey { task_type: self.task_type.clone(), priority: self.priority, fragile: self.fragile }
-    }
-}
-
-impl Hash for LaneKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_ref().hash(state);
-    }
-}
-
-impl Hash for LaneRef<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.task_type.hash(state);
-        (self.priority.get(), self.fragile).hash(state);
-    }
-}
-
-impl Equivalent<LaneKey> for LaneRef<'_> {
-    fn equivalent(&self, key: &LaneKey) -> bool {
-        self.priority == key.priority && self.fragile == key.fragile && *self.task_type == key.task_type
-    }
 }
 
 /// The lanes of one queue.
@@ -164,16 +116,12 @@ impl Lanes {
     /// Past this many, lanes that are empty are forgotten: types are people's words, there is no end to them.
     const KEPT_EMPTY: usize = 32;
 
-    pub(super) fn lane_mut(&mut self, key: LaneRef<'_>) -> &mut Lane {
-        if !self.list.get(self.last).is_some_and(|(last, _)| key.equivalent(last)) {
-            self.last = match self.positions.get(&key) {
-                Some(position) => *position,
-                None => {
-                    self.list.push((key.to_key(), Lane::default()));
-                    self.positions.insert(key.to_key(), self.list.len() - 1);
-                    self.list.len() - 1
-                }
-            };
+    pub(super) fn lane_mut(&mut self, key: LaneKey) -> &mut Lane {
+        if !self.list.get(self.last).is_some_and(|(last, _)| key == *last) {
+            self.last = *self.positions.entry(key).or_insert_with(|| {
+                self.list.push((key, Lane::default()));
+                self.list.len() - 1
+            });
         }
         &mut self.list[self.last].1
     }
@@ -191,7 +139,7 @@ impl Lanes {
             return;
         }
         self.list.retain(|(_, lane)| !lane.is_empty());
-        self.positions = self.list.iter().enumerate().map(|(at, (key, _))| (key.clone(), at)).collect();
+        self.positions = self.list.iter().enumerate().map(|(at, (key, _))| (*key, at)).collect();
     }
 }
 

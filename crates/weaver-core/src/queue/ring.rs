@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use crate::event::{Change, ChangeCursor, Changes};
 
+/// The last changes of a store, in order.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub struct Ring {
     changes: VecDeque<Change>,
     capacity: usize,
     /// How many changes there have been.
@@ -14,11 +15,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(capacity: usize, incarnation: u64) -> Self {
+    /// An empty ring of one life of a store.
+    pub fn new(capacity: usize, incarnation: u64) -> Self {
         Self { changes: VecDeque::new(), capacity: capacity.max(1), end: 0, incarnation }
     }
 
-    pub(super) fn push(&mut self, change: Change) {
+    /// Adds a change; the oldest goes if the ring is full.
+    pub fn push(&mut self, change: Change) {
         if self.changes.len() == self.capacity {
             self.changes.pop_front();
         }
@@ -26,16 +29,18 @@ impl Ring {
         self.end += 1;
     }
 
-    pub(super) fn cursor(&self) -> ChangeCursor {
+    /// The end of the stream.
+    pub fn cursor(&self) -> ChangeCursor {
         ChangeCursor { incarnation: self.incarnation, position: self.end }
     }
 
     /// Whether anything came after this place (or it cannot be told).
-    pub(super) fn has_after(&self, after: ChangeCursor) -> bool {
+    pub fn has_after(&self, after: ChangeCursor) -> bool {
         after != self.cursor()
     }
 
-    pub(super) fn read(&self, after: Option<ChangeCursor>, limit: usize) -> Changes {
+    /// What came after a place; `None` asks for the end.
+    pub fn read(&self, after: Option<ChangeCursor>, limit: usize) -> Changes {
         let Some(after) = after else {
             return Changes::Next { items: Vec::new(), next: self.cursor() };
         };

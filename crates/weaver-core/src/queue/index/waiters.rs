@@ -5,22 +5,27 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::name::{Namespace, QueueName, TaskType};
-use crate::queue::memory::lane::LaneRef;
-use crate::queue::memory::queues::QueueState;
-use crate::queue::memory::state::{Effects, InMemoryQueueState};
-use crate::queue::memory::take::Taste;
+use crate::queue::index::kinds::Kinds;
+use crate::queue::index::lane::LaneKey;
+use crate::queue::index::queues::QueueState;
+use crate::queue::index::{Index, News, Taste};
 
 /// What a waiter waits for.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub(super) namespace: Namespace,
-    pub(super) queues: Vec<QueueName>,
-    pub(super) types: Option<Vec<TaskType>>,
-    pub(super) fragile: bool,
+pub struct Wanted {
+    /// Where.
+    pub namespace: Namespace,
+    /// In which queues.
+    pub queues: Vec<QueueName>,
+    /// Of which types; `None`: of any.
+    pub types: Option<Vec<TaskType>>,
+    /// Whether fragile tasks count.
+    pub fragile: bool,
 }
 
 impl Wanted {
-    pub(super) fn taste(&self) -> Taste<'_> {
+    /// The same, as the index asks for it.
+    pub fn taste(&self) -> Taste<'_> {
         Taste {
             namespace: &self.namespace,
             queues: &self.queues,
@@ -30,8 +35,9 @@ impl Wanted {
     }
 }
 
+/// Who waits for work, in order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Waiters {
+pub struct Waiters {
     // In order of arrival: whoever has waited longest is woken first.
     waiting: Vec<Waiter>,
     next_id: u64,
@@ -45,11 +51,13 @@ struct Waiter {
 }
 
 impl Waiters {
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    pub(super) fn add(&mut self, wanted: Wanted) -> (u64, Arc<Notify>) {
+    /// Registers a waiter: its number, and what will be rung for it.
+    pub fn add(&mut self, wanted: Wanted) -> (u64, Arc<Notify>) {
         let (id, wake) = (self.next_id, Arc::new(Notify::new()));
         self.next_id += 1;
         self.waiting.push(Waiter { id, wanted, wake: Arc::clone(&wake) });
@@ -57,52 +65,58 @@ impl Waiters {
     }
 
     /// Removes a waiter; says whether it was still waiting (and not already woken).
-    pub(super) fn remove(&mut self, id: u64) -> bool {
+    pub fn remove(&mut self, id: u64) -> bool {
         let position = self.waiting.iter().position(|waiter| waiter.id == id);
         position.map(|position| self.waiting.remove(position)).is_some()
     }
 
-    /// Picks whom to wake: one waiter per task that can be taken, everybody if the next task is due earlier than they
+    /// Chooses whom to wake: one waiter per task that can be taken, everybody if the next task is due earlier than they
     /// know. The caller wakes them once it has released the lock.
-    pub(super) fn pick(&mut self, effects: &Effects, state: &InMemoryQueueState) -> Vec<Arc<Notify>> {
+    pub fn choose(&mut self, news: &News, index: &Index) -> Vec<Arc<Notify>> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
-        if effects.earlier_due {
+        if news.earlier_due {
             return self.waiting.drain(..).map(|waiter| waiter.wake).collect();
         }
-        let mut picked = Vec::new();
-        for arrival in &effects.arrivals {
-            let Some(queue) = state.queues.find(arrival.queue) else { continue };
-            match arrival.task.and_then(|id| state.records.get(id)) {
-                Some(slot) => self.pick_one(queue, LaneRef::of(&slot.record), &mut picked),
+        let mut chosen = Vec::new();
+        for arrival in &news.arrivals {
+            let Some(queue) = index.queues.find(arrival.queue) else { continue };
+            match arrival.lane {
+                Some(lane) => self.choose_one(queue, lane, &index.kinds, &mut chosen),
                 // The queue as a whole opened: one waiter for each kind of task that stands in it.
                 None => {
                     for (lane, entries) in queue.lanes.list() {
                         if !entries.is_empty() {
-                            self.pick_one(queue, lane.as_ref(), &mut picked);
+                            self.choose_one(queue, *lane, &index.kinds, &mut chosen);
                         }
                     }
                 }
             }
         }
-        picked
+        chosen
     }
 
-    /// Picks whoever has waited longest for such a task.
-    fn pick_one(&mut self, queue: &QueueState, lane: LaneRef<'_>, picked: &mut Vec<Arc<Notify>>) {
+    /// Chooses whoever has waited longest for such a task.
+    fn choose_one(
+        &mut self,
+        queue: &QueueState,
+        lane: LaneKey,
+        kinds: &Kinds,
+        chosen: &mut Vec<Arc<Notify>>,
+    ) {
         let wants = |wanted: &Wanted| {
             wanted.namespace == queue.namespace
                 && wanted.queues.contains(&queue.name)
-                && wanted.taste().likes(lane)
+                && wanted.taste().likes(lane, kinds)
         };
         if let Some(position) = self.waiting.iter().position(|waiter| wants(&waiter.wanted)) {
-            picked.push(self.waiting.remove(position).wake);
+            chosen.push(self.waiting.remove(position).wake);
         }
     }
 
     /// Passes a wake-up on that its receiver will not use: to everybody who could, as it is not known what it was for.
-    pub(super) fn hand_on(&mut self, wanted: &Wanted) -> Vec<Arc<Notify>> {
+    pub fn hand_on(&mut self, wanted: &Wanted) -> Vec<Arc<Notify>> {
         let concerned = |waiter: &mut Waiter| {
             waiter.wanted.namespace == wanted.namespace
                 && waiter.wanted.queues.iter().any(|queue| wanted.queues.contains(queue))

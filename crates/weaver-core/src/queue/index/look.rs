@@ -1,0 +1,191 @@
+//! Looking at the views: counts, positions, what is overdue, what stands in the way; and the settings of queues.
+
+use crate::id::{TaskId, Version};
+use crate::lifecycle::OverdueWhy;
+use crate::name::{Namespace, QueueName, SerialKey};
+use crate::ports::{Ahead, Counts, Expect, QueueInfo, QueueSettings, Scope, StateCounts};
+use crate::queue::Blocked;
+use crate::queue::index::lane::ReadyEntry;
+use crate::queue::index::pick::is_true;
+use crate::queue::index::{Arrival, Index};
+use crate::task::TaskState;
+use crate::time::Timestamp;
+
+impl Index {
+    /// Whether a task is live.
+    pub fn contains(&self, id: TaskId) -> bool {
+        self.entries.get(id).is_some()
+    }
+
+    /// Tasks that something must be done about, and why.
+    pub fn overdue(&self) -> impl Iterator<Item = (TaskId, OverdueWhy)> {
+        let leases = self.leases.overdue(self.now).filter_map(|id| {
+            let running = self.entries.get(id)?.state == TaskState::Running;
+            Some((id, if running { OverdueWhy::Lease } else { OverdueWhy::Hold }))
+        });
+        let expired = self.expiring.iter().take_while(|(at, _)| *at <= self.now);
+        leases.chain(expired.map(|(_, id)| (*id, OverdueWhy::ExpiresAt)))
+    }
+
+    /// Why a waiting task cannot be taken right now. The same test that leasing makes by looking only at lane heads.
+    pub fn blocked(&self, id: TaskId) -> Option<Blocked> {
+        let entry = self.entries.get(id)?;
+        let queue = self.queues.get(entry.queue);
+        let expired =
+            entry.expires_at().is_some_and(|at| at <= self.now && self.expiring.contains(&(at, id)));
+        if entry.ready_at > self.now || expired {
+            Some(Blocked::NotDue)
+        } else if queue.settings.paused {
+            Some(Blocked::Paused)
+        } else if queue.is_full() {
+            Some(Blocked::LimitReached)
+        } else if let Some(key) = entry.serial_key()
+            && self.gates.get(&queue.namespace, key).and_then(|gate| gate.candidate()) != Some(id)
+        {
+            Some(Blocked::KeyHeld)
+        } else {
+            None
+        }
+    }
+
+    /// How many tasks would be leased before this one, counting no further than `cap`; `None` if it does not wait.
+    pub fn ahead_of(&self, id: TaskId, cap: u32) -> Option<Ahead> {
+        let entry = self.entries.get(id).filter(|entry| entry.state.is_waiting())?;
+        let queue = self.queues.get(entry.queue);
+        let ready = ReadyEntry { ready_at: entry.ready_at, id };
+        let priority = self.kinds.find(entry.kind)?.priority;
+        let lanes = queue.lanes.list().iter();
+        let lanes = lanes.filter_map(|(key, lane)| Some((self.kinds.find(key.kind)?.priority, lane)));
+        let last = ReadyEntry { ready_at: Timestamp::MAX, id: TaskId(u64::MAX) };
+        let before = lanes.filter(|(other, _)| *other <= priority).flat_map(|(other, lane)| {
+            let until = if other < priority { last } else { ready };
+            lane.before(until)
+        });
+        let true_ones = before.filter(|other| is_true(&self.entries, &self.gates, &queue.namespace, *other));
+        let in_queue = true_ones.take(cap as usize).count();
+        let gate = entry.serial_key().and_then(|serial| self.gates.get(&queue.namespace, serial));
+        // Those of its key that go first are at least as many as stand before it in the queue, or the other way round.
+        let count = in_queue.max(gate.map_or(0, |gate| gate.due_before(id))).min(cap as usize);
+        Some(Ahead { count: count as u32, capped: count == cap as usize })
+    }
+
+    /// The live tasks of a serial key, by ascending id.
+    pub fn members(&self, namespace: &Namespace, key: &SerialKey) -> impl DoubleEndedIterator<Item = TaskId> {
+        let members = self.gates.get(namespace, key).map(|gate| gate.members.iter().copied());
+        members.into_iter().flatten()
+    }
+
+    /// The live tasks of a namespace in a state, with ids in a range, by ascending id.
+    pub fn in_state(
+        &self,
+        namespace: &Namespace,
+        state: TaskState,
+        from: TaskId,
+        to: TaskId,
+    ) -> impl DoubleEndedIterator<Item = TaskId> {
+        let mut tasks = Vec::new();
+        // Most stores have few queues: comparing names once per queue beats comparing them for every task.
+        for (number, _) in self.queues.of_namespace(namespace) {
+            tasks.push(number);
+        }
+        tasks.sort_unstable();
+        let entries = self.entries.in_state(state, from, to);
+        entries.filter(move |(_, entry)| tasks.binary_search(&entry.queue).is_ok()).map(|(id, _)| id)
+    }
+
+    /// Counts are kept, not taken: the cost is that of a few queues, whatever the number of records.
+    pub fn counts(&mut self, scope: &Scope) -> Counts {
+        let numbers: Vec<u32> = match scope {
+            Scope::Namespace(namespace) => {
+                self.queues.of_namespace(namespace).map(|(number, _)| number).collect()
+            }
+            Scope::Queue(namespace, queue) => self.queues.number(namespace, queue).into_iter().collect(),
+        };
+        let mut values = StateCounts::default();
+        let mut oldest: Option<ReadyEntry> = None;
+        for number in numbers {
+            values += self.queues.get(number).counts;
+            for lane in 0..self.queues.get(number).lanes.list().len() {
+                let first = self.first_of(number, lane);
+                oldest = [oldest, first].into_iter().flatten().min();
+            }
+        }
+        Counts { values, oldest_ready_at: oldest.map(|entry| entry.ready_at), as_of: self.now, exact: true }
+    }
+
+    /// The queues of a namespace that have tasks or settings, by name.
+    pub fn list_queues(&self, namespace: &Namespace) -> Vec<QueueInfo> {
+        let queues = self.queues.of_namespace(namespace).map(|(_, queue)| queue);
+        let info = queues.map(|queue| QueueInfo {
+            name: queue.name.clone(),
+            settings: queue.settings,
+            version: queue.version,
+            occupied: queue.occupied,
+        });
+        info.collect()
+    }
+
+    /// The namespaces that have a queue with tasks or settings.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.queues.namespaces()
+    }
+
+    /// How many tasks of a queue are in each state, finished ones included.
+    pub fn queue_counts(&self, namespace: &Namespace, queue: &QueueName) -> StateCounts {
+        self.queues.number(namespace, queue).map(|number| self.queues.get(number).counts).unwrap_or_default()
+    }
+
+    /// Changes the settings of a queue, if what is there is what the caller expects.
+    pub fn put_queue(
+        &mut self,
+        namespace: &Namespace,
+        name: &QueueName,
+        settings: QueueSettings,
+        expect: Expect,
+    ) -> crate::error::Result<Version> {
+        settings.validate()?;
+        let number = self.queues.number(namespace, name);
+        let found =
+            number.map(|number| self.queues.get(number).version).filter(|version| *version > Version(0));
+        if !expect.is_met(found) {
+            return Err(expect.conflict(format!("queue {namespace}/{name}"), found));
+        }
+        let number = self.queues.number_or_new(namespace, name);
+        let queue = self.queues.get_mut(number);
+        queue.settings = settings;
+        queue.version = queue.version.next();
+        let version = queue.version;
+        if self.watched && queue.is_open() {
+            self.news.arrivals.push(Arrival { queue: number, lane: None });
+            // More than one task may have become takeable: everybody looks again.
+            self.news.earlier_due = true;
+        }
+        Ok(version)
+    }
+
+    /// Takes in a queue read back from disk: its settings, and how many of its tasks have ended.
+    pub fn restore_queue(
+        &mut self,
+        namespace: &Namespace,
+        name: &QueueName,
+        settings: QueueSettings,
+        version: Version,
+        counts: &StateCounts,
+    ) {
+        let number = self.queues.number_or_new(namespace, name);
+        let queue = self.queues.get_mut(number);
+        (queue.settings, queue.version) = (settings, version);
+        // Live ones count themselves when they are inserted.
+        for (state, count) in counts.iter().filter(|(state, _)| state.is_terminal()) {
+            queue.counts.add_many(state, count);
+        }
+    }
+
+    /// A finished task was purged.
+    pub fn forget(&mut self, namespace: &Namespace, queue: &QueueName, state: TaskState) {
+        if let Some(number) = self.queues.number(namespace, queue) {
+            self.queues.get_mut(number).counts.remove(state);
+            self.queues.forget_if_unused(number);
+        }
+    }
+}

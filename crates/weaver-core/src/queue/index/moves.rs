@@ -1,0 +1,220 @@
+//! Keeping the views in line with the records.
+
+use crate::id::TaskId;
+use crate::queue::index::entries::{Entry, Place};
+use crate::queue::index::lane::{LaneKey, ReadyEntry};
+use crate::queue::index::leases::NO_LEASE;
+use crate::queue::index::standing::Standing;
+use crate::queue::index::{Arrival, Index};
+use crate::task::TaskRecord;
+use crate::time::Timestamp;
+
+impl Index {
+    /// Takes in a live task: a new one, or one read back from disk.
+    pub fn insert(&mut self, record: &TaskRecord) {
+        let (id, standing) = (record.key.id, Standing::of(record));
+        let number = self.queues.number_or_new(&record.key.namespace, &record.spec.queue);
+        let queue = self.queues.get_mut(number);
+        queue.counts.add(standing.state);
+        queue.occupied += u64::from(standing.occupies_slot);
+        let kind = self.kinds.enter(&record.spec.envelope.task_type, record.spec.priority);
+        self.entries.insert(id, Entry::of(record, number, kind));
+        if let Some(expires_at) = record.spec.expires_at
+            && standing.unstarted
+            && !standing.state.is_terminal()
+        {
+            self.expiring.insert((expires_at, id));
+        }
+        self.update_lease(id, None, standing.lease);
+        self.place(id, &standing);
+    }
+
+    /// Brings every view into line with a record that stood `before` and has changed.
+    pub fn update(&mut self, id: TaskId, before: &Standing, after: &Standing) {
+        let Some(entry) = self.entries.get(id) else { return };
+        let number = entry.queue;
+        let queue = self.queues.get_mut(number);
+        if before.occupies_slot != after.occupies_slot {
+            if after.occupies_slot {
+                queue.occupied += 1;
+            } else {
+                queue.occupied -= 1;
+                if self.watched && queue.settings.max_running.is_some() {
+                    self.news.arrivals.push(Arrival { queue: number, lane: None });
+                }
+            }
+        }
+        if let Some(expires_at) = entry.expires_at()
+            && before.unstarted
+            && (!after.unstarted || after.state.is_terminal())
+        {
+            self.expiring.remove(&(expires_at, id));
+        }
+        self.update_lease(id, before.lease, after.lease);
+        self.leave_place(id);
+        if before.state != after.state {
+            let queue = self.queues.get_mut(number);
+            queue.counts.remove(before.state);
+            queue.counts.add(after.state);
+            self.entries.set_state(id, after.state);
+        }
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.ready_at = after.ready_at;
+            entry.fragile = after.fragile;
+        }
+        self.place(id, after);
+        if !after.is_live()
+            && let Some(entry) = self.entries.remove(id)
+        {
+            self.kinds.leave(entry.kind);
+        }
+    }
+
+    /// Takes note that a lease was extended.
+    pub fn renewed(&mut self, id: TaskId, expires_at: Timestamp) {
+        if let Some(entry) = self.entries.get(id).filter(|entry| entry.lease_position != NO_LEASE) {
+            self.leases.renew(entry.lease_position, expires_at);
+        }
+    }
+
+    fn update_lease(
+        &mut self,
+        id: TaskId,
+        before: Option<(crate::id::LeaseToken, Timestamp)>,
+        after: Option<(crate::id::LeaseToken, Timestamp)>,
+    ) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        match (before, after) {
+            (None, Some((token, expires_at))) => {
+                entry.lease_position = self.leases.add(id, expires_at);
+                let granted = self.grants.entry(token).or_default();
+                granted.ids.push(id);
+                granted.live += 1;
+            }
+            (Some((token, _)), None) => {
+                let position = std::mem::replace(&mut entry.lease_position, NO_LEASE);
+                if let Some(moved) = self.leases.remove(position)
+                    && let Some(moved) = self.entries.get_mut(moved)
+                {
+                    moved.lease_position = position;
+                }
+                if let Some(granted) = self.grants.get_mut(&token) {
+                    granted.live -= 1;
+                    if granted.live == 0 {
+                        self.grants.remove(&token);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a task out of the index it stood in.
+    fn leave_place(&mut self, id: TaskId) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        match std::mem::replace(&mut entry.place, Place::Nowhere) {
+            Place::Nowhere => {}
+            Place::Scheduled => {
+                self.scheduled.remove(&(entry.ready_at, id));
+            }
+            // A keyed task's lane entry is its gate's business.
+            Place::Ready if entry.serial_key().is_some() => {}
+            Place::Ready => self.note_stale(id),
+        }
+    }
+
+    /// Puts a task where it belongs now: by its due time if it waits, and into its gate in any case.
+    fn place(&mut self, id: TaskId, standing: &Standing) {
+        let waiting = standing.state.is_waiting();
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if waiting && standing.ready_at > self.now {
+            entry.place = Place::Scheduled;
+            self.news.earlier_due |= self.scheduled.first().is_none_or(|first| standing.ready_at < first.0);
+            self.scheduled.insert((standing.ready_at, id));
+        }
+        if let Some(key) = entry.serial_key() {
+            let namespace = &self.queues.get(entry.queue).namespace;
+            self.gates.get_or_insert(namespace, key).update(id, standing, false);
+        }
+        if waiting && standing.ready_at <= self.now {
+            self.make_ready(id);
+        } else {
+            self.elect(id);
+        }
+    }
+
+    /// Lets a waiting task be taken: at once, or when its gate elects it. Never, if it has expired.
+    pub(super) fn make_ready(&mut self, id: TaskId) {
+        let now = self.now;
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        // Its presence in `expiring` is what says that it has not started.
+        let expired = entry
+            .expires_at()
+            .is_some_and(|instant| instant <= now && self.expiring.contains(&(instant, id)));
+        entry.place = if expired { Place::Nowhere } else { Place::Ready };
+        if entry.serial_key().is_some() {
+            self.set_due(id, !expired);
+        } else if !expired {
+            let ready = ReadyEntry { ready_at: entry.ready_at, id };
+            self.enter_lane(ready);
+        }
+    }
+
+    /// A waiting task has expired: it will never be taken, so it must not stand in anybody's way. It stays as it is
+    /// until somebody cancels it.
+    pub(super) fn shelve(&mut self, id: TaskId) {
+        self.leave_place(id);
+        self.set_due(id, false);
+    }
+
+    fn set_due(&mut self, id: TaskId, is_due: bool) {
+        let Some(entry) = self.entries.get(id) else { return };
+        let Some(key) = entry.serial_key() else { return };
+        let namespace = &self.queues.get(entry.queue).namespace;
+        self.gates.get_or_insert(namespace, key).set_due(id, is_due);
+        self.elect(id);
+    }
+
+    /// Lets the gate of a keyed task elect who may go, and puts that one into its lane.
+    fn elect(&mut self, id: TaskId) {
+        let Some(entry) = self.entries.get(id) else { return };
+        let Some(key) = entry.serial_key() else { return };
+        let namespace = &self.queues.get(entry.queue).namespace;
+        let gate = self.gates.get_or_insert(namespace, key);
+        let ready = |id| Some(ReadyEntry { ready_at: self.entries.get(id)?.ready_at, id });
+        let candidate = gate.candidate().and_then(ready);
+        let election = gate.elect(candidate);
+        if gate.members.is_empty() {
+            self.gates.forget_if_empty(namespace, key);
+        }
+        let Some(election) = election else { return };
+        if let Some(before) = election.before {
+            self.note_stale(before.id);
+        }
+        if let Some(now) = election.now {
+            self.enter_lane(now);
+        }
+    }
+
+    fn enter_lane(&mut self, ready: ReadyEntry) {
+        let Some(entry) = self.entries.get(ready.id) else { return };
+        let lane = LaneKey { kind: entry.kind, fragile: entry.fragile };
+        self.queues.get_mut(entry.queue).lanes.lane_mut(lane).push(ready);
+        if self.watched {
+            self.news.arrivals.push(Arrival { queue: entry.queue, lane: Some(lane) });
+        }
+    }
+
+    /// A lane entry of this task has become stale. Sweeps the lane when most of it is.
+    fn note_stale(&mut self, id: TaskId) {
+        let Some(entry) = self.entries.get(id) else { return };
+        let key = LaneKey { kind: entry.kind, fragile: entry.fragile };
+        let queues = &mut self.queues;
+        let namespace = queues.get(entry.queue).namespace.clone();
+        let lane = queues.get_mut(entry.queue).lanes.lane_mut(key);
+        if lane.note_stale() {
+            let (entries, gates) = (&self.entries, &self.gates);
+            lane.sweep(|ready| super::pick::is_true(entries, gates, &namespace, ready));
+        }
+    }
+}

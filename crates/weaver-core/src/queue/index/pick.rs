@@ -1,0 +1,162 @@
+//! Choosing what to lease: the first of the lanes the worker may take from, again and again.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::id::{LeaseToken, TaskId};
+use crate::lease::LeaseRequest;
+use crate::name::{Namespace, QueueName, TaskType};
+use crate::queue::index::Index;
+use crate::queue::index::entries::{Entries, Place};
+use crate::queue::index::gate::Gates;
+use crate::queue::index::kinds::Kinds;
+use crate::queue::index::lane::{LaneKey, ReadyEntry};
+use crate::task::Priority;
+
+/// Which lanes a worker may take from.
+#[derive(Debug, Clone, Copy)]
+pub struct Taste<'a> {
+    /// Where.
+    pub namespace: &'a Namespace,
+    /// In which queues.
+    pub queues: &'a [QueueName],
+    /// Of which types; `None`: of any.
+    pub types: Option<&'a [TaskType]>,
+    /// Whether fragile tasks count.
+    pub fragile: bool,
+}
+
+impl Taste<'_> {
+    pub(super) fn likes(&self, lane: LaneKey, kinds: &Kinds) -> bool {
+        let of_type =
+            |types: &[TaskType]| kinds.find(lane.kind).is_some_and(|kind| types.contains(&kind.task_type));
+        (self.fragile || !lane.fragile) && self.types.is_none_or(of_type)
+    }
+}
+
+/// A lease call under way: where it may take from next.
+#[derive(Debug)]
+pub struct Picks {
+    heads: BinaryHeap<Reverse<Head>>,
+    /// The lane last taken from; its next head is looked at when the move was made.
+    last: Option<Head>,
+    slots: u32,
+}
+
+/// The first task of a lane; ordered as G7 says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    priority: Priority,
+    entry: ReadyEntry,
+    queue: u32,
+    lane: usize,
+}
+
+impl Index {
+    /// What an earlier call with the same token was granted; some of it may have ended since.
+    pub fn granted(&self, token: &LeaseToken) -> &[TaskId] {
+        self.grants.get(token).map_or(&[], |granted| &granted.ids)
+    }
+
+    /// Begins a lease call.
+    pub fn begin_picking(&mut self, request: &LeaseRequest) -> Picks {
+        let taste = Taste {
+            namespace: &request.namespace,
+            queues: &request.queues,
+            types: request.types.as_deref(),
+            fragile: request.slots > 0,
+        };
+        Picks { heads: self.heads(&taste), last: None, slots: request.slots }
+    }
+
+    /// At most so many tasks can be picked.
+    pub fn pickable(&self, picks: &Picks, max: usize) -> usize {
+        let lane =
+            |Reverse(head): &Reverse<Head>| self.queues.get(head.queue).lanes.list()[head.lane].1.len();
+        picks.heads.iter().map(lane).sum::<usize>().min(max)
+    }
+
+    /// The next task to start. It stands in no lane any more: the caller makes the move and tells
+    /// [`update`](Index::update); if it cannot, the task is set aside until it changes.
+    pub fn pick(&mut self, picks: &mut Picks) -> Option<TaskId> {
+        if let Some(last) = picks.last.take()
+            && let Some(entry) = self.first_of(last.queue, last.lane)
+        {
+            picks.heads.push(Reverse(Head { entry, ..last }));
+        }
+        while let Some(Reverse(head)) = picks.heads.pop() {
+            let queue = self.queues.get_mut(head.queue);
+            let (lane_key, lane) = &mut queue.lanes.list_mut()[head.lane];
+            let fragile = lane_key.fragile;
+            // The queue may have filled up, and the slots run out, since this head was looked at.
+            if (queue.settings.max_running.is_some_and(|max| queue.occupied >= max.into()))
+                || (fragile && picks.slots == 0)
+            {
+                continue;
+            }
+            lane.pop_first();
+            picks.slots -= u32::from(fragile);
+            picks.last = Some(head);
+            let id = head.entry.id;
+            let entry = self.entries.get_mut(id)?;
+            entry.place = Place::Nowhere;
+            if let Some(key) = entry.serial_key() {
+                self.gates.get_or_insert(&queue.namespace, key).elect(None);
+            }
+            return Some(id);
+        }
+        None
+    }
+
+    /// Whether a worker with this taste would get anything.
+    pub fn has_ready(&mut self, taste: &Taste<'_>) -> bool {
+        !self.heads(taste).is_empty()
+    }
+
+    fn heads(&mut self, taste: &Taste<'_>) -> BinaryHeap<Reverse<Head>> {
+        let mut heads = BinaryHeap::new();
+        for (turn, name) in taste.queues.iter().enumerate() {
+            let Some(queue) = self.queues.number(taste.namespace, name) else { continue };
+            if taste.queues[..turn].contains(name) || !self.queues.get(queue).is_open() {
+                continue;
+            }
+            self.queues.get_mut(queue).lanes.forget_empty();
+            for lane in 0..self.queues.get(queue).lanes.list().len() {
+                let (key, entries) = &self.queues.get(queue).lanes.list()[lane];
+                let key = *key;
+                if !entries.is_empty()
+                    && taste.likes(key, &self.kinds)
+                    && let Some(entry) = self.first_of(queue, lane)
+                    && let Some(kind) = self.kinds.find(key.kind)
+                {
+                    let priority = kind.priority;
+                    heads.push(Reverse(Head { priority, entry, queue, lane }));
+                }
+            }
+        }
+        heads
+    }
+
+    /// The first task of a lane; drops what is stale before it.
+    pub(super) fn first_of(&mut self, queue: u32, lane: usize) -> Option<ReadyEntry> {
+        let queue = self.queues.get_mut(queue);
+        let (_, lane) = &mut queue.lanes.list_mut()[lane];
+        loop {
+            let entry = lane.first()?;
+            if is_true(&self.entries, &self.gates, &queue.namespace, entry) {
+                return Some(entry);
+            }
+            lane.drop_stale_first();
+        }
+    }
+}
+
+/// Whether a lane entry says the truth: the task still waits there, since that time, and its gate has elected it.
+pub(super) fn is_true(entries: &Entries, gates: &Gates, namespace: &Namespace, ready: ReadyEntry) -> bool {
+    let Some(entry) = entries.get(ready.id) else { return false };
+    entry.place == Place::Ready
+        && entry.ready_at == ready.ready_at
+        && entry
+            .serial_key()
+            .is_none_or(|key| gates.get(namespace, key).is_some_and(|gate| gate.is_elected(ready)))
+}
