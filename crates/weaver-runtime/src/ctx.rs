@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,6 +27,14 @@ const LOG_LINES_MAX: usize = 10_000;
 /// Values that handlers share, by type.
 pub(crate) type SharedValues = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
+/// What all handlers of a worker have around them. Behind one pointer: every task's start and end counts it, on whatever
+/// core they happen.
+pub(crate) struct Surroundings {
+    pub(crate) source: Arc<dyn WorkSource>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) values: SharedValues,
+}
+
 /// A handler's view of its task. Cheap to clone.
 #[derive(Clone)]
 pub struct Ctx {
@@ -34,12 +43,12 @@ pub struct Ctx {
 
 struct Inner {
     leased: Arc<Leased>,
-    source: Arc<dyn WorkSource>,
-    clock: Arc<dyn Clock>,
-    values: Arc<SharedValues>,
+    surroundings: Arc<Surroundings>,
     /// Rung when `stop_reason` is set.
     told: Notify,
     deadline: Option<Monotonic>,
+    /// Whether the handler is to be dropped, begun or not.
+    aborted: AtomicBool,
     notes: Mutex<Notes>,
     log_writing: tokio::sync::Mutex<()>,
 }
@@ -66,16 +75,12 @@ pub enum StopReason {
 }
 
 impl Ctx {
-    pub(crate) fn new(
-        leased: Arc<Leased>,
-        source: Arc<dyn WorkSource>,
-        clock: Arc<dyn Clock>,
-        values: Arc<SharedValues>,
-    ) -> Self {
+    pub(crate) fn new(leased: Arc<Leased>, surroundings: Arc<Surroundings>) -> Self {
         let timeout = leased.record.spec.timeout;
-        let deadline = timeout.map(|timeout| clock.monotonic().saturating_add(timeout));
+        let deadline = timeout.map(|timeout| surroundings.clock.monotonic().saturating_add(timeout));
         let (told, notes, log_writing) = (Notify::new(), Mutex::default(), tokio::sync::Mutex::default());
-        let inner = Inner { leased, source, clock, values, told, deadline, notes, log_writing };
+        let aborted = AtomicBool::new(false);
+        let inner = Inner { leased, surroundings, told, deadline, aborted, notes, log_writing };
         Self { inner: Arc::new(inner) }
     }
 
@@ -127,7 +132,7 @@ impl Ctx {
     /// How long this attempt may still take, if the task has a timeout.
     pub fn time_left(&self) -> Option<Duration> {
         let deadline = self.inner.deadline?;
-        Some(deadline.0.saturating_sub(self.inner.clock.monotonic().0))
+        Some(deadline.0.saturating_sub(self.inner.surroundings.clock.monotonic().0))
     }
 
     /// Says how far the work is. It travels with the next renewal, so saying it often costs nothing.
@@ -156,19 +161,23 @@ impl Ctx {
             Some(trace) => task.default_trace(trace),
             None => task,
         };
-        let mut answers = self.inner.source.enqueue(vec![task]).await?;
+        let mut answers = self.inner.surroundings.source.enqueue(vec![task]).await?;
         let lost = || Err(Error::Unavailable { reason: "the store answered nothing".to_owned() });
         answers.pop().unwrap_or_else(lost)
     }
 
     /// A value the worker was given for its handlers (`WorkerBuilder::share`, `Registry::share`).
     pub fn shared<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, TaskError> {
-        let found = self.inner.values.get(&TypeId::of::<T>()).cloned();
+        let found = self.inner.surroundings.values.get(&TypeId::of::<T>()).cloned();
         let value = found.and_then(|value| value.downcast::<T>().ok());
         let name = type_name::<T>();
         value.ok_or_else(|| {
             TaskError::fatal(format!("no `{name}` is shared: give one to the registry with `share`"))
         })
+    }
+
+    pub(crate) fn leased(&self) -> &Arc<Leased> {
+        &self.inner.leased
     }
 
     pub(crate) fn deadline(&self) -> Option<Monotonic> {
@@ -179,6 +188,15 @@ impl Ctx {
     pub(crate) fn stop(&self, reason: StopReason) {
         self.inner.notes.lock().stop_reason.get_or_insert(reason);
         self.inner.told.notify_waiters();
+    }
+
+    /// Has the handler dropped instead of begun, or at its next `.await`.
+    pub(crate) fn abort(&self) {
+        self.inner.aborted.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.inner.aborted.load(Ordering::Acquire)
     }
 
     pub(crate) fn take_progress(&self) -> Option<Progress> {

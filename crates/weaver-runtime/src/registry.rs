@@ -85,8 +85,8 @@ impl Registry {
         self.handlers.get(task_type)
     }
 
-    pub(crate) fn values(&self) -> Arc<SharedValues> {
-        Arc::new(self.values.clone())
+    pub(crate) fn values(&self) -> SharedValues {
+        self.values.clone()
     }
 
     /// What to say when a task comes that nobody handles.

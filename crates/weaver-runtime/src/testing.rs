@@ -48,7 +48,7 @@ use weaver_core::queue::memory::{InMemoryQueue, MemoryOptions};
 use weaver_core::task::{NewTask, TaskRecord};
 
 use crate::client::Client;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Surroundings};
 use crate::execute::execute;
 use crate::registry::Registry;
 use crate::source::{LocalSource, WorkSource};
@@ -163,7 +163,12 @@ impl TestQueue {
     }
 
     fn context(&self, leased: Leased, registry: &Registry) -> Ctx {
-        Ctx::new(Arc::new(leased), Arc::new(self.source()), Arc::new(self.clock.clone()), registry.values())
+        let surroundings = Surroundings {
+            source: Arc::new(self.source()),
+            clock: Arc::new(self.clock.clone()),
+            values: registry.values(),
+        };
+        Ctx::new(Arc::new(leased), Arc::new(surroundings))
     }
 
     /// Takes the next due task of these queues.

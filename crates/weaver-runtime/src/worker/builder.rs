@@ -11,6 +11,7 @@ use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LEASE_TTL_DEFAULT, LEASE_TTL_MAX, LEASE_TTL_MIN};
 use weaver_core::name::{Namespace, QueueName, SharedText, TaskType, WorkerId};
 
+use crate::ctx::Surroundings;
 use crate::registry::Registry;
 use crate::source::WorkSource;
 use crate::worker::stats::Stats;
@@ -213,15 +214,20 @@ impl WorkerBuilder {
         let stats = Stats::new(self.clock.monotonic());
         let shared = Shared {
             options,
+            surroundings: Arc::new(Surroundings {
+                source: Arc::clone(&self.source),
+                clock: Arc::clone(&self.clock),
+                values: self.registry.values(),
+            }),
             source: self.source,
             clock: self.clock,
-            values: self.registry.values(),
             registry: self.registry,
             table: Mutex::new(Table::default()),
+            fresh: Mutex::default(),
             done: Mutex::default(),
             never_started: Mutex::default(),
             stopped: Notify::new(),
-            room: Notify::new(),
+            room: false.into(),
             idle: Notify::new(),
             poke: Notify::new(),
             stats: Mutex::new(stats),

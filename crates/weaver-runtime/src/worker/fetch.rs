@@ -1,7 +1,9 @@
 //! Getting work: as much as there are free slots, and a few more if handlers end quickly.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, pending, select_all};
@@ -198,10 +200,14 @@ async fn wait(shared: &Shared, want: &Want) -> bool {
 
 /// Waits until a slot is free, or something else about the worker has changed.
 async fn room(shared: &Shared) {
-    let now = shared.clock.monotonic();
+    let freed = poll_fn(|_| match shared.room.swap(false, Ordering::Relaxed) {
+        true => Poll::Ready(()),
+        // Nobody wakes us for it: see the flag.
+        false => Poll::Pending,
+    });
     tokio::select! {
         biased;
-        () = shared.room.notified() => {}
-        () = shared.clock.sleep_until(now.saturating_add(WAIT_MAX)) => {}
+        () = freed => {}
+        () = shared.pause(WAIT_MAX) => {}
     }
 }

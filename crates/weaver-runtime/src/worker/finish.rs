@@ -2,6 +2,7 @@
 //! batch gathers, so the delay is bounded by one call and batches grow with the load.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weaver_core::lease::Lease;
@@ -46,8 +47,10 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
         if done.is_empty() && stopped.is_empty() {
             shared.idle.notify_waiters();
             shared.stopped.notified().await;
-            // Let the handlers that are about to end do so first: one report for all of them.
-            tokio::task::yield_now().await;
+            if shared.most_still_run() {
+                // Let those that are about to end do so first: one report for all of them.
+                tokio::task::yield_now().await;
+            }
             continue;
         }
         let pending = shared.sort_out(done, &mut stopped);
@@ -66,8 +69,13 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
 impl Shared {
     /// A slot, a place or the last task in hand is gone: tell those who wait for it.
     pub(crate) fn freed(&self) {
-        self.room.notify_one();
+        self.room.store(true, Ordering::Relaxed);
         self.idle.notify_waiters();
+    }
+
+    fn most_still_run(&self) -> bool {
+        let running = self.table.lock().running;
+        self.done.lock().len() * 2 < running as usize
     }
 
     /// What each stopped handler means: an end to report, or a cancellation to confirm.
@@ -80,7 +88,7 @@ impl Shared {
             let Some(started) = table.started.get(&number) else { continue };
             let outcome = match (told, outcome) {
                 (Some(StopReason::Cancelled), _) => {
-                    stopped.push(started.leased.lease.clone());
+                    stopped.push(started.leased().lease.clone());
                     self.stats.lock().cancelled_running();
                     table.started.remove(&number);
                     continue;
@@ -94,7 +102,7 @@ impl Shared {
             pending.push(Pending {
                 number,
                 ctx: started.ctx.clone(),
-                end: End { leased: started.leased.clone(), outcome },
+                end: End { leased: Arc::clone(started.leased()), outcome },
                 valid_until: started.valid_until,
                 ran_for: now.0.saturating_sub(started.started_at.0),
             });

@@ -87,7 +87,7 @@ impl Shared {
         let buffered =
             table.buffer.iter().map(|buffered| (buffered.number, Renewal::of(buffered.leased.lease.clone())));
         let started = table.started.iter().map(|(number, started)| {
-            let lease = started.leased.lease.clone();
+            let lease = started.leased().lease.clone();
             (*number, Renewal { progress: started.ctx.take_progress(), ..Renewal::of(lease) })
         });
         buffered.chain(started).unzip()
@@ -152,7 +152,7 @@ impl Shared {
     fn next_stop(&self) -> Option<Monotonic> {
         let table = self.table.lock();
         let buffered = table.buffer.iter().map(|buffered| buffered.valid_until);
-        let running = table.started.values().filter(|started| started.handler.is_some() && !started.aborted);
+        let running = table.started.values().filter(|started| started.is_running() && !started.aborted);
         let started = running.map(|started| {
             let told = started.ctx.is_cancelled();
             let lease = if told { started.valid_until } else { self.told_at(started.valid_until) };
@@ -171,7 +171,7 @@ impl Shared {
         let before = table.buffer.len();
         table.buffer.retain(|buffered| buffered.valid_until > now);
         let dropped = before - table.buffer.len();
-        for started in table.started.values_mut().filter(|started| started.handler.is_some()) {
+        for started in table.started.values_mut().filter(|started| started.is_running()) {
             if self.told_at(started.valid_until) <= now {
                 started.ctx.stop(StopReason::LeaseLost);
             }

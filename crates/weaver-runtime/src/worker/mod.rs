@@ -3,7 +3,7 @@
 //! ```text
 //!            lease                    start                      Report
 //! source ─────────────▶ buffer ──────────────────▶ handler ──────────────▶ done ──▶ finish ──▶ source
-//!            fetch.rs   (a few)   table.rs   tokio task each                        finish.rs
+//!            fetch.rs   (a few)   start.rs   a tokio task once it waits             finish.rs
 //!                                     ▲
 //!                keep.rs: renews every third of a lease, stops what was cancelled or cannot be renewed in time
 //!                upkeep.rs: heartbeats, statistics, maintenance
@@ -18,6 +18,7 @@ mod fetch;
 mod finish;
 mod keep;
 mod observe;
+mod start;
 mod stats;
 mod table;
 mod upkeep;
@@ -36,10 +37,11 @@ use weaver_core::time::Monotonic;
 
 pub use builder::{BuildError, WorkerBuilder};
 
-use crate::ctx::{SharedValues, StopReason};
+use crate::ctx::{StopReason, Surroundings};
 use crate::registry::Registry;
 use crate::shutdown::Shutdown;
 use crate::source::WorkSource;
+use crate::worker::start::Fresh;
 use crate::worker::stats::Stats;
 use crate::worker::table::{Done, Table};
 
@@ -69,9 +71,11 @@ pub(crate) struct Shared {
     pub(crate) source: Arc<dyn WorkSource>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) registry: Registry,
-    pub(crate) values: Arc<SharedValues>,
+    pub(crate) surroundings: Arc<Surroundings>,
     /// The tasks in hand. Never locked across an `.await`.
     pub(crate) table: Mutex<Table>,
+    /// Handlers that have a slot and are yet to begin. Locked after the table, never before.
+    pub(crate) fresh: Mutex<Fresh>,
     /// Handlers that have stopped and are yet to be reported. Apart from the table, so that a handler that ends does not
     /// wait for whoever looks at the table.
     pub(crate) done: Mutex<Vec<Done>>,
@@ -79,8 +83,10 @@ pub(crate) struct Shared {
     pub(crate) never_started: Mutex<Vec<Lease>>,
     /// Rung when `done` or `never_started` has something.
     pub(crate) stopped: Notify,
-    /// Rung for the fetcher when a handler's slot or a place in the buffer has become free.
-    pub(crate) room: Notify,
+    /// Set for the fetcher when a handler's slot or a place in the buffer has become free. A flag and no bell: only the other
+    /// loops set it, and the fetcher is polled after them. A bell would have the future wake itself, and the scheduler
+    /// wake a thread for it.
+    pub(crate) room: AtomicBool,
     /// Rung at the same time for whoever waits until nothing is in hand.
     pub(crate) idle: Notify,
     /// Rung when leases must be renewed at once.
@@ -124,15 +130,17 @@ impl Worker {
         let shared = &self.shared;
         // Whatever ends this future, a drop included, ends the handlers.
         let _handlers = AbortAll(shared);
+        shared.fresh.lock().use_threads_of(&tokio::runtime::Handle::current());
         tracing::info!(worker = %shared.options.name, "Working");
         tokio::select! {
             biased;
-            () = self.until_stopped(&shutdown) => {}
             () = keep::keep(shared) => {}
             () = finish::finish(shared) => {}
             () = upkeep::beat(shared, &shutdown) => {}
             () = upkeep::log(shared) => {}
             () = upkeep::maintain(shared) => {}
+            // Last: the fetcher sees at once what the others have freed.
+            () = self.until_stopped(&shutdown) => {}
         }
         upkeep::leave(shared).await;
         let summary = shared.stats.lock().summary();

@@ -107,7 +107,7 @@ impl Shared {
     fn beats(&self, started_at: Timestamp, stopping: bool) -> Vec<Beat> {
         let mut running: BTreeMap<_, u32> = BTreeMap::new();
         for started in self.table.lock().started.values() {
-            *running.entry(started.leased.lease.key.namespace.clone()).or_default() += 1;
+            *running.entry(started.leased().lease.key.namespace.clone()).or_default() += 1;
         }
         let draining = stopping || self.paused.load(Ordering::Relaxed);
         let beat = |namespace: weaver_core::name::Namespace| Beat {
