@@ -63,6 +63,14 @@ pub enum Error {
         /// What the store said.
         reason: String,
     },
+    /// What the store reads back is not what it wrote.
+    #[error("{what} is damaged: {way_out}")]
+    Damaged {
+        /// What and where.
+        what: String,
+        /// What can be done about it.
+        way_out: String,
+    },
 }
 
 /// A request that cannot be carried out as it stands.

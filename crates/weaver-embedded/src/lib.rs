@@ -4,11 +4,34 @@
 //! synced before anybody hears of it (G1). Payloads, results, logs and finished tasks stay on disk.
 //!
 //! ```text
-//! ports ──▶ state in memory ──changes──▶ codec ──sealed values──▶ redb file
-//!                 ▲                                                   │
-//!                 └───────────── rebuilt when it is opened ───────────┘
+//! ports ──jobs──▶ writer ──▶ engine ──▶ Work: index in memory + one table ──▶ codec ──▶ redb ──▶ medium (file)
+//!    └──reads────────────────────────────────────────────── snapshot ─────────────────────┘
 //! ```
 //!
-//! Only [`codec`] knows bytes: each value is versioned, and sealed with a checksum over its table, key and body.
+//! - [`EmbeddedStore`] is the handle and implements every port; start at `store.rs`, then `engine.rs` and `work/`.
+//! - Only [`codec`] knows bytes: each value is versioned, and sealed with a checksum over its kind, key and body.
+//! - `keys.rs` is the layout of the file. `directory.rs` is the layout of the directory.
 
 pub mod codec;
+mod directory;
+mod engine;
+mod error;
+mod keys;
+mod load;
+mod medium;
+mod memory;
+mod options;
+mod ports;
+mod progress;
+mod rows;
+mod store;
+mod trouble;
+mod work;
+mod writer;
+
+pub use directory::FORMAT;
+pub use error::StoreError;
+pub use medium::Medium;
+pub use options::EmbeddedOptions;
+pub use progress::{Listener, Opening};
+pub use store::EmbeddedStore;

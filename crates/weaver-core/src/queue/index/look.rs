@@ -130,9 +130,20 @@ impl Index {
         self.queues.namespaces()
     }
 
-    /// How many tasks of a queue are in each state, finished ones included.
-    pub fn queue_counts(&self, namespace: &Namespace, queue: &QueueName) -> StateCounts {
-        self.queues.number(namespace, queue).map(|number| self.queues.get(number).counts).unwrap_or_default()
+    /// What was set about a queue, at which version, and how many of its tasks are in each state, finished ones
+    /// included; `None` if it has neither tasks nor settings.
+    pub fn queue(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueName,
+    ) -> Option<(QueueSettings, Version, StateCounts)> {
+        let queue = self.queues.get(self.queues.number(namespace, queue)?);
+        Some((queue.settings, queue.version, queue.counts))
+    }
+
+    /// The namespace of a live task.
+    pub fn namespace_of(&self, id: TaskId) -> Option<&Namespace> {
+        Some(&self.queues.get(self.entries.get(id)?.queue).namespace)
     }
 
     /// Changes the settings of a queue, if what is there is what the caller expects.
@@ -179,6 +190,12 @@ impl Index {
         for (state, count) in counts.iter().filter(|(state, _)| state.is_terminal()) {
             queue.counts.add_many(state, count);
         }
+    }
+
+    /// A finished task was added.
+    pub fn remember(&mut self, namespace: &Namespace, queue: &QueueName, state: TaskState) {
+        let number = self.queues.number_or_new(namespace, queue);
+        self.queues.get_mut(number).counts.add(state);
     }
 
     /// A finished task was purged.

@@ -10,12 +10,15 @@ use crate::task::TaskRecord;
 use crate::time::Timestamp;
 
 impl Index {
-    /// Takes in a live task: a new one, or one read back from disk.
+    /// Takes in a live task: a new one, or one read back from disk. One that has ended and is held is not counted:
+    /// [`remember`](Index::remember) or [`restore_queue`](Index::restore_queue) did.
     pub fn insert(&mut self, record: &TaskRecord) {
         let (id, standing) = (record.key.id, Standing::of(record));
         let number = self.queues.number_or_new(&record.key.namespace, &record.spec.queue);
         let queue = self.queues.get_mut(number);
-        queue.counts.add(standing.state);
+        if !standing.state.is_terminal() {
+            queue.counts.add(standing.state);
+        }
         queue.occupied += u64::from(standing.occupies_slot);
         let kind = self.kinds.enter(&record.spec.envelope.task_type, record.spec.priority);
         self.entries.insert(id, Entry::of(record, number, kind));

@@ -60,8 +60,13 @@ impl Waiters {
     pub fn add(&mut self, wanted: Wanted) -> (u64, Arc<Notify>) {
         let (id, wake) = (self.next_id, Arc::new(Notify::new()));
         self.next_id += 1;
-        self.waiting.push(Waiter { id, wanted, wake: Arc::clone(&wake) });
+        self.add_as(id, wanted, Arc::clone(&wake));
         (id, wake)
+    }
+
+    /// Registers a waiter under a number of the caller's, who then never leaves numbers to [`add`](Self::add).
+    pub fn add_as(&mut self, id: u64, wanted: Wanted, wake: Arc<Notify>) {
+        self.waiting.push(Waiter { id, wanted, wake });
     }
 
     /// Removes a waiter; says whether it was still waiting (and not already woken).
@@ -113,6 +118,11 @@ impl Waiters {
         if let Some(position) = self.waiting.iter().position(|waiter| wants(&waiter.wanted)) {
             chosen.push(self.waiting.remove(position).wake);
         }
+    }
+
+    /// Wakes everybody: what they waited on has been replaced.
+    pub fn wake_all(self) {
+        self.waiting.into_iter().for_each(|waiter| waiter.wake.notify_one());
     }
 
     /// Passes a wake-up on that its receiver will not use: to everybody who could, as it is not known what it was for.

@@ -1,0 +1,228 @@
+//! The engine: takes what everybody waiting wants, does it in one transaction, syncs once, answers all (G1).
+//!
+//! ```text
+//! jobs ─▶ run each on Work ─▶ commit: written, synced, switched, synced ─▶ changes, wake-ups, answers
+//!                  │ error or panic
+//!                  └──▶ everybody waiting hears of it ─▶ open again ─▶ build the memory anew
+//! ```
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use redb::Database;
+use tokio::sync::Notify;
+use weaver_core::clock::Clock;
+use weaver_core::queue::ring::Ring;
+
+use crate::error::StoreError;
+use crate::keys;
+use crate::load::{load, open_database};
+use crate::medium::Medium;
+use crate::memory::Memory;
+use crate::options::EmbeddedOptions;
+use crate::progress::Listener;
+use crate::trouble::{Outcome, Trouble};
+use crate::work::Work;
+
+/// Something to do in a batch. What it returns is done once the batch is synced. Dropped at any time, it tells its
+/// caller that it was not done.
+pub(crate) type Job = Box<dyn FnOnce(&mut Work<'_>) -> Outcome<Answer> + Send>;
+pub(crate) type Answer = Box<dyn FnOnce() + Send>;
+
+/// How much the file may want to grow by at once, when the disk was full: less than that free is not worth a try.
+const ROOM_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What readers see beside the writer.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// `None` while the store is being opened again.
+    pub(crate) database: RwLock<Option<Arc<Database>>>,
+    pub(crate) ring: Mutex<Ring>,
+    /// Rung after every batch that wrote into the ring.
+    pub(crate) changed: Notify,
+    /// What went wrong last.
+    pub(crate) failure: Mutex<String>,
+}
+
+pub(crate) struct Engine {
+    medium: Arc<dyn Medium>,
+    options: EmbeddedOptions,
+    clock: Arc<dyn Clock>,
+    listener: Listener,
+    shared: Arc<Shared>,
+    memory: Memory,
+    /// Tells the handle in use to write nothing more.
+    retired: Arc<AtomicBool>,
+    disk_was_full: bool,
+}
+
+impl Engine {
+    pub(crate) fn open(
+        medium: Arc<dyn Medium>,
+        options: EmbeddedOptions,
+        clock: Arc<dyn Clock>,
+        listener: Listener,
+    ) -> Result<(Self, Arc<Shared>), StoreError> {
+        let opened = open_database(&*medium, &options, &listener)?;
+        let memory = load_memory(&*medium, &opened.database, options, &clock, &listener)?;
+        let shared = Arc::new(Shared {
+            ring: Mutex::new(Ring::new(options.ring_capacity, memory.counters.opens)),
+            database: RwLock::new(Some(Arc::new(opened.database))),
+            changed: Notify::new(),
+            failure: Mutex::default(),
+        });
+        let engine = Self {
+            medium,
+            options,
+            clock,
+            listener,
+            shared: Arc::clone(&shared),
+            memory,
+            retired: opened.retired,
+            disk_was_full: false,
+        };
+        Ok((engine, shared))
+    }
+
+    /// Whether there is something to do although nobody asks.
+    pub(crate) fn has_chores(&self) -> bool {
+        self.memory.trash
+    }
+
+    /// Does what everybody waiting wants.
+    pub(crate) fn process(&mut self, jobs: Vec<Job>) {
+        if let Err(reason) = self.ready_to_write() {
+            // Dropping the jobs tells their callers.
+            *self.shared.failure.lock() = reason;
+            return;
+        }
+        let answers = catch_unwind(AssertUnwindSafe(|| self.run(jobs)));
+        let reason = match answers {
+            Ok(Ok(answers)) => {
+                self.publish();
+                answers.into_iter().for_each(|answer| answer());
+                return;
+            }
+            Ok(Err(trouble)) => trouble.into_error().to_string(),
+            Err(_) => "a page of the store is not what was written".to_owned(),
+        };
+        tracing::error!(reason, file = self.medium.name(), "the store failed and is opened again");
+        *self.shared.failure.lock() = reason;
+        self.disk_was_full = self.medium.check_room(ROOM_BYTES).is_err();
+        if let Err(error) = self.reopen() {
+            *self.shared.failure.lock() = error.to_string();
+        }
+    }
+
+    fn run(&mut self, jobs: Vec<Job>) -> Outcome<Vec<Answer>> {
+        let database = self.shared.database.read().clone();
+        let database = database.ok_or_else(|| Trouble::Broken("the store is not open".to_owned()))?;
+        let mut transaction = database.begin_write()?;
+        transaction.set_two_phase_commit(true);
+        let mut answers = Vec::with_capacity(jobs.len());
+        let wrote = {
+            let mut work = Work::new(transaction.open_table(keys::TABLE)?, &mut self.memory, &self.clock);
+            work.tick()?;
+            for job in jobs {
+                answers.push(job(&mut work)?);
+            }
+            work.settle()?;
+            work.wrote
+        };
+        if wrote {
+            transaction.commit()?;
+        } else {
+            transaction.abort()?;
+        }
+        Ok(answers)
+    }
+
+    /// Tells the world what is now synced.
+    fn publish(&mut self) {
+        if !self.memory.changes.is_empty() {
+            let mut ring = self.shared.ring.lock();
+            self.memory.changes.drain(..).for_each(|change| ring.push(change));
+            drop(ring);
+            self.shared.changed.notify_waiters();
+        }
+        let news = self.memory.index.take_news();
+        for waiter in self.memory.waiters.choose(&news, &self.memory.index) {
+            waiter.notify_one();
+        }
+    }
+
+    /// Refuses before anything is tried that could only fail: opening again after each failure would cost more than the
+    /// failure.
+    fn ready_to_write(&mut self) -> Result<(), String> {
+        if self.disk_was_full {
+            let room = self.medium.check_room(ROOM_BYTES);
+            room.map_err(|error| format!("{}: {error}; free some space", self.medium.name()))?;
+            self.disk_was_full = false;
+        }
+        if self.shared.database.read().is_none() {
+            self.reopen().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Opens the store again after an error: what is on disk is what counts, and the memory may be ahead of it.
+    fn reopen(&mut self) -> Result<(), StoreError> {
+        self.retired.store(true, Ordering::Release);
+        *self.shared.database.write() = None;
+        let opened = open_database(&*self.medium, &self.options, &self.listener)?;
+        let mut memory =
+            load_memory(&*self.medium, &opened.database, self.options, &self.clock, &self.listener)?;
+        // Whether the last batch was stored is not known, and its changes were not published: a new life begins.
+        memory.counters.opens = memory.counters.opens.max(self.memory.counters.opens + 1);
+        *self.shared.ring.lock() = Ring::new(self.options.ring_capacity, memory.counters.opens);
+        self.shared.changed.notify_waiters();
+        // Whoever waits looks again, and registers again.
+        std::mem::take(&mut self.memory.waiters).wake_all();
+        self.memory = memory;
+        self.retired = opened.retired;
+        *self.shared.database.write() = Some(Arc::new(opened.database));
+        Ok(())
+    }
+
+    /// Runs something that needs the whole file to itself.
+    pub(crate) fn with_database<T>(&mut self, act: impl FnOnce(&mut Database) -> T) -> Result<T, String> {
+        let mut slot = self.shared.database.write();
+        let shared = slot.take().ok_or("the store is not open")?;
+        match Arc::try_unwrap(shared) {
+            Ok(mut database) => {
+                let answer = act(&mut database);
+                *slot = Some(Arc::new(database));
+                Ok(answer)
+            }
+            Err(shared) => {
+                *slot = Some(shared);
+                Err("somebody is reading from the store: try again".to_owned())
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Readers are gone or get an error from now on; the last handle closes the file cleanly.
+        *self.shared.database.write() = None;
+    }
+}
+
+fn load_memory(
+    medium: &dyn Medium,
+    database: &Database,
+    options: EmbeddedOptions,
+    clock: &Arc<dyn Clock>,
+    listener: &Listener,
+) -> Result<Memory, StoreError> {
+    let load = || load(database, options, clock, listener);
+    let damaged = |what| StoreError::Damaged { file: medium.name(), what };
+    let memory = catch_unwind(AssertUnwindSafe(load))
+        .map_err(|_| damaged("a page of it is not what was written".to_owned()))?
+        .map_err(|trouble| damaged(trouble.into_error().to_string()))?;
+    listener(crate::progress::Opening::Done);
+    Ok(memory)
+}

@@ -1,0 +1,161 @@
+//! What the writer keeps in memory: the index of live tasks, names, counters, and records on their way.
+
+use hashbrown::{HashMap, HashSet};
+use weaver_core::event::Change;
+use weaver_core::id::TaskId;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::queue::index::{Index, Waiters};
+use weaver_core::task::{TaskRecord, TaskState};
+use weaver_core::time::Timestamp;
+
+use crate::options::EmbeddedOptions;
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) options: EmbeddedOptions,
+    pub(crate) index: Index,
+    pub(crate) waiters: Waiters,
+    pub(crate) names: Names,
+    pub(crate) counters: Counters,
+    /// The counters as they are on disk.
+    pub(crate) stored_counters: Counters,
+    pub(crate) records: RecordCache,
+    /// How many finished tasks there are.
+    pub(crate) finished: u64,
+    /// No finished task is due to go before then; `None`: not known.
+    pub(crate) oldest_end: Option<Timestamp>,
+    /// No unique key is due to be forgotten before then; `None`: not known.
+    pub(crate) oldest_key: Option<Timestamp>,
+    /// Whether streams wait to be emptied.
+    pub(crate) trash: bool,
+    pub(crate) runners_swept_at: Timestamp,
+    /// Moves of this batch, to be published once it is synced.
+    pub(crate) changes: Vec<Change>,
+    /// Queues whose counts this batch changed.
+    pub(crate) touched: HashSet<(Namespace, QueueName)>,
+}
+
+/// Numbers that only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counters {
+    pub(crate) next_task: u64,
+    pub(crate) next_stream: u64,
+    /// One for all documents: one that is deleted and written again never sees an old version again.
+    pub(crate) last_document_version: u64,
+    /// How often the store was opened: no two of its lives share a place in the stream of changes.
+    pub(crate) opens: u64,
+    /// The latest time the store has seen: it goes on from there, whatever the clock says after a restart.
+    pub(crate) latest: Timestamp,
+    /// Whether ids are in the order of creation: not after an import among other tasks.
+    pub(crate) in_time_order: bool,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            next_task: 1,
+            next_stream: 1,
+            last_document_version: 0,
+            opens: 1,
+            latest: Timestamp::MIN,
+            in_time_order: true,
+        }
+    }
+}
+
+impl Memory {
+    pub(crate) fn new(options: EmbeddedOptions) -> Self {
+        Self {
+            index: Index::default(),
+            waiters: Waiters::default(),
+            names: Names::default(),
+            counters: Counters::default(),
+            stored_counters: Counters::default(),
+            records: RecordCache::new(options.record_cache_bytes),
+            finished: 0,
+            oldest_end: None,
+            oldest_key: None,
+            trash: false,
+            runners_swept_at: Timestamp::MIN,
+            changes: Vec::new(),
+            touched: HashSet::new(),
+            options,
+        }
+    }
+}
+
+/// Namespaces and their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    numbers: HashMap<Namespace, u32>,
+    names: Vec<Namespace>,
+}
+
+impl Names {
+    pub(crate) fn number(&self, namespace: &Namespace) -> Option<u32> {
+        self.numbers.get(namespace).copied()
+    }
+
+    pub(crate) fn name(&self, number: u32) -> Option<&Namespace> {
+        self.names.get(number as usize)
+    }
+
+    pub(crate) fn next(&self) -> u32 {
+        u32::try_from(self.names.len()).expect("fewer than four thousand million namespaces")
+    }
+
+    /// Adds a name under the next number; false if that is not its number.
+    pub(crate) fn add(&mut self, namespace: Namespace, number: u32) -> bool {
+        if number != self.next() {
+            return false;
+        }
+        self.numbers.insert(namespace.clone(), number);
+        self.names.push(namespace);
+        true
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Namespace)> {
+        self.names.iter().enumerate().map(|(number, name)| (number as u32, name))
+    }
+}
+
+/// Records that will be asked for again soon: those just enqueued, while there is room, and those that run. Everything
+/// in here is on disk as well, or will be when the batch is synced.
+#[derive(Debug)]
+pub(crate) struct RecordCache {
+    records: HashMap<TaskId, TaskRecord>,
+    waiting_bytes: usize,
+    waiting_max_bytes: usize,
+}
+
+impl RecordCache {
+    fn new(waiting_max_bytes: usize) -> Self {
+        Self { records: HashMap::new(), waiting_bytes: 0, waiting_max_bytes }
+    }
+
+    pub(crate) fn take(&mut self, id: TaskId) -> Option<TaskRecord> {
+        let record = self.records.remove(&id)?;
+        if record.state != TaskState::Running {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(bytes_of(&record));
+        }
+        Some(record)
+    }
+
+    pub(crate) fn put(&mut self, record: &TaskRecord) {
+        self.take(record.key.id);
+        match record.state {
+            // As many as run: each of them has a worker, which holds a copy anyway.
+            TaskState::Running => {}
+            state if state.is_waiting() && self.waiting_bytes < self.waiting_max_bytes => {
+                self.waiting_bytes += bytes_of(record);
+            }
+            _ => return,
+        }
+        self.records.insert(record.key.id, record.clone());
+    }
+}
+
+fn bytes_of(record: &TaskRecord) -> usize {
+    const RECORD_BYTES: usize = 800;
+    RECORD_BYTES + record.spec.envelope.payload.len()
+}

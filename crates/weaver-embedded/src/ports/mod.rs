@@ -1,0 +1,20 @@
+//! The ports, each a thin layer over jobs and snapshots.
+
+mod admin;
+mod documents;
+mod journal;
+mod list;
+mod queue;
+mod runners;
+mod tasks;
+mod wait;
+
+use weaver_core::error::{Invalid, Problem};
+
+/// A limit of nothing asks for nothing: surely a mistake.
+fn check_limit(limit: u32) -> Result<(), Invalid> {
+    if limit > 0 {
+        return Ok(());
+    }
+    Err(Invalid::new("limit", Problem::OutOfRange { value: 0, min: 1, max: u32::MAX.into() }))
+}

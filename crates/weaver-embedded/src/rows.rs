@@ -1,0 +1,101 @@
+//! Reading rows, from a snapshot or from the write under way: every value is unsealed before anybody sees it.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use redb::{AccessGuard, ReadableTable};
+use weaver_core::id::TaskId;
+use weaver_core::name::Namespace;
+use weaver_core::task::TaskRecord;
+
+use crate::codec::{Undecodable, decode_spec, record_from, unseal};
+use crate::keys;
+use crate::trouble::{OfRow, Outcome, Trouble};
+
+/// What is read from: a snapshot's table or that of the write under way.
+pub(crate) trait Rows: ReadableTable<&'static [u8], &'static [u8]> {}
+
+impl<T: ReadableTable<&'static [u8], &'static [u8]>> Rows for T {}
+
+/// The bytes of a row as redb lends them.
+pub(crate) type Lent<'a> = AccessGuard<'a, &'static [u8]>;
+
+/// Reads one row.
+pub(crate) fn read<T>(
+    rows: &impl Rows,
+    key: &[u8],
+    decode: impl FnOnce(&[u8]) -> Result<T, Undecodable>,
+) -> Outcome<Option<T>> {
+    let Some(value) = rows.get(key)? else { return Ok(None) };
+    body_of(key, value.value()).and_then(|body| decode(body).of_row(key)).map(Some)
+}
+
+/// The body of a sealed value.
+pub(crate) fn body_of<'a>(key: &[u8], value: &'a [u8]) -> Outcome<&'a [u8]> {
+    let (tag, rest) = key.split_first().unwrap_or((&0, &[]));
+    unseal(*tag, rest, value).of_row(key)
+}
+
+/// The rows whose keys begin with `prefix`, from a place on (both ways).
+pub(crate) fn scan<'a>(
+    rows: &'a impl Rows,
+    prefix: &[u8],
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+) -> Outcome<impl DoubleEndedIterator<Item = Outcome<(Lent<'a>, Lent<'a>)>>> {
+    let start = match from {
+        Bound::Unbounded => Bound::Included(prefix.to_vec()),
+        given => given,
+    };
+    let end = match to {
+        Bound::Unbounded => Bound::Excluded(keys::after_prefix(prefix)),
+        given => given,
+    };
+    let bounds = (start.as_ref().map(Vec::as_slice), end.as_ref().map(Vec::as_slice));
+    // A cursor from beyond the prefix asks for nothing; redb would take it for a mistake.
+    let empty = match (bounds.0, bounds.1) {
+        (Bound::Included(start), Bound::Included(end)) => start > end,
+        (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end) | Bound::Included(end)) => {
+            start >= end
+        }
+        _ => false,
+    };
+    let range = if empty { None } else { Some(rows.range::<&[u8]>(bounds)?) };
+    Ok(range.into_iter().flatten().map(|row| row.map_err(Trouble::from)))
+}
+
+/// All rows whose keys begin with `prefix`, in order.
+pub(crate) fn scan_all<'a>(
+    rows: &'a impl Rows,
+    prefix: &[u8],
+) -> Outcome<impl DoubleEndedIterator<Item = Outcome<(Lent<'a>, Lent<'a>)>>> {
+    scan(rows, prefix, Bound::Unbounded, Bound::Unbounded)
+}
+
+/// Reads a task.
+pub(crate) fn read_task(
+    rows: &impl Rows,
+    namespace: &Namespace,
+    number: u32,
+    id: TaskId,
+) -> Outcome<Option<TaskRecord>> {
+    let spec_key = keys::task(keys::SPEC, number, id);
+    let Some((spec, created_at)) = read(rows, &spec_key, decode_spec)? else { return Ok(None) };
+    let spec = Arc::new(spec);
+    for tag in [keys::LIVE, keys::FINISHED] {
+        let key = keys::task(tag, number, id);
+        if let Some(value) = rows.get(key.as_slice())? {
+            let body = body_of(&key, value.value())?;
+            return record_from(namespace.clone(), id, spec, created_at, body).of_row(&key).map(Some);
+        }
+    }
+    Err(Trouble::damaged(&spec_key, "there is no row that says how it is going"))
+}
+
+/// The number of a namespace, if it ever had anything.
+pub(crate) fn namespace_number(rows: &impl Rows, namespace: &Namespace) -> Outcome<Option<u32>> {
+    read(rows, &keys::namespace(namespace.as_str()), |body| {
+        let mut reader = crate::codec::Reader::of_version(body)?;
+        reader.varint_u32("namespace")
+    })
+}

@@ -1,0 +1,153 @@
+//! The store: a handle for callers, who never touch the file's writing side themselves.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use redb::{Database, ReadOnlyTable, ReadableDatabase};
+use tokio::sync::oneshot;
+use weaver_core::clock::Clock;
+use weaver_core::error::{Error, Result};
+
+use crate::directory::Directory;
+use crate::engine::{Engine, Shared};
+use crate::error::StoreError;
+use crate::keys;
+use crate::load::open_database;
+use crate::medium::{FileMedium, Medium};
+use crate::options::EmbeddedOptions;
+use crate::progress::{self, Listener};
+use crate::trouble::{Outcome, Trouble};
+use crate::work::Work;
+use crate::writer::Writer;
+
+pub(crate) type Snapshot = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+/// A durable store in a directory of this machine, for one process.
+///
+/// Dropping it waits for what was asked for, and closes the file.
+pub struct EmbeddedStore {
+    // Before `shared` and `directory`: the writer stops while the directory is still ours.
+    pub(crate) writer: Writer,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: EmbeddedOptions,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) name: String,
+    /// Numbers of those who wait for work.
+    pub(crate) next_waiter: AtomicU64,
+    /// Ours until this is dropped; `None` on a medium that is no directory.
+    _directory: Option<Directory>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a directory, or makes one, with default options; tells the terminal if it takes long.
+    pub fn open(directory: impl AsRef<Path>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        Self::open_with(directory, clock, EmbeddedOptions::default(), progress::to_terminal())
+    }
+
+    /// Opens the store in a directory, or makes one.
+    pub fn open_with(
+        directory: impl AsRef<Path>,
+        clock: Arc<dyn Clock>,
+        options: EmbeddedOptions,
+        listener: Listener,
+    ) -> Result<Self, StoreError> {
+        let directory = Directory::take(directory.as_ref(), |path| {
+            let medium = FileMedium { path: path.to_owned() };
+            open_database(&medium, &options, &listener).map(drop)
+        })?;
+        let medium = Arc::new(FileMedium { path: directory.data_file() });
+        let (engine, shared) = Engine::open(medium.clone(), options, Arc::clone(&clock), listener)?;
+        let name = medium.name();
+        let writer =
+            Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?;
+        Ok(Self {
+            writer,
+            shared,
+            options,
+            clock,
+            name,
+            next_waiter: AtomicU64::new(0),
+            _directory: Some(directory),
+        })
+    }
+
+    /// Opens a store on any medium. Without a thread of its own, every call is written and synced by its caller: for
+    /// simulation, where a seed must replay exactly.
+    pub fn open_on(
+        medium: Arc<dyn Medium>,
+        clock: Arc<dyn Clock>,
+        options: EmbeddedOptions,
+        own_thread: bool,
+    ) -> Result<Self, StoreError> {
+        let name = medium.name();
+        let (engine, shared) = Engine::open(medium, options, Arc::clone(&clock), Arc::new(|_| {}))?;
+        let writer = if own_thread {
+            Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?
+        } else {
+            Writer::caller(engine)
+        };
+        Ok(Self { writer, shared, options, clock, name, next_waiter: AtomicU64::new(0), _directory: None })
+    }
+
+    /// Does something in the next batch; answers once it is synced.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.writer.submit(Box::new(move |work| {
+            let answer = match act(work) {
+                Ok(answer) => Ok(answer),
+                Err(Trouble::Refused(error)) => Err(error),
+                Err(broken) => return Err(broken),
+            };
+            Ok(Box::new(move || drop(sender.send(answer))))
+        }));
+        receiver.await.unwrap_or_else(|_| Err(self.unavailable()))
+    }
+
+    /// Reads from what is synced. The file is read where the caller stands: a row or a page of rows, mostly from memory.
+    pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> Outcome<T> + Send) -> Result<Option<T>> {
+        if let Some(answer) = self.try_read(&act) {
+            return answer;
+        }
+        // The file failed under somebody's hands. The writer opens it again when it is next asked for anything.
+        self.write(|_| Ok(())).await?;
+        self.try_read(&act).unwrap_or_else(|| Err(self.unavailable()))
+    }
+
+    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Option<Result<Option<T>>> {
+        let database = self.shared.database.read().clone()?;
+        match catch_unwind(AssertUnwindSafe(|| snapshot(&database, act))) {
+            Ok(Ok(answer)) => Some(Ok(answer)),
+            Ok(Err(Trouble::Refused(error))) => Some(Err(error)),
+            Ok(Err(Trouble::Broken(_))) => None,
+            Err(_) => Some(Err(Error::Damaged {
+                what: self.name.clone(),
+                way_out: "restore the latest backup of its directory".to_owned(),
+            })),
+        }
+    }
+
+    fn unavailable(&self) -> Error {
+        Error::Unavailable { reason: self.shared.failure.lock().clone() }
+    }
+}
+
+/// Reads from a snapshot; `None` if nothing was ever written.
+fn snapshot<T>(database: &Database, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Outcome<Option<T>> {
+    match database.begin_read()?.open_table(keys::TABLE) {
+        Ok(table) => act(&table).map(Some),
+        Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl fmt::Debug for EmbeddedStore {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("EmbeddedStore").field("file", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+//! Documents on disk.
+
+use bytes::Bytes;
+use weaver_core::id::Version;
+use weaver_core::ports::{Document, DocumentKey, Expect};
+use weaver_core::time::Timestamp;
+
+use crate::codec::{StoredDocument, decode_document, encode_document};
+use crate::keys;
+use crate::rows;
+use crate::trouble::Outcome;
+use crate::work::Work;
+
+impl Work<'_> {
+    pub(super) fn document_version(&self, key: &DocumentKey) -> Outcome<Option<Version>> {
+        Ok(self.stored_document(key)?.map(|stored| stored.version))
+    }
+
+    pub(crate) fn put_document(
+        &mut self,
+        key: &DocumentKey,
+        body: Bytes,
+        expect: Expect,
+        due: Option<Timestamp>,
+    ) -> Outcome<Version> {
+        self.remove_document(key, expect)?;
+        let number = self.number_or_new(&key.namespace)?;
+        self.memory.counters.last_document_version += 1;
+        let version = Version(self.memory.counters.last_document_version);
+        // Stamped with the clock as it is: nothing waits for a document.
+        let stored = StoredDocument { version, due, updated_at: self.clock.now(), body: Some(body) };
+        self.put(&keys::document(number, key), |writer| encode_document(writer, &stored))?;
+        if let Some(due) = due {
+            self.put_mark(&keys::document_due(number, key, due))?;
+        }
+        Ok(version)
+    }
+
+    /// Removes a document, if what is there is what the caller expects.
+    pub(crate) fn remove_document(&mut self, key: &DocumentKey, expect: Expect) -> Outcome<()> {
+        let stored = self.stored_document(key)?;
+        let found = stored.as_ref().map(|stored| stored.version);
+        if !expect.is_met(found) {
+            let what = format!("document {}/{}/{}", key.namespace, key.kind, key.id);
+            return Err(expect.conflict(what, found).into());
+        }
+        let (Some(stored), Some(number)) = (stored, self.memory.names.number(&key.namespace)) else {
+            return Ok(());
+        };
+        self.delete(&keys::document(number, key))?;
+        if let Some(due) = stored.due {
+            self.delete(&keys::document_due(number, key, due))?;
+        }
+        Ok(())
+    }
+
+    /// The documents of a kind that are due, the most overdue first.
+    pub(crate) fn due_documents(
+        &self,
+        kind: &str,
+        before: Timestamp,
+        limit: usize,
+    ) -> Outcome<Vec<Document>> {
+        let mut items = Vec::new();
+        for row in rows::scan_all(&self.table, &keys::due_of_kind(kind))?.take(limit) {
+            let (key, _) = row?;
+            let Some((due, number, id)) = keys::split_document_due(kind, key.value()) else { continue };
+            if due > before {
+                break;
+            }
+            let Some(namespace) = self.memory.names.name(number) else { continue };
+            let wanted = DocumentKey::new(namespace.clone(), kind, id);
+            let stored = rows::read(&self.table, &keys::document(number, &wanted), decode_document)?;
+            items.extend(stored.map(|stored| document(wanted, stored)));
+        }
+        Ok(items)
+    }
+
+    fn stored_document(&self, key: &DocumentKey) -> Outcome<Option<StoredDocument>> {
+        let Some(number) = self.memory.names.number(&key.namespace) else { return Ok(None) };
+        rows::read(&self.table, &keys::document(number, key), decode_document)
+    }
+}
+
+/// A document as callers know it.
+pub(crate) fn document(key: DocumentKey, stored: StoredDocument) -> Document {
+    let StoredDocument { version, due, updated_at, body } = stored;
+    Document { key, body: body.unwrap_or_default(), version, due, updated_at }
+}

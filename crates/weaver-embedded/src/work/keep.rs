@@ -1,0 +1,150 @@
+//! What goes when its time is over: finished tasks, unique keys, emptied streams. A little with every batch, so that no
+//! caller pays for all.
+
+use std::ops::Bound;
+
+use weaver_core::id::TaskId;
+use weaver_core::ports::{PurgeRule, Purged};
+use weaver_core::task::TaskRecord;
+use weaver_core::time::Timestamp;
+
+use crate::codec::{decode_group, encode_group};
+use crate::keys;
+use crate::rows;
+use crate::trouble::Outcome;
+use crate::work::Work;
+
+impl Work<'_> {
+    /// Removes finished tasks past their age or number, at most so many.
+    pub(super) fn retire(&mut self, limit: usize) -> Outcome<()> {
+        let options = self.memory.options;
+        let too_many = options.retention_count.map_or(0, |kept| self.memory.finished.saturating_sub(kept));
+        let now = self.now();
+        let is_old = |at: Timestamp| now.since(at) >= options.retention;
+        if too_many == 0 && self.memory.oldest_end.is_some_and(|oldest| !is_old(oldest)) {
+            return Ok(());
+        }
+        let mut removed = 0;
+        // A few more than are wanted: some may belong to handlers that have yet to stop.
+        let oldest = self.ended(Timestamp::MAX, limit * 2)?;
+        self.memory.oldest_end = oldest.first().map_or(Some(now), |(at, ..)| Some(*at));
+        for (at, number, id) in oldest {
+            if removed == limit || (!is_old(at) && removed as u64 >= too_many) {
+                break;
+            }
+            removed += usize::from(self.remove_finished(at, number, id)?);
+        }
+        Ok(())
+    }
+
+    /// Removes finished tasks by rule, at most so many.
+    pub(crate) fn purge(&mut self, rule: &PurgeRule, limit: usize) -> Outcome<Purged> {
+        rule.validate()?;
+        let until = self.now().saturating_sub(rule.finished_for);
+        let mut matching = Vec::new();
+        let mut more = false;
+        for row in rows::scan_all(&self.table, &[keys::ENDED])? {
+            let (key, _) = row?;
+            let Some((at, number, id)) = keys::split_ended(key.value()) else { continue };
+            if at > until {
+                break;
+            }
+            let Some(namespace) = self.memory.names.name(number) else { continue };
+            if rule.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
+                continue;
+            }
+            let Some(record) = rows::read_task(&self.table, namespace, number, id)? else { continue };
+            if record.has_hold()
+                || rule.queue.as_ref().is_some_and(|queue| record.spec.queue != *queue)
+                || rule.state.is_some_and(|state| record.state != state)
+            {
+                continue;
+            }
+            if matching.len() == limit {
+                more = true;
+                break;
+            }
+            matching.push((at, number, id));
+        }
+        for (at, number, id) in &matching {
+            self.remove_finished(*at, *number, *id)?;
+        }
+        Ok(Purged { count: matching.len() as u32, more })
+    }
+
+    /// The tasks that ended first.
+    fn ended(&self, until: Timestamp, limit: usize) -> Outcome<Vec<(Timestamp, u32, TaskId)>> {
+        let mut ended = Vec::new();
+        for row in rows::scan_all(&self.table, &[keys::ENDED])?.take(limit) {
+            let (key, _) = row?;
+            let split = keys::split_ended(key.value());
+            ended.extend(split.filter(|(at, ..)| *at <= until));
+        }
+        Ok(ended)
+    }
+
+    /// Removes every row of a finished task, unless its handler has yet to stop.
+    fn remove_finished(&mut self, at: Timestamp, number: u32, id: TaskId) -> Outcome<bool> {
+        let Some(namespace) = self.memory.names.name(number).cloned() else { return Ok(false) };
+        if self.memory.index.contains(id) {
+            return Ok(false);
+        }
+        let Some(record) = rows::read_task(&self.table, &namespace, number, id)? else {
+            return self.delete(&keys::ended(at, number, id));
+        };
+        self.delete(&keys::ended(at, number, id))?;
+        self.delete(&keys::lookup_end(number, id, record.state))?;
+        for key in keys::lookups(number, &record) {
+            self.delete(&key)?;
+        }
+        self.delete(&keys::task(keys::FINISHED, number, id))?;
+        self.delete(&keys::task(keys::SPEC, number, id))?;
+        self.leave_group(number, &record)?;
+        self.memory.finished = self.memory.finished.saturating_sub(1);
+        self.memory.index.forget(&namespace, &record.spec.queue, record.state);
+        self.memory.touched.insert((namespace, record.spec.queue.clone()));
+        self.discard_streams(number, &record.key)?;
+        Ok(true)
+    }
+
+    fn leave_group(&mut self, number: u32, record: &TaskRecord) -> Outcome<()> {
+        let Some(group) = &record.spec.origin().task_group_id else { return Ok(()) };
+        let key = keys::named(keys::GROUP, number, group.as_str());
+        let Some(mut stored) = rows::read(&self.table, &key, decode_group)? else { return Ok(()) };
+        stored.counts.remove(record.state);
+        if stored.counts.total() == 0 {
+            return self.delete(&key).map(drop);
+        }
+        self.put(&key, |writer| encode_group(writer, &stored))
+    }
+
+    /// Forgets unique keys whose time is over, at most so many.
+    pub(super) fn forget_keys(&mut self, limit: usize) -> Outcome<()> {
+        let now = self.now();
+        if self.memory.oldest_key.is_some_and(|oldest| oldest > now) {
+            return Ok(());
+        }
+        let mut over = Vec::new();
+        // Keys all live equally long: nothing that comes later is due earlier than the first one there is.
+        self.memory.oldest_key = Some(now.saturating_add(self.memory.options.unique_for()));
+        for row in rows::scan(&self.table, &[keys::UNIQUE_UNTIL], Bound::Unbounded, Bound::Unbounded)? {
+            let (key, _) = row?;
+            let Some((until, _)) = keys::split_unique_until(key.value()) else { continue };
+            if until > now || over.len() == limit {
+                self.memory.oldest_key = Some(until);
+                break;
+            }
+            over.push(key.value().to_vec());
+        }
+        for key in over {
+            self.delete(&key)?;
+            let Some((until, unique)) = keys::split_unique_until(&key) else { continue };
+            // It may have been given anew since.
+            let stored = rows::read(&self.table, unique, crate::codec::decode_unique_key)?;
+            if stored.is_some_and(|stored| stored.until == until) {
+                self.delete(unique)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+//! Leasing: the index says who goes next, the record is read and moved here.
+
+use weaver_core::error::{Invalid, Problem};
+use weaver_core::id::TaskId;
+use weaver_core::lease::{LeaseRequest, Leased};
+use weaver_core::lifecycle::{self, Command, Grant};
+use weaver_core::queue::index::Wanted;
+
+use crate::trouble::{Outcome, Trouble};
+use crate::work::Work;
+
+impl Work<'_> {
+    /// Takes due tasks for a worker.
+    pub(crate) fn lease(&mut self, request: &LeaseRequest) -> Outcome<Vec<Leased>> {
+        let granted = self.granted_before(request)?;
+        if !granted.is_empty() {
+            return Ok(granted);
+        }
+        let mut picks = self.memory.index.begin_picking(request);
+        let mut taken = Vec::with_capacity(self.memory.index.pickable(&picks, request.max as usize));
+        while taken.len() < request.max as usize
+            && let Some(id) = self.memory.index.pick(&mut picks)
+        {
+            match self.take(id, request) {
+                Ok(leased) => taken.extend(leased),
+                // Set aside until somebody repairs the store: it must not keep the tasks behind it from running.
+                Err(Trouble::Refused(error)) => {
+                    tracing::error!(%error, task = %id, "a task cannot be leased")
+                }
+                Err(broken) => return Err(broken),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// What an earlier call with the same token was granted and still holds.
+    fn granted_before(&mut self, request: &LeaseRequest) -> Outcome<Vec<Leased>> {
+        let granted = self.memory.index.granted(&request.token).to_vec();
+        let mut leased = Vec::new();
+        for id in granted {
+            let Some(namespace) = self.memory.index.namespace_of(id).cloned() else { continue };
+            let Some(record) = self.load(&namespace, id)? else { continue };
+            self.memory.records.put(&record);
+            let Some(held) = record.lease.as_ref().filter(|held| held.token == request.token) else {
+                continue;
+            };
+            if held.worker != request.worker || namespace != request.namespace {
+                return Err(Invalid::new("token", Problem::TokenTaken).into());
+            }
+            if let Some(lease) = record.current_lease() {
+                leased.push(Leased { lease, record });
+            }
+        }
+        Ok(leased)
+    }
+
+    /// Starts a task that was just picked.
+    fn take(&mut self, id: TaskId, request: &LeaseRequest) -> Outcome<Option<Leased>> {
+        let Some(record) = self.load(&request.namespace, id)? else { return Ok(None) };
+        let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
+        let Ok(transition) = lifecycle::decide(&record, Command::Lease(grant), self.now()) else {
+            return Ok(None);
+        };
+        let record = self.apply(record, transition)?;
+        Ok(record.current_lease().map(|lease| Leased { lease, record }))
+    }
+
+    /// Whether there is something of interest to lease.
+    pub(crate) fn has_ready(&mut self, wanted: &Wanted) -> bool {
+        self.memory.index.has_ready(&wanted.taste())
+    }
+}

@@ -1,0 +1,23 @@
+//! Settings of queues.
+
+use weaver_core::id::Version;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::{Expect, QueueSettings};
+
+use crate::trouble::Outcome;
+use crate::work::Work;
+
+impl Work<'_> {
+    pub(crate) fn put_queue(
+        &mut self,
+        namespace: &Namespace,
+        queue: &QueueName,
+        settings: QueueSettings,
+        expect: Expect,
+    ) -> Outcome<Version> {
+        let version = self.memory.index.put_queue(namespace, queue, settings, expect)?;
+        self.memory.touched.insert((namespace.clone(), queue.clone()));
+        self.wrote = true;
+        Ok(version)
+    }
+}

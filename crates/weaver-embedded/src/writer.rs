@@ -1,0 +1,88 @@
+//! The writer: one thread that gathers whatever waits and gives it to the engine. In simulation there is none: each call
+//! is a batch of its own, made by its caller, so that a seed replays exactly.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::engine::{Engine, Job};
+
+/// Who runs the engine.
+pub(crate) enum Writer {
+    /// A thread of its own.
+    Thread { inbox: Arc<Inbox>, thread: Option<JoinHandle<()>> },
+    /// Whoever calls.
+    Caller(Mutex<Engine>),
+}
+
+#[derive(Default)]
+pub(crate) struct Inbox {
+    waiting: Mutex<Waiting>,
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: Vec<Job>,
+    stop: bool,
+}
+
+impl Writer {
+    pub(crate) fn thread(mut engine: Engine) -> std::io::Result<Self> {
+        let inbox = Arc::new(Inbox::default());
+        let theirs = Arc::clone(&inbox);
+        let builder = std::thread::Builder::new().name("weaver-embedded".to_owned());
+        let thread = builder.spawn(move || {
+            while let Some(jobs) = theirs.next(engine.has_chores()) {
+                engine.process(jobs);
+            }
+        })?;
+        Ok(Self::Thread { inbox, thread: Some(thread) })
+    }
+
+    pub(crate) fn caller(engine: Engine) -> Self {
+        Self::Caller(Mutex::new(engine))
+    }
+
+    pub(crate) fn submit(&self, job: Job) {
+        match self {
+            Self::Thread { inbox, .. } => inbox.put(job),
+            Self::Caller(engine) => engine.lock().process(vec![job]),
+        }
+    }
+}
+
+impl Inbox {
+    fn put(&self, job: Job) {
+        let mut waiting = self.waiting.lock();
+        waiting.jobs.push(job);
+        // More than one may come before the writer looks; it needs to be told once.
+        if waiting.jobs.len() == 1 {
+            self.filled.notify_one();
+        }
+    }
+
+    /// What waits; `None` when it is time to stop and nothing is left. Does not wait if there are chores.
+    fn next(&self, has_chores: bool) -> Option<Vec<Job>> {
+        let mut waiting = self.waiting.lock();
+        while waiting.jobs.is_empty() && !waiting.stop && !has_chores {
+            self.filled.wait(&mut waiting);
+        }
+        if waiting.stop && waiting.jobs.is_empty() {
+            return None;
+        }
+        Some(std::mem::take(&mut waiting.jobs))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Self::Thread { inbox, thread } = self {
+            inbox.waiting.lock().stop = true;
+            inbox.filled.notify_one();
+            // What was asked for before is done first; a thread that panicked has nothing more to do.
+            let _ = thread.take().map(JoinHandle::join);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The conformance suite on the embedded store, on real files.
+
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    weaver_testkit::conformance::main("embedded", || async { support::on_disk() })
+}
