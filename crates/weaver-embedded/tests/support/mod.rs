@@ -1,6 +1,8 @@
-//! A store in a directory of its own that goes when the test does.
+//! A store in a directory of its own that goes when the test does, and media that are no directory.
 
 #![allow(dead_code, reason = "each test uses its part")]
+
+pub(crate) mod ram;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
