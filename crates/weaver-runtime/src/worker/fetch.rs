@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{FutureExt, pending, select_all};
+use futures_util::future::{pending, select_all};
 use weaver_core::error::Result;
 use weaver_core::lease::{LEASE_BATCH_MAX, LeaseRequest};
 use weaver_core::name::{Namespace, TaskType};
@@ -177,12 +177,16 @@ async fn wait(shared: &Shared, want: &Want) -> bool {
         types: want.types.clone(),
         fragile: want.free > 0,
     };
-    let waits =
-        namespaces.into_iter().map(|namespace| shared.source.wait(interest(namespace), WAIT_MAX).boxed());
-    let waits: Vec<_> = waits.collect();
+    let mut waits: Vec<_> =
+        namespaces.into_iter().map(|namespace| shared.source.wait(interest(namespace), WAIT_MAX)).collect();
     let work = async {
-        // A worker of all namespaces that there are, when there are none.
-        match if waits.is_empty() { pending().await } else { select_all(waits).await.0 } {
+        let first = match waits.len() {
+            // A worker of all namespaces that there are, when there are none.
+            0 => pending().await,
+            1 => waits.remove(0).await,
+            _ => select_all(waits).await.0,
+        };
+        match first {
             Ok(wake) => wake == Wake::Ready,
             Err(error) => {
                 tracing::warn!(worker = %shared.options.name, %error, "waiting for work failed");
@@ -194,20 +198,21 @@ async fn wait(shared: &Shared, want: &Want) -> bool {
     tokio::select! {
         biased;
         spoken = work => spoken,
-        () = room(shared) => false,
+        () = freed(shared) => false,
     }
 }
 
 /// Waits until a slot is free, or something else about the worker has changed.
 async fn room(shared: &Shared) {
-    let freed = poll_fn(|_| match shared.room.swap(false, Ordering::Relaxed) {
-        true => Poll::Ready(()),
-        // Nobody wakes us for it: see the flag.
-        false => Poll::Pending,
-    });
     tokio::select! {
         biased;
-        () = freed => {}
+        () = freed(shared) => {}
         () = shared.pause(WAIT_MAX) => {}
     }
+}
+
+/// Waits for the flag. Nobody wakes us for it: whoever sets it is polled before us.
+async fn freed(shared: &Shared) {
+    poll_fn(|_| if shared.room.swap(false, Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending })
+        .await;
 }

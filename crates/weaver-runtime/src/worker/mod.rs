@@ -130,7 +130,6 @@ impl Worker {
         let shared = &self.shared;
         // Whatever ends this future, a drop included, ends the handlers.
         let _handlers = AbortAll(shared);
-        shared.fresh.lock().use_threads_of(&tokio::runtime::Handle::current());
         tracing::info!(worker = %shared.options.name, "Working");
         tokio::select! {
             biased;

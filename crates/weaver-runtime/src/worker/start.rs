@@ -3,11 +3,12 @@
 //! Many handlers are done the first time they are polled, and a tokio task each would cost them more than their own work:
 //! an allocation, a place in the scheduler's lists, and often a sleeping thread woken. So a *starter*, itself a tokio
 //! task, gives fresh handlers their first poll, a few in one turn; one that has to wait goes on as a tokio task of its own.
-//! Nothing is lost by that: a handler can only be stopped while it waits, and then it is such a task.
+//! Nothing is lost by that: a handler can only be stopped while it waits, and then it is such a task. If most of a turn have
+//! to wait, the next ones become tasks right away; once in a while it is tried again.
 //!
 //! A first poll may take long (a computation), and then the others of its turn wait for it. So a turn is as many handlers
-//! as fit into [`TURN`] at the pace of the last one: if they take longer than that, one. What a starter leaves
-//! behind is another's at once, as long as there are fewer of them than threads.
+//! as fit into [`TURN`] at the pace of the last one: if they take longer than that, one. What a starter leaves behind is
+//! another's, which another thread can take; so long first polls run beside each other, as tasks would.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use weaver_core::lease::Leased;
 use weaver_core::outcome::Outcome;
 use weaver_core::time::Monotonic;
@@ -31,33 +33,31 @@ const TURN: Duration = Duration::from_micros(100);
 /// The most handlers in one turn.
 const TURN_MAX: usize = 64;
 
+/// While handlers have to wait, one of so many batches tries again whether they end with their first poll.
+const TRIED_AGAIN: u32 = 16;
+
 /// Handlers that are yet to begin, and those who begin them.
 pub(crate) struct Fresh {
     waiting: VecDeque<(u64, Ctx)>,
     /// How many of them may begin in one turn.
     per_turn: usize,
-    starters: usize,
-    starters_max: usize,
+    /// Whether most of the last turn had to wait.
+    most_wait: bool,
+    batches: u32,
 }
 
 impl Default for Fresh {
     fn default() -> Self {
         // Until something is known about the handlers, each may be a long one.
-        Self { waiting: VecDeque::new(), per_turn: 1, starters: 0, starters_max: 1 }
+        Self { waiting: VecDeque::new(), per_turn: 1, most_wait: false, batches: 0 }
     }
 }
 
 impl Fresh {
-    /// As many starters as can run at the same time.
-    pub(super) fn use_threads_of(&mut self, runtime: &tokio::runtime::Handle) {
-        self.starters_max = runtime.metrics().num_workers();
-    }
-
-    /// Whether one more starter is of use; if so, it is counted.
-    fn needs_starter(&mut self) -> bool {
-        let needed = !self.waiting.is_empty() && self.starters < self.starters_max;
-        self.starters += usize::from(needed);
-        needed
+    /// Whether the next batch's handlers become tasks without a first poll.
+    fn skips_first_poll(&mut self) -> bool {
+        self.batches = self.batches.wrapping_add(1);
+        self.most_wait && !self.batches.is_multiple_of(TRIED_AGAIN)
     }
 }
 
@@ -66,16 +66,17 @@ impl Shared {
     /// asked for by the number of free slots, and must not wait beside others.
     pub(crate) fn accept(self: &Arc<Self>, leased: Vec<Leased>, sent_at: Monotonic) {
         let valid_until = self.valid_until(sent_at);
-        let (fragile, sturdy): (Vec<_>, Vec<_>) =
-            leased.into_iter().partition(|leased| leased.record.is_fragile());
         let mut table = self.table.lock();
-        for leased in fragile.into_iter().rev() {
-            let number = table.number();
-            table.buffer.push_front(Buffered { number, leased: leased.into(), valid_until });
-        }
-        for leased in sturdy {
-            let number = table.number();
-            table.buffer.push_back(Buffered { number, leased: leased.into(), valid_until });
+        let mut fragile = 0;
+        for leased in leased {
+            let (number, is_fragile) = (table.number(), leased.record.is_fragile());
+            let buffered = Buffered { number, leased: leased.into(), valid_until };
+            if is_fragile {
+                table.buffer.insert(fragile, buffered);
+                fragile += 1;
+            } else {
+                table.buffer.push_back(buffered);
+            }
         }
         self.start_buffered(&mut table);
         drop(table);
@@ -92,6 +93,7 @@ impl Shared {
         }
         let started_at = self.clock.monotonic();
         let mut fresh = self.fresh.lock();
+        let skips_first_poll = fresh.skips_first_poll();
         while table.running < self.options.concurrency
             && let Some(buffered) = table.next_startable(self)
         {
@@ -100,13 +102,18 @@ impl Shared {
             if self.options.type_limits.iter().any(|(limited, _)| limited == task_type) {
                 *table.running_of_type.entry(task_type.clone()).or_default() += 1;
             }
-            let (number, started) = self.started(buffered, started_at, Handler::Beginning);
-            fresh.waiting.push_back((number, started.ctx.clone()));
+            let (number, mut started) = self.started(buffered, started_at, Handler::Beginning);
+            let ctx = started.ctx.clone();
+            if skips_first_poll {
+                started.handler = Handler::Waiting(spawn(run(Report::new(self, number, ctx))));
+            } else {
+                fresh.waiting.push_back((number, ctx));
+            }
             table.started.insert(number, started);
         }
-        let needs_starter = fresh.needs_starter();
+        let has_fresh = !fresh.waiting.is_empty();
         drop(fresh);
-        if needs_starter {
+        if has_fresh {
             self.spawn_starter();
         }
     }
@@ -147,47 +154,37 @@ impl Shared {
         self.table.lock().started.values_mut().for_each(Started::abort);
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a starter ends when nothing is left to begin")]
+    #[expect(clippy::disallowed_methods, reason = "a starter ends with its turn")]
     fn spawn_starter(self: &Arc<Self>) {
         drop(tokio::spawn(start_fresh(Arc::clone(self))));
     }
 
-    /// Takes the handlers of a turn.
-    fn next_turn(self: &Arc<Self>, turn: &mut Vec<(u64, Ctx)>) {
+    /// Takes the handlers of a turn; says whether it left others behind.
+    fn next_turn(&self, turn: &mut Vec<(u64, Ctx)>) -> bool {
         let mut fresh = self.fresh.lock();
         let count = fresh.per_turn.min(fresh.waiting.len());
         turn.extend(fresh.waiting.drain(..count));
-        if fresh.needs_starter() {
-            drop(fresh);
-            self.spawn_starter();
-        }
+        !fresh.waiting.is_empty()
     }
 
-    /// Announces how a turn went: its ends all at once, and its pace for the next. Says whether the starter goes on; if
-    /// nothing is left to begin, it has been counted out.
-    fn turn_over(&self, ended: &mut Vec<Done>, begun: usize, took: Duration) -> bool {
+    /// Announces how a turn went: its ends all at once, and its pace for the next.
+    fn turn_over(&self, ended: &mut Vec<Done>, begun: usize, took: Duration) {
         let per_handler = took / u32::try_from(begun).unwrap_or(1).max(1);
         let fits = TURN.as_nanos() / per_handler.as_nanos().max(1);
         let mut fresh = self.fresh.lock();
         fresh.per_turn = usize::try_from(fits).unwrap_or(TURN_MAX).clamp(1, TURN_MAX);
-        let goes_on = !fresh.waiting.is_empty();
-        fresh.starters -= usize::from(!goes_on);
+        fresh.most_wait = ended.len() * 2 < begun;
         drop(fresh);
         if !ended.is_empty() {
             self.done.lock().append(ended);
             self.stopped.notify_one();
         }
-        goes_on
     }
 
     /// A handler has to wait: from now on it is a tokio task of its own.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "handlers become tasks here and nowhere else, and are aborted in `abort_all`"
-    )]
     fn go_on(&self, number: u64, work: Work) {
         // Spawned without the lock: the scheduler may wake a thread for it.
-        let task = tokio::spawn(async { drop(work.await) }).abort_handle();
+        let task = spawn(work);
         let mut table = self.table.lock();
         // It may have ended already, or have been aborted before there was a task to abort.
         let started = table.started.get_mut(&number).filter(|started| started.is_running());
@@ -200,27 +197,49 @@ impl Shared {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "handlers become tasks here and nowhere else, and are aborted in `abort_all`"
+)]
+fn spawn(work: impl Future<Output = Report> + Send + 'static) -> AbortHandle {
+    tokio::spawn(async { drop(work.await) }).abort_handle()
+}
+
 /// A handler at work. It gives its report back when it is done; dropped, the report is made by itself.
 type Work = Pin<Box<dyn Future<Output = Report> + Send>>;
 
-/// Begins handlers, turn by turn, until none are left.
+/// Begins the handlers of one turn.
 async fn start_fresh(shared: Arc<Shared>) {
     let (mut turn, mut ended) = (Vec::new(), Vec::new());
-    loop {
-        shared.next_turn(&mut turn);
-        let (begun, since) = (turn.len(), shared.clock.monotonic());
-        poll_fn(|task| {
-            ended.extend(turn.drain(..).filter_map(|(number, ctx)| begin(&shared, number, ctx, task)));
-            Poll::Ready(())
-        })
-        .await;
-        let took = shared.clock.monotonic().0.saturating_sub(since.0);
-        if !shared.turn_over(&mut ended, begun, took) {
-            return;
-        }
-        // Others on this thread go first.
-        tokio::task::yield_now().await;
+    if shared.next_turn(&mut turn) {
+        shared.spawn_starter();
+        give_way().await;
     }
+    if turn.is_empty() {
+        return;
+    }
+    let (begun, since) = (turn.len(), shared.clock.monotonic());
+    poll_fn(|task| {
+        ended.extend(turn.drain(..).filter_map(|(number, ctx)| begin(&shared, number, ctx, task)));
+        Poll::Ready(())
+    })
+    .await;
+    shared.turn_over(&mut ended, begun, shared.clock.monotonic().0.saturating_sub(since.0));
+}
+
+/// Goes to the end of the thread's queue, where other threads can take it. What was just spawned is in the one place where
+/// they cannot, and would wait for this turn however long it takes: so it goes first. (`yield_now` would wait until the
+/// thread has nothing else to do.)
+async fn give_way() {
+    let mut has_given_way = false;
+    poll_fn(|task| {
+        if std::mem::replace(&mut has_given_way, true) {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The first poll of a handler; returns its end, if that was all. Whatever it does, the starter goes on: a panic of the
@@ -228,7 +247,7 @@ async fn start_fresh(shared: Arc<Shared>) {
 fn begin(shared: &Arc<Shared>, number: u64, ctx: Ctx, task: &mut Context<'_>) -> Option<Done> {
     let first_poll = AssertUnwindSafe(|| {
         let is_aborted = ctx.is_aborted();
-        let report = Report { shared: Arc::clone(shared), ctx, number, outcome: None, is_made: false };
+        let report = Report::new(shared, number, ctx);
         if is_aborted {
             return None;
         }
@@ -275,6 +294,10 @@ struct Report {
 }
 
 impl Report {
+    fn new(shared: &Arc<Shared>, number: u64, ctx: Ctx) -> Self {
+        Self { shared: Arc::clone(shared), ctx, number, outcome: None, is_made: false }
+    }
+
     /// Leaves the reporting to whoever takes it.
     fn make(mut self) -> Done {
         self.is_made = true;

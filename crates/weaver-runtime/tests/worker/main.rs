@@ -6,4 +6,5 @@ mod handlers;
 mod leases;
 mod rig;
 mod shutdown;
+mod starts;
 mod upkeep;
