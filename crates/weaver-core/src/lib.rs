@@ -9,6 +9,7 @@
 //! NewTask     Command                            changes                explain: why does it not run?
 //! ```
 
+pub mod bytes_text;
 pub mod clock;
 pub mod error;
 pub mod event;

@@ -148,6 +148,27 @@ pub(crate) mod duration_ms {
     }
 }
 
+/// The same for a span that may not be there.
+pub(crate) mod optional_duration_ms {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        span: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let millis = span.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+        millis.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -188,19 +188,23 @@ impl Engine {
 
     /// Runs something that needs the whole file to itself.
     pub(crate) fn with_database<T>(&mut self, act: impl FnOnce(&mut Database) -> T) -> Result<T, String> {
+        // New readers wait for the lock; those at work are done in a moment, unless one copies the whole store.
+        const LOOKS: usize = 10_000;
         let mut slot = self.shared.database.write();
-        let shared = slot.take().ok_or("the store is not open")?;
-        match Arc::try_unwrap(shared) {
-            Ok(mut database) => {
-                let answer = act(&mut database);
-                *slot = Some(Arc::new(database));
-                Ok(answer)
+        let mut shared = slot.take().ok_or("the store is not open")?;
+        for _ in 0..LOOKS {
+            match Arc::try_unwrap(shared) {
+                Ok(mut database) => {
+                    let answer = act(&mut database);
+                    *slot = Some(Arc::new(database));
+                    return Ok(answer);
+                }
+                Err(still_read) => shared = still_read,
             }
-            Err(shared) => {
-                *slot = Some(shared);
-                Err("somebody is reading from the store: try again".to_owned())
-            }
+            std::thread::yield_now();
         }
+        *slot = Some(shared);
+        Err("somebody is reading the whole store: try again when that is done".to_owned())
     }
 }
 

@@ -47,6 +47,12 @@ pub enum StoreError {
         /// What is wrong with it.
         what: String,
     },
+    /// A backup would overwrite a store.
+    #[error("{} holds a store already: give the backup a directory of its own", .directory.display())]
+    Occupied {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// It may be read but not written.
     #[error("{} cannot be written ({source}): give this user the right to write to it, or open another directory", .path.display())]
     ReadOnly {

@@ -5,6 +5,7 @@
 
 use redb::TableDefinition;
 use weaver_core::id::TaskId;
+use weaver_core::name::{IdempotencyKey, JobDefinitionId};
 use weaver_core::ports::{DocumentKey, Selector};
 use weaver_core::task::{TaskRecord, TaskState, UniqueKey};
 use weaver_core::time::Timestamp;
@@ -204,6 +205,23 @@ pub(crate) fn unique(namespace: u32, key: &UniqueKey) -> Vec<u8> {
     bytes
 }
 
+/// The unique key of a row that [`unique`] made.
+pub(crate) fn split_unique(key: &[u8]) -> Option<UniqueKey> {
+    let (kind, rest) = key.get(5..)?.split_first()?;
+    match kind {
+        1 => {
+            let text = std::str::from_utf8(rest).ok()?;
+            Some(UniqueKey::Idempotency(IdempotencyKey::try_from(text).ok()?))
+        }
+        2 => {
+            let (definition, rest) = split_text(rest)?;
+            let definition = JobDefinitionId::try_from(definition).ok()?;
+            Some(UniqueKey::Schedule(definition, instant(*rest.first_chunk()?)))
+        }
+        _ => None,
+    }
+}
+
 /// The row that says when a unique key is forgotten; it ends with that key's own row.
 pub(crate) fn unique_until(until: Timestamp, unique: &[u8]) -> Vec<u8> {
     let mut key = vec![UNIQUE_UNTIL];
@@ -228,6 +246,12 @@ pub(crate) fn document(namespace: u32, document: &DocumentKey) -> Vec<u8> {
     let mut key = documents(namespace, &document.kind);
     key.extend_from_slice(document.id.as_bytes());
     key
+}
+
+/// Kind and id of a row that [`document`] made.
+pub(crate) fn split_document(key: &[u8]) -> Option<(&str, &str)> {
+    let (kind, id) = split_text(key.get(5..)?)?;
+    Some((kind, std::str::from_utf8(id).ok()?))
 }
 
 /// The due documents of a kind begin with this.
@@ -305,6 +329,12 @@ fn push_text(key: &mut Vec<u8>, text: &str) {
     // Names and label texts are far shorter than 64 KiB; a longer one would only share a look-up row.
     key.extend_from_slice(&u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
     key.extend_from_slice(text.as_bytes());
+}
+
+fn split_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(u16::from_be_bytes(*length).into())?;
+    Some((std::str::from_utf8(text).ok()?, rest))
 }
 
 fn sortable(at: Timestamp) -> [u8; 8] {

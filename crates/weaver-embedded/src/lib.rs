@@ -18,6 +18,7 @@ mod engine;
 mod error;
 mod keys;
 mod load;
+mod maintain;
 mod medium;
 mod memory;
 mod options;
@@ -31,6 +32,7 @@ mod writer;
 
 pub use directory::FORMAT;
 pub use error::StoreError;
+pub use maintain::{CheckReport, Exported, Imported};
 pub use medium::Medium;
 pub use options::EmbeddedOptions;
 pub use progress::{Listener, Opening};

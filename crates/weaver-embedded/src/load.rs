@@ -56,11 +56,25 @@ pub(crate) fn open_database(
                 tracing::warn!(file = medium.name(), "the store's list of free pages was rebuilt");
             }
         }
+        make_table(&database).map_err(|trouble| damaged(trouble.into_error().to_string()))?;
         Ok(Opened { database, retired })
     };
     // redb panics on some damaged pages, and says so where nobody looks.
     catch_unwind(AssertUnwindSafe(open))
         .unwrap_or_else(|_| Err(damaged("a page of it is not what was written".to_owned())))
+}
+
+/// A store has its table from the beginning: nobody has to ask whether it is there.
+fn make_table(database: &Database) -> Outcome<()> {
+    match database.begin_read()?.open_table(keys::TABLE) {
+        Ok(_) => return Ok(()),
+        Err(redb::TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut transaction = database.begin_write()?;
+    transaction.set_two_phase_commit(true);
+    transaction.open_table(keys::TABLE)?;
+    Ok(transaction.commit()?)
 }
 
 fn of_database(medium: &dyn Medium, error: DatabaseError) -> StoreError {
@@ -78,12 +92,7 @@ pub(crate) fn load(
     listener: &Listener,
 ) -> Outcome<Memory> {
     let mut memory = Memory::new(options);
-    let transaction = database.begin_read()?;
-    let table = match transaction.open_table(keys::TABLE) {
-        Ok(table) => table,
-        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(memory),
-        Err(error) => return Err(error.into()),
-    };
+    let table = database.begin_read()?.open_table(keys::TABLE)?;
     if let Some(counters) = rows::read(&table, &keys::meta("counters"), decode_counters)? {
         (memory.counters, memory.stored_counters) = (counters, counters);
     }

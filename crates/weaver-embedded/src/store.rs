@@ -35,6 +35,8 @@ pub struct EmbeddedStore {
     pub(crate) options: EmbeddedOptions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) name: String,
+    pub(crate) medium: Arc<dyn Medium>,
+    pub(crate) listener: Listener,
     /// Numbers of those who wait for work.
     pub(crate) next_waiter: AtomicU64,
     /// Ours until this is dropped; `None` on a medium that is no directory.
@@ -59,7 +61,9 @@ impl EmbeddedStore {
             open_database(&medium, &options, &listener).map(drop)
         })?;
         let medium = Arc::new(FileMedium { path: directory.data_file() });
-        let (engine, shared) = Engine::open(medium.clone(), options, Arc::clone(&clock), listener)?;
+        let medium: Arc<dyn Medium> = medium;
+        let (engine, shared) =
+            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener))?;
         let name = medium.name();
         let writer =
             Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?;
@@ -69,6 +73,8 @@ impl EmbeddedStore {
             options,
             clock,
             name,
+            medium,
+            listener,
             next_waiter: AtomicU64::new(0),
             _directory: Some(directory),
         })
@@ -83,13 +89,25 @@ impl EmbeddedStore {
         own_thread: bool,
     ) -> Result<Self, StoreError> {
         let name = medium.name();
-        let (engine, shared) = Engine::open(medium, options, Arc::clone(&clock), Arc::new(|_| {}))?;
+        let listener: Listener = Arc::new(|_| {});
+        let (engine, shared) =
+            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener))?;
         let writer = if own_thread {
             Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?
         } else {
             Writer::caller(engine)
         };
-        Ok(Self { writer, shared, options, clock, name, next_waiter: AtomicU64::new(0), _directory: None })
+        Ok(Self {
+            writer,
+            shared,
+            options,
+            clock,
+            name,
+            medium,
+            listener,
+            next_waiter: AtomicU64::new(0),
+            _directory: None,
+        })
     }
 
     /// Does something in the next batch; answers once it is synced.
@@ -110,7 +128,7 @@ impl EmbeddedStore {
     }
 
     /// Reads from what is synced. The file is read where the caller stands: a row or a page of rows, mostly from memory.
-    pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> Outcome<T> + Send) -> Result<Option<T>> {
+    pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> Outcome<T> + Send) -> Result<T> {
         if let Some(answer) = self.try_read(&act) {
             return answer;
         }
@@ -119,7 +137,7 @@ impl EmbeddedStore {
         self.try_read(&act).unwrap_or_else(|| Err(self.unavailable()))
     }
 
-    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Option<Result<Option<T>>> {
+    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Option<Result<T>> {
         let database = self.shared.database.read().clone()?;
         match catch_unwind(AssertUnwindSafe(|| snapshot(&database, act))) {
             Ok(Ok(answer)) => Some(Ok(answer)),
@@ -132,18 +150,23 @@ impl EmbeddedStore {
         }
     }
 
+    /// Reads from what is synced, for as long as it takes.
+    pub(crate) fn read_blocking<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Result<T> {
+        self.try_read(act).unwrap_or_else(|| Err(self.unavailable()))
+    }
+
+    pub(crate) fn database(&self) -> Result<Arc<Database>> {
+        self.shared.database.read().clone().ok_or_else(|| self.unavailable())
+    }
+
     fn unavailable(&self) -> Error {
         Error::Unavailable { reason: self.shared.failure.lock().clone() }
     }
 }
 
-/// Reads from a snapshot; `None` if nothing was ever written.
-fn snapshot<T>(database: &Database, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Outcome<Option<T>> {
-    match database.begin_read()?.open_table(keys::TABLE) {
-        Ok(table) => act(&table).map(Some),
-        Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+/// Reads from a snapshot.
+pub(crate) fn snapshot<T>(database: &Database, act: impl FnOnce(&Snapshot) -> Outcome<T>) -> Outcome<T> {
+    act(&database.begin_read()?.open_table(keys::TABLE)?)
 }
 
 impl fmt::Debug for EmbeddedStore {

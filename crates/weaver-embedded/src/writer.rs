@@ -22,9 +22,19 @@ pub(crate) struct Inbox {
     filled: Condvar,
 }
 
+/// Something to do between batches.
+pub(crate) type Exclusive = Box<dyn FnOnce(&mut Engine) + Send>;
+
+/// What the writer does next.
+enum Next {
+    Batch(Vec<Job>),
+    Exclusive(Exclusive),
+}
+
 #[derive(Default)]
 struct Waiting {
     jobs: Vec<Job>,
+    exclusive: Vec<Exclusive>,
     stop: bool,
 }
 
@@ -34,8 +44,11 @@ impl Writer {
         let theirs = Arc::clone(&inbox);
         let builder = std::thread::Builder::new().name("weaver-embedded".to_owned());
         let thread = builder.spawn(move || {
-            while let Some(jobs) = theirs.next(engine.has_chores()) {
-                engine.process(jobs);
+            while let Some(next) = theirs.next(engine.has_chores()) {
+                match next {
+                    Next::Batch(jobs) => engine.process(jobs),
+                    Next::Exclusive(act) => act(&mut engine),
+                }
             }
         })?;
         Ok(Self::Thread { inbox, thread: Some(thread) })
@@ -43,6 +56,16 @@ impl Writer {
 
     pub(crate) fn caller(engine: Engine) -> Self {
         Self::Caller(Mutex::new(engine))
+    }
+
+    pub(crate) fn submit_exclusive(&self, act: Exclusive) {
+        match self {
+            Self::Thread { inbox, .. } => {
+                inbox.waiting.lock().exclusive.push(act);
+                inbox.filled.notify_one();
+            }
+            Self::Caller(engine) => act(&mut engine.lock()),
+        }
     }
 
     pub(crate) fn submit(&self, job: Job) {
@@ -64,15 +87,18 @@ impl Inbox {
     }
 
     /// What waits; `None` when it is time to stop and nothing is left. Does not wait if there are chores.
-    fn next(&self, has_chores: bool) -> Option<Vec<Job>> {
+    fn next(&self, has_chores: bool) -> Option<Next> {
         let mut waiting = self.waiting.lock();
-        while waiting.jobs.is_empty() && !waiting.stop && !has_chores {
+        while waiting.jobs.is_empty() && waiting.exclusive.is_empty() && !waiting.stop && !has_chores {
             self.filled.wait(&mut waiting);
+        }
+        if let Some(act) = waiting.exclusive.pop() {
+            return Some(Next::Exclusive(act));
         }
         if waiting.stop && waiting.jobs.is_empty() {
             return None;
         }
-        Some(std::mem::take(&mut waiting.jobs))
+        Some(Next::Batch(std::mem::take(&mut waiting.jobs)))
     }
 }
 

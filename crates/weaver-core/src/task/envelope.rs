@@ -7,15 +7,17 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::bytes_text;
 use crate::error::{Invalid, Problem};
 use crate::name::TaskType;
 
 /// What goes into the queue and reaches the handler: a type, and a payload in the form the content type says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEnvelope {
     /// Selects the handler.
     pub task_type: TaskType,
     /// JSON, unless the content type says otherwise. Shared, never copied.
+    #[serde(with = "bytes_text")]
     pub payload: Bytes,
     /// The form of the payload.
     pub content_type: ContentType,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::bytes_text;
 use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::lease::Lease;
 use crate::name::WorkerId;
@@ -14,7 +15,7 @@ use crate::task::{Attempts, Cause, TaskSpec, TaskState};
 use crate::time::{Timestamp, duration_ms};
 
 /// A task and how it is going. Only [`crate::lifecycle`] moves one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
     /// Its identity.
     pub key: TaskKey,
@@ -55,6 +56,7 @@ pub struct TaskRecord {
     /// Whether its worker is finding out if it may go on (seed 004).
     pub continuation: Continuation,
     /// What it returned.
+    #[serde(with = "bytes_text::optional")]
     pub result: Option<Bytes>,
     /// How far it says it is. Boxed: few tasks say.
     pub progress: Option<Box<Progress>>,

@@ -11,7 +11,7 @@ use crate::name::{
 };
 use crate::retry::RetryPolicy;
 use crate::task::TaskEnvelope;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, optional_duration_ms};
 
 /// Free text that people attach to tasks to find them again.
 pub type Labels = BTreeMap<String, String>;
@@ -43,7 +43,7 @@ impl Default for Priority {
 }
 
 /// What was asked for, checked. Shared by every copy of the record, so that handing out a lease copies no payload.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// The queue it waits in.
     pub queue: QueueName,
@@ -58,6 +58,7 @@ pub struct TaskSpec {
     /// How long to wait after a failure.
     pub retry: RetryPolicy,
     /// How long one execution may take; `None`: as long as its lease is renewed.
+    #[serde(with = "optional_duration_ms", rename = "timeout_ms")]
     pub timeout: Option<Duration>,
     /// Cancelled if it has not started by then.
     pub expires_at: Option<Timestamp>,

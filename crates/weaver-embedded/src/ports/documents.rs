@@ -26,7 +26,7 @@ impl Documents for EmbeddedStore {
             let stored = rows::read(table, &keys::document(number, key), decode_document)?;
             Ok(stored.map(|stored| document(key.clone(), stored)))
         });
-        Ok(read.await?.flatten())
+        read.await
     }
 
     async fn put_document(
@@ -84,7 +84,7 @@ impl Documents for EmbeddedStore {
             }
             Ok(Page { items, next: None, complete: true })
         });
-        Ok(read.await?.unwrap_or(Page { items: Vec::new(), next: None, complete: true }))
+        read.await
     }
 
     async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>> {

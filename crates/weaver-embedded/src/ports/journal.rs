@@ -35,7 +35,7 @@ impl Journal for EmbeddedStore {
             let Some(stored) = rows::read(table, &key, StoredStream::decode)? else { return Ok(None) };
             read_page(table, stored.number, from, limit as usize).map(Some)
         });
-        Ok(read.await?.flatten().unwrap_or(JournalPage { entries: Vec::new(), more: false }))
+        Ok(read.await?.unwrap_or(JournalPage { entries: Vec::new(), more: false }))
     }
 
     async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()> {

@@ -42,7 +42,7 @@ impl EmbeddedStore {
                 None => fill_from_rows(table, &query, number, span),
             }
         });
-        Ok(page.await?.unwrap_or_else(empty))
+        page.await
     }
 
     /// The ids that only the index knows, in order; one more than may be looked at, so that the page knows of it.

@@ -63,7 +63,7 @@ impl Runners for EmbeddedStore {
             }
             Ok(Page { items, next: None, complete: true })
         });
-        Ok(read.await?.unwrap_or(Page { items: Vec::new(), next: None, complete: true }))
+        read.await
     }
 
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {

@@ -43,7 +43,7 @@ impl Tasks for EmbeddedStore {
             }
             Ok(found)
         });
-        Ok(read.await?.unwrap_or_else(|| vec![None; keys.len()]))
+        read.await
     }
 
     async fn list_groups(
@@ -79,7 +79,7 @@ impl Tasks for EmbeddedStore {
             }
             Ok(Page { items, next: None, complete: true })
         });
-        Ok(read.await?.unwrap_or(Page { items: Vec::new(), next: None, complete: true }))
+        read.await
     }
 
     async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
