@@ -181,7 +181,7 @@ fn load_live(table: &impl Rows, memory: &mut Memory, total: u64, listener: &List
 /// looking it up.
 struct SpecReader<'a, R: Rows> {
     rows: &'a R,
-    next: Option<Box<dyn Iterator<Item = Outcome<(rows::Lent<'a>, rows::Lent<'a>)>> + 'a>>,
+    next: Option<Box<dyn Iterator<Item = Outcome<rows::Row<'a>>> + 'a>>,
 }
 
 impl<'a, R: Rows> SpecReader<'a, R> {

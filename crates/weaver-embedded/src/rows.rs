@@ -20,6 +20,9 @@ impl<T: ReadableTable<&'static [u8], &'static [u8]>> Rows for T {}
 /// The bytes of a row as redb lends them.
 pub(crate) type Lent<'a> = AccessGuard<'a, &'static [u8]>;
 
+/// A row's key and value.
+pub(crate) type Row<'a> = (Lent<'a>, Lent<'a>);
+
 /// Reads one row.
 pub(crate) fn read<T>(
     rows: &impl Rows,
@@ -42,7 +45,7 @@ pub(crate) fn scan<'a>(
     prefix: &[u8],
     from: Bound<Vec<u8>>,
     to: Bound<Vec<u8>>,
-) -> Outcome<impl DoubleEndedIterator<Item = Outcome<(Lent<'a>, Lent<'a>)>>> {
+) -> Outcome<impl DoubleEndedIterator<Item = Outcome<Row<'a>>>> {
     let start = match from {
         Bound::Unbounded => Bound::Included(prefix.to_vec()),
         given => given,
@@ -68,7 +71,7 @@ pub(crate) fn scan<'a>(
 pub(crate) fn scan_all<'a>(
     rows: &'a impl Rows,
     prefix: &[u8],
-) -> Outcome<impl DoubleEndedIterator<Item = Outcome<(Lent<'a>, Lent<'a>)>>> {
+) -> Outcome<impl DoubleEndedIterator<Item = Outcome<Row<'a>>>> {
     scan(rows, prefix, Bound::Unbounded, Bound::Unbounded)
 }
 

@@ -13,7 +13,7 @@ pub(crate) enum Writer {
     /// A thread of its own.
     Thread { inbox: Arc<Inbox>, thread: Option<JoinHandle<()>> },
     /// Whoever calls.
-    Caller(Mutex<Engine>),
+    Caller(Box<Mutex<Engine>>),
 }
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl Writer {
     }
 
     pub(crate) fn caller(engine: Engine) -> Self {
-        Self::Caller(Mutex::new(engine))
+        Self::Caller(Box::new(Mutex::new(engine)))
     }
 
     pub(crate) fn submit_exclusive(&self, act: Exclusive) {

@@ -25,7 +25,7 @@ impl Work<'_> {
                 Ok(leased) => taken.extend(leased),
                 // Set aside until somebody repairs the store: it must not keep the tasks behind it from running.
                 Err(Trouble::Refused(error)) => {
-                    tracing::error!(%error, task = %id, "a task cannot be leased")
+                    tracing::error!(%error, task = %id, "a task cannot be leased");
                 }
                 Err(broken) => return Err(broken),
             }

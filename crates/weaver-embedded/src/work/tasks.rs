@@ -203,7 +203,7 @@ impl Work<'_> {
                 Ok(None) => {}
                 // One damaged task must not keep the others from being found.
                 Err(Trouble::Refused(error)) => {
-                    tracing::error!(%error, task = %id, "overdue, but unreadable")
+                    tracing::error!(%error, task = %id, "overdue, but unreadable");
                 }
                 Err(broken) => return Err(broken),
             }
