@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
+use crate::medium::ROOM_EXTENSION;
 
 /// The format this version writes, and the latest it reads.
 pub const FORMAT: u32 = 1;
@@ -39,6 +40,8 @@ impl Directory {
     ) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(|source| StoreError::io(path, source))?;
         let lock = lock(path)?;
+        // Left by a process that was killed while it looked for room.
+        let _ = fs::remove_file(path.join(DATA_FILE).with_extension(ROOM_EXTENSION));
         let (data, new, format) = (path.join(DATA_FILE), path.join(NEW_DATA_FILE), path.join(FORMAT_FILE));
         match (read_format(path, &format)?, data.exists(), new.exists()) {
             (true, true, _) => {}

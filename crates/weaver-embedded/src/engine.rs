@@ -5,10 +5,12 @@
 //!                  │ error or panic
 //!                  └──▶ everybody waiting hears of it ─▶ open again ─▶ build the memory anew
 //! ```
+//!
+//! While the disk is full, whoever only reads is served, and whoever writes is refused before anything is tried.
 
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use redb::Database;
@@ -17,6 +19,7 @@ use weaver_core::clock::Clock;
 use weaver_core::queue::ring::Ring;
 
 use crate::error::StoreError;
+use crate::guard::Health;
 use crate::keys;
 use crate::load::{load, open_database};
 use crate::medium::Medium;
@@ -26,12 +29,28 @@ use crate::progress::Listener;
 use crate::trouble::{Outcome, Trouble};
 use crate::work::Work;
 
-/// Something to do in a batch. What it returns is done once the batch is synced. Dropped at any time, it tells its
-/// caller that it was not done.
-pub(crate) type Job = Box<dyn FnOnce(&mut Work<'_>) -> Outcome<Answer> + Send>;
+/// Something to do in a batch. Dropped at any time, it tells its caller that it was not done.
+pub(crate) struct Job {
+    act: Act,
+    writes: bool,
+}
+
+/// What it does. What it returns is done once the batch is synced.
+pub(crate) type Act = Box<dyn FnOnce(&mut Work<'_>) -> Outcome<Answer> + Send>;
 pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 
-/// How much the file may want to grow by at once, when the disk was full: less than that free is not worth a try.
+impl Job {
+    pub(crate) fn writing(act: Act) -> Self {
+        Self { act, writes: true }
+    }
+
+    /// One that writes nothing.
+    pub(crate) fn reading(act: Act) -> Self {
+        Self { act, writes: false }
+    }
+}
+
+/// After the disk was full: less than that free is not worth a try.
 const ROOM_BYTES: u64 = 4 * 1024 * 1024;
 
 /// What readers see beside the writer.
@@ -53,9 +72,12 @@ pub(crate) struct Engine {
     listener: Listener,
     shared: Arc<Shared>,
     memory: Memory,
-    /// Tells the handle in use to write nothing more.
-    retired: Arc<AtomicBool>,
-    disk_was_full: bool,
+    /// That of the handle in use.
+    health: Arc<Health>,
+    /// How much room the disk lacked when it was full last, until it has that much; 0: it has room.
+    lacking_bytes: u64,
+    /// Whether the last batch failed: nothing is done unasked until one succeeds.
+    ailing: bool,
 }
 
 impl Engine {
@@ -64,8 +86,9 @@ impl Engine {
         options: EmbeddedOptions,
         clock: Arc<dyn Clock>,
         listener: Listener,
+        may_create: bool,
     ) -> Result<(Self, Arc<Shared>), StoreError> {
-        let opened = open_database(&*medium, &options, &listener)?;
+        let opened = open_database(&*medium, &options, &listener, may_create)?;
         let memory = load_memory(&*medium, &opened.database, options, &clock, &listener)?;
         let shared = Arc::new(Shared {
             ring: Mutex::new(Ring::new(options.ring_capacity, memory.counters.opens)),
@@ -80,27 +103,34 @@ impl Engine {
             listener,
             shared: Arc::clone(&shared),
             memory,
-            retired: opened.retired,
-            disk_was_full: false,
+            health: opened.health,
+            lacking_bytes: 0,
+            ailing: false,
         };
         Ok((engine, shared))
     }
 
     /// Whether there is something to do although nobody asks.
     pub(crate) fn has_chores(&self) -> bool {
-        self.memory.trash
+        self.memory.trash && !self.ailing
     }
 
     /// Does what everybody waiting wants.
-    pub(crate) fn process(&mut self, jobs: Vec<Job>) {
-        if let Err(reason) = self.ready_to_write() {
+    pub(crate) fn process(&mut self, mut jobs: Vec<Job>) {
+        if let Err(reason) = self.ensure_open() {
             // Dropping the jobs tells their callers.
-            *self.shared.failure.lock() = reason;
-            return;
+            return self.fail(reason);
         }
-        let answers = catch_unwind(AssertUnwindSafe(|| self.run(jobs)));
+        let room = self.ensure_room();
+        let has_room = room.is_ok();
+        if let Err(reason) = room {
+            self.fail(reason);
+            jobs.retain(|job| !job.writes);
+        }
+        let answers = catch_unwind(AssertUnwindSafe(|| self.run(jobs, has_room)));
         let reason = match answers {
             Ok(Ok(answers)) => {
+                self.ailing = !has_room;
                 self.publish();
                 answers.into_iter().for_each(|answer| answer());
                 return;
@@ -109,14 +139,20 @@ impl Engine {
             Err(_) => "a page of the store is not what was written".to_owned(),
         };
         tracing::error!(reason, file = self.medium.name(), "the store failed and is opened again");
-        *self.shared.failure.lock() = reason;
-        self.disk_was_full = self.medium.check_room(ROOM_BYTES).is_err();
+        self.lacking_bytes = self.health.refused_bytes().max(ROOM_BYTES);
+        let reason = self.ensure_room().err().unwrap_or(reason);
+        self.fail(reason);
         if let Err(error) = self.reopen() {
-            *self.shared.failure.lock() = error.to_string();
+            self.fail(error.to_string());
         }
     }
 
-    fn run(&mut self, jobs: Vec<Job>) -> Outcome<Vec<Answer>> {
+    fn fail(&mut self, reason: String) {
+        self.ailing = true;
+        *self.shared.failure.lock() = reason;
+    }
+
+    fn run(&mut self, jobs: Vec<Job>, has_room: bool) -> Outcome<Vec<Answer>> {
         let database = self.shared.database.read().clone();
         let database = database.ok_or_else(|| Trouble::Broken("the store is not open".to_owned()))?;
         let mut transaction = database.begin_write()?;
@@ -124,9 +160,12 @@ impl Engine {
         let mut answers = Vec::with_capacity(jobs.len());
         let wrote = {
             let mut work = Work::new(transaction.open_table(keys::TABLE)?, &mut self.memory, &self.clock);
-            work.tick()?;
+            work.tick();
+            if has_room {
+                work.tidy()?;
+            }
             for job in jobs {
-                answers.push(job(&mut work)?);
+                answers.push((job.act)(&mut work)?);
             }
             work.settle()?;
             work.wrote
@@ -153,25 +192,40 @@ impl Engine {
         }
     }
 
+    /// A handle that failed in a reader's hands is replaced here, before it can fail those who wait.
+    fn ensure_open(&mut self) -> Result<(), String> {
+        if self.shared.database.read().is_some() && !self.health.has_failed() {
+            return Ok(());
+        }
+        self.reopen().map_err(|error| error.to_string())
+    }
+
     /// Refuses before anything is tried that could only fail: opening again after each failure would cost more than the
     /// failure.
-    fn ready_to_write(&mut self) -> Result<(), String> {
-        if self.disk_was_full {
-            let room = self.medium.check_room(ROOM_BYTES);
-            room.map_err(|error| format!("{}: {error}; free some space", self.medium.name()))?;
-            self.disk_was_full = false;
+    fn ensure_room(&mut self) -> Result<(), String> {
+        const MIB: u64 = 1024 * 1024;
+        if self.lacking_bytes == 0 {
+            return Ok(());
         }
-        if self.shared.database.read().is_none() {
-            self.reopen().map_err(|error| error.to_string())?;
-        }
+        self.medium.check_room(self.lacking_bytes).map_err(|error| match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                let (file, mib) = (self.medium.name(), self.lacking_bytes.div_ceil(MIB));
+                format!("{file} cannot grow ({error}): free at least {mib} MiB on its disk")
+            }
+            _ => StoreError::io(self.medium.name(), error).to_string(),
+        })?;
+        self.lacking_bytes = 0;
         Ok(())
     }
 
     /// Opens the store again after an error: what is on disk is what counts, and the memory may be ahead of it.
     fn reopen(&mut self) -> Result<(), StoreError> {
-        self.retired.store(true, Ordering::Release);
-        *self.shared.database.write() = None;
-        let opened = open_database(&*self.medium, &self.options, &self.listener)?;
+        self.health.retire();
+        // Readers may hold it a little longer; retired, it does no harm.
+        self.close();
+        let name = self.medium.name();
+        self.medium.discard_cache().map_err(|source| StoreError::io(&name, source))?;
+        let opened = open_database(&*self.medium, &self.options, &self.listener, false)?;
         let mut memory =
             load_memory(&*self.medium, &opened.database, self.options, &self.clock, &self.listener)?;
         // Whether the last batch was stored is not known, and its changes were not published: a new life begins.
@@ -181,9 +235,16 @@ impl Engine {
         // Whoever waits looks again, and registers again.
         std::mem::take(&mut self.memory.waiters).wake_all();
         self.memory = memory;
-        self.retired = opened.retired;
+        self.health = opened.health;
         *self.shared.database.write() = Some(Arc::new(opened.database));
         Ok(())
+    }
+
+    fn close(&self) {
+        let database = self.shared.database.write().take();
+        if let Some(database) = database {
+            close(database);
+        }
     }
 
     /// Runs something that needs the whole file to itself.
@@ -211,8 +272,13 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         // Readers are gone or get an error from now on; the last handle closes the file cleanly.
-        *self.shared.database.write() = None;
+        self.close();
     }
+}
+
+/// Gives a handle up. redb panics when it closes one that panicked before: then there is nothing left to close.
+pub(crate) fn close(database: Arc<Database>) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
 }
 
 fn load_memory(
@@ -226,7 +292,7 @@ fn load_memory(
     let damaged = |what| StoreError::Damaged { file: medium.name(), what };
     let memory = catch_unwind(AssertUnwindSafe(load))
         .map_err(|_| damaged("a page of it is not what was written".to_owned()))?
-        .map_err(|trouble| damaged(trouble.into_error().to_string()))?;
+        .map_err(|trouble| StoreError::of_trouble(medium.name(), trouble))?;
     listener(crate::progress::Opening::Done);
     Ok(memory)
 }

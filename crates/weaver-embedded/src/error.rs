@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::trouble::Trouble;
+
 /// Why something with a whole store did not work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -85,6 +87,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// What kept a store from being read: rows that are not what was written, or a disk that does not answer.
+    pub(crate) fn of_trouble(file: String, trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Refused(error) => Self::Damaged { file, what: error.to_string() },
+            Trouble::Broken(reason) => Self::Io { path: file, source: io::Error::other(reason) },
+        }
+    }
+
     pub(crate) fn io(path: impl AsRef<std::path::Path>, source: io::Error) -> Self {
         let path = path.as_ref();
         match source.kind() {
@@ -93,6 +103,9 @@ impl StoreError {
             }
             io::ErrorKind::InvalidData => {
                 Self::Damaged { file: path.display().to_string(), what: source.to_string() }
+            }
+            io::ErrorKind::UnexpectedEof => {
+                Self::Damaged { file: path.display().to_string(), what: "it was cut short".to_owned() }
             }
             _ => Self::Io { path: path.display().to_string(), source },
         }

@@ -16,6 +16,7 @@ pub mod codec;
 mod directory;
 mod engine;
 mod error;
+mod guard;
 mod keys;
 mod load;
 mod maintain;

@@ -11,8 +11,9 @@ use weaver_core::name::{Namespace, QueueName};
 
 use crate::codec::{decode_queue, decode_spec, record_from};
 use crate::error::StoreError;
+use crate::guard::{Guarded, Health};
 use crate::keys;
-use crate::medium::{Guarded, Medium};
+use crate::medium::Medium;
 use crate::memory::Memory;
 use crate::options::EmbeddedOptions;
 use crate::progress::{Listener, Opening};
@@ -20,24 +21,26 @@ use crate::rows::{self, Rows};
 use crate::trouble::{OfRow, Outcome, Trouble};
 use crate::work::decode_counters;
 
-/// A database that was checked, and the way to keep an old handle of it from writing.
+/// A database that was checked, and the handle's health.
 pub(crate) struct Opened {
     pub(crate) database: Database,
-    pub(crate) retired: Arc<AtomicBool>,
+    pub(crate) health: Arc<Health>,
 }
 
-/// Opens the database, making it if the medium is empty. Every page is checked before it is used: redb trusts what it
-/// reads, and one flipped bit in a branch page makes it lose rows without a word, or panic.
+/// Opens the database, making it if the medium is empty and it may. Every page is checked before it is used: redb trusts
+/// what it reads, and one flipped bit in a branch page makes it lose rows without a word, or panic.
 pub(crate) fn open_database(
     medium: &dyn Medium,
     options: &EmbeddedOptions,
     listener: &Listener,
+    may_create: bool,
 ) -> Result<Opened, StoreError> {
     let damaged = |what: String| StoreError::Damaged { file: medium.name(), what };
     let open = || -> Result<Opened, StoreError> {
         let io = |source| StoreError::io(medium.name(), source);
-        let retired = Arc::new(AtomicBool::new(false));
-        let backend = Guarded::new(medium.open().map_err(io)?, Arc::clone(&retired)).map_err(io)?;
+        let health = Arc::new(Health::default());
+        let backend =
+            Guarded::new(medium.open().map_err(io)?, Arc::clone(&health), may_create).map_err(io)?;
         let repaired = Arc::new(AtomicBool::new(false));
         let (seen, told) = (Arc::clone(&repaired), Arc::clone(listener));
         let mut database = Builder::new()
@@ -56,10 +59,11 @@ pub(crate) fn open_database(
                 tracing::warn!(file = medium.name(), "the store's list of free pages was rebuilt");
             }
         }
-        make_table(&database).map_err(|trouble| damaged(trouble.into_error().to_string()))?;
-        Ok(Opened { database, retired })
+        make_table(&database).map_err(|trouble| StoreError::of_trouble(medium.name(), trouble))?;
+        Ok(Opened { database, health })
     };
-    // redb panics on some damaged pages, and says so where nobody looks.
+    // redb panics on some damaged pages. That also writes a line to stderr: the hook that does belongs to the process,
+    // not to a library.
     catch_unwind(AssertUnwindSafe(open))
         .unwrap_or_else(|_| Err(damaged("a page of it is not what was written".to_owned())))
 }

@@ -12,7 +12,7 @@ use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
 
 use crate::directory::Directory;
-use crate::engine::{Engine, Shared};
+use crate::engine::{Act, Engine, Job, Shared, close};
 use crate::error::StoreError;
 use crate::keys;
 use crate::load::open_database;
@@ -57,13 +57,12 @@ impl EmbeddedStore {
         listener: Listener,
     ) -> Result<Self, StoreError> {
         let directory = Directory::take(directory.as_ref(), |path| {
-            let medium = FileMedium { path: path.to_owned() };
-            open_database(&medium, &options, &listener).map(drop)
+            let medium = FileMedium::new_at(path.to_owned());
+            open_database(&medium, &options, &listener, true).map(drop)
         })?;
-        let medium = Arc::new(FileMedium { path: directory.data_file() });
-        let medium: Arc<dyn Medium> = medium;
+        let medium: Arc<dyn Medium> = Arc::new(FileMedium::existing(directory.data_file()));
         let (engine, shared) =
-            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener))?;
+            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener), false)?;
         let name = medium.name();
         let writer =
             Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?;
@@ -91,7 +90,7 @@ impl EmbeddedStore {
         let name = medium.name();
         let listener: Listener = Arc::new(|_| {});
         let (engine, shared) =
-            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener))?;
+            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener), true)?;
         let writer = if own_thread {
             Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?
         } else {
@@ -115,35 +114,56 @@ impl EmbeddedStore {
         &self,
         act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
     ) -> Result<T> {
+        self.submit(Job::writing, act).await
+    }
+
+    /// Asks what only the writer's memory knows. Writes nothing, and so goes on while the disk is full.
+    pub(crate) async fn consult<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
+        self.submit(Job::reading, act).await
+    }
+
+    async fn submit<T: Send + 'static>(
+        &self,
+        job: fn(Act) -> Job,
+        act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
+    ) -> Result<T> {
         let (sender, receiver) = oneshot::channel();
-        self.writer.submit(Box::new(move |work| {
+        self.writer.submit(job(Box::new(move |work| {
             let answer = match act(work) {
                 Ok(answer) => Ok(answer),
                 Err(Trouble::Refused(error)) => Err(error),
                 Err(broken) => return Err(broken),
             };
             Ok(Box::new(move || drop(sender.send(answer))))
-        }));
+        })));
         receiver.await.unwrap_or_else(|_| Err(self.unavailable()))
     }
 
     /// Reads from what is synced. The file is read where the caller stands: a row or a page of rows, mostly from memory.
     pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> Outcome<T> + Send) -> Result<T> {
-        if let Some(answer) = self.try_read(&act) {
+        if let Ok(answer) = self.try_read(&act) {
             return answer;
         }
         // The file failed under somebody's hands. The writer opens it again when it is next asked for anything.
-        self.write(|_| Ok(())).await?;
-        self.try_read(&act).unwrap_or_else(|| Err(self.unavailable()))
+        self.consult(|_| Ok(())).await?;
+        self.try_read(&act).unwrap_or_else(Err)
     }
 
-    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Option<Result<T>> {
-        let database = self.shared.database.read().clone()?;
-        match catch_unwind(AssertUnwindSafe(|| snapshot(&database, act))) {
-            Ok(Ok(answer)) => Some(Ok(answer)),
-            Ok(Err(Trouble::Refused(error))) => Some(Err(error)),
-            Ok(Err(Trouble::Broken(_))) => None,
-            Err(_) => Some(Err(Error::Damaged {
+    /// The outer error is worth a second try.
+    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Result<Result<T>> {
+        let database = self.database()?;
+        let answer = catch_unwind(AssertUnwindSafe(|| snapshot(&database, act)));
+        close(database);
+        match answer {
+            Ok(Ok(answer)) => Ok(Ok(answer)),
+            Ok(Err(Trouble::Refused(error))) => Ok(Err(error)),
+            Ok(Err(Trouble::Broken(reason))) => {
+                Err(Error::Unavailable { reason: format!("{}: {reason}", self.name) })
+            }
+            Err(_) => Ok(Err(Error::Damaged {
                 what: self.name.clone(),
                 way_out: "restore the latest backup of its directory".to_owned(),
             })),
@@ -152,7 +172,7 @@ impl EmbeddedStore {
 
     /// Reads from what is synced, for as long as it takes.
     pub(crate) fn read_blocking<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Result<T> {
-        self.try_read(act).unwrap_or_else(|| Err(self.unavailable()))
+        self.try_read(act).unwrap_or_else(Err)
     }
 
     pub(crate) fn database(&self) -> Result<Arc<Database>> {

@@ -27,8 +27,8 @@ impl EmbeddedStore {
         let directory = directory.as_ref();
         let mut copied = None;
         let target = Directory::take(directory, |path| {
-            let medium = FileMedium { path: path.to_owned() };
-            let target = open_database(&medium, &self.options, &self.listener)?.database;
+            let medium = FileMedium::new_at(path.to_owned());
+            let target = open_database(&medium, &self.options, &self.listener, true)?.database;
             let source = self.database()?;
             let rows = snapshot(&source, |table| copy(table, &target));
             copied = Some(rows.map_err(Trouble::into_error)?);

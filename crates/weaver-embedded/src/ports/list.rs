@@ -54,7 +54,7 @@ impl EmbeddedStore {
         };
         let (namespace, order) = (query.namespace.clone(), query.order);
         let count = query.scan_max as usize + 1;
-        let ids = self.write(move |work| {
+        let ids = self.consult(move |work| {
             let index = &work.memory.index;
             let in_order = |ids: &mut dyn DoubleEndedIterator<Item = TaskId>| -> Vec<TaskId> {
                 match order {

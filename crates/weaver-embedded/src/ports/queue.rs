@@ -66,7 +66,7 @@ impl Queue for EmbeddedStore {
 
     async fn overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
         check_limit(limit)?;
-        self.write(move |work| work.overdue(limit as usize)).await
+        self.consult(move |work| work.overdue(limit as usize)).await
     }
 
     async fn changes(&self, after: Option<ChangeCursor>, limit: u32) -> Result<Changes> {

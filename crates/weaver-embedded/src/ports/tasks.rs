@@ -87,13 +87,13 @@ impl Tasks for EmbeddedStore {
     }
 
     async fn counts(&self, scope: Scope) -> Result<Counts> {
-        self.write(move |work| Ok(work.memory.index.counts(&scope))).await
+        self.consult(move |work| Ok(work.memory.index.counts(&scope))).await
     }
 
     async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>> {
         check_limit(cap)?;
         let key = key.clone();
-        self.write(move |work| {
+        self.consult(move |work| {
             let index = &work.memory.index;
             let there = index.namespace_of(key.id).is_some_and(|namespace| *namespace == key.namespace);
             Ok(if there { index.ahead_of(key.id, cap) } else { None })

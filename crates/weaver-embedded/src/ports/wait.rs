@@ -13,6 +13,7 @@ use weaver_core::queue::{Interest, Wake};
 use weaver_core::time::{Monotonic, Timestamp};
 
 use crate::EmbeddedStore;
+use crate::engine::Job;
 
 impl EmbeddedStore {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
@@ -51,7 +52,7 @@ impl EmbeddedStore {
     /// Looks and registers in one job, so that no arrival can slip through.
     async fn look(&self, waiting: &Waiting<'_>, timed_out: bool) -> Result<Look> {
         let (id, wake, wanted) = (waiting.id, Arc::clone(&waiting.wake), waiting.wanted.clone());
-        self.write(move |work| {
+        self.consult(move |work| {
             if work.has_ready(&wanted) {
                 return Ok(Look::Ends(Wake::Ready));
             }
@@ -113,11 +114,11 @@ impl Drop for Waiting<'_> {
         }
         let (id, looks_again, wanted) = (self.id, self.looks_again, self.wanted.clone());
         // Comes after its registration in the writer's inbox, even if nobody heard the answer to that.
-        self.store.writer.submit(Box::new(move |work| {
+        self.store.writer.submit(Job::reading(Box::new(move |work| {
             let was_waiting = work.memory.waiters.remove(id);
             let hands_on = !was_waiting && !looks_again;
             let woken = if hands_on { work.memory.waiters.hand_on(&wanted) } else { Vec::new() };
             Ok(Box::new(move || woken.iter().for_each(|waiter| waiter.notify_one())))
-        }));
+        })));
     }
 }

@@ -1,8 +1,8 @@
 //! Work: what one batch of calls does to the table and to the memory, before it is synced.
 //!
 //! ```text
-//! begin ─▶ tick ─▶ call ─▶ call ─▶ … ─▶ settle ─▶ commit (synced) ─▶ answers, changes, wake-ups
-//!                  └── each looks first and writes last: a refused call has written nothing
+//! begin ─▶ tick ─▶ tidy ─▶ call ─▶ call ─▶ … ─▶ settle ─▶ commit (synced) ─▶ answers, changes, wake-ups
+//!                          └── each looks first and writes last: a refused call has written nothing
 //! ```
 
 mod documents;
@@ -54,10 +54,14 @@ impl<'a> Work<'a> {
         self.memory.index.now()
     }
 
-    /// Takes note of the time: what is due becomes ready, what is past its retention goes.
-    pub(crate) fn tick(&mut self) -> Outcome<()> {
+    /// Takes note of the time: what is due becomes ready.
+    pub(crate) fn tick(&mut self) {
         self.memory.index.watched = !self.memory.waiters.is_empty();
         self.memory.index.tick(self.clock.now());
+    }
+
+    /// Removes some of what is past its time.
+    pub(crate) fn tidy(&mut self) -> Outcome<()> {
         self.forget_keys(16)?;
         self.retire(16)?;
         self.empty_trash(256)
