@@ -219,12 +219,14 @@ impl Engine {
     }
 
     /// Opens the store again after an error: what is on disk is what counts, and the memory may be ahead of it.
+    ///
+    /// After a failed sync the system may show pages that never got to the disk. Those of the commit that failed do no
+    /// harm: either its header was not switched, and they are free, or only the header is in doubt, and opening writes
+    /// and syncs that again.
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.health.retire();
         // Readers may hold it a little longer; retired, it does no harm.
         self.close();
-        let name = self.medium.name();
-        self.medium.discard_cache().map_err(|source| StoreError::io(&name, source))?;
         let opened = open_database(&*self.medium, &self.options, &self.listener, false)?;
         let mut memory =
             load_memory(&*self.medium, &opened.database, self.options, &self.clock, &self.listener)?;

@@ -17,10 +17,6 @@ pub trait Medium: fmt::Debug + Send + Sync {
     /// Opens it. Called again after an error; what an earlier call returned is not used any more by then.
     fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Sees to it that what is read from now on comes from the disk, not from a cache of what failed to get there.
-    /// Called after an error, before it is opened again.
-    fn discard_cache(&self) -> io::Result<()>;
-
     /// What it is called, for people.
     fn name(&self) -> String;
 
@@ -55,14 +51,6 @@ impl Medium for FileMedium {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(self.may_create).truncate(false).open(&self.path)?;
         Ok(Box::new(PlainFile { file }))
-    }
-
-    fn discard_cache(&self) -> io::Result<()> {
-        // Linux takes pages whose sync failed for written, and shows them until it needs their memory: a store that
-        // went on from them would lose them at the next power cut.
-        let file = File::open(&self.path)?;
-        file.sync_data()?;
-        Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
     }
 
     fn name(&self) -> String {

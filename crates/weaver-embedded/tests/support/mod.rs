@@ -2,7 +2,11 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod faulty;
+pub(crate) mod look;
+pub(crate) mod power;
 pub(crate) mod ram;
+pub(crate) mod rng;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

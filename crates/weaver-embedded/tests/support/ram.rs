@@ -35,10 +35,6 @@ impl Medium for RamMedium {
         Ok(Box::new(self.clone()))
     }
 
-    fn discard_cache(&self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn name(&self) -> String {
         "the memory's weaver.redb".to_owned()
     }
