@@ -1,6 +1,6 @@
 //! The project's own commands, run as `cargo xtask <verb>`.
 //!
-//! Verbs are parsed by hand: there are four, and everyone who builds Weaver compiles this crate first.
+//! Verbs are parsed by hand: there are few, and everyone who builds Weaver compiles this crate first.
 
 mod bench;
 mod cargo;
@@ -10,6 +10,7 @@ mod simulate;
 mod step;
 mod test;
 mod tidy;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ Verbs:
   bench <name> [args]    Run one benchmark of benches/ in release mode; args are passed on.
   simulate [options]     Run worlds on virtual time and check every guarantee; --seeds N for how many,
                          --seed S to replay one (with --trace: everything that happened in it).
+  torture [options]      Kill processes that use the embedded store and check what they were promised;
+                         --minutes N for how long, --seed S and --kills K to repeat a round's draws.
 
 Examples:
   cargo xtask test
@@ -35,6 +38,7 @@ Examples:
   cargo xtask tidy --no-build
   cargo xtask bench core
   cargo xtask simulate --seeds 100000
+  cargo xtask torture --minutes 10
 ";
 
 fn main() -> ExitCode {
@@ -55,6 +59,7 @@ enum Verb {
     Tidy { build: bool },
     Bench { name: Option<String>, args: Vec<String> },
     Simulate { args: Vec<String> },
+    Torture { args: Vec<String> },
 }
 
 impl Verb {
@@ -75,6 +80,7 @@ impl Verb {
                 Ok(Self::Bench { name, args })
             }
             "simulate" => Ok(Self::Simulate { args: rest.to_vec() }),
+            "torture" => Ok(Self::Torture { args: rest.to_vec() }),
             other => Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
         }
     }
@@ -98,6 +104,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Tidy { build } => tidy::run(&Project::find()?, build),
         Verb::Bench { name, args } => bench::run(&Project::find()?, name.as_deref(), &args),
         Verb::Simulate { args } => simulate::run(&Project::find()?, &args),
+        Verb::Torture { args } => torture::run(&Project::find()?, &args),
     }
 }
 
@@ -136,9 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn a_simulation_gets_its_arguments() {
-        let args = vec!["--seed".into(), "7".into()];
-        assert_eq!(parse("simulate --seed 7"), Ok(Verb::Simulate { args }));
+    fn a_simulation_and_torture_get_their_arguments() {
+        let args = || vec!["--seed".into(), "7".into()];
+        assert_eq!(parse("simulate --seed 7"), Ok(Verb::Simulate { args: args() }));
+        assert_eq!(parse("torture --seed 7"), Ok(Verb::Torture { args: args() }));
     }
 
     #[test]
