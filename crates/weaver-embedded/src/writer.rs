@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -22,6 +23,9 @@ pub(crate) struct Inbox {
     filled: Condvar,
 }
 
+/// How long the writer waits for callers it has just answered: a fraction of what a sync takes.
+const LINGER: Duration = Duration::from_micros(100);
+
 /// Something to do between batches.
 pub(crate) type Exclusive = Box<dyn FnOnce(&mut Engine) + Send>;
 
@@ -35,6 +39,8 @@ enum Next {
 struct Waiting {
     jobs: Vec<Job>,
     exclusive: Vec<Exclusive>,
+    /// The writer need not be told before so many wait.
+    enough: usize,
     stop: bool,
 }
 
@@ -44,9 +50,13 @@ impl Writer {
         let theirs = Arc::clone(&inbox);
         let builder = std::thread::Builder::new().name("weaver-embedded".to_owned());
         let thread = builder.spawn(move || {
-            while let Some(next) = theirs.next(engine.has_chores()) {
+            let mut answered = 0;
+            while let Some(next) = theirs.next(engine.has_chores(), answered) {
                 match next {
-                    Next::Batch(jobs) => engine.process(jobs),
+                    Next::Batch(jobs) => {
+                        answered = jobs.len();
+                        engine.process(jobs);
+                    }
                     Next::Exclusive(act) => act(&mut engine),
                 }
             }
@@ -81,14 +91,19 @@ impl Inbox {
         let mut waiting = self.waiting.lock();
         waiting.jobs.push(job);
         // More than one may come before the writer looks; it needs to be told once.
-        if waiting.jobs.len() == 1 {
+        let count = waiting.jobs.len();
+        if count == waiting.enough.max(1) {
+            drop(waiting);
             self.filled.notify_one();
         }
     }
 
     /// What waits; `None` when it is time to stop and nothing is left. Does not wait if there are chores.
-    fn next(&self, has_chores: bool) -> Option<Next> {
+    fn next(&self, has_chores: bool, answered: usize) -> Option<Next> {
         let mut waiting = self.waiting.lock();
+        // Whoever was just answered mostly asks again at once. Taking only those who asked meanwhile would split the
+        // callers into two camps that wait for each other's syncs, for good.
+        let expected = waiting.jobs.len() + answered;
         while waiting.jobs.is_empty() && waiting.exclusive.is_empty() && !waiting.stop && !has_chores {
             self.filled.wait(&mut waiting);
         }
@@ -97,6 +112,11 @@ impl Inbox {
         }
         if waiting.stop && waiting.jobs.is_empty() {
             return None;
+        }
+        if answered > 1 && waiting.jobs.len() < expected && !waiting.stop {
+            waiting.enough = expected;
+            self.filled.wait_for(&mut waiting, LINGER);
+            waiting.enough = 1;
         }
         Some(Next::Batch(std::mem::take(&mut waiting.jobs)))
     }

@@ -4,11 +4,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use weaver_benches::{ROUNDS, Samples, per_second, verdict};
 use weaver_embedded::EmbeddedOptions;
+use weaver_runtime::{Ctx, LocalSource, Registry, Shutdown, SystemClock, TaskError, Worker};
 
 use crate::disk::Scratch;
 use crate::weaver::{self, PAYLOAD_BYTES, Subject};
@@ -19,37 +22,74 @@ const CLIENTS: usize = 64;
 const PORT: u16 = 21_300;
 
 pub fn run(runtime: &Runtime) -> bool {
-    println!("draining {TASKS} tasks with {CLIENTS} clients, one task per call, medians of {ROUNDS} rounds");
-    let (mut mine, mut theirs) = (Samples::default(), Samples::default());
+    println!("draining {TASKS} tasks, medians of {ROUNDS} rounds");
+    let [mut worker, mut calls, mut theirs] = [const { Vec::new() }; 3].map(|_: Vec<f64>| Samples::default());
     for round in 0..=ROUNDS {
-        let one = drain_weaver(runtime);
-        let other = drain_beanstalkd();
+        let figures = [drain_by_worker(runtime), drain_by_calls(runtime), drain_beanstalkd()];
         if round > 0 {
-            mine.push(one);
-            theirs.push(other);
+            for (samples, figure) in [&mut worker, &mut calls, &mut theirs].into_iter().zip(figures) {
+                samples.push(figure);
+            }
         }
         eprint!("\r  round {round}/{ROUNDS}");
     }
     eprint!("\r                \r");
-    println!("       weaver: {:.0} tasks/s ± {:.0} %", mine.median(), mine.spread() * 100.0);
-    println!(
-        "       beanstalkd -b DIR -f0: {:.0} tasks/s ± {:.0} %",
-        theirs.median(),
-        theirs.spread() * 100.0
-    );
-    verdict("weaver / beanstalkd", mine.median() / theirs.median(), 5.0, true)
+    let print = |name: &str, samples: &Samples| {
+        println!("       {name}: {:.0} tasks/s ± {:.0} %", samples.median(), samples.spread() * 100.0);
+    };
+    print(&format!("a weaver worker running {CLIENTS} at once (leases and ends in batches)"), &worker);
+    print(&format!("{CLIENTS} weaver clients, one task per call"), &calls);
+    print(&format!("beanstalkd -b DIR -f0, {CLIENTS} connections"), &theirs);
+    let ratio = calls.median() / theirs.median();
+    println!("       weaver, one task per call / beanstalkd: {ratio:.2} × (reported)");
+    verdict("a weaver worker / beanstalkd", worker.median() / theirs.median(), 5.0, true)
 }
 
-fn drain_weaver(runtime: &Runtime) -> f64 {
+/// A store with all the tasks in it.
+fn filled(runtime: &Runtime) -> Subject {
     let subject = Subject::new("drain", EmbeddedOptions::default());
-    let store = &subject.store;
     for _ in 0..TASKS / 5_000 {
-        runtime.block_on(store.enqueue_batch(vec![weaver::task(); 5_000])).expect("valid");
+        runtime.block_on(subject.store.enqueue_batch(vec![weaver::task(); 5_000])).expect("valid");
     }
+    subject
+}
+
+fn drain_by_worker(runtime: &Runtime) -> f64 {
+    let subject = filled(runtime);
+    let done = Arc::new((AtomicUsize::new(0), Notify::new()));
+    let counted = Arc::clone(&done);
+    let registry = Registry::new().handle("bench", move |_: String, _: Ctx| {
+        let counted = Arc::clone(&counted);
+        async move {
+            if counted.0.fetch_add(1, Ordering::Relaxed) + 1 == TASKS {
+                counted.1.notify_one();
+            }
+            Ok::<_, TaskError>(())
+        }
+    });
+    let registry = registry.expect("a name");
+    let source = Arc::new(LocalSource::new(subject.store.clone()));
+    let worker =
+        Worker::builder(source, Arc::new(SystemClock::new())).registry(registry).concurrency(CLIENTS as u32);
+    let worker = worker.build().expect("a worker");
+    runtime.block_on(async {
+        let begun = Instant::now();
+        let shutdown = Shutdown::new();
+        let running = tokio::spawn(worker.run(shutdown.clone()));
+        done.1.notified().await;
+        // Until the last ends are synced.
+        shutdown.ask();
+        running.await.expect("it ends well");
+        per_second(TASKS as u64, begun.elapsed())
+    })
+}
+
+fn drain_by_calls(runtime: &Runtime) -> f64 {
+    let subject = filled(runtime);
     let begun = Instant::now();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|_| {
-            let store = Arc::clone(store);
+            let store = Arc::clone(&subject.store);
             runtime.spawn(async move {
                 let mut done = 0;
                 loop {

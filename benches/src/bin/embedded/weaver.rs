@@ -35,7 +35,8 @@ impl Subject {
 }
 
 pub fn task() -> NewTask {
-    NewTask::new("bench").payload(Bytes::from(vec![b'x'; PAYLOAD_BYTES]), ContentType::other("text/plain"))
+    let text = format!("\"{}\"", "x".repeat(PAYLOAD_BYTES - 2));
+    NewTask::new("bench").payload(Bytes::from(text), ContentType::JSON)
 }
 
 pub fn request(max: u32) -> LeaseRequest {
