@@ -8,6 +8,7 @@
 //!
 //! While the disk is full, whoever only reads is served, and whoever writes is refused before anything is tried.
 
+use std::any::Any;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::medium::Medium;
 use crate::memory::Memory;
 use crate::options::EmbeddedOptions;
 use crate::progress::Listener;
-use crate::trouble::{Outcome, Trouble};
+use crate::trouble::Trouble;
 use crate::work::Work;
 
 /// Something to do in a batch. Dropped at any time, it tells its caller that it was not done.
@@ -36,8 +37,20 @@ pub(crate) struct Job {
 }
 
 /// What it does. What it returns is done once the batch is synced.
-pub(crate) type Act = Box<dyn FnOnce(&mut Work<'_>) -> Outcome<Answer> + Send>;
+pub(crate) type Act = Box<dyn FnOnce(&mut Work<'_>) -> Result<Answer, Unfinished> + Send>;
 pub(crate) type Answer = Box<dyn FnOnce() + Send>;
+
+/// Work that broke off. Its caller waits until this is dropped, and then asks for the reason.
+pub(crate) struct Unfinished {
+    pub(crate) trouble: Trouble,
+    pub(crate) _caller: Option<Box<dyn Any + Send>>,
+}
+
+impl<T: Into<Trouble>> From<T> for Unfinished {
+    fn from(trouble: T) -> Self {
+        Self { trouble: trouble.into(), _caller: None }
+    }
+}
 
 impl Job {
     pub(crate) fn writing(act: Act) -> Self {
@@ -116,9 +129,10 @@ impl Engine {
     }
 
     /// Does what everybody waiting wants.
+    ///
+    /// Dropping a job or its answer tells its caller, who then looks for the reason: that is noted first.
     pub(crate) fn process(&mut self, mut jobs: Vec<Job>) {
         if let Err(reason) = self.ensure_open() {
-            // Dropping the jobs tells their callers.
             return self.fail(reason);
         }
         let room = self.ensure_room();
@@ -127,18 +141,20 @@ impl Engine {
             self.fail(reason);
             jobs.retain(|job| !job.writes);
         }
-        let answers = catch_unwind(AssertUnwindSafe(|| self.run(jobs, has_room)));
-        let reason = match answers {
-            Ok(Ok(answers)) => {
+        let mut answers = Vec::with_capacity(jobs.len());
+        let mut jobs = jobs.into_iter();
+        let result = catch_unwind(AssertUnwindSafe(|| self.run(&mut jobs, &mut answers, has_room)));
+        let (reason, _unfinished) = match result {
+            Ok(Ok(())) => {
                 self.ailing = !has_room;
                 self.publish();
-                answers.into_iter().for_each(|answer| answer());
-                return;
+                return answers.into_iter().for_each(|answer| answer());
             }
-            Ok(Err(trouble)) => trouble.into_error().to_string(),
-            Err(_) => "a page of the store is not what was written".to_owned(),
+            Ok(Err(unfinished)) => (unfinished.trouble.to_string(), Some(unfinished)),
+            Err(_) => ("a page of it is not what was written".to_owned(), None),
         };
-        tracing::error!(reason, file = self.medium.name(), "the store failed and is opened again");
+        let reason = format!("{}: {reason}", self.medium.name());
+        tracing::error!(reason, "the store failed and is opened again");
         self.lacking_bytes = self.health.refused_bytes().max(ROOM_BYTES);
         let reason = self.ensure_room().err().unwrap_or(reason);
         self.fail(reason);
@@ -152,12 +168,16 @@ impl Engine {
         *self.shared.failure.lock() = reason;
     }
 
-    fn run(&mut self, jobs: Vec<Job>, has_room: bool) -> Outcome<Vec<Answer>> {
+    fn run(
+        &mut self,
+        jobs: &mut impl Iterator<Item = Job>,
+        answers: &mut Vec<Answer>,
+        has_room: bool,
+    ) -> Result<(), Unfinished> {
         let database = self.shared.database.read().clone();
         let database = database.ok_or_else(|| Trouble::Broken("the store is not open".to_owned()))?;
         let mut transaction = database.begin_write()?;
         transaction.set_two_phase_commit(true);
-        let mut answers = Vec::with_capacity(jobs.len());
         let wrote = {
             let mut work = Work::new(transaction.open_table(keys::TABLE)?, &mut self.memory, &self.clock);
             work.tick();
@@ -175,7 +195,7 @@ impl Engine {
         } else {
             transaction.abort()?;
         }
-        Ok(answers)
+        Ok(())
     }
 
     /// Tells the world what is now synced.

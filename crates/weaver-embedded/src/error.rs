@@ -41,7 +41,7 @@ pub enum StoreError {
     },
     /// What was read is not what was written.
     #[error(
-        "{file} is damaged ({what}): restore the latest backup of its directory; the file was not changed"
+        "{file} is damaged ({what}): restore the latest backup of its directory; what is in the file was not changed"
     )]
     Damaged {
         /// The file.

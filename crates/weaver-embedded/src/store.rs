@@ -12,7 +12,7 @@ use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
 
 use crate::directory::Directory;
-use crate::engine::{Act, Engine, Job, Shared, close};
+use crate::engine::{Act, Engine, Job, Shared, Unfinished, close};
 use crate::error::StoreError;
 use crate::keys;
 use crate::load::open_database;
@@ -135,7 +135,7 @@ impl EmbeddedStore {
             let answer = match act(work) {
                 Ok(answer) => Ok(answer),
                 Err(Trouble::Refused(error)) => Err(error),
-                Err(broken) => return Err(broken),
+                Err(trouble) => return Err(Unfinished { trouble, _caller: Some(Box::new(sender)) }),
             };
             Ok(Box::new(move || drop(sender.send(answer))))
         })));

@@ -1,5 +1,7 @@
 //! What stops a piece of work: an answer to its caller, or a store that must be opened again.
 
+use std::fmt;
+
 use weaver_core::error::{Error, Invalid};
 
 use crate::codec::{Damage, Undecodable};
@@ -29,6 +31,15 @@ impl Trouble {
         match self {
             Self::Refused(error) => error,
             Self::Broken(reason) => Error::Unavailable { reason },
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(out),
+            Self::Broken(reason) => out.write_str(reason),
         }
     }
 }

@@ -1,0 +1,129 @@
+//! Other processes, and directories that may only be read. Some of it needs a child process, which is this program again
+//! with the name of one ignored test; what needs a mount happens in a mount namespace of its own, so that nothing is left
+//! behind, however the test ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use weaver_embedded::StoreError;
+
+use crate::bed::{enqueue, fill, look, open_in};
+use crate::support::Scratch;
+
+const DIRECTORY_VARIABLE: &str = "WEAVER_DAMAGE_DIRECTORY";
+
+/// This program, to run one of its ignored tests on a directory.
+fn child(program: &str, arguments: &[&str], test: &str, directory: &Path) -> Command {
+    let this = std::env::current_exe().expect("a test knows its program");
+    let mut command = if program.is_empty() { Command::new(&this) } else { Command::new(program) };
+    command.args(arguments);
+    if !program.is_empty() {
+        command.arg(&this);
+    }
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(DIRECTORY_VARIABLE, directory);
+    command
+}
+
+/// Runs one of the ignored tests with a tmpfs of this size on the directory.
+pub(crate) fn on_small_disk(size: &str, test: &str) {
+    let scratch = Scratch::new();
+    let mount =
+        format!("mount -t tmpfs -o size={size} tmpfs \"${DIRECTORY_VARIABLE}\" && exec \"$0\" \"$@\"");
+    // Without root, a user namespace gives the right to mount.
+    let flags = if is_root() { "--mount" } else { "--mount --map-root-user" };
+    let mut arguments: Vec<_> = flags.split(' ').collect();
+    arguments.extend(["sh", "-c", &mount]);
+    let output = child("unshare", &arguments, test, scratch.path()).output();
+    let output = output.expect("`unshare` is needed: apt-get install util-linux");
+    assert!(
+        output.status.success() && shown(&output).contains("1 passed"),
+        "{test} did not pass (it mounts a tmpfs: run it as root, or allow user namespaces):\n{}",
+        shown(&output)
+    );
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+fn shown(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The directory a child was given.
+pub(crate) fn given_directory() -> PathBuf {
+    std::env::var_os(DIRECTORY_VARIABLE).expect("the parent test sets it").into()
+}
+
+#[test]
+#[ignore = "a part of the tests below, in a process of its own"]
+fn child_opens_and_tells() {
+    match open_in(&given_directory()) {
+        Ok(store) => println!("opened with {} tasks", look(&store).expect("it answers").tasks.len()),
+        Err(error) => println!("refused: {error}"),
+    }
+}
+
+#[test]
+fn a_second_process_is_refused_with_the_pid_that_has_the_store() {
+    let scratch = Scratch::new();
+    let store = open_in(scratch.path()).expect("an empty directory opens");
+    let open = || {
+        let output = child("", &[], "processes::child_opens_and_tells", scratch.path()).output();
+        shown(&output.expect("this program can be run"))
+    };
+    let told = open();
+    let wanted = format!("refused: {} is in use by process {}", scratch.path().display(), std::process::id());
+    assert!(told.contains(&wanted), "{told}");
+    enqueue(&store, 10).expect("whoever has it is not disturbed");
+    drop(store);
+    let told = open();
+    assert!(told.contains("opened with 1 tasks"), "{told}");
+}
+
+#[test]
+fn a_second_store_in_the_same_process_is_refused_as_well() {
+    let scratch = Scratch::new();
+    let _store = open_in(scratch.path()).expect("an empty directory opens");
+    let error = open_in(scratch.path()).expect_err("it is in use");
+    assert!(matches!(error, StoreError::InUse { .. }), "{error:?}");
+}
+
+#[test]
+fn a_lock_file_that_a_dead_process_left_refuses_nobody() {
+    let scratch = Scratch::new();
+    let output = child("", &[], "processes::child_opens_and_tells", scratch.path()).output();
+    let told = shown(&output.expect("this program can be run"));
+    assert!(told.contains("opened with 0 tasks"), "{told}");
+    let lock = fs::read_to_string(scratch.path().join("LOCK")).expect("it is left behind");
+    assert_ne!(lock.trim(), std::process::id().to_string());
+    open_in(scratch.path()).expect("its process is gone");
+}
+
+#[test]
+fn a_directory_that_may_only_be_read_is_refused_with_the_right_it_needs() {
+    on_small_disk("16m", "processes::child_opens_what_may_only_be_read");
+}
+
+#[test]
+#[ignore = "a part of the test above, on a disk of its own"]
+fn child_opens_what_may_only_be_read() {
+    let directory = given_directory().join("store");
+    let wanted = fill(&open_in(&directory).expect("an empty directory opens"));
+    remount("ro");
+    let error = open_in(&directory).expect_err("nothing can be written");
+    let text = error.to_string();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    assert!(text.contains(&directory.display().to_string()) && text.contains("the right to write"), "{text}");
+    let error = open_in(&given_directory().join("another")).expect_err("nothing can be made");
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+    remount("rw");
+    assert_eq!(look(&open_in(&directory).expect("that was the way out")).expect("it answers"), wanted);
+}
+
+fn remount(mode: &str) {
+    let mut mount = Command::new("mount");
+    mount.args(["-o", &format!("remount,{mode}")]).arg(given_directory());
+    assert!(mount.status().expect("`mount` is needed: apt-get install mount").success());
+}
