@@ -60,19 +60,38 @@ pub(crate) fn code_spans(text: &str) -> Vec<&str> {
 
 /// The last cell of every row of every table, with its line number. Headers are left out.
 pub(crate) fn last_cells(text: &str) -> Vec<(usize, String)> {
+    titled_last_cells(text).into_iter().map(|(number, _, cell)| (number, cell)).collect()
+}
+
+/// The same, only of tables whose last column has this title.
+pub(crate) fn last_cells_under(text: &str, title: &str) -> Vec<(usize, String)> {
+    let cells = titled_last_cells(text).into_iter();
+    cells.filter(|(_, found, _)| found == title).map(|(number, _, cell)| (number, cell)).collect()
+}
+
+/// Line, the title of the column, and the cell.
+fn titled_last_cells(text: &str) -> Vec<(usize, String, String)> {
     let mut cells = Vec::new();
+    let mut title = String::new();
     let mut in_body = false;
     for (number, line) in prose(text) {
         let line = line.trim();
         if !line.starts_with('|') {
             in_body = false;
-        } else if line.contains("--") && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ')) {
+            continue;
+        }
+        if line.contains("--") && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ')) {
             in_body = true;
-        } else if in_body {
-            // An escaped pipe belongs to its cell; NUL cannot be in a text file.
-            let line = line.replace("\\|", "\0");
-            let row = line.strip_suffix('|').unwrap_or(&line);
-            cells.push((number, row.rsplit('|').next().unwrap_or_default().trim().replace('\0', "|")));
+            continue;
+        }
+        // An escaped pipe belongs to its cell; NUL cannot be in a text file.
+        let line = line.replace("\\|", "\0");
+        let row = line.strip_suffix('|').unwrap_or(&line);
+        let cell = row.rsplit('|').next().unwrap_or_default().trim().replace('\0', "|");
+        if in_body {
+            cells.push((number, title.clone(), cell));
+        } else {
+            title = cell;
         }
     }
     cells

@@ -67,11 +67,11 @@ pub(crate) fn steps_without_build(project: &Project) -> Vec<Step<'_>> {
     ]
 }
 
-/// The seed tables name tests, and only compiled tests can be listed.
+/// The tables of seeds and of operating name tests, and only compiled tests can be listed.
 pub(crate) fn seeds_step(project: &Project) -> Step<'_> {
     Step::talking("tidy seeds", "cargo xtask tidy", || {
         let mut tables = project.texts(".md")?;
-        tables.retain(|(path, _)| path.starts_with("docs/seeds/"));
+        tables.retain(|(path, _)| path.starts_with(seeds::SEEDS) || path.starts_with("docs/operating/"));
         if tables.is_empty() {
             return Ok(());
         }

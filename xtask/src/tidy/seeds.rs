@@ -1,5 +1,5 @@
-//! The tables in `docs/seeds/` say, requirement by requirement, what proves it. A proof that does not exist is an
-//! error: otherwise the tables would say what we meant to do.
+//! The tables in `docs/seeds/` say, requirement by requirement, what proves it; so do those elsewhere whose last column
+//! is called "shown by". A proof that does not exist is an error: otherwise the tables would say what we meant to do.
 
 use std::collections::HashSet;
 
@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use super::links::Documents;
 use super::{Problem, markdown};
+
+/// Where every table is about proofs.
+pub(crate) const SEEDS: &str = "docs/seeds/";
 
 /// What a table may refer to.
 #[derive(Debug, Default)]
@@ -20,7 +23,10 @@ pub(crate) struct Known {
 pub(crate) fn check(tables: &[(String, String)], known: &Known) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tables {
-        for (line, cell) in markdown::last_cells(text) {
+        let is_seed = path.starts_with(SEEDS);
+        let cells =
+            if is_seed { markdown::last_cells(text) } else { markdown::last_cells_under(text, "shown by") };
+        for (line, cell) in cells {
             let place = format!("{path}:{line}");
             let proofs = markdown::code_spans(&cell);
             if proofs.is_empty() {
@@ -119,6 +125,14 @@ mod tests {
     #[test]
     fn a_row_without_a_proof_fails() {
         assert!(problems("later")[0].to_string().contains("docs/seeds/x.md:3"));
+    }
+
+    #[test]
+    fn elsewhere_only_tables_that_say_so_are_about_proofs() {
+        let table = |title: &str| format!("| what | {title} |\n|---|---|\n| a | none |\n");
+        let check = |title| check(&[("docs/operating/x.md".into(), table(title))], &Known::default());
+        assert_eq!(check("shown by").len(), 1);
+        assert_eq!(check("default"), []);
     }
 
     #[test]

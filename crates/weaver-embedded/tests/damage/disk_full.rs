@@ -1,6 +1,7 @@
 //! A full disk: whoever writes hears of it, whoever reads goes on, and with room again writing goes on.
 
 use std::fs;
+use std::path::Path;
 
 use weaver_core::error::Error;
 use weaver_core::id::TaskKey;
@@ -12,7 +13,7 @@ use weaver_embedded::Medium;
 use weaver_testkit::bed::queue;
 
 use crate::bed::{enqueue, look, open_in, open_on, wait};
-use crate::processes::{given_directory, on_small_disk};
+use crate::processes::on_small_disk;
 use crate::support::faulty::FaultyMedium;
 use crate::support::look::KIND;
 use crate::support::ram::RamMedium;
@@ -60,15 +61,14 @@ fn assert_says_full(error: &Error, file: &str) {
 
 #[test]
 fn on_a_full_disk_writers_hear_of_it_and_readers_go_on_until_there_is_room() {
-    on_small_disk("12m", "disk_full::child_fills_its_disk");
+    let test = "disk_full::on_a_full_disk_writers_hear_of_it_and_readers_go_on_until_there_is_room";
+    on_small_disk("12m", test, fill_and_free);
 }
 
-#[test]
-#[ignore = "a part of the test above, on a disk of its own"]
-fn child_fills_its_disk() {
-    let directory = given_directory().join("store");
+fn fill_and_free(disk: &Path) {
+    let directory = disk.join("store");
     let store = open_in(&directory).expect("an empty directory opens");
-    let ballast = given_directory().join("ballast");
+    let ballast = disk.join("ballast");
     fs::write(&ballast, vec![7; 5 << 20]).expect("there is room");
     let (mut taken, error) = fill_up(&store);
     assert_says_full(&error, "weaver.redb");

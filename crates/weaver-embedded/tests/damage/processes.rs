@@ -1,6 +1,6 @@
-//! Other processes, and directories that may only be read. Some of it needs a child process, which is this program again
-//! with the name of one ignored test; what needs a mount happens in a mount namespace of its own, so that nothing is left
-//! behind, however the test ends.
+//! Other processes, and directories that may only be read. A child is this program again, with the name of the same test
+//! and a directory: given one, a test does the child's part. What needs a mount happens in a mount namespace of its own, so
+//! that nothing is left behind, however the test ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,23 @@ use crate::support::Scratch;
 
 const DIRECTORY_VARIABLE: &str = "WEAVER_DAMAGE_DIRECTORY";
 
-/// This program, to run one of its ignored tests on a directory.
-fn child(program: &str, arguments: &[&str], test: &str, directory: &Path) -> Command {
+/// This program, to do the child's part of a test on a directory.
+fn child(program: &str, arguments: &[&str], test: &str, directory: &Path) -> Output {
     let this = std::env::current_exe().expect("a test knows its program");
     let mut command = if program.is_empty() { Command::new(&this) } else { Command::new(program) };
     command.args(arguments);
     if !program.is_empty() {
         command.arg(&this);
     }
-    command.args(["--exact", test, "--ignored", "--nocapture"]).env(DIRECTORY_VARIABLE, directory);
-    command
+    command.args(["--exact", test, "--nocapture"]).env(DIRECTORY_VARIABLE, directory);
+    command.output().unwrap_or_else(|error| panic!("{program}: {error}; apt-get install util-linux mount"))
 }
 
-/// Runs one of the ignored tests with a tmpfs of this size on the directory.
-pub(crate) fn on_small_disk(size: &str, test: &str) {
+/// Does the child's part of a test in a process of its own, with a tmpfs of this size on its directory.
+pub(crate) fn on_small_disk(size: &str, test: &str, act: impl FnOnce(&Path)) {
+    if let Some(directory) = given_directory() {
+        return act(&directory);
+    }
     let scratch = Scratch::new();
     let mount =
         format!("mount -t tmpfs -o size={size} tmpfs \"${DIRECTORY_VARIABLE}\" && exec \"$0\" \"$@\"");
@@ -34,8 +37,7 @@ pub(crate) fn on_small_disk(size: &str, test: &str) {
     let flags = if is_root() { "--mount" } else { "--mount --map-root-user" };
     let mut arguments: Vec<_> = flags.split(' ').collect();
     arguments.extend(["sh", "-c", &mount]);
-    let output = child("unshare", &arguments, test, scratch.path()).output();
-    let output = output.expect("`unshare` is needed: apt-get install util-linux");
+    let output = child("unshare", &arguments, test, scratch.path());
     assert!(
         output.status.success() && shown(&output).contains("1 passed"),
         "{test} did not pass (it mounts a tmpfs: run it as root, or allow user namespaces):\n{}",
@@ -51,15 +53,14 @@ fn shown(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The directory a child was given.
-pub(crate) fn given_directory() -> PathBuf {
-    std::env::var_os(DIRECTORY_VARIABLE).expect("the parent test sets it").into()
+/// The directory a child was given; `None` in its parent.
+fn given_directory() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY_VARIABLE).map(PathBuf::from)
 }
 
-#[test]
-#[ignore = "a part of the tests below, in a process of its own"]
-fn child_opens_and_tells() {
-    match open_in(&given_directory()) {
+/// A child opens the store and says what came of it.
+fn open_and_tell(directory: &Path) {
+    match open_in(directory) {
         Ok(store) => println!("opened with {} tasks", look(&store).expect("it answers").tasks.len()),
         Err(error) => println!("refused: {error}"),
     }
@@ -67,18 +68,18 @@ fn child_opens_and_tells() {
 
 #[test]
 fn a_second_process_is_refused_with_the_pid_that_has_the_store() {
+    if let Some(directory) = given_directory() {
+        return open_and_tell(&directory);
+    }
     let scratch = Scratch::new();
     let store = open_in(scratch.path()).expect("an empty directory opens");
-    let open = || {
-        let output = child("", &[], "processes::child_opens_and_tells", scratch.path()).output();
-        shown(&output.expect("this program can be run"))
-    };
-    let told = open();
+    let test = "processes::a_second_process_is_refused_with_the_pid_that_has_the_store";
+    let told = shown(&child("", &[], test, scratch.path()));
     let wanted = format!("refused: {} is in use by process {}", scratch.path().display(), std::process::id());
     assert!(told.contains(&wanted), "{told}");
     enqueue(&store, 10).expect("whoever has it is not disturbed");
     drop(store);
-    let told = open();
+    let told = shown(&child("", &[], test, scratch.path()));
     assert!(told.contains("opened with 1 tasks"), "{told}");
 }
 
@@ -92,9 +93,12 @@ fn a_second_store_in_the_same_process_is_refused_as_well() {
 
 #[test]
 fn a_lock_file_that_a_dead_process_left_refuses_nobody() {
+    if let Some(directory) = given_directory() {
+        return open_and_tell(&directory);
+    }
     let scratch = Scratch::new();
-    let output = child("", &[], "processes::child_opens_and_tells", scratch.path()).output();
-    let told = shown(&output.expect("this program can be run"));
+    let test = "processes::a_lock_file_that_a_dead_process_left_refuses_nobody";
+    let told = shown(&child("", &[], test, scratch.path()));
     assert!(told.contains("opened with 0 tasks"), "{told}");
     let lock = fs::read_to_string(scratch.path().join("LOCK")).expect("it is left behind");
     assert_ne!(lock.trim(), std::process::id().to_string());
@@ -103,27 +107,25 @@ fn a_lock_file_that_a_dead_process_left_refuses_nobody() {
 
 #[test]
 fn a_directory_that_may_only_be_read_is_refused_with_the_right_it_needs() {
-    on_small_disk("16m", "processes::child_opens_what_may_only_be_read");
+    let test = "processes::a_directory_that_may_only_be_read_is_refused_with_the_right_it_needs";
+    on_small_disk("16m", test, |disk| {
+        let directory = disk.join("store");
+        let wanted = fill(&open_in(&directory).expect("an empty directory opens"));
+        remount(disk, "ro");
+        let error = open_in(&directory).expect_err("nothing can be written");
+        let text = error.to_string();
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+        assert!(text.contains(&directory.display().to_string()), "{text}");
+        assert!(text.contains("give this user the right to write to it"), "{text}");
+        let error = open_in(&disk.join("another")).expect_err("nothing can be made");
+        assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+        remount(disk, "rw");
+        assert_eq!(look(&open_in(&directory).expect("that was the way out")).expect("it answers"), wanted);
+    });
 }
 
-#[test]
-#[ignore = "a part of the test above, on a disk of its own"]
-fn child_opens_what_may_only_be_read() {
-    let directory = given_directory().join("store");
-    let wanted = fill(&open_in(&directory).expect("an empty directory opens"));
-    remount("ro");
-    let error = open_in(&directory).expect_err("nothing can be written");
-    let text = error.to_string();
-    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-    assert!(text.contains(&directory.display().to_string()) && text.contains("the right to write"), "{text}");
-    let error = open_in(&given_directory().join("another")).expect_err("nothing can be made");
-    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
-    remount("rw");
-    assert_eq!(look(&open_in(&directory).expect("that was the way out")).expect("it answers"), wanted);
-}
-
-fn remount(mode: &str) {
+fn remount(disk: &Path, mode: &str) {
     let mut mount = Command::new("mount");
-    mount.args(["-o", &format!("remount,{mode}")]).arg(given_directory());
+    mount.args(["-o", &format!("remount,{mode}")]).arg(disk);
     assert!(mount.status().expect("`mount` is needed: apt-get install mount").success());
 }
