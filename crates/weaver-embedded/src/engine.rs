@@ -181,11 +181,11 @@ impl Engine {
         let wrote = {
             let mut work = Work::new(transaction.open_table(keys::TABLE)?, &mut self.memory, &self.clock);
             work.tick();
-            if has_room {
-                work.tidy()?;
-            }
             for job in jobs {
                 answers.push((job.act)(&mut work)?);
+            }
+            if has_room {
+                work.tidy()?;
             }
             work.settle()?;
             work.wrote

@@ -11,7 +11,7 @@ use weaver_core::time::Timestamp;
 use crate::codec::{decode_group, encode_group};
 use crate::keys;
 use crate::rows;
-use crate::trouble::Outcome;
+use crate::trouble::{Outcome, Trouble};
 use crate::work::Work;
 
 impl Work<'_> {
@@ -32,7 +32,12 @@ impl Work<'_> {
             if removed == limit || (!is_old(at) && removed as u64 >= too_many) {
                 break;
             }
-            removed += usize::from(self.remove_finished(at, number, id)?);
+            match self.remove_finished(at, number, id) {
+                Ok(done) => removed += usize::from(done),
+                // One damaged row must not stop the work of all.
+                Err(Trouble::Refused(error)) => tracing::error!(%error, task = %id, "cannot be purged"),
+                Err(broken) => return Err(broken),
+            }
         }
         Ok(())
     }

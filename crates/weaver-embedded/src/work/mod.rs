@@ -37,6 +37,10 @@ pub(crate) struct Work<'a> {
     pub(crate) clock: &'a Arc<dyn Clock>,
     /// Whether anything was written: if not, there is nothing to sync.
     pub(crate) wrote: bool,
+    /// How many tasks this batch has ended.
+    ended: usize,
+    /// How many unique keys it has written.
+    new_keys: usize,
     writer: Writer,
 }
 
@@ -46,7 +50,7 @@ impl<'a> Work<'a> {
         memory: &'a mut Memory,
         clock: &'a Arc<dyn Clock>,
     ) -> Self {
-        Self { table, memory, clock, wrote: false, writer: Writer::new() }
+        Self { table, memory, clock, wrote: false, ended: 0, new_keys: 0, writer: Writer::new() }
     }
 
     /// The store's time: never goes back, not even over a restart.
@@ -60,10 +64,11 @@ impl<'a> Work<'a> {
         self.memory.index.tick(self.clock.now());
     }
 
-    /// Removes some of what is past its time.
+    /// Removes some of what is past its time: as much as this batch has added, and more. What is over a limit is gone
+    /// before long, and no batch pays for all.
     pub(crate) fn tidy(&mut self) -> Outcome<()> {
-        self.forget_keys(16)?;
-        self.retire(16)?;
+        self.forget_keys(2 * self.new_keys + 16)?;
+        self.retire(2 * self.ended + 16)?;
         self.empty_trash(256)
     }
 

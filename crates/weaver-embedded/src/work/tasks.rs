@@ -38,6 +38,7 @@ impl Work<'_> {
         for key in unique {
             self.put(&key, |writer| encode_unique_key(writer, StoredUniqueKey { task: id, until }))?;
             self.put_mark(&keys::unique_until(until, &key))?;
+            self.new_keys += 1;
         }
         self.insert(number, &record)?;
         self.memory.changes.push(Change::of(&record));
@@ -141,6 +142,7 @@ impl Work<'_> {
         self.put_mark(&keys::lookup_end(number, id, record.state))?;
         self.put_mark(&keys::ended(at, number, id))?;
         self.memory.finished += 1;
+        self.ended += 1;
         self.memory.oldest_end = self.memory.oldest_end.map(|oldest| oldest.min(at));
         Ok(())
     }
