@@ -70,10 +70,6 @@ impl Medium for CountedFile {
     fn check_room(&self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
-
-    fn discard_cache(&self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[derive(Debug)]
