@@ -180,7 +180,12 @@ impl EmbeddedStore {
     }
 
     fn unavailable(&self) -> Error {
-        Error::Unavailable { reason: self.shared.failure.lock().clone() }
+        let mut reason = self.shared.failure.lock().clone();
+        if reason.is_empty() {
+            // Only a panic tells callers before the reason is noted.
+            reason = format!("{} failed and is opened again", self.name);
+        }
+        Error::Unavailable { reason }
     }
 }
 
