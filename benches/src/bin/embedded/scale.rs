@@ -40,8 +40,8 @@ fn fill(runtime: &Runtime, scratch: &Scratch) -> bool {
     for turn in 0..TASKS / BATCH {
         let tasks = (0..BATCH).map(|at| {
             let number = turn * BATCH + at;
-            let group = format!("group-{}", number % 1_000_000);
-            let task = weaver::task().task_group_id(group).session_id(format!("s-{}", number % 100_000));
+            let group = format!("group-{}", number / 100);
+            let task = weaver::task().task_group_id(group).session_id(format!("s-{}", number / 1_000));
             // One in a million has what is looked for later.
             if number % 1_000_000 == 7 { task.label("rare", "yes").queue("rare") } else { task }
         });
