@@ -1,0 +1,12 @@
+//! The server: Weaver's HTTP API over any store, who may do what, and the handlers that need no program of yours.
+//!
+//! ```text
+//! request ─▶ security (who, from where) ─▶ api (wire ⇄ ports) ─▶ store
+//!                                              └▶ problem: every error says what was wrong and what to do
+//! handlers: http, exec                     run by a worker inside the server, or elsewhere
+//! ```
+
+pub mod api;
+pub mod handlers;
+pub mod problem;
+pub mod security;
