@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use redb::ReadableTable;
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::id::LeaseToken;
 use weaver_core::lease::LeaseRequest;
@@ -119,6 +120,104 @@ async fn a_check_reads_everything_and_finds_nothing_wrong_with_a_healthy_store()
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.tasks, 6);
     assert!(report.rows > 40, "{report:?}");
+}
+
+/// Changes a closed store behind its back, and makes the header's own checksum right again: what is left is for the
+/// check to find.
+fn tamper(path: &Path, act: impl FnOnce(&mut redb::Table<'_, &'static [u8], &'static [u8]>)) {
+    const TABLE: redb::TableDefinition<'static, &'static [u8], &'static [u8]> =
+        redb::TableDefinition::new("weaver");
+    let file = path.join("weaver.redb");
+    let database = redb::Database::open(&file).expect("a database");
+    let mut transaction = database.begin_write().expect("a transaction");
+    transaction.set_two_phase_commit(true);
+    act(&mut transaction.open_table(TABLE).expect("the table"));
+    transaction.commit().expect("synced");
+    drop(database);
+    let mut bytes = std::fs::read(&file).expect("readable");
+    let sum = crc32fast::hash(&bytes[..64]).to_le_bytes();
+    bytes[324..328].copy_from_slice(&sum);
+    std::fs::write(&file, bytes).expect("written");
+}
+
+#[tokio::test]
+async fn a_check_names_a_row_that_is_missing_and_one_that_nobody_asked_for() {
+    let (scratch, clock) = (Scratch::new(), ManualClock::default());
+    let store = open(scratch.path(), &clock);
+    fill(&store, &clock).await;
+    drop(store);
+    tamper(scratch.path(), |table| {
+        // The first look-up row, by its tag.
+        let range = table.range(&[0x13][..]..&[0x14][..]).expect("rows");
+        let first = range.take(1).map(|row| row.expect("a row").0.value().to_vec()).next().expect("one");
+        table.remove(first.as_slice()).expect("removed");
+    });
+    let store = open(scratch.path(), &clock);
+    let problems = store.check().expect("checked").problems.join("; ");
+    assert!(problems.contains("look-up row") && problems.contains("missing"), "{problems}");
+}
+
+#[tokio::test]
+async fn a_check_names_a_value_whose_checksum_is_wrong() {
+    let (scratch, clock) = (Scratch::new(), ManualClock::default());
+    let store = open(scratch.path(), &clock);
+    fill(&store, &clock).await;
+    drop(store);
+    tamper(scratch.path(), |table| {
+        // A finished task: opening does not read those.
+        let range = table.range(&[0x12][..]..&[0x13][..]).expect("rows");
+        let (key, mut value) = range
+            .take(1)
+            .map(|row| row.expect("a row"))
+            .map(|(key, value)| (key.value().to_vec(), value.value().to_vec()))
+            .next()
+            .expect("one");
+        *value.last_mut().expect("bytes") ^= 1;
+        table.insert(key.as_slice(), value.as_slice()).expect("written");
+    });
+    let store = open(scratch.path(), &clock);
+    let report = store.check().expect("checked");
+    let problems = report.problems.join("; ");
+    assert!(problems.contains("task (finished)") && problems.contains("checksum"), "{problems}");
+    // Only that task cannot be read; the others go on.
+    let query = TaskQuery::new(Namespace::new("other").expect("a name"));
+    assert_eq!(store.list_tasks(query).await.expect("listed").items.len(), 1);
+}
+
+#[tokio::test]
+async fn a_check_counts_again_and_names_a_queue_that_counted_wrong() {
+    let (scratch, clock) = (Scratch::new(), ManualClock::default());
+    let store = open(scratch.path(), &clock);
+    fill(&store, &clock).await;
+    drop(store);
+    tamper(scratch.path(), |table| {
+        let range = table.range(&[0x12][..]..&[0x13][..]).expect("rows");
+        let keys: Vec<Vec<u8>> = range.map(|row| row.expect("a row").0.value().to_vec()).collect();
+        for key in keys {
+            table.remove(key.as_slice()).expect("removed");
+        }
+    });
+    let store = open(scratch.path(), &clock);
+    let problems = store.check().expect("checked").problems.join("; ");
+    assert!(problems.contains("how it is going") && problems.contains("queue"), "{problems}");
+}
+
+#[tokio::test]
+async fn opening_tells_what_it_is_doing() {
+    let (scratch, clock) = (Scratch::new(), ManualClock::default());
+    let store = open(scratch.path(), &clock);
+    for _ in 0..6 {
+        store.enqueue_batch(vec![task("many"); 10_000]).await.expect("valid");
+    }
+    drop(store);
+    let steps = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let told = Arc::clone(&steps);
+    let listener: weaver_embedded::Listener = Arc::new(move |step| told.lock().push(step.to_string()));
+    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let store = EmbeddedStore::open_with(scratch.path(), clock, EmbeddedOptions::default(), listener);
+    drop(store.expect("the store opens"));
+    let steps = steps.lock().join(", ");
+    assert_eq!(steps, "checking the store, reading live tasks: 50000 of 60000, open");
 }
 
 #[tokio::test]
