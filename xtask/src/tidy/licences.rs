@@ -12,6 +12,7 @@ const ALLOWED: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    "CDLA-Permissive-2.0", // the list of certificate authorities: data, not code (ADR-0021)
     "ISC",
     "MIT",
     "Unicode-3.0",
