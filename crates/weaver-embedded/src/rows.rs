@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redb::{AccessGuard, ReadableTable};
 use weaver_core::id::TaskId;
 use weaver_core::name::Namespace;
+use weaver_core::ports::{Cursor, Page};
 use weaver_core::task::TaskRecord;
 
 use crate::codec::{Undecodable, decode_spec, record_from, unseal};
@@ -73,6 +74,33 @@ pub(crate) fn scan_all<'a>(
     prefix: &[u8],
 ) -> Outcome<impl DoubleEndedIterator<Item = Outcome<Row<'a>>>> {
     scan(rows, prefix, Bound::Unbounded, Bound::Unbounded)
+}
+
+/// A page of rows whose keys end with a name, by name: those that begin with `begin`, after the cursor.
+pub(crate) fn page_by_name<T>(
+    rows: &impl Rows,
+    prefix: &[u8],
+    begin: &str,
+    cursor: Option<&Cursor>,
+    limit: u32,
+    decode: impl Fn(&str, &[u8]) -> Outcome<T>,
+) -> Outcome<Page<T>> {
+    let key_of = |name: &str| [prefix, name.as_bytes()].concat();
+    let from = cursor.map_or(Bound::Unbounded, |Cursor(name)| Bound::Excluded(key_of(name)));
+    let mut items = Vec::new();
+    let mut last = None;
+    for row in scan(rows, &key_of(begin), from, Bound::Unbounded)? {
+        let (key, value) = row?;
+        let key = key.value();
+        if items.len() == limit as usize {
+            return Ok(Page { items, next: last.map(Cursor), complete: true });
+        }
+        let name = std::str::from_utf8(&key[prefix.len()..]);
+        let name = name.map_err(|_| Trouble::damaged(key, "its name is not text"))?;
+        items.push(decode(name, body_of(key, value.value())?)?);
+        last = Some(name.to_owned());
+    }
+    Ok(Page { items, next: None, complete: true })
 }
 
 /// Reads a task.

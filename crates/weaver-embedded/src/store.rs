@@ -40,7 +40,16 @@ pub struct EmbeddedStore {
     /// Numbers of those who wait for work.
     pub(crate) next_waiter: AtomicU64,
     /// Ours until this is dropped; `None` on a medium that is no directory.
-    _directory: Option<Directory>,
+    directory: Option<Directory>,
+}
+
+/// How a store is started.
+#[derive(Clone, Copy)]
+struct Start {
+    /// Whether an empty medium becomes an empty store.
+    may_create: bool,
+    /// Whether a thread of its own writes.
+    own_thread: bool,
 }
 
 impl EmbeddedStore {
@@ -60,23 +69,11 @@ impl EmbeddedStore {
             let medium = FileMedium::new_at(path.to_owned());
             open_database(&medium, &options, &listener, true).map(drop)
         })?;
-        let medium: Arc<dyn Medium> = Arc::new(FileMedium::existing(directory.data_file()));
-        let (engine, shared) =
-            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener), false)?;
-        let name = medium.name();
-        let writer =
-            Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?;
-        Ok(Self {
-            writer,
-            shared,
-            options,
-            clock,
-            name,
-            medium,
-            listener,
-            next_waiter: AtomicU64::new(0),
-            _directory: Some(directory),
-        })
+        let medium = Arc::new(FileMedium::existing(directory.data_file()));
+        let mut store =
+            Self::start(medium, clock, options, listener, Start { may_create: false, own_thread: true })?;
+        store.directory = Some(directory);
+        Ok(store)
     }
 
     /// Opens a store on any medium. Without a thread of its own, every call is written and synced by its caller: for
@@ -87,26 +84,26 @@ impl EmbeddedStore {
         options: EmbeddedOptions,
         own_thread: bool,
     ) -> Result<Self, StoreError> {
+        Self::start(medium, clock, options, Arc::new(|_| {}), Start { may_create: true, own_thread })
+    }
+
+    fn start(
+        medium: Arc<dyn Medium>,
+        clock: Arc<dyn Clock>,
+        options: EmbeddedOptions,
+        listener: Listener,
+        start: Start,
+    ) -> Result<Self, StoreError> {
         let name = medium.name();
-        let listener: Listener = Arc::new(|_| {});
-        let (engine, shared) =
-            Engine::open(Arc::clone(&medium), options, Arc::clone(&clock), Arc::clone(&listener), true)?;
-        let writer = if own_thread {
+        let (ours, told) = (Arc::clone(&clock), Arc::clone(&listener));
+        let (engine, shared) = Engine::open(Arc::clone(&medium), options, ours, told, start.may_create)?;
+        let writer = if start.own_thread {
             Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?
         } else {
             Writer::caller(engine)
         };
-        Ok(Self {
-            writer,
-            shared,
-            options,
-            clock,
-            name,
-            medium,
-            listener,
-            next_waiter: AtomicU64::new(0),
-            _directory: None,
-        })
+        let next_waiter = AtomicU64::new(0);
+        Ok(Self { writer, shared, options, clock, name, medium, listener, next_waiter, directory: None })
     }
 
     /// Does something in the next batch; answers once it is synced.

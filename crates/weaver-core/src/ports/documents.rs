@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Invalid, Result};
+use crate::error::{Invalid, Problem, Result};
 use crate::id::Version;
 use crate::name::{Namespace, check_name};
 use crate::ports::{Cursor, Expect, Page};
@@ -75,6 +75,16 @@ impl DocumentKey {
     pub fn new(namespace: Namespace, kind: impl Into<String>, id: impl Into<String>) -> Self {
         Self { namespace, kind: kind.into(), id: id.into() }
     }
+}
+
+/// Refuses keys that are no names and bodies that are too large. Stores call it before they write.
+pub fn check_document(key: &DocumentKey, body: &[u8]) -> Result<(), Invalid> {
+    key.validate()?;
+    if body.len() > DOCUMENT_MAX_BYTES {
+        let problem = Problem::TooLong { bytes: body.len(), max_bytes: DOCUMENT_MAX_BYTES };
+        return Err(Invalid::new("body", problem));
+    }
+    Ok(())
 }
 
 /// A document.

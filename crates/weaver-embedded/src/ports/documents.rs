@@ -1,21 +1,19 @@
 //! The port `Documents`.
 
-use std::ops::Bound;
-
 use async_trait::async_trait;
 use bytes::Bytes;
-use weaver_core::error::{Invalid, Problem, Result};
+use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::limits::check_page;
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, DOCUMENT_MAX_BYTES, Document, DocumentKey, Documents, Expect, Page};
+use weaver_core::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page, check_document};
 use weaver_core::time::Timestamp;
 
 use crate::EmbeddedStore;
 use crate::codec::decode_document;
 use crate::keys;
 use crate::rows;
-use crate::trouble::{OfRow, Trouble};
+use crate::trouble::OfRow;
 use crate::work::document;
 
 #[async_trait]
@@ -36,11 +34,7 @@ impl Documents for EmbeddedStore {
         expect: Expect,
         due: Option<Timestamp>,
     ) -> Result<Version> {
-        key.validate()?;
-        if body.len() > DOCUMENT_MAX_BYTES {
-            let problem = Problem::TooLong { bytes: body.len(), max_bytes: DOCUMENT_MAX_BYTES };
-            return Err(Invalid::new("body", problem).into());
-        }
+        check_document(key, &body)?;
         let key = key.clone();
         self.write(move |work| work.put_document(&key, body, expect, due)).await
     }
@@ -60,31 +54,16 @@ impl Documents for EmbeddedStore {
     ) -> Result<Page<Document>> {
         check_page(limit)?;
         let read = self.read(|table| {
-            let mut items = Vec::new();
-            let Some(number) = rows::namespace_number(table, namespace)? else {
-                return Ok(Page { items, next: None, complete: true });
-            };
+            let Some(number) = rows::namespace_number(table, namespace)? else { return Ok(None) };
             let of_kind = keys::documents(number, kind);
-            let begin = [&of_kind[..], prefix.as_bytes()].concat();
-            let from = match &cursor {
-                Some(Cursor(id)) => Bound::Excluded([&of_kind[..], id.as_bytes()].concat()),
-                None => Bound::Unbounded,
-            };
-            for row in rows::scan(table, &begin, from, Bound::Unbounded)? {
-                let (key, value) = row?;
-                if items.len() == limit as usize {
-                    let next = items.last().map(|last: &Document| Cursor(last.key.id.clone()));
-                    return Ok(Page { items, next, complete: true });
-                }
-                let id = std::str::from_utf8(&key.value()[of_kind.len()..]);
-                let id = id.map_err(|_| Trouble::damaged(key.value(), "its id is not text"))?;
-                let stored =
-                    decode_document(rows::body_of(key.value(), value.value())?).of_row(key.value())?;
-                items.push(document(DocumentKey::new(namespace.clone(), kind, id), stored));
-            }
-            Ok(Page { items, next: None, complete: true })
+            let page = rows::page_by_name(table, &of_kind, prefix, cursor.as_ref(), limit, |id, body| {
+                let key = DocumentKey::new(namespace.clone(), kind, id);
+                let stored = decode_document(body).of_row(&keys::document(number, &key))?;
+                Ok(document(key, stored))
+            });
+            page.map(Some)
         });
-        read.await
+        Ok(read.await?.unwrap_or(Page { items: Vec::new(), next: None, complete: true }))
     }
 
     async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>> {

@@ -1,7 +1,5 @@
 //! The port `Runners`.
 
-use std::ops::Bound;
-
 use async_trait::async_trait;
 use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::limits::check_page;
@@ -40,30 +38,16 @@ impl Runners for EmbeddedStore {
             WorkerId::new(text.clone()).map_err(|_| Invalid::new("cursor", Problem::UnknownCursor))?;
         }
         let read = self.read(|table| {
-            let mut items: Vec<RunnerRecord> = Vec::new();
-            let Some(number) = rows::namespace_number(table, namespace)? else {
-                return Ok(Page { items, next: None, complete: true });
-            };
-            let from = match &cursor {
-                Some(Cursor(after)) => Bound::Excluded(keys::named(keys::RUNNER, number, after)),
-                None => Bound::Unbounded,
-            };
+            let Some(number) = rows::namespace_number(table, namespace)? else { return Ok(None) };
             let prefix = keys::of_namespace(keys::RUNNER, number);
-            for row in rows::scan(table, &prefix, from, Bound::Unbounded)? {
-                let (key, value) = row?;
-                if items.len() == limit as usize {
-                    let next = items.last().map(|last| Cursor(last.beat.key.runner_id.to_string()));
-                    return Ok(Page { items, next, complete: true });
-                }
-                let id = keys::split_named(key.value()).and_then(|(_, name)| WorkerId::try_from(name).ok());
-                let runner_id = id.ok_or_else(|| Trouble::damaged(key.value(), "its id is not a name"))?;
-                let runner = RunnerKey { namespace: namespace.clone(), runner_id };
-                let body = rows::body_of(key.value(), value.value())?;
-                items.push(decode_runner(runner, body).of_row(key.value())?);
-            }
-            Ok(Page { items, next: None, complete: true })
+            let page = rows::page_by_name(table, &prefix, "", cursor.as_ref(), limit, |name, body| {
+                let key = keys::named(keys::RUNNER, number, name);
+                let runner_id = WorkerId::try_from(name).map_err(|why| Trouble::damaged(&key, why))?;
+                decode_runner(RunnerKey { namespace: namespace.clone(), runner_id }, body).of_row(&key)
+            });
+            page.map(Some)
         });
-        read.await
+        Ok(read.await?.unwrap_or(Page { items: Vec::new(), next: None, complete: true }))
     }
 
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {

@@ -1,7 +1,5 @@
 //! The port `Tasks`.
 
-use std::ops::Bound;
-
 use async_trait::async_trait;
 use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::id::{TaskId, TaskKey};
@@ -57,29 +55,17 @@ impl Tasks for EmbeddedStore {
             TaskGroupId::new(text.clone()).map_err(|_| Invalid::new("cursor", Problem::UnknownCursor))?;
         }
         let read = self.read(|table| {
-            let mut items: Vec<GroupSummary> = Vec::new();
-            let Some(number) = rows::namespace_number(table, namespace)? else {
-                return Ok(Page { items, next: None, complete: true });
-            };
-            let from = match &cursor {
-                Some(Cursor(after)) => Bound::Excluded(keys::named(keys::GROUP, number, after)),
-                None => Bound::Unbounded,
-            };
-            for row in rows::scan(table, &keys::of_namespace(keys::GROUP, number), from, Bound::Unbounded)? {
-                let (key, value) = row?;
-                if items.len() == limit as usize {
-                    let next = items.last().map(|last| Cursor(last.id.to_string()));
-                    return Ok(Page { items, next, complete: true });
-                }
-                let id =
-                    keys::split_named(key.value()).and_then(|(_, name)| TaskGroupId::try_from(name).ok());
-                let id = id.ok_or_else(|| Trouble::damaged(key.value(), "its id is not a name"))?;
-                let stored = decode_group(rows::body_of(key.value(), value.value())?).of_row(key.value())?;
-                items.push(GroupSummary { id, counts: stored.counts, last_at: stored.last_at });
-            }
-            Ok(Page { items, next: None, complete: true })
+            let Some(number) = rows::namespace_number(table, namespace)? else { return Ok(None) };
+            let prefix = keys::of_namespace(keys::GROUP, number);
+            let page = rows::page_by_name(table, &prefix, "", cursor.as_ref(), limit, |name, body| {
+                let key = keys::named(keys::GROUP, number, name);
+                let id = TaskGroupId::try_from(name).map_err(|why| Trouble::damaged(&key, why))?;
+                let stored = decode_group(body).of_row(&key)?;
+                Ok(GroupSummary { id, counts: stored.counts, last_at: stored.last_at })
+            });
+            page.map(Some)
         });
-        read.await
+        Ok(read.await?.unwrap_or(Page { items: Vec::new(), next: None, complete: true }))
     }
 
     async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {

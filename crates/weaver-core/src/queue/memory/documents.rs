@@ -6,11 +6,11 @@ use std::ops::Bound;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::error::{Invalid, Problem, Result};
+use crate::error::Result;
 use crate::id::Version;
 use crate::limits::check_page;
 use crate::name::Namespace;
-use crate::ports::{Cursor, DOCUMENT_MAX_BYTES, Document, DocumentKey, Documents, Expect, Page};
+use crate::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page, check_document};
 use crate::queue::memory::InMemoryQueue;
 use crate::time::Timestamp;
 
@@ -59,11 +59,7 @@ impl Documents for InMemoryQueue {
         expect: Expect,
         due: Option<Timestamp>,
     ) -> Result<Version> {
-        key.validate()?;
-        if body.len() > DOCUMENT_MAX_BYTES {
-            let problem = Problem::TooLong { bytes: body.len(), max_bytes: DOCUMENT_MAX_BYTES };
-            return Err(Invalid::new("body", problem).into());
-        }
+        check_document(key, &body)?;
         let updated_at = self.clock.now();
         let mut state = self.documents.lock();
         state.check(key, expect)?;
