@@ -4,3 +4,5 @@
 //! ```text
 //! Worker ─▶ RemoteSource ─▶ Client ─▶ HTTP ─▶ weaver-server      wire: what both sides agree on
 //! ```
+
+pub mod wire;

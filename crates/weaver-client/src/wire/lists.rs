@@ -1,0 +1,155 @@
+//! Pages, and the questions that are answered with them.
+
+use serde::{Deserialize, Serialize};
+use weaver_core::time::Timestamp;
+
+use super::Task;
+
+/// Part of a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// The `cursor` to go on with, if there may be more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// `false` if the search was cut short before the page was full; go on with `next`.
+    pub complete: bool,
+}
+
+/// One namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NamespaceItem {
+    /// Its name.
+    pub name: String,
+}
+
+/// Whether the server is well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+    /// The server's version.
+    pub version: String,
+}
+
+/// Which page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct PageQuery {
+    /// The `next` of the page before.
+    pub cursor: Option<String>,
+    /// How many items at most; 50 if not given.
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
+    pub limit: Option<u32>,
+}
+
+/// Where.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct NamespaceQuery {
+    /// The namespace; `default` if not given.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub namespace: Option<String>,
+}
+
+/// Where, and which page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct NamespacePageQuery {
+    /// The namespace; `default` if not given.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub namespace: Option<String>,
+    /// The `next` of the page before.
+    pub cursor: Option<String>,
+    /// How many items at most; 50 if not given.
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
+    pub limit: Option<u32>,
+}
+
+/// Which tasks. Everything given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct ListTasksQuery {
+    /// The namespace; `default` if not given.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub namespace: Option<String>,
+    /// In one of these states, separated by commas.
+    #[cfg_attr(
+        feature = "openapi",
+        param(
+            pattern = "^(queued|scheduled|assigned|orphaned|running|retry_scheduled|succeeded|dead|cancelled)(,(queued|scheduled|assigned|orphaned|running|retry_scheduled|succeeded|dead|cancelled))*$"
+        )
+    )]
+    pub state: Option<String>,
+    /// Of this type.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub task_type: Option<String>,
+    /// Of this queue.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub queue: Option<String>,
+    /// Of this task group. Excludes `session` and `label`.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub group: Option<String>,
+    /// Of this session. Excludes `group` and `label`.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub session: Option<String>,
+    /// With this label, as `name:value`. Excludes `group` and `session`.
+    #[cfg_attr(feature = "openapi", param(pattern = "^[^:]+:"))]
+    pub label: Option<String>,
+    /// Created at or after.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = DateTime))]
+    pub created_from: Option<Timestamp>,
+    /// Created before.
+    #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = DateTime))]
+    pub created_before: Option<Timestamp>,
+    /// In which order of creation; newest first if not given.
+    #[cfg_attr(feature = "openapi", param(inline))]
+    pub order: Option<TaskOrder>,
+    /// The `next` of the page before.
+    pub cursor: Option<String>,
+    /// How many items at most; 50 if not given.
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
+    pub limit: Option<u32>,
+}
+
+/// Which end of time comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum TaskOrder {
+    /// Descending.
+    NewestFirst,
+    /// Ascending.
+    OldestFirst,
+}
+
+/// How long to wait for a task's end.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct WaitQuery {
+    /// The namespace; `default` if not given.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub namespace: Option<String>,
+    /// At most so long; the server's own limit (30 s unless set) if more or not given.
+    #[cfg_attr(feature = "openapi", param(minimum = 0))]
+    pub timeout_ms: Option<u64>,
+}
+
+/// What a wait for a task's end found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Waited {
+    /// Whether it has ended; if not, ask again.
+    pub ended: bool,
+    /// The task as it is.
+    pub task: Task,
+}

@@ -1,0 +1,81 @@
+//! What travels between a client and a server, one file per resource.
+//!
+//! Ids are strings, durations end in `_ms`, instants are RFC 3339. A request with a field nobody knows is refused and the
+//! field named; answers may gain fields. `namespace` is `default` wherever it is left out. Errors are [`Problem`]s.
+//!
+//! | method and path | asks | answers |
+//! |---|---|---|
+//! | `GET /healthz` `/readyz` | | 200 or 503, [`Health`] |
+//! | `GET /metrics` | | Prometheus text |
+//! | `GET /api/openapi.json` | | OpenAPI 3.1 |
+//! | `GET /api/v1/namespaces` | [`PageQuery`] | [`Page`]`<`[`NamespaceItem`]`>` |
+//! | `POST /api/v1/tasks` | [`EnqueueRequest`] | 201 [`EnqueueResponse`] |
+//! | `GET /api/v1/tasks` | [`ListTasksQuery`] | [`Page`]`<`[`Task`]`>` |
+//! | `GET /api/v1/tasks/{id}` | [`NamespaceQuery`] | [`Task`] |
+//! | `POST /api/v1/tasks/{id}/cancel` | [`NamespaceQuery`] | [`Task`] |
+//! | `POST /api/v1/tasks/{id}/run-now` | [`NamespaceQuery`] | [`Task`] |
+//! | `POST /api/v1/tasks/{id}/retry` | [`NamespaceQuery`] | 201 [`Enqueued`]: a new task |
+//! | `GET /api/v1/tasks/{id}/explain` | [`NamespaceQuery`] | [`Explanation`] |
+//! | `GET /api/v1/tasks/{id}/history` | [`NamespaceQuery`] | [`History`] |
+//! | `GET /api/v1/tasks/{id}/logs` | [`LogsQuery`] | [`LogPage`], after at most `wait_ms` |
+//! | `GET /api/v1/tasks/{id}/wait` | [`WaitQuery`] | [`Waited`], when it ended or after `timeout_ms` |
+//! | `GET /api/v1/groups` | [`NamespacePageQuery`] | [`Page`]`<`[`Group`]`>` |
+//! | `GET /api/v1/queues` | [`NamespaceQuery`] | [`Queues`] |
+//! | `PUT /api/v1/queues/{queue}` | [`NamespaceQuery`], [`PutQueue`] | [`QueueVersion`] |
+//! | `POST /api/v1/queues/{queue}/pause` `/resume` | [`NamespaceQuery`] | [`QueueVersion`] |
+//! | `GET /api/v1/counts` | [`CountsQuery`] | [`Counts`] |
+//! | `GET /api/v1/runners` | [`NamespacePageQuery`] | [`Page`]`<`[`Runner`]`>` |
+//! | `POST /api/v1/runners/{id}/direct` | [`NamespaceQuery`], [`DirectRequest`] | 204 |
+//! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
+//! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
+//! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
+//! | `POST /api/v1/work/wait` | [`WaitForWork`] | [`WorkWaited`], after at most `wait_ms` |
+//! | `POST /api/v1/work/renew` | [`RenewRequest`] | [`RenewResponse`] |
+//! | `POST /api/v1/work/finish` | [`FinishRequest`] | [`FinishResponse`] |
+//! | `POST /api/v1/work/confirm-stopped` | [`ConfirmStoppedRequest`] | 204 |
+//! | `POST /api/v1/work/beat` | [`BeatRequest`] | [`BeatResponse`] |
+//! | `POST /api/v1/work/leave` | [`LeaveRequest`] | 204 |
+//! | `POST /api/v1/work/append` | [`AppendRequest`] | 204 |
+//!
+//! Every `POST` and `PUT` with a body is `application/json`; one without a body needs no content type.
+
+mod enqueue;
+mod events;
+mod explanation;
+mod finish;
+mod json;
+mod lease;
+mod lists;
+mod logs;
+mod names;
+mod problem;
+mod queues;
+mod retry;
+mod runners;
+#[cfg(feature = "openapi")]
+mod schema;
+mod task;
+mod task_record;
+mod work;
+
+pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};
+pub use events::{AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_RESYNC, EventsQuery};
+pub use explanation::{Explanation, Reason};
+pub use finish::{Finish, FinishRequest, FinishResponse, FinishResult, FinishStatus, OutcomeKind};
+pub use json::Json;
+pub use lease::{
+    ConfirmStoppedRequest, Continuing, Lease, LeaseRequest, LeaseResponse, LeasedTask, RenewRequest,
+    RenewResponse, RenewResult, Renewal,
+};
+pub use lists::{
+    Health, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery, TaskOrder,
+    WaitQuery, Waited,
+};
+pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
+pub use names::namespace_or_default;
+pub use problem::Problem;
+pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, StateCounts};
+pub use retry::RetryPolicy;
+pub use runners::{Beat, BeatRequest, BeatResponse, DirectRequest, LeaveRequest, Runner, RunnerRef};
+pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
+pub use work::{WaitForWork, WorkWaited};
