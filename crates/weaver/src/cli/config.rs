@@ -1,0 +1,69 @@
+//! `weaver config show`: every setting, and where its value came from.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use crate::cli::{Context, StoreArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::Table;
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  weaver config show")]
+pub(crate) enum Command {
+    /// Show every setting and where its value came from
+    Show(ShowArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver config show\n  WEAVER_STORE=./elsewhere weaver config show --output json"
+)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Command {
+    pub(crate) fn store(&self) -> &StoreArgs {
+        let Self::Show(args) = self;
+        &args.store
+    }
+}
+
+pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure> {
+    let Command::Show(_) = command;
+    let config = &context.config;
+    let settings = config.settings.iter().map(|setting| {
+        json!({
+            "key": setting.key.name,
+            "value": setting.value,
+            "from": setting.origin.kind(),
+            "where": setting.origin.to_string(),
+            "variable": setting.key.variable(),
+            "flag": setting.key.flag,
+            "default": setting.key.default,
+            "about": setting.key.about,
+        })
+    });
+    let settings: Vec<_> = settings.collect();
+    let file = config.file.as_ref().map(|path| path.display().to_string());
+    let answer = json!({"file": file, "settings": settings, "unknown_variables": config.unknown_variables});
+    context.output.answer(&answer, || {
+        let mut table = Table::new(["SETTING", "VALUE", "FROM", "ABOUT"]);
+        for setting in &config.settings {
+            let about = setting.key.about.to_owned();
+            table.row([
+                setting.key.name.to_owned(),
+                setting.value.clone(),
+                setting.origin.to_string(),
+                about,
+            ]);
+        }
+        let mut text = context.output.render(&table);
+        for name in &config.unknown_variables {
+            text.push_str(&format!("\nThe variable {name} is set, and is no setting.\n"));
+        }
+        text
+    })?;
+    Ok(Exit::Done)
+}

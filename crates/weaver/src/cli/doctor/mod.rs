@@ -1,0 +1,137 @@
+//! `weaver doctor`: what is wrong with this machine, and what to do about it.
+
+mod store;
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use weaver::core::clock::Clock;
+
+use crate::cli::{Context, StoreArgs};
+use crate::config::{Config, keys};
+use crate::exit::{Exit, Failure};
+use crate::output::Tone;
+use crate::wiring::{FORMAT, StoreUrl};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver doctor\n  weaver doctor --store ./weaver-data --output json\n\n\
+    Changes nothing. Ends with 1 if a check failed; warnings end with 0.")]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Verdict {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+
+    fn tone(self) -> Tone {
+        match self {
+            Self::Ok => Tone::Good,
+            Self::Warn => Tone::Doubtful,
+            Self::Fail => Tone::Bad,
+        }
+    }
+}
+
+/// One line of the answer.
+#[derive(Debug)]
+struct Finding {
+    verdict: Verdict,
+    check: &'static str,
+    detail: String,
+    next: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Ok, check, detail: detail.into(), next: None }
+    }
+
+    fn warn(check: &'static str, detail: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Warn, check, detail: detail.into(), next: Some(next.into()) }
+    }
+
+    fn fail(check: &'static str, detail: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Fail, check, detail: detail.into(), next: Some(next.into()) }
+    }
+
+    fn of_failure(check: &'static str, failure: Failure) -> Self {
+        Self { verdict: Verdict::Fail, check, detail: failure.message, next: failure.next }
+    }
+}
+
+/// `spoken` is how to talk if the configuration cannot be read.
+pub(crate) fn run(
+    config: Result<Config, Failure>,
+    spoken: Config,
+    clock: Arc<dyn Clock>,
+) -> Result<Exit, Failure> {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut findings =
+        vec![Finding::ok("version", format!("weaver {version}, reads stores up to format {FORMAT}"))];
+    let config = match config {
+        Ok(config) => {
+            findings.extend(of_config(&config));
+            match StoreUrl::parse(config.text(keys::STORE)) {
+                Ok(url) => findings.extend(store::examine(&url)),
+                Err(failure) => findings.push(Finding::of_failure("store", failure)),
+            }
+            config
+        }
+        Err(failure) => {
+            findings.push(Finding::of_failure("config", failure));
+            spoken
+        }
+    };
+    let context = Context::new(config, clock);
+    tell(&context, &findings)?;
+    let has_failed = findings.iter().any(|finding| finding.verdict == Verdict::Fail);
+    Ok(if has_failed { Exit::Failed } else { Exit::Done })
+}
+
+fn of_config(config: &Config) -> Vec<Finding> {
+    let read = match &config.file {
+        Some(path) => format!("{} is read", path.display()),
+        None => "no weaver.toml here: defaults, variables and flags".to_owned(),
+    };
+    let mut findings = vec![Finding::ok("config", read)];
+    if !config.unknown_variables.is_empty() {
+        let names = config.unknown_variables.join(", ");
+        let next = "unset them if they were meant for Weaver; `weaver config show` lists what there is";
+        findings.push(Finding::warn("config", format!("set, and no settings: {names}"), next));
+    }
+    findings
+}
+
+fn tell(context: &Context, findings: &[Finding]) -> Result<(), Failure> {
+    let listed = findings.iter().map(|finding| {
+        let Finding { verdict, check, detail, next } = finding;
+        json!({"verdict": verdict.word(), "check": check, "detail": detail, "next": next})
+    });
+    let answer = json!({ "checks": listed.collect::<Vec<_>>() });
+    context.output.answer(&answer, || {
+        let mut text = String::new();
+        for Finding { verdict, check, detail, next } in findings {
+            let word = context.output.paint.tone(verdict.tone(), &format!("{:<4}", verdict.word()));
+            text.push_str(&format!("{word}  {check:<9}  {detail}\n"));
+            if let Some(next) = next {
+                text.push_str(&format!("                 next: {next}\n"));
+            }
+        }
+        text
+    })
+}

@@ -1,0 +1,173 @@
+//! The commands, one file each.
+
+mod completions;
+mod config;
+mod doctor;
+mod store;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, Parser, Subcommand};
+use weaver::core::clock::Clock;
+use weaver::runtime::SystemClock;
+
+use crate::config::{Config, Flags, keys};
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, complain};
+
+/// A job runtime: tasks go in, workers run them, Weaver answers for what happens in between.
+#[derive(Debug, Parser)]
+#[command(name = "weaver", version, propagate_version = true, after_help = after_help())]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: GlobalArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Args)]
+struct GlobalArgs {
+    /// Read this file instead of ./weaver.toml
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    config: Option<PathBuf>,
+    /// Print answers as a table or as JSON
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Everywhere", value_parser = ["table", "json"])]
+    output: Option<String>,
+    /// Use colours
+    #[arg(long, global = true, value_name = "WHEN", help_heading = "Everywhere", value_parser = ["auto", "always", "never"])]
+    color: Option<String>,
+}
+
+/// Where the tasks are.
+#[derive(Debug, Default, Args)]
+pub(crate) struct StoreArgs {
+    /// The store: a directory, or `memory:`, `file:…`, `postgres://…`, `dynamodb://…` [default: ./weaver-data]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Look after a store: make, check, shrink, copy, write out and read in
+    #[command(subcommand)]
+    Store(store::Command),
+    /// Look at this machine and say what is wrong with it, and what to do
+    Doctor(doctor::DoctorArgs),
+    /// Show the settings
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Print completions for a shell
+    Completions(completions::CompletionsArgs),
+}
+
+/// What a command works with.
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) output: Output,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Runs the command that the process was started with.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let flags = cli.flags();
+    let config = Config::load(&flags, std::env::vars_os().filter_map(as_text));
+    // Failures are told in the format that was asked for, also when the rest of the configuration cannot be read.
+    let spoken = Config::of_flags(&flags);
+    let is_json = config.as_ref().unwrap_or(&spoken).text(keys::OUTPUT) == "json";
+    let done = start(cli.command, config, spoken);
+    let exit = done.unwrap_or_else(|failure| {
+        complain(&failure, is_json);
+        failure.exit
+    });
+    ExitCode::from(exit.code())
+}
+
+fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        Failure::new(Exit::Failed, format!("no threads to run on: {error}")).next("raise `ulimit -u`")
+    })?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    runtime.block_on(async {
+        match command {
+            Command::Completions(args) => completions::run(&args),
+            // Looks at the configuration too, and so starts without one.
+            Command::Doctor(_) => doctor::run(config, spoken, clock),
+            Command::Store(command) => store::run(command, Context::new(config?, clock)).await,
+            Command::Config(command) => config::run(&command, &Context::new(config?, clock)),
+        }
+    })
+}
+
+impl Context {
+    fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
+        Self { output: Output::new(&config), config, clock }
+    }
+}
+
+impl Cli {
+    /// What the command line says about settings.
+    fn flags(&self) -> Flags {
+        let store = match &self.command {
+            Command::Store(command) => command.store().store.as_ref(),
+            Command::Doctor(args) => args.store.store.as_ref(),
+            Command::Config(command) => command.store().store.as_ref(),
+            Command::Completions(_) => None,
+        };
+        let given = [
+            (keys::STORE, store),
+            (keys::OUTPUT, self.global.output.as_ref()),
+            (keys::COLOR, self.global.color.as_ref()),
+        ];
+        let values = given.into_iter().filter_map(|(key, value)| Some((key, value?.clone()))).collect();
+        Flags { file: self.global.config.clone(), values }
+    }
+}
+
+/// A variable that is not text is nobody's setting.
+fn as_text((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(String, String)> {
+    Some((name.into_string().ok()?, value.into_string().ok()?))
+}
+
+fn after_help() -> String {
+    let mut text =
+        "Examples:\n  weaver store init\n  weaver store check --store ./weaver-data\n  weaver doctor\n\n\
+        Settings come from weaver.toml, then WEAVER_* variables, then flags: `weaver config show`.\n\n\
+        Exit codes:\n"
+            .to_owned();
+    for exit in Exit::ALL {
+        text.push_str(&format!("  {}  {}\n", exit.code(), exit.meaning()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn walk(command: &clap::Command, path: &str, visit: &mut impl FnMut(&clap::Command, &str)) {
+        visit(command, path);
+        for inner in command.get_subcommands() {
+            walk(inner, &format!("{path} {}", inner.get_name()), visit);
+        }
+    }
+
+    #[test]
+    fn the_definitions_of_the_command_line_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_says_what_it_does_and_shows_an_example_of_itself() {
+        walk(&Cli::command(), "weaver", &mut |command, path| {
+            assert!(command.get_about().is_some(), "{path}");
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("Examples:\n  {path}")), "`{path} --help` has no example: {help}");
+        });
+    }
+}

@@ -1,0 +1,38 @@
+//! `weaver store backup`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::StoreArgs;
+use crate::cli::store::{IfMissing, StoreTask};
+use crate::exit::{Exit, Failure};
+use crate::output::Progress;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver store backup ./backup-1\n  weaver store backup --store ./weaver-data ./backup-2\n\n\
+    The copy is a store itself. It appears when it is complete, and is never written over another store."
+)]
+pub(crate) struct BackupArgs {
+    /// A directory that holds no store yet
+    directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+pub(crate) async fn run(task: &StoreTask, args: BackupArgs) -> Result<Exit, Failure> {
+    let shown = args.directory.display().to_string();
+    let progress = Progress::new(format!("copying {} to {shown}", task.url));
+    let work = move |store: &crate::wiring::DirectoryStore| Ok(store.backup(args.directory)?);
+    let rows = task.on_store(IfMissing::Refuse, &progress, work).await?;
+    let answer = json!({"store": task.url.to_string(), "backup": shown, "rows": rows});
+    task.context.output.answer(&answer, || {
+        format!(
+            "{shown} is a copy of {} ({rows} rows).\nTry it: weaver store check --store {shown}\n",
+            task.url
+        )
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,24 @@
+//! `weaver store compact`.
+
+use serde_json::json;
+
+use crate::cli::store::{IfMissing, StoreTask};
+use crate::exit::{Exit, Failure};
+use crate::output::{Progress, bytes};
+
+pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
+    let progress = Progress::new(format!("moving the pages of {} together", task.url));
+    let runtime = tokio::runtime::Handle::current();
+    let work = move |store: &crate::wiring::DirectoryStore| {
+        let before = store.file_bytes()?;
+        runtime.block_on(store.compact())?;
+        Ok((before, store.file_bytes()?))
+    };
+    let (before, after) = task.on_store(IfMissing::Refuse, &progress, work).await?;
+    let freed = before.saturating_sub(after);
+    let answer = json!({"store": task.url.to_string(), "bytes_before": before, "bytes_after": after, "bytes_freed": freed});
+    task.context.output.answer(&answer, || {
+        format!("{}: {} given back to the disk, {} left.\n", task.url, bytes(freed), bytes(after))
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,101 @@
+//! `weaver store export`.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cli::StoreArgs;
+use crate::cli::store::{IfMissing, StoreTask};
+use crate::exit::{Exit, Failure};
+use crate::output::Progress;
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver store export tasks.jsonl\n  weaver store export - | gzip > tasks.jsonl.gz\n\n\
+    A file appears when it is complete."
+)]
+pub(crate) struct ExportArgs {
+    /// Where to write; `-` is standard output
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+pub(crate) async fn run(task: &StoreTask, args: &ExportArgs) -> Result<Exit, Failure> {
+    let progress = Progress::new(format!("exporting {}", task.url));
+    let counted = Arc::clone(&progress);
+    if args.file.as_os_str() == "-" {
+        let work = move |store: &crate::wiring::DirectoryStore| {
+            let out = Counted { inner: io::stdout().lock(), progress: counted };
+            Ok(store.export(BufWriter::with_capacity(BUFFER_BYTES, out))?)
+        };
+        task.on_store(IfMissing::Refuse, &progress, work).await?;
+        return Ok(Exit::Done);
+    }
+    let (file, shown) = (args.file.clone(), args.file.display().to_string());
+    if file.exists() && !args.force {
+        return Err(Failure::new(Exit::Refused, format!("{shown} is there already"))
+            .next("name another file, or replace it with --force"));
+    }
+    let work = move |store: &crate::wiring::DirectoryStore| {
+        complete_or_not_at_all(&file, |out| {
+            let out = Counted { inner: out, progress: counted };
+            Ok(store.export(BufWriter::with_capacity(BUFFER_BYTES, out))?)
+        })
+    };
+    let exported = task.on_store(IfMissing::Refuse, &progress, work).await?;
+    let answer = json!({"store": task.url.to_string(), "file": shown, "lines": exported.lines, "tasks": exported.tasks});
+    task.context.output.answer(&answer, || {
+        format!("{shown}: {} tasks of {} in {} lines.\n", exported.tasks, task.url, exported.lines)
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Writes beside the file, and gives it its name when everything is on the disk.
+fn complete_or_not_at_all<T>(
+    file: &Path,
+    write: impl FnOnce(&File) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let failed = |error: io::Error| Failure::io(file, &error);
+    let out = File::create(&part).map_err(failed)?;
+    let written = write(&out).and_then(|answer| {
+        out.sync_all().and_then(|()| fs::rename(&part, file)).map_err(failed)?;
+        Ok(answer)
+    });
+    if written.is_err() {
+        // Nothing more can be done about a rest that cannot be removed; the failure itself is told.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+/// Notes how much went through.
+struct Counted<W> {
+    inner: W,
+    progress: Arc<Progress>,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(buffer)?;
+        self.progress.add_bytes(count);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

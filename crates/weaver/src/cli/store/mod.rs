@@ -1,0 +1,134 @@
+//! `weaver store …`: looking after a store that no other process has open.
+
+mod backup;
+mod check;
+mod compact;
+mod export;
+mod import;
+mod init;
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::{Context, StoreArgs};
+use crate::config::keys;
+use crate::exit::{Exit, Failure};
+use crate::output::{Progress, with_progress};
+use crate::wiring::{DirectoryStore, Listener, Opener, Opening, StoreUrl};
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  weaver store init\n  weaver store check --store ./weaver-data\n  \
+    weaver store backup ./backup-1\n\nOne process at a time has a store open: stop `weaver serve` or the worker first.")]
+pub(crate) enum Command {
+    /// Make a store
+    Init(InitArgs),
+    /// Read everything, verify every checksum, and compare what belongs together
+    Check(CheckArgs),
+    /// Give space that is not used any more back to the disk
+    Compact(CompactArgs),
+    /// Copy the store into a directory of its own
+    Backup(backup::BackupArgs),
+    /// Write everything out as lines of JSON
+    Export(export::ExportArgs),
+    /// Read in what `export` wrote
+    Import(import::ImportArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver store init\n  weaver store init --store ./elsewhere\n\n\
+    A store that is there already is left as it is.")]
+pub(crate) struct InitArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver store check\n  weaver store check --store ./backup-1 --output json\n\n\
+    Ends with 5 if something is damaged."
+)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver store compact\n  weaver store compact --store ./weaver-data")]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Command {
+    pub(crate) fn store(&self) -> &StoreArgs {
+        match self {
+            Self::Init(args) => &args.store,
+            Self::Check(args) => &args.store,
+            Self::Compact(args) => &args.store,
+            Self::Backup(args) => &args.store,
+            Self::Export(args) => &args.store,
+            Self::Import(args) => &args.store,
+        }
+    }
+}
+
+pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
+    let url = StoreUrl::parse(context.config.text(keys::STORE))?;
+    let task = StoreTask { url, context };
+    match command {
+        Command::Init(_) => init::run(&task).await,
+        Command::Check(_) => check::run(&task).await,
+        Command::Compact(_) => compact::run(&task).await,
+        Command::Backup(args) => backup::run(&task, args).await,
+        Command::Export(args) => export::run(&task, &args).await,
+        Command::Import(args) => import::run(&task, &args).await,
+    }
+}
+
+/// Whether a store that is not there is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfMissing {
+    Refuse,
+    Make,
+}
+
+/// A store, and something to be done with it.
+struct StoreTask {
+    url: StoreUrl,
+    context: Context,
+}
+
+impl StoreTask {
+    /// Opens the store, works on it, and closes it, where that may take its time.
+    async fn on_store<T: Send + 'static>(
+        &self,
+        if_missing: IfMissing,
+        progress: &Arc<Progress>,
+        work: impl FnOnce(&DirectoryStore) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
+        let url = self.url.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let store = match if_missing {
+                IfMissing::Refuse => url.open_existing(&opener)?,
+                IfMissing::Make => url.open_or_make(&opener)?,
+            };
+            work(&store)
+        });
+        match with_progress(&*self.context.clock, progress, done).await {
+            Ok(answer) => answer,
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
+    }
+}
+
+/// Shows what opening does, and then again what the command is about.
+fn listener(progress: &Arc<Progress>) -> Listener {
+    let label = progress.label();
+    let progress = Arc::clone(progress);
+    Arc::new(move |step| match step {
+        Opening::Done => progress.say(label.as_str()),
+        step => progress.say(step.to_string()),
+    })
+}

@@ -1,0 +1,62 @@
+//! Every setting there is: its name, kind and default. The variable is made of the name: `WEAVER_` and capitals.
+
+use crate::config::kind::Kind;
+
+/// A setting.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// As in `weaver.toml`; a dot stands for a table.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) default: &'static str,
+    /// A line for people.
+    pub(crate) about: &'static str,
+    /// The flag that sets it.
+    pub(crate) flag: Option<&'static str>,
+    /// Whether it may be a path, which counts from the file it stands in.
+    pub(crate) is_place: bool,
+}
+
+impl Key {
+    pub(crate) fn variable(&self) -> String {
+        format!("WEAVER_{}", self.name.replace('.', "_").to_ascii_uppercase())
+    }
+}
+
+pub(crate) static STORE: &Key = &Key {
+    name: "store",
+    kind: Kind::Text,
+    default: "./weaver-data",
+    about: "where the tasks are: a directory, or a store's URL",
+    flag: Some("--store"),
+    is_place: true,
+};
+
+pub(crate) static RETENTION: &Key = &Key {
+    name: "retention",
+    kind: Kind::Span,
+    default: "30d",
+    about: "how long finished tasks are kept",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static OUTPUT: &Key = &Key {
+    name: "output",
+    kind: Kind::Choice(&["table", "json"]),
+    default: "table",
+    about: "how answers are printed",
+    flag: Some("--output"),
+    is_place: false,
+};
+
+pub(crate) static COLOR: &Key = &Key {
+    name: "color",
+    kind: Kind::Choice(&["auto", "always", "never"]),
+    default: "auto",
+    about: "colours; auto: on a terminal, unless NO_COLOR is set",
+    flag: Some("--color"),
+    is_place: false,
+};
+
+pub(crate) static ALL: &[&Key] = &[STORE, RETENTION, OUTPUT, COLOR];

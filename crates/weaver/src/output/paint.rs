@@ -1,0 +1,44 @@
+//! Colours, for terminals that want them.
+
+/// What a colour says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Doubtful,
+    Bad,
+    Strong,
+    Faint,
+}
+
+/// Whether to use colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Paint(bool);
+
+impl Paint {
+    /// `choice` is the setting `color`; on `auto`, NO_COLOR (<https://no-color.org>) and pipes mean none.
+    pub(crate) fn choose(choice: &str, is_terminal: bool) -> Self {
+        let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self(match choice {
+            "always" => true,
+            "never" => false,
+            _ => is_terminal && !wants_none,
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self(false);
+
+    pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
+        if !self.0 {
+            return text.to_owned();
+        }
+        let code = match tone {
+            Tone::Good => "32",
+            Tone::Doubtful => "33",
+            Tone::Bad => "31",
+            Tone::Strong => "1",
+            Tone::Faint => "2",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}

@@ -1,0 +1,139 @@
+//! Tables that fit the terminal: the widest columns give way, what is cut ends with `…`, and characters that take two columns
+//! are counted as two.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::output::{Paint, Tone};
+
+const GAP: usize = 2;
+/// A column that has to give way keeps this much.
+const COLUMN_MIN: usize = 4;
+
+/// Rows under a heading.
+#[derive(Debug)]
+pub(crate) struct Table {
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new<const N: usize>(heading: [&str; N]) -> Self {
+        Self { heading: heading.map(str::to_owned).to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        debug_assert_eq!(N, self.heading.len());
+        self.rows.push(cells.into_iter().map(|cell| visible(&cell)).collect());
+    }
+
+    pub(crate) fn render(&self, width: Option<usize>, paint: Paint) -> String {
+        let mut widths: Vec<usize> = self.heading.iter().map(|cell| cell.width()).collect();
+        for row in &self.rows {
+            for (column, cell) in row.iter().enumerate() {
+                widths[column] = widths[column].max(cell.width());
+            }
+        }
+        if let Some(width) = width {
+            shrink(&mut widths, width);
+        }
+        let mut text = paint.tone(Tone::Faint, &line(&self.heading, &widths));
+        text.push('\n');
+        for row in &self.rows {
+            text.push_str(&line(row, &widths));
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Cuts a text so that it takes at most so many columns.
+pub(crate) fn fit(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut taken = 1; // The ellipsis.
+    for c in text.chars() {
+        taken += c.width().unwrap_or(0);
+        if taken > columns {
+            break;
+        }
+        kept.push(c);
+    }
+    kept.push('…');
+    kept
+}
+
+/// Text from tasks must not move the cursor or recolour the terminal of whoever looks at it.
+fn visible(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Takes columns from the widest until all fit, or nothing more can be taken.
+fn shrink(widths: &mut [usize], width: usize) {
+    let gaps = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > width {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > COLUMN_MIN => *widest -= 1,
+            _ => return,
+        }
+    }
+}
+
+fn line(cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (cell, &width) in cells.iter().zip(widths) {
+        let cell = fit(cell, width);
+        let padding = width.saturating_sub(cell.width()) + GAP;
+        line.push_str(&cell);
+        line.extend(std::iter::repeat_n(' ', padding));
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(["ID", "TYPE", "ERROR"]);
+        table.row(["1".to_owned(), "send".to_owned(), "connection refused by mail.example.org".to_owned()]);
+        table.row(["22".to_owned(), "日本語".to_owned(), "全角の文字は二桁を取ります".to_owned()]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_also_with_wide_characters() {
+        let text = table().render(None, Paint::NONE);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "ID  TYPE    ERROR");
+        assert_eq!(lines[1], "1   send    connection refused by mail.example.org");
+        assert_eq!(lines[2], "22  日本語  全角の文字は二桁を取ります");
+    }
+
+    #[test]
+    fn a_table_fits_any_width_that_leaves_each_column_a_little() {
+        for width in 16..60 {
+            for line in table().render(Some(width), Paint::NONE).lines() {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+        }
+        let text = table().render(Some(24), Paint::NONE);
+        assert_eq!(text.lines().nth(1), Some("1   send    connection …"));
+    }
+
+    #[test]
+    fn what_is_cut_ends_with_an_ellipsis_and_never_inside_a_wide_character() {
+        assert_eq!(fit("abcdef", 6), "abcdef");
+        assert_eq!(fit("abcdef", 4), "abc…");
+        assert_eq!(fit("日本語", 4), "日…");
+    }
+
+    #[test]
+    fn escape_sequences_in_cells_do_nothing() {
+        let mut table = Table::new(["A"]);
+        table.row(["\x1b[2Jx\ny".to_owned()]);
+        assert_eq!(table.render(None, Paint::NONE), "A\n\u{fffd}[2Jx\u{fffd}y\n");
+    }
+}

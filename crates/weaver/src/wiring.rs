@@ -1,0 +1,208 @@
+//! The only place that names a concrete store: what a store's URL means, and how it is opened.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use weaver::core::clock::Clock;
+use weaver::core::error::Error;
+use weaver::embedded::{EmbeddedOptions, StoreError};
+
+use crate::config::{Config, keys};
+use crate::exit::{Exit, Failure};
+
+pub(crate) use weaver::embedded::{EmbeddedStore as DirectoryStore, FORMAT, Listener, Opening};
+
+/// Either of these says that a directory was meant to be a store; opening it tells what is wrong if only one is there.
+pub(crate) const FORMAT_FILE: &str = "FORMAT";
+pub(crate) const DATA_FILE: &str = "weaver.redb";
+pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreUrl {
+    /// In the memory of this process, and gone with it.
+    Memory,
+    /// In a directory of this machine.
+    Directory(PathBuf),
+}
+
+impl StoreUrl {
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let wrong = |message: String| Failure::new(Exit::Usage, message);
+        let known = "use `memory:`, a directory (`./path`), `file:path`, `postgres://…` or `dynamodb://…`";
+        if text.is_empty() {
+            return Err(wrong("the store's URL is empty".to_owned()).next(known));
+        }
+        let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+            return Ok(Self::Directory(PathBuf::from(text)));
+        };
+        match scheme {
+            "memory" if rest.is_empty() => Ok(Self::Memory),
+            "memory" => {
+                Err(wrong(format!("`{text}`: a store in memory has no name")).next("write `memory:`"))
+            }
+            "file" => match rest.strip_prefix("//").unwrap_or(rest) {
+                "" => Err(wrong(format!("`{text}` names no directory")).next("write `file:./path`")),
+                path if rest.starts_with("//") && !path.starts_with('/') => {
+                    let meant = format!("write `file:{path}` for a directory of this machine");
+                    Err(wrong(format!("`{text}` names another machine")).next(meant))
+                }
+                path => Ok(Self::Directory(PathBuf::from(path))),
+            },
+            "postgres" | "postgresql" => Err(lacking(text, "PostgreSQL", "postgres")),
+            "dynamodb" => Err(lacking(text, "DynamoDB", "dynamodb")),
+            other => Err(wrong(format!("`{text}`: there is no store of the kind `{other}:`")).next(known)),
+        }
+    }
+
+    /// Opens what is there. A name that was mistyped must not make an empty store.
+    pub(crate) fn open_existing(&self, opener: &Opener) -> Result<DirectoryStore, Failure> {
+        let directory = self.directory()?;
+        if !is_store(directory) {
+            let shown = directory.display();
+            return Err(Failure::new(Exit::NotFound, format!("there is no store in {shown}")).next(format!(
+                "make one with `weaver store init --store {shown}`, or name another with --store"
+            )));
+        }
+        opener.open(directory)
+    }
+
+    /// Opens what is there, or makes it.
+    pub(crate) fn open_or_make(&self, opener: &Opener) -> Result<DirectoryStore, Failure> {
+        opener.open(self.directory()?)
+    }
+
+    /// The directory; a failure if it is none.
+    pub(crate) fn directory(&self) -> Result<&Path, Failure> {
+        let Self::Directory(directory) = self else {
+            return Err(Failure::new(
+                Exit::Usage,
+                "a store in memory is gone with its process: there is none to open",
+            )
+            .next("name a directory with --store"));
+        };
+        if directory.exists() && !directory.is_dir() {
+            let message = format!("{} is a file, and a store is a directory", directory.display());
+            return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
+        }
+        Ok(directory)
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => out.write_str("memory:"),
+            Self::Directory(path) => path.display().fmt(out),
+        }
+    }
+}
+
+/// Whether somebody made a store there, complete or not.
+pub(crate) fn is_store(directory: &Path) -> bool {
+    directory.join(FORMAT_FILE).exists() || directory.join(DATA_FILE).exists()
+}
+
+/// What opening a store needs besides its place.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    clock: Arc<dyn Clock>,
+    options: EmbeddedOptions,
+    listener: Listener,
+}
+
+impl Opener {
+    pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>, listener: Listener) -> Self {
+        let options =
+            EmbeddedOptions { retention: config.span(keys::RETENTION), ..EmbeddedOptions::default() };
+        Self { clock, options, listener }
+    }
+
+    fn open(&self, directory: &Path) -> Result<DirectoryStore, Failure> {
+        let opened = DirectoryStore::open_with(
+            directory,
+            Arc::clone(&self.clock),
+            self.options,
+            Arc::clone(&self.listener),
+        );
+        opened.map_err(Failure::from)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let exit = match &error {
+            StoreError::InUse { .. } | StoreError::Store(Error::Unavailable { .. }) => Exit::Busy,
+            StoreError::Missing { .. }
+            | StoreError::Damaged { .. }
+            | StoreError::Store(Error::Damaged { .. }) => Exit::Damaged,
+            StoreError::NewerFormat { .. } | StoreError::Occupied { .. } | StoreError::ReadOnly { .. } => {
+                Exit::Refused
+            }
+            _ => Exit::Failed,
+        };
+        let failure = Self::new(exit, error.to_string());
+        match error {
+            // The others say in their message what to do.
+            StoreError::Io { .. } => {
+                failure.next("check the path and its disk: `weaver doctor` looks at both")
+            }
+            _ => failure,
+        }
+    }
+}
+
+fn lacking(text: &str, what: &str, feature: &str) -> Failure {
+    // What follows the scheme may hold a password.
+    let scheme = text.split(':').next().unwrap_or_default();
+    let message = format!("`{scheme}://…`: this build of Weaver has no {what} store");
+    Failure::new(Exit::Usage, message)
+        .next(format!("use a build with the cargo feature `{feature}`, or a directory: --store ./path"))
+}
+
+/// A letter, then letters and digits: `C` or `./a` are no schemes.
+fn is_scheme(text: &str) -> bool {
+    text.len() > 1
+        && text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(text: &str) -> StoreUrl {
+        StoreUrl::Directory(PathBuf::from(text))
+    }
+
+    #[test]
+    fn paths_with_and_without_a_scheme_are_directories() {
+        for text in ["./data", "data", "../a:b", "/var/lib/weaver"] {
+            assert_eq!(StoreUrl::parse(text), Ok(directory(text)));
+            assert_eq!(StoreUrl::parse(&format!("file:{text}")), Ok(directory(text)));
+        }
+        assert_eq!(StoreUrl::parse("file:///var/lib/weaver"), Ok(directory("/var/lib/weaver")));
+        assert_eq!(StoreUrl::parse("memory:"), Ok(StoreUrl::Memory));
+    }
+
+    #[test]
+    fn a_store_this_build_lacks_is_answered_with_its_feature_and_without_its_password() {
+        for (text, feature) in
+            [("postgres://u:secret@h/db", "`postgres`"), ("dynamodb://localhost:8000", "`dynamodb`")]
+        {
+            let failure = StoreUrl::parse(text).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.next.as_ref().is_some_and(|next| next.contains(feature)), "{failure:?}");
+            assert!(!format!("{failure:?}").contains("secret"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_store_is_refused_with_those_there_are() {
+        for text in ["", "redis://localhost", "memory:x", "file:", "file://host/path"] {
+            let failure = StoreUrl::parse(text).unwrap_err();
+            assert!(failure.next.is_some(), "{text}: {failure:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `weaver doctor` finds what is wrong, and says what to do.
+
+use serde_json::Value;
+
+use crate::support::{Place, Run};
+
+/// The verdict and the next step of a check, as JSON, whatever the exit code is.
+fn verdict(run: &Run, check: &str, verdict: &str) -> (String, String) {
+    let answer: Value = serde_json::from_str(&run.out).unwrap_or_else(|error| panic!("{error}: {}", run.out));
+    let checks = answer["checks"].as_array().expect("checks are listed");
+    let found = checks.iter().find(|found| found["check"] == check && found["verdict"] == verdict);
+    let found = found.unwrap_or_else(|| panic!("no {check} with {verdict} in {answer:#}"));
+    let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
+    (text("detail"), text("next"))
+}
+
+#[test]
+fn a_healthy_store_is_ok_in_every_line_and_a_look_changes_nothing() {
+    let place = Place::with_store();
+    let before = place.read("weaver-data/LOCK");
+    let run = place.run("doctor --output json");
+    assert_eq!(run.code, Some(0), "{}", run.out);
+    for check in ["version", "config", "store", "rights", "lock", "disk"] {
+        verdict(&run, check, "ok");
+    }
+    assert_eq!(place.read("weaver-data/LOCK"), before);
+    assert!(place.run("doctor").succeeded().lines().all(|line| line.starts_with("ok ")));
+}
+
+#[test]
+fn a_store_that_is_not_there_is_a_warning_with_the_command_that_makes_it() {
+    let place = Place::new();
+    let run = place.run("doctor --output json");
+    assert_eq!(run.code, Some(0));
+    assert!(verdict(&run, "store", "warn").1.contains("weaver store init --store ./weaver-data"));
+    assert!(!place.path("weaver-data").exists());
+}
+
+#[test]
+fn a_store_in_use_is_a_warning_with_its_process() {
+    let place = Place::with_store();
+    let lock =
+        std::fs::File::options().write(true).open(place.path("weaver-data/LOCK")).expect("it is there");
+    lock.lock().expect("nobody else has it");
+    let pid = place.read("weaver-data/LOCK");
+    let run = place.run("doctor --output json");
+    assert!(verdict(&run, "lock", "warn").0.contains(&format!("process {}", pid.trim())));
+    assert_eq!(run.code, Some(0));
+}
+
+#[test]
+fn a_missing_file_a_newer_format_and_a_file_in_the_place_of_a_store_fail() {
+    let place = Place::with_store();
+    place.write("weaver-data/FORMAT", "weaver-embedded 99\n");
+    let run = place.run("doctor --output json");
+    assert_eq!(run.code, Some(1));
+    assert!(verdict(&run, "store", "fail").0.contains("format 99"));
+
+    std::fs::remove_file(place.path("weaver-data/weaver.redb")).expect("it was there");
+    let run = place.run("doctor --output json");
+    assert!(verdict(&run, "store", "fail").1.contains("backup"));
+
+    place.write("file", "");
+    let run = place.run("doctor --output json --store ./file");
+    assert!(verdict(&run, "store", "fail").0.contains("./file is a file"));
+}
+
+#[test]
+fn a_broken_configuration_is_a_finding_and_not_the_end_of_the_look() {
+    let place = Place::new();
+    place.write("weaver.toml", "stroe = \"x\"\n");
+    let run = place.run("doctor --output json");
+    assert_eq!(run.code, Some(1));
+    assert!(verdict(&run, "config", "fail").0.contains("did you mean `store`?"));
+    verdict(&run, "version", "ok");
+}
+
+#[test]
+fn a_store_this_build_lacks_fails_with_the_feature_that_brings_it() {
+    let run = Place::new().run("doctor --output json --store dynamodb://localhost:8000");
+    assert!(verdict(&run, "store", "fail").1.contains("`dynamodb`"));
+}
+
+#[test]
+fn variables_of_somebody_else_are_a_warning() {
+    let place = Place::with_store();
+    let run = Run::of(place.command("doctor --output json").env("WEAVER_SERVICE_HOST", "x"));
+    assert!(verdict(&run, "config", "warn").0.contains("WEAVER_SERVICE_HOST"));
+    assert_eq!(run.code, Some(0));
+}

@@ -1,0 +1,41 @@
+//! The commands of the guide do what they say.
+
+use std::process::Command;
+
+use crate::support::{Place, Run, WEAVER};
+
+#[test]
+fn every_command_of_the_guide_succeeds_in_its_order() {
+    let guide = include_str!("../../../../docs/guides/cli.md");
+    let blocks = guide.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands: Vec<&str> =
+        blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(commands.len() > 9, "{commands:?}");
+    let place = Place::new();
+    let directory = std::path::Path::new(WEAVER).parent().expect("the binary is in a directory");
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
+    for command in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(place.path("")).env("PATH", &path);
+        let run = Run::of(&mut shell);
+        assert_eq!(run.code, Some(0), "{command}\n{}{}", run.out, run.errors);
+    }
+}
+
+#[test]
+fn the_guide_lists_every_setting_with_its_variable_flag_and_default() {
+    let guide = include_str!("../../../../docs/guides/cli.md");
+    let shown = Place::new().run("config show --output json").json();
+    for setting in shown["settings"].as_array().expect("settings are listed") {
+        let text = |name: &str| setting[name].as_str().map(|text| format!("`{text}` ")).unwrap_or_default();
+        let about = setting["about"].as_str().expect("it says what it is about");
+        let row = format!(
+            "| {}| {}| {}| {}| {about} |",
+            text("key"),
+            text("variable"),
+            text("flag"),
+            text("default")
+        );
+        assert!(guide.contains(&row), "docs/guides/cli.md lacks the row\n{row}");
+    }
+}
