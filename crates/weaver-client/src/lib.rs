@@ -5,4 +5,14 @@
 //! Worker ─▶ RemoteSource ─▶ Client ─▶ HTTP ─▶ weaver-server      wire: what both sides agree on
 //! ```
 
+mod client;
+mod error;
+mod events;
+mod http;
+mod source;
 pub mod wire;
+
+pub use client::Client;
+pub use error::ClientError;
+pub use events::{Event, Events};
+pub use source::RemoteSource;

@@ -63,6 +63,16 @@ pub enum Error {
         /// What the store said.
         reason: String,
     },
+    /// A server refused the call for good.
+    #[error("{detail} ({code}): {next}")]
+    Rejected {
+        /// What programs go by.
+        code: String,
+        /// What was wrong.
+        detail: String,
+        /// What to do about it.
+        next: String,
+    },
     /// What the store reads back is not what it wrote.
     #[error("{what} is damaged: {way_out}")]
     Damaged {

@@ -1,0 +1,211 @@
+//! The remote source of work: a worker's calls, carried to a server, which decides.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use weaver_core::error::{Error, Result};
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::limits::Limits;
+use weaver_core::name::{Namespace, QueueName, TaskType};
+use weaver_core::ports::{Beat, Directive, RunnerKey, StreamKey, TrimBefore};
+use weaver_core::queue::{Enqueued, Interest, Wake};
+use weaver_core::task::{ContentType, NewTask, Start, ValidTask, validate_batch};
+use weaver_runtime::{End, Ended, Maintained, WorkSource};
+
+use crate::client::Client;
+use crate::wire;
+
+/// How long one long poll lasts at most; the server may end it sooner. A worker asks again.
+const POLL_MAX: Duration = Duration::from_secs(25);
+
+/// A server as a source of work. Maintenance is the server's own business.
+#[derive(Debug, Clone)]
+pub struct RemoteSource {
+    client: Client,
+}
+
+impl RemoteSource {
+    /// Works for a server.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+#[async_trait]
+impl WorkSource for RemoteSource {
+    async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        let response = self.client.lease(&wire::LeaseRequest::of(&request, Duration::ZERO)).await?;
+        response.tasks.into_iter().map(|leased| Ok(Leased::try_from(leased)?)).collect()
+    }
+
+    async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
+        let renewals: Vec<_> = renewals.iter().map(wire::Renewal::from).collect();
+        let count = renewals.len();
+        let response = self.client.renew(&wire::RenewRequest { renewals }).await?;
+        same_number(count, response.results.into_iter().map(Renewed::from).collect())
+    }
+
+    async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
+        let ends_on_wire = ends.iter().map(|end| wire::Finish::of(&end.leased.lease, &end.outcome)).collect();
+        let response = self.client.finish(&wire::FinishRequest { ends: ends_on_wire }).await?;
+        same_number(ends.len(), response.results.iter().map(ended).collect())
+    }
+
+    async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
+        let leases = leases.iter().map(wire::Lease::from).collect();
+        Ok(self.client.confirm_stopped(&wire::ConfirmStoppedRequest { leases }).await?)
+    }
+
+    async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
+        let Interest::Work { namespace, queues, types, fragile } = interest else {
+            let reason = "a remote worker waits for work only".to_owned();
+            return Err(Error::Unavailable { reason });
+        };
+        let text = |names: Vec<TaskType>| names.iter().map(ToString::to_string).collect();
+        let request = wire::WaitForWork {
+            namespace: namespace.to_string(),
+            queues: queues.iter().map(QueueName::to_string).collect(),
+            types: types.map(text),
+            fragile,
+            wait_ms: u64::try_from(timeout.min(POLL_MAX).as_millis()).unwrap_or(u64::MAX),
+        };
+        let waited = self.client.wait_for_work(&request).await?;
+        // A poll shorter than what was asked for looks like a wake-up: the worker looks, and waits again.
+        Ok(if waited.ready || timeout > POLL_MAX { Wake::Ready } else { Wake::TimedOut })
+    }
+
+    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+        let count = beats.len();
+        let beats = beats.iter().map(wire::Beat::from).collect();
+        same_number(count, self.client.beat(&wire::BeatRequest { beats }).await?.directives)
+    }
+
+    async fn leave(&self, key: &RunnerKey) -> Result<()> {
+        let (namespace, runner_id) = (key.namespace.to_string(), key.runner_id.to_string());
+        let request = wire::LeaveRequest { runners: vec![wire::RunnerRef { namespace, runner_id }] };
+        Ok(self.client.leave(&request).await?)
+    }
+
+    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()> {
+        let (trim_before, trim_before_seq) = match keep {
+            Some(TrimBefore::Time(instant)) => (Some(instant), None),
+            Some(TrimBefore::Seq(seq)) => (None, Some(seq.0)),
+            None => (None, None),
+        };
+        let append = wire::StreamAppend {
+            namespace: stream.namespace.to_string(),
+            stream: stream.name.clone(),
+            entries: entries.iter().cloned().map(wire::Body).collect(),
+            trim_before,
+            trim_before_seq,
+        };
+        Ok(self.client.append(&wire::AppendRequest { appends: vec![append] }).await?)
+    }
+
+    async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+        // Checked here as well: what cannot be right need not travel, and the error is the same as with a store.
+        let tasks = validate_batch(tasks, &Limits::default())?.into_iter().map(new_task).collect();
+        let members = self.client.enqueue_batch(tasks).await?;
+        members.into_iter().map(|member| Ok(enqueued(member))).collect()
+    }
+
+    async fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let mut names = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = self.client.namespaces(&wire::PageQuery { cursor, limit: Some(1000) }).await?;
+            for item in page.items {
+                names.push(Namespace::new(item.name)?);
+            }
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(names),
+            }
+        }
+    }
+
+    async fn maintain(&self) -> Result<Maintained> {
+        Ok(Maintained::default())
+    }
+}
+
+/// An answer with more or fewer members than were asked about would be matched to the wrong tasks.
+fn same_number<T>(asked: usize, answered: Vec<T>) -> Result<Vec<T>> {
+    if asked == answered.len() {
+        return Ok(answered);
+    }
+    let reason = format!("the server answered {} of {asked} members", answered.len());
+    Err(Error::Unavailable { reason })
+}
+
+fn ended(result: &wire::FinishResult) -> Ended {
+    let size = |bytes: Option<u64>| usize::try_from(bytes.unwrap_or_default()).unwrap_or(usize::MAX);
+    match (result.status, result.state) {
+        (wire::FinishStatus::Recorded, Some(state)) => {
+            Ended::Recorded { state, due_after: result.due_after_ms.map(Duration::from_millis) }
+        }
+        (wire::FinishStatus::ResultTooLarge, _) => {
+            Ended::ResultTooLarge { bytes: size(result.bytes), max_bytes: size(result.max_bytes) }
+        }
+        (wire::FinishStatus::Lost | wire::FinishStatus::Recorded, _) => Ended::Lost,
+    }
+}
+
+fn enqueued(member: wire::EnqueueMember) -> Result<Enqueued> {
+    match member {
+        wire::EnqueueMember::Enqueued(enqueued) => {
+            let id = enqueued.id.parse().map_err(|error| Error::Unavailable {
+                reason: format!("the server answered with an id that is none: {error}"),
+            })?;
+            let key = weaver_core::id::TaskKey::new(Namespace::new(enqueued.namespace)?, id);
+            Ok(Enqueued { key, existing: enqueued.existing })
+        }
+        wire::EnqueueMember::Failed { problem } => {
+            Err(crate::error::ClientError::Refused(Box::new(problem)).into())
+        }
+    }
+}
+
+/// A checked task as it travels.
+fn new_task(task: ValidTask) -> wire::NewTask {
+    let (spec, origin) = (&task.spec, task.spec.origin());
+    let is_json = spec.envelope.content_type == ContentType::JSON;
+    // Only exact JSON may go as JSON: what arrives must be the bytes that were given.
+    let json = is_json.then(|| wire::Json::from_bytes(&spec.envelope.payload)).flatten();
+    let json = json.filter(|json| json.as_str().as_bytes() == spec.envelope.payload);
+    let payload_hex = json.is_none().then(|| {
+        use std::fmt::Write as _;
+        spec.envelope.payload.iter().fold(String::new(), |mut digits, byte| {
+            let _ = write!(digits, "{byte:02x}");
+            digits
+        })
+    });
+    let (delay_ms, run_at) = match task.start {
+        Start::Now => (None, None),
+        Start::After(delay) => (u64::try_from(delay.as_millis()).ok(), None),
+        Start::At(instant) => (None, Some(instant)),
+    };
+    wire::NewTask {
+        task_type: spec.envelope.task_type.to_string(),
+        namespace: Some(task.namespace.to_string()),
+        queue: Some(spec.queue.to_string()),
+        payload: json,
+        payload_hex,
+        content_type: Some(spec.envelope.content_type.to_string()),
+        priority: Some(spec.priority.get()),
+        delay_ms,
+        run_at,
+        max_attempts: Some(spec.max_attempts),
+        max_losses: Some(spec.max_losses),
+        retry: Some(spec.retry.into()),
+        timeout_ms: spec.timeout.and_then(|timeout| u64::try_from(timeout.as_millis()).ok()),
+        expires_at: spec.expires_at,
+        serial_key: spec.serial_key.as_ref().map(ToString::to_string),
+        idempotency_key: spec.idempotency_key.as_ref().map(ToString::to_string),
+        task_group_id: origin.task_group_id.as_ref().map(ToString::to_string),
+        session_id: origin.session_id.as_ref().map(ToString::to_string),
+        labels: origin.labels.clone(),
+        trace: origin.trace.clone().map(wire::Trace::from),
+    }
+}
