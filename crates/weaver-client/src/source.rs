@@ -105,7 +105,7 @@ impl WorkSource for RemoteSource {
 
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         // Checked here as well: what cannot be right need not travel, and the error is the same as with a store.
-        let tasks = validate_batch(tasks, &Limits::default())?.into_iter().map(new_task).collect();
+        let tasks = validate_batch(tasks, &Limits::default())?.iter().map(new_task).collect();
         let members = self.client.enqueue_batch(tasks).await?;
         members.into_iter().map(|member| Ok(enqueued(member))).collect()
     }
@@ -168,7 +168,7 @@ fn enqueued(member: wire::EnqueueMember) -> Result<Enqueued> {
 }
 
 /// A checked task as it travels.
-fn new_task(task: ValidTask) -> wire::NewTask {
+fn new_task(task: &ValidTask) -> wire::NewTask {
     let (spec, origin) = (&task.spec, task.spec.origin());
     let is_json = spec.envelope.content_type == ContentType::JSON;
     // Only exact JSON may go as JSON: what arrives must be the bytes that were given.
