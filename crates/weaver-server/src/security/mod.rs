@@ -1,1 +1,45 @@
 //! Who may do what, and from where.
+//!
+//! ```text
+//! connection ─▶ listen (bind rules) ─▶ tls
+//! request ─▶ browser (Host, Origin, content type) ─▶ authenticate (token ─▶ Identity) ─▶ handler: identity.require(…)?
+//! ```
+//!
+//! - [`protect`] puts the layers around a router in the only order that is safe.
+//! - [`Tokens`] makes, lists, revokes and verifies tokens; [`root_token`] makes the first one.
+//! - [`Permission::roles`] is the table of who may do what; [`Identity::require`] applies it.
+//! - [`check_listen`] says whether an address may be served, [`TlsListener`] serves it encrypted.
+//!
+//! A namespace outside a token's scope is answered with 403, whether it exists or not: the answer is made from the
+//! token alone, before the store is asked, so neither the status nor the time taken says what is there. (404 hides no
+//! more than that, and sends the reader looking for a typing error.)
+
+mod authenticate;
+mod browser;
+mod client_address;
+mod failures;
+mod guard;
+mod identity;
+mod listen;
+mod refusal;
+mod role;
+mod root;
+mod scope;
+mod tls;
+mod token;
+mod tokens;
+
+pub use authenticate::authenticate;
+pub use browser::refuse_foreign_pages;
+pub use client_address::{ClientAddress, PeerAddress};
+pub use failures::{ADDRESSES_MAX, FAILURES_MAX, FAILURES_WINDOW};
+pub use guard::{Guard, GuardOptions, InvalidHost, protect};
+pub use identity::{EXEC_TASK_TYPE, Identity};
+pub use listen::{BindRefused, check_listen};
+pub use refusal::Refusal;
+pub use role::{Permission, Role, UnknownRole};
+pub use root::{ROOT_TOKEN_FILE, RootTokenError, read_root_token, root_token};
+pub use scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
+pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, TlsError, TlsListener, load_tls};
+pub use token::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
+pub use tokens::{CACHE_TTL, CACHED_MAX, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified};

@@ -1,0 +1,144 @@
+//! The layer that finds out who is asking.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use weaver_core::error::Error;
+
+use super::browser::check_fetch_site;
+use super::client_address::ClientAddress;
+use super::guard::Guard;
+use super::identity::Identity;
+use super::refusal::Refusal;
+use super::token::{NotAToken, TokenText};
+use super::tokens::{Tokens, Unverified};
+
+/// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the request away.
+/// Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories, and cookies are sent
+/// by other sites' pages too. See [`protect`](super::protect).
+pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    let address = ClientAddress::of(request.headers(), request.extensions(), guard.behind_proxy);
+    if let Err(refusal) = check_fetch_site(request.headers()) {
+        return refusal.into_response();
+    }
+    let presented = bearer(request.headers());
+    match identify(&guard, address, presented).await {
+        Ok(identity) => {
+            // Nothing behind this layer needs the secret, so nothing behind it can log it or pass it on.
+            request.headers_mut().remove(header::AUTHORIZATION);
+            request.extensions_mut().insert(identity);
+            request.extensions_mut().insert(address);
+            next.run(request).await
+        }
+        Err(refusal) => {
+            tracing::info!(address = %address.0, code = refusal.code, "a request was not let in");
+            refusal.into_response()
+        }
+    }
+}
+
+async fn identify(
+    guard: &Guard,
+    address: ClientAddress,
+    presented: Option<Result<TokenText, NotAToken>>,
+) -> Result<Identity, Refusal> {
+    let Some(tokens) = &guard.tokens else {
+        return Ok(Identity::local());
+    };
+    let presented = presented.ok_or_else(missing)?;
+    let has_been_good = presented.as_ref().is_ok_and(|text| tokens.has_seen(&text.id()));
+    if !has_been_good && let Some(wait) = guard.failures.wait(address, guard.clock.monotonic()) {
+        return Err(too_many(wait.as_secs().saturating_add(1)));
+    }
+    let verified = match presented {
+        Ok(text) => verify(tokens, &text).await,
+        Err(NotAToken) => Err(invalid()),
+    };
+    if let Err(refusal) = &verified
+        && refusal.status == StatusCode::UNAUTHORIZED
+    {
+        guard.failures.count(address, guard.clock.monotonic());
+    }
+    verified
+}
+
+async fn verify(tokens: &Tokens, text: &TokenText) -> Result<Identity, Refusal> {
+    tokens.verify(text).await.map_err(|unverified| match unverified {
+        Unverified::Unknown => invalid(),
+        Unverified::Expired { at } => unauthorized(
+            "token_expired",
+            format!("the token expired at {at}"),
+            "ask an admin for a new token",
+            r#"Bearer realm="weaver", error="invalid_token", error_description="expired""#,
+        ),
+        Unverified::Store(error) => store_failed(&error),
+    })
+}
+
+/// The token in the request, if it has one. Two of them are as good as none.
+fn bearer(headers: &HeaderMap) -> Option<Result<TokenText, NotAToken>> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let only = values.next()?;
+    if values.next().is_some() {
+        return Some(Err(NotAToken));
+    }
+    let parts = only.to_str().ok().and_then(|text| text.trim().split_once(' '));
+    let token = parts.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    Some(token.ok_or(NotAToken).and_then(|(_, text)| TokenText::parse(text.trim_start())))
+}
+
+fn missing() -> Refusal {
+    unauthorized(
+        "token_missing",
+        "the request carries no token",
+        "send `Authorization: Bearer wvr_…`; `weaver token` prints the server's first one",
+        r#"Bearer realm="weaver""#,
+    )
+}
+
+/// The same for a token that never was, one that was revoked, and one whose secret is wrong.
+fn invalid() -> Refusal {
+    unauthorized(
+        "token_invalid",
+        "the token is not known here",
+        "check that it is whole and for this server; it may have been revoked: ask an admin for a new one",
+        r#"Bearer realm="weaver", error="invalid_token""#,
+    )
+}
+
+fn unauthorized(
+    code: &'static str,
+    detail: impl Into<std::borrow::Cow<'static, str>>,
+    next: &'static str,
+    challenge: &'static str,
+) -> Refusal {
+    Refusal::new(StatusCode::UNAUTHORIZED, code, "Who are you?", detail, next)
+        .with(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
+}
+
+fn too_many(wait_secs: u64) -> Refusal {
+    Refusal::new(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_failed_tokens",
+        "Too many failed tokens",
+        "too many tokens from this address were wrong",
+        format!("correct the token, and try again in {wait_secs} s"),
+    )
+    .with(header::RETRY_AFTER, HeaderValue::from(wait_secs))
+}
+
+fn store_failed(error: &Error) -> Refusal {
+    // The store's words stay in the log: whoever asks has not shown yet who they are.
+    tracing::warn!(%error, "a token could not be verified");
+    Refusal::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "store_unavailable",
+        "The store does not answer",
+        "the token could not be looked up",
+        "try again in a moment; the server's log has the reason",
+    )
+    .with(header::RETRY_AFTER, HeaderValue::from(1))
+}

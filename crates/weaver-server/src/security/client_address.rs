@@ -1,0 +1,57 @@
+//! Where a request comes from.
+//!
+//! Without `--behind-proxy` no header is believed: the address is the connection's. With it, one is: the *last* entry of
+//! the last `X-Forwarded-For`, the one our own proxy wrote; entries before it are the client's to invent. It counts
+//! for the limit on failed tokens and for the log, never for who somebody is. `Forwarded`, `X-Real-IP`,
+//! `X-Forwarded-Host` and `X-Forwarded-Proto` are never read: the proxy is to pass `Host` on.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use axum::extract::ConnectInfo;
+use axum::extract::connect_info::Connected;
+use axum::http::{Extensions, HeaderMap};
+use axum::serve::{IncomingStream, Listener};
+use tokio::net::TcpListener;
+
+use super::tls::TlsListener;
+
+/// The other end of the connection. Serve with `into_make_service_with_connect_info::<PeerAddress>()`. (A plain
+/// `SocketAddr` cannot be used there: axum has it for its own listeners only.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddress(pub SocketAddr);
+
+impl Connected<IncomingStream<'_, TcpListener>> for PeerAddress {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
+impl<L: Listener<Addr = SocketAddr>> Connected<IncomingStream<'_, TlsListener<L>>> for PeerAddress {
+    fn connect_info(stream: IncomingStream<'_, TlsListener<L>>) -> Self {
+        Self(*stream.remote_addr())
+    }
+}
+
+/// Where a request comes from, as far as it can be known. In the request's extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientAddress(pub IpAddr);
+
+impl ClientAddress {
+    pub(super) fn of(headers: &HeaderMap, extensions: &Extensions, behind_proxy: bool) -> Self {
+        if let Some(forwarded) = behind_proxy.then(|| last_forwarded(headers)).flatten() {
+            return Self(forwarded.to_canonical());
+        }
+        let peer = extensions.get::<ConnectInfo<PeerAddress>>().map(|ConnectInfo(peer)| peer.0);
+        let plain = || extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| *address);
+        // A server that does not say where its connections come from counts everybody as one.
+        let address = peer.or_else(plain).map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
+        Self(address.to_canonical())
+    }
+}
+
+fn last_forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+    let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    let entry = last.rsplit(',').next()?.trim();
+    // Some proxies write the port too.
+    entry.parse().ok().or_else(|| entry.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}

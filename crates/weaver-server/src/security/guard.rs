@@ -1,0 +1,118 @@
+//! What the layers share, and the order they are put in.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use weaver_core::clock::Clock;
+
+use super::authenticate::authenticate;
+use super::browser::{Authority, HostName, refuse_foreign_pages};
+use super::failures::Failures;
+use super::tokens::Tokens;
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub struct GuardOptions {
+    /// Who may come in; `None` lets everybody in as [`Identity::local`](super::Identity::local).
+    pub tokens: Option<Arc<Tokens>>,
+    /// For the limit on failed tokens.
+    pub clock: Arc<dyn Clock>,
+    /// The address it listens on. A caller may name it in `Host`, unless it stands for all addresses.
+    pub listen: SocketAddr,
+    /// Names and addresses it is reached by besides those of this machine, without scheme and port.
+    pub hosts: Vec<String>,
+    /// Whether it does TLS itself.
+    pub tls: bool,
+    /// Whether a proxy in front does, and says where requests come from (see [`ClientAddress`](super::ClientAddress)).
+    pub behind_proxy: bool,
+}
+
+/// A configured host that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no host: give a name or an address alone, without scheme, port or path, like jobs.example.org"
+)]
+pub struct InvalidHost(String);
+
+/// Who may come in, and from where.
+pub struct Guard {
+    pub(super) tokens: Option<Arc<Tokens>>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) behind_proxy: bool,
+    pub(super) failures: Failures,
+    names: Vec<String>,
+    addresses: Vec<IpAddr>,
+    tls: bool,
+}
+
+impl Guard {
+    /// Checks the options.
+    pub fn new(options: GuardOptions) -> Result<Self, InvalidHost> {
+        let (mut names, mut addresses) = (vec!["localhost".to_owned()], vec![options.listen.ip()]);
+        for host in options.hosts {
+            let bare = host.parse().map(HostName::Address).ok();
+            match bare.or_else(|| Authority::parse(&host).filter(|found| found.port.is_none())?.host.into()) {
+                Some(HostName::Address(address)) => addresses.push(address),
+                Some(HostName::Name(name)) => names.push(name.to_owned()),
+                None => return Err(InvalidHost(host)),
+            }
+        }
+        // "All addresses" is where to listen, never where to go.
+        addresses.retain(|address| !address.is_unspecified());
+        Ok(Self {
+            tokens: options.tokens,
+            clock: options.clock,
+            behind_proxy: options.behind_proxy,
+            failures: Failures::default(),
+            names,
+            addresses,
+            tls: options.tls,
+        })
+    }
+
+    /// Whether this server goes by a name or address.
+    pub(super) fn answers_to(&self, host: HostName<'_>) -> bool {
+        match host {
+            HostName::Address(address) => address.is_loopback() || self.addresses.contains(&address),
+            HostName::Name(name) => self.names.iter().any(|known| known.eq_ignore_ascii_case(name)),
+        }
+    }
+
+    /// Whether our own pages can have this scheme.
+    pub(super) fn serves_scheme(&self, scheme: &str) -> bool {
+        match scheme {
+            "https" => self.tls || self.behind_proxy,
+            "http" => !self.tls,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Guard")
+            .field("tokens", &self.tokens.is_some())
+            .field("names", &self.names)
+            .field("addresses", &self.addresses)
+            .field("tls", &self.tls)
+            .field("behind_proxy", &self.behind_proxy)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts the layers around a server's routes: `private` needs a token, `public` (health, pages without data) does not, and
+/// neither answers another site's page or another site's name.
+pub fn protect<S: Clone + Send + Sync + 'static>(
+    private: Router<S>,
+    public: Router<S>,
+    guard: Arc<Guard>,
+) -> Router<S> {
+    // The later layer is the outer one: where a request comes from is settled before its token is looked at.
+    private
+        .layer(from_fn_with_state(Arc::clone(&guard), authenticate))
+        .merge(public)
+        .layer(from_fn_with_state(guard, refuse_foreign_pages))
+}

@@ -1,0 +1,155 @@
+//! Who is asking.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use weaver_core::name::{Namespace, TaskType};
+
+use super::refusal::Refusal;
+use super::role::{Permission, Role};
+use super::scope::{INTERNAL_PREFIX, NamespaceScope};
+use super::token::TokenId;
+
+/// The task type that starts programs.
+pub const EXEC_TASK_TYPE: &str = "exec";
+
+/// Who is asking, and what they may do. Handlers take it as an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The token's name, as given by whoever made it. Two tokens may share one; see [`caller`](Identity::caller).
+    pub name: Arc<str>,
+    /// What it may do.
+    pub role: Role,
+    /// Where.
+    pub namespaces: NamespaceScope,
+    /// Whether it may enqueue tasks that start programs.
+    pub may_exec: bool,
+    /// The token; none where tokens are switched off.
+    pub token: Option<TokenId>,
+}
+
+impl Identity {
+    /// Everyone, on a server whose tokens are switched off: it then listens on this machine alone. Starting programs
+    /// stays out of reach, because that has to be given to somebody in particular.
+    pub fn local() -> Self {
+        Self {
+            name: "local".into(),
+            role: Role::Admin,
+            namespaces: NamespaceScope::All,
+            may_exec: false,
+            token: None,
+        }
+    }
+
+    /// Tells callers apart, for leases that are bound to one and for the audit journal: the name and the token's id.
+    pub fn caller(&self) -> String {
+        match &self.token {
+            Some(token) => format!("{}@{token}", self.name),
+            None => self.name.to_string(),
+        }
+    }
+
+    /// Whether a namespace is inside the scope. For lists: leave out what is not.
+    pub fn sees(&self, namespace: &Namespace) -> bool {
+        self.namespaces.contains(namespace)
+    }
+
+    /// Asks for a permission in a namespace. Call it before the store is asked anything.
+    pub fn require(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
+        // Scope first: whoever is outside learns nothing about what the namespace would have allowed.
+        if !self.sees(namespace) {
+            return Err(outside_scope(namespace));
+        }
+        self.require_role(permission)
+    }
+
+    /// Asks for a permission that belongs to no single namespace, such as managing tokens: the scope must be all.
+    pub fn require_everywhere(&self, permission: Permission) -> Result<(), Refusal> {
+        if !self.namespaces.is_all() {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "scope_too_narrow",
+                "Not allowed",
+                format!("`{permission}` concerns every namespace, and this token is good for some only"),
+                "use a token whose scope is all namespaces",
+            ));
+        }
+        self.require_role(permission)
+    }
+
+    /// Asks whether a task of this type may be put into a namespace: `weaver.*` by nobody, `exec` by those who were
+    /// given it, anything else with [`Permission::Enqueue`].
+    pub fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
+        self.require(Permission::Enqueue, namespace)?;
+        if task_type.as_str().starts_with(INTERNAL_PREFIX) {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "task_type_internal",
+                "Not allowed",
+                format!("task type `{task_type}` is internal: `{INTERNAL_PREFIX}*` cannot be enqueued"),
+                "choose another task type",
+            ));
+        }
+        if task_type.as_str() == EXEC_TASK_TYPE {
+            return self.require(Permission::EnqueueExec, namespace);
+        }
+        Ok(())
+    }
+
+    fn require_role(&self, permission: Permission) -> Result<(), Refusal> {
+        if !self.role.may(permission) {
+            return Err(role_lacks(self.role, permission));
+        }
+        if permission == Permission::EnqueueExec && !self.may_exec {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "exec_not_granted",
+                "Not allowed",
+                format!("this token lacks the permission `{permission}`: it is given to tokens one by one"),
+                "use a token that was made with the permission to enqueue `exec`",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The same words for a namespace that exists and one that does not.
+fn outside_scope(namespace: &Namespace) -> Refusal {
+    Refusal::new(
+        StatusCode::FORBIDDEN,
+        "namespace_not_allowed",
+        "Not allowed",
+        format!("namespace `{namespace}` is outside this token's scope"),
+        "use a token for that namespace, or name one of this token's namespaces",
+    )
+}
+
+fn role_lacks(role: Role, permission: Permission) -> Refusal {
+    let roles: Vec<_> = permission.roles().iter().map(|role| role.as_str()).collect();
+    Refusal::new(
+        StatusCode::FORBIDDEN,
+        "permission_missing",
+        "Not allowed",
+        format!("role `{role}` lacks the permission `{permission}`"),
+        format!("use a token with one of the roles {}", roles.join(", ")),
+    )
+}
+
+impl<S: Sync> FromRequestParts<S> for Identity {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+        // A route that was put outside the layer by mistake answers nobody, instead of everybody.
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+            Refusal::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "not_authenticated",
+                "Not authenticated",
+                "this route asks who is calling, and is served without authentication",
+                "report this: it is a mistake in the server",
+            )
+        })
+    }
+}

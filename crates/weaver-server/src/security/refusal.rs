@@ -1,0 +1,73 @@
+//! Requests that are turned away, each with its reason and the next step.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::Json;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// A request that was turned away. It answers as a problem document (RFC 9457).
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// What programs tell it by; never changes its meaning.
+    pub code: &'static str,
+    /// The kind of refusal in a few words.
+    pub title: &'static str,
+    /// What was wrong with this request. It never repeats a token.
+    pub detail: Cow<'static, str>,
+    /// What to do about it.
+    pub next: Cow<'static, str>,
+    /// The header the status asks for, such as `WWW-Authenticate`.
+    // Boxed, because refusals travel in `Result`s and few have one.
+    pub header: Option<Box<(HeaderName, HeaderValue)>>,
+}
+
+impl Refusal {
+    pub(crate) fn new(
+        status: StatusCode,
+        code: &'static str,
+        title: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+        next: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, code, title, detail: detail.into(), next: next.into(), header: None }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some(Box::new((name, value)));
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}; {}", self.title, self.detail, self.next)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "type": format!("urn:weaver:problem:{}", self.code),
+            "title": self.title,
+            "status": self.status.as_u16(),
+            "code": self.code,
+            "detail": self.detail,
+            "next": self.next,
+        });
+        let mut response = (self.status, Json(body)).into_response();
+        if let Some((name, value)) = self.header.map(|header| *header) {
+            response.headers_mut().insert(name, value);
+        }
+        let problem = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, problem);
+        response
+    }
+}

@@ -1,0 +1,137 @@
+//! The table of who may do what.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a token is for. `producer` and `worker` are siblings: neither includes the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Looks, and changes nothing.
+    Viewer,
+    /// Puts tasks in.
+    Producer,
+    /// Takes tasks out and runs them.
+    Worker,
+    /// Keeps the place running.
+    Operator,
+    /// Decides who may come in.
+    Admin,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 5] = [Self::Viewer, Self::Producer, Self::Worker, Self::Operator, Self::Admin];
+
+    /// Its name in tokens, on the command line and in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Producer => "producer",
+            Self::Worker => "worker",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// Whether the table gives this role a permission.
+    pub fn may(self, permission: Permission) -> bool {
+        permission.roles().contains(&self)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// Text that names no role.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no role: use viewer, producer, worker, operator or admin")]
+pub struct UnknownRole(String);
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| UnknownRole(text.to_owned()))
+    }
+}
+
+/// Something a request may need to be allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Permission {
+    /// Tasks, groups, queues, runners, logs, explanations and events of a namespace, and waiting for them.
+    Read,
+    /// New tasks of any type but `exec`.
+    Enqueue,
+    /// New tasks of type `exec`, which start programs on the workers' machines: besides the role, the token itself must
+    /// have been given it ([`Identity::may_exec`](crate::security::Identity::may_exec)). Running such a task again asks
+    /// for it too.
+    EnqueueExec,
+    /// Lease, renew, finish, confirm stopped, report progress, write attempt logs, beat.
+    Work,
+    /// Cancel, run again, run now.
+    ManageTasks,
+    /// Pause, resume and limit queues.
+    ManageQueues,
+    /// Tell runners to drain or stop.
+    ManageRunners,
+    /// Who did what.
+    ReadAudit,
+    /// Remove finished tasks before their time.
+    Purge,
+    /// Figures of the whole server; asked for [everywhere](crate::security::Identity::require_everywhere).
+    ReadMetrics,
+    /// Make, list and revoke tokens; asked for [everywhere](crate::security::Identity::require_everywhere), because who
+    /// may make a token may make any.
+    ManageTokens,
+}
+
+use Role::{Admin, Operator, Producer, Viewer, Worker};
+
+/// The table. Rows are read from here only.
+const TABLE: [(Permission, &str, &[Role]); 11] = [
+    (Permission::Read, "read", &[Viewer, Producer, Worker, Operator, Admin]),
+    (Permission::Enqueue, "enqueue", &[Producer, Operator, Admin]),
+    (Permission::EnqueueExec, "enqueue_exec", &[Producer, Operator, Admin]),
+    (Permission::Work, "work", &[Worker, Operator, Admin]),
+    (Permission::ManageTasks, "manage_tasks", &[Operator, Admin]),
+    (Permission::ManageQueues, "manage_queues", &[Operator, Admin]),
+    (Permission::ManageRunners, "manage_runners", &[Operator, Admin]),
+    (Permission::ReadAudit, "read_audit", &[Operator, Admin]),
+    (Permission::Purge, "purge", &[Admin]),
+    (Permission::ReadMetrics, "read_metrics", &[Viewer, Operator, Admin]),
+    (Permission::ManageTokens, "manage_tokens", &[Admin]),
+];
+
+impl Permission {
+    /// Every permission.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|(permission, _, _)| *permission)
+    }
+
+    /// Its name in messages.
+    pub fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The roles that have it, the least powerful first.
+    pub fn roles(self) -> &'static [Role] {
+        self.row().1
+    }
+
+    fn row(self) -> (&'static str, &'static [Role]) {
+        let row = TABLE.iter().find(|(permission, _, _)| *permission == self);
+        row.map_or(("unlisted", &[]), |(_, name, roles)| (name, roles))
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}

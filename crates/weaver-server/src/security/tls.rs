@@ -1,0 +1,191 @@
+//! Serving encrypted.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::Listener;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::{InconsistentKeys, ServerConfig};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use weaver_core::clock::Clock;
+
+/// How long a client may take for its handshake.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most handshakes under way; more connections wait in the system's backlog.
+pub const HANDSHAKES_MAX: usize = 512;
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{what} {}: {source}; check the path and its permissions", path.display())]
+    Read {
+        /// What it holds.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file holds something else.
+    #[error("{} holds no {what} in PEM form ({reason}); it should have a line `{line}`", path.display())]
+    Pem {
+        /// What it should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// How that line looks.
+        line: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The key belongs to another certificate.
+    #[error(
+        "the key {} does not belong to the certificate {}: give the key the certificate was made with; in a chain, \
+         the server's own certificate comes first",
+        key.display(),
+        certificate.display()
+    )]
+    Mismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// They cannot be used for another reason.
+    #[error("the certificate {} and its key cannot be used: {source}", certificate.display())]
+    Unusable {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// What the library said.
+        source: rustls::Error,
+    },
+}
+
+/// Reads a certificate (with its chain) and its key, both in PEM form. TLS 1.2 and 1.3, HTTP/1.1.
+pub fn load_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    const CERTIFICATE: &str = "certificate";
+    const BEGIN_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
+    let text = read(certificate, CERTIFICATE)?;
+    let not_pem = |error| not_pem(certificate, CERTIFICATE, BEGIN_CERTIFICATE, &error);
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(not_pem)?;
+    if chain.is_empty() {
+        return Err(not_pem(pem::Error::NoItemsFound));
+    }
+    let private = PrivateKeyDer::from_pem_slice(&read(key, "private key")?)
+        .map_err(|error| self::not_pem(key, "private key", "-----BEGIN PRIVATE KEY-----", &error))?;
+    let unusable = |source| match source {
+        rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+            TlsError::Mismatch { certificate: certificate.to_owned(), key: key.to_owned() }
+        }
+        source => TlsError::Unusable { certificate: certificate.to_owned(), source },
+    };
+    // Named, because a process may have no default provider, or another's.
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Read { what, path: path.to_owned(), source })
+}
+
+fn not_pem(path: &Path, what: &'static str, line: &'static str, error: &pem::Error) -> TlsError {
+    // In our words: the library's quote the line that is wrong, and that may be part of a key.
+    let reason = match error {
+        pem::Error::NoItemsFound => "there is none in it",
+        pem::Error::MissingSectionEnd { .. } => "it is cut off",
+        _ => "it is damaged",
+    };
+    TlsError::Pem { what, path: path.to_owned(), line, reason: reason.to_owned() }
+}
+
+type Handshake<Io> = Pin<Box<dyn Future<Output = Option<(TlsStream<Io>, SocketAddr)>> + Send>>;
+
+/// Takes connections from a listener and answers them encrypted; for [`axum::serve`].
+///
+/// Handshakes go on side by side, each with its own time limit: a client that is slow with its own keeps nobody waiting.
+/// They are driven by [`accept`](Listener::accept) and end with the listener.
+pub struct TlsListener<L: Listener = TcpListener> {
+    inner: L,
+    acceptor: TlsAcceptor,
+    clock: Arc<dyn Clock>,
+    handshakes: FuturesUnordered<Handshake<L::Io>>,
+}
+
+impl<L: Listener<Addr = SocketAddr>> TlsListener<L> {
+    /// Wraps a listener.
+    pub fn new(inner: L, config: Arc<ServerConfig>, clock: Arc<dyn Clock>) -> Self {
+        Self { inner, acceptor: config.into(), clock, handshakes: FuturesUnordered::new() }
+    }
+
+    fn begin(&self, io: L::Io, address: SocketAddr) -> Handshake<L::Io> {
+        let handshake = self.acceptor.accept(io);
+        let timeout = self.clock.sleep_until(self.clock.monotonic().saturating_add(HANDSHAKE_TIMEOUT));
+        Box::pin(async move {
+            tokio::select! {
+                done = handshake => match done {
+                    Ok(stream) => Some((stream, address)),
+                    Err(error) => {
+                        tracing::debug!(%address, %error, "a TLS handshake failed");
+                        None
+                    }
+                },
+                () = timeout => {
+                    tracing::debug!(%address, "a TLS handshake took too long");
+                    None
+                }
+            }
+        })
+    }
+}
+
+impl<L: Listener<Addr = SocketAddr>> Listener for TlsListener<L> {
+    type Io = TlsStream<L::Io>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        // Nothing is lost when this is dropped half way, as a shutdown does: handshakes stay in the set.
+        loop {
+            tokio::select! {
+                Some(done) = self.handshakes.next(), if !self.handshakes.is_empty() => {
+                    if let Some(connection) = done {
+                        return connection;
+                    }
+                }
+                (io, address) = self.inner.accept(), if self.handshakes.len() < HANDSHAKES_MAX => {
+                    let handshake = self.begin(io, address);
+                    self.handshakes.push(handshake);
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+}
+
+impl<L: Listener> fmt::Debug for TlsListener<L> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("TlsListener").field("handshakes", &self.handshakes.len()).finish_non_exhaustive()
+    }
+}
