@@ -1,0 +1,12 @@
+//! Attacks that fail: each promise of the server's security, over real connections.
+
+mod browser;
+mod failures;
+mod listen;
+mod permissions;
+mod proxy;
+mod root_token;
+mod secrets;
+mod server;
+mod tls;
+mod tokens;
