@@ -1,0 +1,93 @@
+//! Which processes belong to one we started, wherever they went.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// The variable that marks everything we start: children inherit it, also when they leave the group, the session and their
+/// parent. Only one that clears its environment *and* all of those is not found.
+pub(super) const MARK_VARIABLE: &str = "WEAVER_PROCESS_MARK";
+
+/// How far up a family is followed.
+const ANCESTORS_MAX: usize = 128;
+
+/// Those that belong to `leader` and are alive. Each comes as a handle that means this very process: a number can be given
+/// to another process before a signal gets there.
+pub(super) fn alive(leader: Pid, mark: &str) -> Vec<(Pid, OwnedFd)> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids = pids.filter_map(Pid::from_raw);
+    pids.filter_map(|pid| {
+        if !belongs(pid, leader, mark) {
+            return None;
+        }
+        let handle = pidfd_open(pid, PidfdFlags::NONBLOCK).ok()?;
+        // Looked at again: between the two, the number may have changed hands.
+        belongs(pid, leader, mark).then_some((pid, handle))
+    })
+    .collect()
+}
+
+fn belongs(pid: Pid, leader: Pid, mark: &str) -> bool {
+    let Some(status) = Status::read(pid.as_raw_nonzero().get()) else { return false };
+    if status.is_dead {
+        return false;
+    }
+    status.group == leader.as_raw_nonzero().get()
+        || descends(status.parent, leader.as_raw_nonzero().get())
+        || has_mark(pid, mark)
+}
+
+fn descends(mut parent: i32, leader: i32) -> bool {
+    for _ in 0..ANCESTORS_MAX {
+        if parent == leader {
+            return true;
+        }
+        match Status::read(parent) {
+            Some(status) if parent > 1 => parent = status.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn has_mark(pid: Pid, mark: &str) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
+    let wanted = format!("{MARK_VARIABLE}={mark}");
+    environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()))
+}
+
+/// What `/proc/…/stat` says of a process.
+struct Status {
+    is_dead: bool,
+    parent: i32,
+    group: i32,
+}
+
+impl Status {
+    fn read(pid: i32) -> Option<Self> {
+        let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(&String::from_utf8_lossy(&text))
+    }
+
+    /// `pid (name) state ppid pgrp …`: the name may contain anything, so the fields are counted from its last `)`.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, fields) = text.rsplit_once(") ")?;
+        let mut fields = fields.split(' ');
+        let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
+        Some(Self { is_dead, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_may_have_any_name() {
+        let status = Status::parse("42 (a) Z 1 (x) S 7 41 41 0 -1").unwrap();
+        assert_eq!((status.is_dead, status.parent, status.group), (false, 7, 41));
+        assert!(Status::parse("42 (sh) Z 7 41 41 0 -1").unwrap().is_dead);
+    }
+}
