@@ -13,11 +13,20 @@ pub(crate) enum Exit {
     Busy = 4,
     Damaged = 5,
     Refused = 6,
+    Unsuccessful = 7,
 }
 
 impl Exit {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Done, Self::Failed, Self::Usage, Self::NotFound, Self::Busy, Self::Damaged, Self::Refused];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::NotFound,
+        Self::Busy,
+        Self::Damaged,
+        Self::Refused,
+        Self::Unsuccessful,
+    ];
 
     pub(crate) fn code(self) -> u8 {
         self as u8
@@ -33,6 +42,7 @@ impl Exit {
             Self::Busy => "busy",
             Self::Damaged => "damaged",
             Self::Refused => "refused",
+            Self::Unsuccessful => "unsuccessful",
         }
     }
 
@@ -43,9 +53,10 @@ impl Exit {
             Self::Failed => "it did not work; the message says why and what to do",
             Self::Usage => "the command line or the configuration is wrong",
             Self::NotFound => "what was named is not there",
-            Self::Busy => "in use or out of reach; the same command may work later",
+            Self::Busy => "in use, out of reach or not over yet; the same command may work later",
             Self::Damaged => "a store is damaged",
             Self::Refused => "a rule or a missing right forbids it",
+            Self::Unsuccessful => "the task that was waited for is dead or cancelled",
         }
     }
 }

@@ -24,7 +24,7 @@ fn without_default_features_the_library_needs_nothing_of_the_command_line() {
     let embedded = needed(&["--no-default-features", "--features", "embedded"]);
     assert!(has(&lean, "weaver-runtime") && has(&embedded, "redb"));
     assert!(!has(&lean, "redb"));
-    for name in ["clap", "clap_complete", "terminal_size", "toml", "unicode-width"] {
+    for name in ["clap", "clap_complete", "reqwest", "rustls", "terminal_size", "toml", "weaver-client"] {
         assert!(has(&all, name), "{name} is not even in the whole: correct this list");
         assert!(!has(&lean, name) && !has(&embedded, name), "{name}");
     }

@@ -36,7 +36,7 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
     let settings = config.settings.iter().map(|setting| {
         json!({
             "key": setting.key.name,
-            "value": setting.value,
+            "value": setting.shown(),
             "from": setting.origin.kind(),
             "where": setting.origin.to_string(),
             "variable": setting.key.variable(),
@@ -54,7 +54,7 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
             let about = setting.key.about.to_owned();
             table.row([
                 setting.key.name.to_owned(),
-                setting.value.clone(),
+                setting.shown().to_owned(),
                 setting.origin.to_string(),
                 about,
             ]);

@@ -3,7 +3,13 @@
 mod completions;
 mod config;
 mod doctor;
+mod enqueue;
+mod identity;
+mod queues;
+mod remote;
+mod runners;
 mod store;
+mod tasks;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -51,6 +57,17 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Put a task in
+    Enqueue(enqueue::EnqueueArgs),
+    /// Look at tasks, and change them
+    #[command(subcommand)]
+    Tasks(tasks::Command),
+    /// Look at queues: counts, pause, resume, limits
+    #[command(subcommand)]
+    Queues(queues::Command),
+    /// Look at workers and runners
+    #[command(subcommand)]
+    Runners(runners::Command),
     /// Look after a store: make, check, shrink, copy, write out and read in
     #[command(subcommand)]
     Store(store::Command),
@@ -98,6 +115,10 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Doctor(_) => doctor::run(config, spoken, clock),
             Command::Store(command) => store::run(command, Context::new(config?, clock)).await,
             Command::Config(command) => config::run(&command, &Context::new(config?, clock)),
+            Command::Enqueue(args) => enqueue::run(args, &Context::new(config?, clock)).await,
+            Command::Tasks(command) => tasks::run(command, &Context::new(config?, clock)).await,
+            Command::Queues(command) => queues::run(command, &Context::new(config?, clock)).await,
+            Command::Runners(command) => runners::run(command, &Context::new(config?, clock)).await,
         }
     })
 }
@@ -111,14 +132,20 @@ impl Context {
 impl Cli {
     /// What the command line says about settings.
     fn flags(&self) -> Flags {
-        let store = match &self.command {
-            Command::Store(command) => command.store().store.as_ref(),
-            Command::Doctor(args) => args.store.store.as_ref(),
-            Command::Config(command) => command.store().store.as_ref(),
-            Command::Completions(_) => None,
+        let (store, remote) = match &self.command {
+            Command::Store(command) => (Some(command.store()), None),
+            Command::Doctor(args) => (Some(&args.store), None),
+            Command::Config(command) => (Some(command.store()), None),
+            Command::Enqueue(args) => (None, Some(&args.remote)),
+            Command::Tasks(command) => (None, Some(command.remote())),
+            Command::Queues(command) => (None, Some(command.remote())),
+            Command::Runners(command) => (None, Some(command.remote())),
+            Command::Completions(_) => (None, None),
         };
         let given = [
-            (keys::STORE, store),
+            (keys::STORE, store.and_then(|args| args.store.as_ref())),
+            (keys::SERVER, remote.and_then(|args| args.server.server.as_ref())),
+            (keys::NAMESPACE, remote.and_then(|args| args.namespace.as_ref())),
             (keys::OUTPUT, self.global.output.as_ref()),
             (keys::COLOR, self.global.color.as_ref()),
         ];

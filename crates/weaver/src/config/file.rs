@@ -62,7 +62,7 @@ impl Reader<'_> {
                 .next("correct or remove that line; docs/guides/cli.md lists every setting"));
         };
         match (&key.kind, value.get_ref()) {
-            (Kind::Text | Kind::Choice(_) | Kind::Span, DeValue::String(text)) => {
+            (Kind::Text | Kind::Choice(_) | Kind::Span | Kind::Secret, DeValue::String(text)) => {
                 self.found.push((key, text.to_string(), line));
                 Ok(())
             }

@@ -41,6 +41,34 @@ pub(crate) static RETENTION: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static SERVER: &Key = &Key {
+    name: "server",
+    kind: Kind::Text,
+    default: "http://127.0.0.1:7117",
+    about: "the server that commands talk to",
+    flag: Some("--server"),
+    is_place: false,
+};
+
+pub(crate) static NAMESPACE: &Key = &Key {
+    name: "namespace",
+    kind: Kind::Text,
+    default: "default",
+    about: "the namespace that commands are about",
+    flag: Some("--namespace"),
+    is_place: false,
+};
+
+// No flag: other users of the machine can read the command lines of processes.
+pub(crate) static TOKEN: &Key = &Key {
+    name: "token",
+    kind: Kind::Secret,
+    default: "",
+    about: "shown to the server; a server of this machine is shown the one in its store's directory",
+    flag: None,
+    is_place: false,
+};
+
 pub(crate) static OUTPUT: &Key = &Key {
     name: "output",
     kind: Kind::Choice(&["table", "json"]),
@@ -59,4 +87,4 @@ pub(crate) static COLOR: &Key = &Key {
     is_place: false,
 };
 
-pub(crate) static ALL: &[&Key] = &[STORE, RETENTION, OUTPUT, COLOR];
+pub(crate) static ALL: &[&Key] = &[STORE, RETENTION, SERVER, NAMESPACE, TOKEN, OUTPUT, COLOR];

@@ -11,6 +11,8 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// A time span, such as `30s` or `12h`.
     Span,
+    /// A text that must not be shown; may be nothing.
+    Secret,
 }
 
 impl Kind {
@@ -18,7 +20,7 @@ impl Kind {
     pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         match self {
             Self::Text if value.is_empty() => Err("it is empty".to_owned()),
-            Self::Text => Ok(()),
+            Self::Text | Self::Secret => Ok(()),
             Self::Choice(choices) if choices.contains(&value) => Ok(()),
             Self::Choice(choices) => Err(format!("it must be one of {}", choices.join(", "))),
             Self::Span if parse_span(value).is_some() => Ok(()),

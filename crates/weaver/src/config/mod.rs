@@ -10,7 +10,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub(crate) use crate::config::kind::parse_span;
+
 use crate::config::keys::Key;
+use crate::config::kind::Kind;
 use crate::exit::{Exit, Failure};
 
 /// The file that is read if no other is named.
@@ -54,6 +57,16 @@ pub(crate) struct Setting {
     pub(crate) key: &'static Key,
     pub(crate) value: String,
     pub(crate) origin: Origin,
+}
+
+impl Setting {
+    /// The value as others may see it.
+    pub(crate) fn shown(&self) -> &str {
+        match self.key.kind {
+            Kind::Secret if !self.value.is_empty() => "(set, not shown)",
+            _ => &self.value,
+        }
+    }
 }
 
 /// What the command line says about settings.
@@ -141,8 +154,7 @@ impl Config {
     }
 
     pub(crate) fn span(&self, key: &'static Key) -> Duration {
-        kind::parse_span(self.text(key))
-            .expect("a setting is checked when it is set, and so are the defaults")
+        parse_span(self.text(key)).expect("a setting is checked when it is set, and so are the defaults")
     }
 }
 

@@ -7,7 +7,8 @@ mod table;
 
 use std::io::{self, IsTerminal, Write};
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
@@ -15,7 +16,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) use paint::{Paint, Tone};
 pub(crate) use progress::{Progress, with_progress};
 pub(crate) use size::bytes;
-pub(crate) use table::Table;
+pub(crate) use table::{Table, visible};
 
 /// How answers are printed.
 #[derive(Debug, Clone, Copy)]
@@ -36,14 +37,35 @@ impl Output {
     }
 
     /// Prints an answer: for programs, or for people.
-    pub(crate) fn answer(&self, json: &Value, people: impl FnOnce() -> String) -> Result<(), Failure> {
-        let text = if self.is_json { format!("{json:#}\n") } else { people() };
+    pub(crate) fn answer(
+        &self,
+        json: &impl Serialize,
+        people: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let text = if self.is_json { pretty(json) + "\n" } else { people() };
         print(text.as_bytes())
     }
 
     pub(crate) fn render(&self, table: &Table) -> String {
         table.render(self.width, self.paint)
     }
+}
+
+/// JSON as people indent it. Text that already is JSON (payloads, results) stays as it is.
+fn pretty(json: &impl Serialize) -> String {
+    serde_json::to_string_pretty(json).expect("answers have text keys and nothing that fails to be written")
+}
+
+/// A variant as programs write it: `retry_scheduled`.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    text.trim_matches('"').to_owned()
+}
+
+/// An instant to the second.
+pub(crate) fn instant(at: weaver::core::time::Timestamp) -> String {
+    let text = at.to_string();
+    text.split('.').next().map_or_else(String::new, |seconds| format!("{}Z", seconds.trim_end_matches('Z')))
 }
 
 /// Prints as it is. A reader that went away (`| head`) is no failure of the command.

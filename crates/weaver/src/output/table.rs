@@ -65,7 +65,7 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
 }
 
 /// Text from tasks must not move the cursor or recolour the terminal of whoever looks at it.
-fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 

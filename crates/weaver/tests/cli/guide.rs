@@ -27,7 +27,10 @@ fn the_guide_lists_every_setting_with_its_variable_flag_and_default() {
     let guide = include_str!("../../../../docs/guides/cli.md");
     let shown = Place::new().run("config show --output json").json();
     for setting in shown["settings"].as_array().expect("settings are listed") {
-        let text = |name: &str| setting[name].as_str().map(|text| format!("`{text}` ")).unwrap_or_default();
+        let text = |name: &str| match setting[name].as_str() {
+            None | Some("") => String::new(),
+            Some(text) => format!("`{text}` "),
+        };
         let about = setting["about"].as_str().expect("it says what it is about");
         let row = format!(
             "| {}| {}| {}| {}| {about} |",

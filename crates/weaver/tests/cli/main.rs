@@ -1,9 +1,11 @@
 //! The binary, run as people run it.
 
+mod canned;
 mod configuration;
 mod doctor;
 mod guide;
 mod help;
 mod output;
+mod remote;
 mod store;
 mod support;

@@ -1,0 +1,116 @@
+//! `weaver enqueue`: puts a task in.
+
+use std::io::Read;
+
+use clap::Args;
+use weaver_client::wire::{Json, NewTask};
+
+use crate::cli::Context;
+use crate::cli::remote::{Remote, RemoteArgs};
+use crate::cli::tasks::wait;
+use crate::config::{keys, parse_span};
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver enqueue http '{\"url\": \"https://example.org/hook\"}'\n  \
+    weaver enqueue report @report.json --queue slow --delay 5m\n  \
+    echo '{\"to\": \"ada\"}' | weaver enqueue mail - --key welcome-ada --wait\n\n\
+    With --wait it ends as `weaver tasks wait` does: with 7 if the task is dead or cancelled.")]
+pub(crate) struct EnqueueArgs {
+    /// What kind of work it is: the name of its handler
+    task_type: String,
+    /// The payload: JSON, `@file`, or `-` for standard input
+    payload: Option<String>,
+    /// The queue it waits in
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+    /// From 0, the most urgent, to 9
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority: Option<u8>,
+    /// Not before this long from now: 30s, 5m, 12h
+    #[arg(long, value_name = "SPAN", value_parser = span_ms)]
+    delay: Option<u64>,
+    /// How long one execution may take
+    #[arg(long, value_name = "SPAN", value_parser = span_ms)]
+    timeout: Option<u64>,
+    /// Dead on this failure
+    #[arg(long, value_name = "COUNT")]
+    max_attempts: Option<u32>,
+    /// A second enqueue with this key returns the first task
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Runs one at a time with others of this key, in order
+    #[arg(long, value_name = "KEY")]
+    serial_key: Option<String>,
+    /// The group it belongs to
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// A label, as NAME=VALUE; may be repeated
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Wait for its end and print its result
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+pub(crate) async fn run(args: EnqueueArgs, context: &Context) -> Result<Exit, Failure> {
+    let payload = args.payload.as_deref().map(read_payload).transpose()?;
+    let remote = Remote::new(context)?;
+    let task = NewTask {
+        task_type: args.task_type,
+        namespace: Some(context.config.text(keys::NAMESPACE).to_owned()),
+        queue: args.queue,
+        payload,
+        priority: args.priority,
+        delay_ms: args.delay,
+        timeout_ms: args.timeout,
+        max_attempts: args.max_attempts,
+        idempotency_key: args.key,
+        serial_key: args.serial_key,
+        task_group_id: args.group,
+        labels: args.labels.into_iter().collect(),
+        ..NewTask::default()
+    };
+    let enqueued = remote.client.enqueue(task).await?;
+    if args.wait {
+        return wait::until_ended(&remote, &enqueued.id, None).await;
+    }
+    context.output.answer(&enqueued, || match enqueued.existing {
+        true => format!("{} (it was there already)\n", enqueued.id),
+        false => format!("{}\n", enqueued.id),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// JSON as it stands: numbers keep their digits.
+fn read_payload(text: &str) -> Result<Json, Failure> {
+    let (place, text) = match text.strip_prefix('@') {
+        _ if text == "-" => {
+            let mut read = String::new();
+            let done = std::io::stdin().read_to_string(&mut read);
+            done.map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+            ("standard input".to_owned(), read)
+        }
+        Some(path) => {
+            let read = std::fs::read_to_string(path);
+            (path.to_owned(), read.map_err(|error| Failure::io(std::path::Path::new(path), &error))?)
+        }
+        None => ("the payload".to_owned(), text.to_owned()),
+    };
+    Json::from_text(text).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{place} is not JSON: {error}"))
+            .next("write texts in double quotes, and the whole in single ones for the shell: '\"text\"'")
+    })
+}
+
+fn span_ms(text: &str) -> Result<u64, String> {
+    let span = parse_span(text).ok_or("give a number and a unit: 500ms, 30s, 5m, 12h or 30d")?;
+    u64::try_from(span.as_millis()).map_err(|_| "that is too long".to_owned())
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("give a name and a value: team=mail")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,156 @@
+//! `weaver queues …`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use weaver::core::task::TaskState;
+use weaver_client::wire::{PutQueue, QueueVersion};
+
+use crate::cli::Context;
+use crate::cli::remote::{Remote, RemoteArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::Table;
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  weaver queues list\n  weaver queues pause mail")]
+pub(crate) enum Command {
+    /// List the queues with their counts and limits
+    List(ListArgs),
+    /// Take nothing more from a queue; what runs goes on
+    Pause(PauseArgs),
+    /// Take from a queue again
+    Resume(ResumeArgs),
+    /// Let at most so many of a queue's tasks be under way at once
+    Limit(LimitArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver queues list\n  weaver queues list --namespace other --output json"
+)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver queues pause mail")]
+pub(crate) struct PauseArgs {
+    /// The queue
+    queue: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver queues resume mail")]
+pub(crate) struct ResumeArgs {
+    /// The queue
+    queue: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver queues limit mail 4\n  weaver queues limit mail none")]
+pub(crate) struct LimitArgs {
+    /// The queue
+    queue: String,
+    /// How many, or `none`
+    #[arg(value_parser = limit)]
+    limit: Limit,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+/// A number, or none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit(Option<u32>);
+
+fn limit(text: &str) -> Result<Limit, String> {
+    match text.parse() {
+        _ if text == "none" => Ok(Limit(None)),
+        Ok(count) if count > 0 => Ok(Limit(Some(count))),
+        _ => Err("give a number from 1, or `none` (to take nothing, pause the queue)".to_owned()),
+    }
+}
+
+impl Command {
+    pub(crate) fn remote(&self) -> &RemoteArgs {
+        match self {
+            Self::List(args) => &args.remote,
+            Self::Pause(args) => &args.remote,
+            Self::Resume(args) => &args.remote,
+            Self::Limit(args) => &args.remote,
+        }
+    }
+}
+
+pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
+    let remote = Remote::new(context)?;
+    let (client, namespace) = (&remote.client, remote.namespace.as_str());
+    match command {
+        Command::List(_) => list(&remote).await,
+        Command::Pause(args) => told(&remote, &client.pause_queue(namespace, &args.queue).await?),
+        Command::Resume(args) => told(&remote, &client.resume_queue(namespace, &args.queue).await?),
+        Command::Limit(args) => told(&remote, &set_limit(&remote, &args).await?),
+    }
+}
+
+async fn list(remote: &Remote<'_>) -> Result<Exit, Failure> {
+    let queues = remote.client.queues(&remote.namespace).await?;
+    let output = &remote.context.output;
+    output.answer(&queues, || {
+        let mut table =
+            Table::new(["QUEUE", "TAKEN", "LIMIT", "QUEUED", "RUNNING", "LATER", "DEAD", "LONGEST WAIT"]);
+        for queue in &queues.items {
+            let count = |state| queue.counts.states.0.get(&state).copied().unwrap_or_default();
+            let later = count(TaskState::Scheduled) + count(TaskState::RetryScheduled);
+            table.row([
+                queue.name.clone(),
+                if queue.paused { "paused".to_owned() } else { queue.occupied.to_string() },
+                queue.max_running.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
+                count(TaskState::Queued).to_string(),
+                count(TaskState::Running).to_string(),
+                later.to_string(),
+                count(TaskState::Dead).to_string(),
+                queue.counts.oldest_wait_ms.map_or_else(String::new, span),
+            ]);
+        }
+        output.render(&table)
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Settings are written as a whole: the rest stays as it was read, or the write is refused.
+async fn set_limit(remote: &Remote<'_>, args: &LimitArgs) -> Result<QueueVersion, Failure> {
+    let queues = remote.client.queues(&remote.namespace).await?;
+    let found = queues.items.iter().find(|queue| queue.name == args.queue);
+    let settings = PutQueue {
+        paused: found.is_some_and(|queue| queue.paused),
+        max_running: args.limit.0,
+        expected_version: Some(found.map_or(0, |queue| queue.version)),
+    };
+    Ok(remote.client.put_queue(&remote.namespace, &args.queue, &settings).await?)
+}
+
+fn told(remote: &Remote<'_>, queue: &QueueVersion) -> Result<Exit, Failure> {
+    remote.context.output.answer(queue, || {
+        let taken = if queue.paused { "paused: nothing more is taken from it" } else { "open" };
+        let limit = queue
+            .max_running
+            .map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit} at once"));
+        format!("{} is {taken}, {limit}.\n", queue.name)
+    })?;
+    Ok(Exit::Done)
+}
+
+fn span(ms: u64) -> String {
+    match Duration::from_millis(ms).as_secs() {
+        0 => format!("{ms} ms"),
+        seconds @ 1..=119 => format!("{seconds} s"),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds @ 7200..=172_799 => format!("{} h", seconds / 3600),
+        seconds => format!("{} d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,17 @@
+//! `weaver tasks explain`.
+
+use crate::cli::remote::Remote;
+use crate::exit::{Exit, Failure};
+use crate::output::visible;
+
+pub(crate) async fn run(remote: &Remote<'_>, id: &str) -> Result<Exit, Failure> {
+    let explanation = remote.client.explain(&remote.namespace, id).await?;
+    remote.context.output.answer(&explanation, || {
+        let mut text = format!("Task {id} is {}.\n", explanation.state);
+        for reason in &explanation.reasons {
+            text.push_str(&format!("  {}\n", visible(&reason.text)));
+        }
+        text
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,73 @@
+//! `weaver tasks logs`: as it is, or as it comes.
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+use weaver_client::wire::{LogPage, LogsQuery};
+
+use crate::cli::remote::{Remote, RemoteArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::{print, visible};
+
+/// How long the server may hold a question while nothing is logged.
+const HOLD_MS: u64 = 20_000;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver tasks logs 17\n  weaver tasks logs 17 -f\n  weaver tasks logs 17 --attempt 1 --last 20\n\n\
+    With --output json each line is a JSON document of its own."
+)]
+pub(crate) struct LogsArgs {
+    /// Its id
+    id: String,
+    /// Go on until the attempt ends
+    #[arg(long, short)]
+    follow: bool,
+    /// Of this attempt; of the latest if not given
+    #[arg(long, value_name = "NUMBER")]
+    attempt: Option<u32>,
+    /// Only the last so many lines
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    last: Option<u32>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+pub(crate) async fn run(remote: &Remote<'_>, args: &LogsArgs) -> Result<Exit, Failure> {
+    let mut query = LogsQuery {
+        namespace: Some(remote.namespace.clone()),
+        attempt: args.attempt,
+        last: args.last,
+        ..LogsQuery::default()
+    };
+    loop {
+        let page = remote.client.logs(&args.id, &query).await?;
+        print(&text_of(&page, remote.context.output.is_json))?;
+        if !page.more && (page.ended || !args.follow) {
+            return Ok(Exit::Done);
+        }
+        query.last = None;
+        query.after = Some(page.next);
+        query.wait_ms = args.follow.then_some(HOLD_MS);
+        // The attempt that was begun is read to its end, also if a later one has started. 0: none has yet.
+        query.attempt = Some(page.attempt).filter(|attempt| *attempt > 0).or(query.attempt);
+    }
+}
+
+fn text_of(page: &LogPage, is_json: bool) -> Vec<u8> {
+    let mut text = Vec::new();
+    // A log must not move the cursor of whoever reads it; a file gets what was logged.
+    let is_terminal = io::stdout().is_terminal();
+    for line in &page.lines {
+        let body = &line.body.0;
+        if is_json {
+            text.extend(serde_json::to_vec(line).unwrap_or_default());
+        } else if is_terminal {
+            text.extend(visible(&String::from_utf8_lossy(body)).into_bytes());
+        } else {
+            text.extend_from_slice(body);
+        }
+        text.push(b'\n');
+    }
+    text
+}

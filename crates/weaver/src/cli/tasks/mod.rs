@@ -1,0 +1,116 @@
+//! `weaver tasks …`: looking at tasks of a server, and changing them.
+
+mod change;
+mod explain;
+mod list;
+mod logs;
+mod show;
+pub(crate) mod wait;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::Context;
+use crate::cli::remote::{Remote, RemoteArgs};
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Examples:\n  weaver tasks list --state dead\n  weaver tasks explain 17\n  weaver tasks logs 17 -f"
+)]
+pub(crate) enum Command {
+    /// List tasks, newest first
+    List(list::ListArgs),
+    /// Show a task with its payload, result and attempts
+    Show(ShowArgs),
+    /// Say why a task does not run, or how it ended
+    Explain(ExplainArgs),
+    /// Print what an attempt logged
+    Logs(logs::LogsArgs),
+    /// Wait for a task's end and print its result
+    Wait(wait::WaitArgs),
+    /// Cancel tasks: they are over at once, and their handlers are told
+    Cancel(CancelArgs),
+    /// Run ended tasks again, as new ones
+    Retry(RetryArgs),
+    /// Make waiting tasks due now
+    RunNow(RunNowArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver tasks show 17\n  weaver tasks show 17 --output json")]
+pub(crate) struct ShowArgs {
+    /// Its id
+    id: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver tasks explain 17")]
+pub(crate) struct ExplainArgs {
+    /// Its id
+    id: String,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver tasks cancel 17\n  weaver tasks cancel 17 18 19 --namespace other"
+)]
+pub(crate) struct CancelArgs {
+    /// Their ids
+    #[arg(required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver tasks retry 17")]
+pub(crate) struct RetryArgs {
+    /// Their ids
+    #[arg(required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver tasks run-now 17")]
+pub(crate) struct RunNowArgs {
+    /// Their ids
+    #[arg(required = true)]
+    ids: Vec<String>,
+    #[command(flatten)]
+    remote: RemoteArgs,
+}
+
+impl Command {
+    pub(crate) fn remote(&self) -> &RemoteArgs {
+        match self {
+            Self::List(args) => &args.remote,
+            Self::Show(args) => &args.remote,
+            Self::Explain(args) => &args.remote,
+            Self::Logs(args) => &args.remote,
+            Self::Wait(args) => &args.remote,
+            Self::Cancel(args) => &args.remote,
+            Self::Retry(args) => &args.remote,
+            Self::RunNow(args) => &args.remote,
+        }
+    }
+}
+
+pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Failure> {
+    let remote = Remote::new(context)?;
+    match command {
+        Command::List(args) => list::run(&remote, args).await,
+        Command::Show(args) => show::run(&remote, &args.id).await,
+        Command::Explain(args) => explain::run(&remote, &args.id).await,
+        Command::Logs(args) => logs::run(&remote, &args).await,
+        Command::Wait(args) => wait::run(&remote, &args).await,
+        Command::Cancel(args) => change::run(&remote, &args.ids, change::Change::Cancel).await,
+        Command::Retry(args) => change::run(&remote, &args.ids, change::Change::Retry).await,
+        Command::RunNow(args) => change::run(&remote, &args.ids, change::Change::RunNow).await,
+    }
+}
