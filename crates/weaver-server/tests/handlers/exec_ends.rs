@@ -81,6 +81,21 @@ async fn a_command_is_asked_to_end_before_it_is_killed() {
 }
 
 #[tokio::test]
+async fn a_command_that_was_stopped_can_still_end_in_order() {
+    let (rig, dir) = (Rig::new(), Dir::new());
+    let (begun, ended) = (dir.pipe("begun"), dir.pipe("ended"));
+    let script = "trap 'echo in order > ended; exit 0' TERM; echo $$ > begun; kill -STOP $$; exit 1";
+    let _running = rig.work(rig.exec(policy(&dir, script)));
+    let key = rig.enqueue(task()).await;
+    let pid = begun.read_pids().await[0];
+    let stat = format!("/proc/{pid}/stat");
+    until("it is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T ")).await;
+    rig.store.cancel(&key).await.unwrap();
+    rig.clock.advance(Duration::from_secs(10));
+    assert_eq!(ended.read().await, "in order\n");
+}
+
+#[tokio::test]
 async fn a_command_that_takes_too_long_is_timed_out_and_gone() {
     for script in [FAMILY, STUBBORN] {
         let (rig, dir) = (Rig::new(), Dir::new());

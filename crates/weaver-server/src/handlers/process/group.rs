@@ -192,6 +192,9 @@ mod platform {
                 if !in_group || signal == Signal::KILL {
                     // It can only fail because the process is gone.
                     let _ = pidfd_send_signal(handle, signal);
+                    if signal == Signal::TERM {
+                        let _ = pidfd_send_signal(handle, Signal::CONT); // As in `signal_group`.
+                    }
                 }
             }
         }

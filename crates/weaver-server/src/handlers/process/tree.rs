@@ -74,9 +74,11 @@ impl Status {
     /// `pid (name) state ppid pgrp …`: the name may contain anything, so the fields are counted from its last `)`.
     fn parse(text: &str) -> Option<Self> {
         let (_, fields) = text.rsplit_once(") ")?;
-        let mut fields = fields.split(' ');
-        let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
-        Some(Self { is_dead, parent: fields.next()?.parse().ok()?, group: fields.next()?.parse().ok()? })
+        let fields: Vec<&str> = fields.split(' ').collect();
+        // One whose first thread has ended while others go on looks dead, and is not.
+        let has_threads = fields.get(17)?.parse::<u32>().ok()? > 1;
+        let is_dead = matches!(*fields.first()?, "Z" | "X" | "x") && !has_threads;
+        Some(Self { is_dead, parent: fields.get(1)?.parse().ok()?, group: fields.get(2)?.parse().ok()? })
     }
 }
 
@@ -84,10 +86,20 @@ impl Status {
 mod tests {
     use super::*;
 
+    fn status(name: &str, state: &str, threads: u32) -> Status {
+        let text = format!("42 ({name}) {state} 7 41 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 99 0");
+        Status::parse(&text).unwrap()
+    }
+
     #[test]
     fn a_process_may_have_any_name() {
-        let status = Status::parse("42 (a) Z 1 (x) S 7 41 41 0 -1").unwrap();
+        let status = status("a) Z 1 (x", "S", 1);
         assert_eq!((status.is_dead, status.parent, status.group), (false, 7, 41));
-        assert!(Status::parse("42 (sh) Z 7 41 41 0 -1").unwrap().is_dead);
+    }
+
+    #[test]
+    fn a_process_is_dead_when_its_last_thread_is() {
+        assert!(status("sh", "Z", 1).is_dead);
+        assert!(!status("sh", "Z", 2).is_dead);
     }
 }
