@@ -65,7 +65,7 @@ class Context:
         """Adds a line to the attempt's log."""
         stream = f"task/{self.lease['id']}/{self.lease['attempt']}"
         append = {"namespace": self.lease["namespace"], "stream": stream, "entries": [str(line)]}
-        post("/work/append", {"appends": [append]})
+        call("append", {"appends": [append]})
 
 
 def add(payload, context):
@@ -84,13 +84,13 @@ def fail(payload, context):
 HANDLERS = {"add": add, "fail": fail}
 
 
-def post(path, body, timeout_s=40):
-    """One call; answers the decoded JSON, or None if there was no content."""
+def call(verb, body, timeout_s=40):
+    """One of the calls a worker makes; answers the decoded JSON, or None if there was no content."""
     headers = {"Content-Type": "application/json"}
     if TOKEN:
         headers["Authorization"] = f"Bearer {TOKEN}"
     data = json.dumps(body).encode()
-    request = urllib.request.Request(f"{URL}/api/v1{path}", data=data, headers=headers, method="POST")
+    request = urllib.request.Request(f"{URL}/api/v1/work/{verb}", data=data, headers=headers, method="POST")
     with urllib.request.urlopen(request, timeout=timeout_s) as response:
         text = response.read()
     return json.loads(text) if text else None
@@ -103,7 +103,7 @@ def keep_alive(context, done):
         if context.latest_progress is not None:
             renewal["progress"] = context.latest_progress
         try:
-            result = post("/work/renew", {"renewals": [renewal]}, timeout_s=10)["results"][0]
+            result = call("renew", {"renewals": [renewal]}, timeout_s=10)["results"][0]
         except (OSError, urllib.error.HTTPError):
             continue  # The lease lasts for two more tries.
         if result in ("cancelled", "lost"):
@@ -135,9 +135,9 @@ def run(leased):
         done.set()
         keeper.join()
     if end is not None:
-        post("/work/finish", {"ends": [end]})
+        call("finish", {"ends": [end]})
     elif context.cancelled:
-        post("/work/confirm-stopped", {"leases": [context.lease]})
+        call("confirm-stopped", {"leases": [context.lease]})
 
 
 def main():
@@ -155,7 +155,7 @@ def main():
             "wait_ms": 0 if ONCE else POLL_MS,
         }
         try:
-            tasks = post("/work/lease", request)["tasks"]
+            tasks = call("lease", request)["tasks"]
             for leased in tasks:
                 run(leased)
         except urllib.error.HTTPError as error:

@@ -120,7 +120,7 @@ fn not_pem(path: &Path, what: &'static str, line: &'static str, error: &pem::Err
 
 type Handshake<Io> = Pin<Box<dyn Future<Output = Option<(TlsStream<Io>, SocketAddr)>> + Send>>;
 
-/// Takes connections from a listener and answers them encrypted; for [`axum::serve`].
+/// Takes connections from a listener and answers them encrypted; for [`axum::serve`](fn@axum::serve).
 ///
 /// Handshakes go on side by side, each with its own time limit: a client that is slow with its own keeps nobody waiting.
 /// They are driven by [`accept`](Listener::accept) and end with the listener.
