@@ -4,9 +4,11 @@
 //! request ─▶ security (who, from where) ─▶ api (wire ⇄ ports) ─▶ store
 //!                                              └▶ problem: every error says what was wrong and what to do
 //! handlers: http, exec                     run by a worker inside the server, or elsewhere
+//! serve: connections, each within its limits, until the shutdown
 //! ```
 
 pub mod api;
 pub mod handlers;
 pub mod problem;
 pub mod security;
+pub mod serve;

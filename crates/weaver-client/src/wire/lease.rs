@@ -116,6 +116,9 @@ fn token(text: &str) -> Result<LeaseToken, Invalid> {
 pub struct LeaseResponse {
     /// The tasks, in the order they should start.
     pub tasks: Vec<LeasedTask>,
+    /// How long the server waited for them. Leases last their `ttl_ms` from so long after the request was *sent*.
+    #[serde(default)]
+    pub waited_ms: u64,
 }
 
 /// A lease with the task it is for.

@@ -1,1 +1,143 @@
-//! The HTTP API, one file per resource.
+//! The HTTP API: wire types in, port calls, wire types out. `weaver_client::wire` has the table of routes.
+//!
+//! ```text
+//! limits (body, time) ─▶ route ─▶ extract (Body, Params, Name, Caller) ─▶ handler ─▶ store ─▶ audit
+//!                                      └────────── Problem ◀──────────────────┘
+//! ```
+
+mod audit;
+mod caller;
+mod enqueue;
+mod events;
+mod extract;
+mod finish;
+mod health;
+mod list;
+mod logs;
+mod metrics;
+mod openapi;
+mod queues;
+mod runners;
+mod state;
+mod task;
+mod work;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+
+pub(crate) use metrics::observe;
+pub use openapi::document;
+pub use state::{ApiLimits, AppState};
+
+use crate::problem::Problem;
+
+/// What a handler answers.
+pub(crate) type Answer<T> = Result<T, Problem>;
+
+/// Every route, open to everybody: for tests, and for programs that look after access themselves.
+pub fn router(state: AppState) -> Router {
+    let Routes { private, public } = routes(state);
+    private.merge(public)
+}
+
+/// The routes in two parts.
+#[derive(Debug)]
+pub struct Routes {
+    /// What needs to know who asks. It also answers what is not there.
+    pub private: Router,
+    /// What everybody may see: health, and the description of the API.
+    pub public: Router,
+}
+
+/// Every route, in the two parts that security treats differently.
+pub fn routes(state: AppState) -> Routes {
+    let v1 = Router::new()
+        .route("/namespaces", get(list::list_namespaces))
+        .route("/tasks", get(list::list_tasks).post(enqueue::enqueue_tasks))
+        .route("/tasks/{id}", get(task::get_task))
+        .route("/tasks/{id}/cancel", post(task::cancel_task))
+        .route("/tasks/{id}/run-now", post(task::run_task_now))
+        .route("/tasks/{id}/retry", post(task::retry_task))
+        .route("/tasks/{id}/explain", get(task::explain_task))
+        .route("/tasks/{id}/history", get(task::task_history))
+        .route("/tasks/{id}/logs", get(logs::task_logs))
+        .route("/tasks/{id}/wait", get(task::wait_for_task))
+        .route("/groups", get(list::list_groups))
+        .route("/queues", get(queues::list_queues))
+        .route("/queues/{queue}", put(queues::put_queue))
+        .route("/queues/{queue}/pause", post(queues::pause_queue))
+        .route("/queues/{queue}/resume", post(queues::resume_queue))
+        .route("/counts", get(queues::get_counts))
+        .route("/runners", get(runners::list_runners))
+        .route("/runners/{id}/direct", post(runners::direct_runner))
+        .route("/audit", get(audit::list_audit))
+        .route("/events", get(events::stream_events))
+        .nest("/work", work_routes());
+    let private = Router::new()
+        .nest("/api/v1", v1)
+        .route("/metrics", get(metrics::metrics))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(no_such_route);
+    let public = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/api/openapi.json", get(openapi::openapi_json))
+        .method_not_allowed_fallback(method_not_allowed);
+    Routes { private: finished(private, state.clone()), public: finished(public, state) }
+}
+
+fn work_routes() -> Router<AppState> {
+    Router::new()
+        .route("/lease", post(work::lease))
+        .route("/wait", post(work::wait_for_work))
+        .route("/renew", post(work::renew))
+        .route("/finish", post(finish::finish))
+        .route("/confirm-stopped", post(work::confirm_stopped))
+        .route("/beat", post(work::beat))
+        .route("/leave", post(work::leave))
+        .route("/append", post(work::append))
+}
+
+fn finished(routes: Router<AppState>, state: AppState) -> Router {
+    routes
+        .layer(DefaultBodyLimit::max(state.limits.body_max_bytes))
+        .layer(from_fn_with_state(state.clone(), in_time))
+        .with_state(state)
+}
+
+/// No request holds the server longer than it may, whatever it waits for (its own body included).
+async fn in_time(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let deadline = state.clock.monotonic().saturating_add(state.limits.request_timeout);
+    tokio::select! {
+        response = next.run(request) => response,
+        () = state.clock.sleep_until(deadline) => Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            format!("the request was not answered within {:?}", state.limits.request_timeout),
+            "send the request faster, or ask for less at once",
+        )
+        .into_response(),
+    }
+}
+
+async fn no_such_route(uri: Uri) -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_such_route",
+        format!("there is nothing at `{}`", uri.path()),
+        "/api/openapi.json lists every route",
+    )
+}
+
+async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        format!("`{}` does not answer {method}", uri.path()),
+        "the header `allow` lists the methods it answers",
+    )
+}

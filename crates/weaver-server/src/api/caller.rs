@@ -1,0 +1,56 @@
+//! Who is asking, as handlers see it.
+
+use std::convert::Infallible;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use weaver_core::name::{Namespace, TaskType};
+
+pub(crate) use crate::security::Permission;
+use crate::security::{Identity, Refusal};
+
+/// Whoever sent the request: the identity that security found, or nobody in particular where none is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    name: String,
+    identity: Identity,
+}
+
+impl Caller {
+    /// The name in the audit journal.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a namespace is inside the caller's scope.
+    pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
+        self.identity.sees(namespace)
+    }
+
+    /// Asks for a permission in a namespace, before the store is asked anything.
+    pub(crate) fn require(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
+        self.identity.require(permission, namespace)
+    }
+
+    /// Asks for a permission over the whole server.
+    pub(crate) fn require_everywhere(&self, permission: Permission) -> Result<(), Refusal> {
+        self.identity.require_everywhere(permission)
+    }
+
+    /// Asks whether a task of this type may be put into a namespace.
+    pub(crate) fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
+        self.identity.require_enqueue(namespace, task_type)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(match parts.extensions.get::<Identity>() {
+            Some(identity) => Self { name: identity.caller(), identity: identity.clone() },
+            // A router without security, by the choice of whoever built it. What is internal stays so.
+            None => Self { name: "anonymous".to_owned(), identity: Identity::local() },
+        })
+    }
+}

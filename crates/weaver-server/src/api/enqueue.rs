@@ -1,0 +1,100 @@
+//! `POST /tasks`: one task, or many.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use weaver_client::wire::{
+    EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, namespace_or_default,
+};
+use weaver_core::error::Result as StoreResult;
+use weaver_core::name::{Namespace, TaskType};
+use weaver_core::queue::Enqueued as Stored;
+use weaver_core::task::NewTask as CoreNewTask;
+
+use super::audit::Deed;
+use super::caller::Caller;
+use super::extract::Body;
+use super::{Answer, AppState};
+use crate::problem::Problem;
+
+/// Enqueue one task, or many.
+///
+/// All members are checked before any is stored; storing succeeds or fails per member.
+#[utoipa::path(post, path = "/api/v1/tasks", tag = "tasks", request_body = EnqueueRequest,
+    responses((status = 201, description = "Stored, or there before", body = EnqueueResponse)))]
+pub(crate) async fn enqueue_tasks(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<EnqueueRequest>,
+) -> Answer<(StatusCode, Json<EnqueueResponse>)> {
+    let response = match request {
+        EnqueueRequest::One(task) => {
+            let stored = enqueue(&state, &caller, vec![*task]).await.map_err(Problem::of_one)?;
+            let stored = stored.into_iter().next().ok_or_else(no_answer)?;
+            EnqueueResponse::One(shown(&stored?))
+        }
+        EnqueueRequest::Many { tasks } => {
+            state.check_batch("tasks", tasks.len())?;
+            let stored = enqueue(&state, &caller, tasks).await?;
+            let member = |stored: StoreResult<Stored>| match stored {
+                Ok(stored) => EnqueueMember::Enqueued(shown(&stored)),
+                Err(error) => EnqueueMember::Failed { problem: Problem::from(error).to_wire() },
+            };
+            EnqueueResponse::Many { tasks: stored.into_iter().map(member).collect() }
+        }
+    };
+    Ok((StatusCode::CREATED, Json(response)))
+}
+
+async fn enqueue(state: &AppState, caller: &Caller, tasks: Vec<NewTask>) -> Answer<Vec<StoreResult<Stored>>> {
+    let mut accepted = Vec::with_capacity(tasks.len());
+    for (index, task) in tasks.into_iter().enumerate() {
+        accepted.push(accept(caller, task).map_err(|problem| problem.at(index))?);
+    }
+    let stored = state.timed("enqueue", state.store.enqueue_batch(accepted)).await?;
+    write_audit(state, caller, &stored).await;
+    Ok(stored)
+}
+
+/// Checks what only the API forbids; the store checks the rest.
+fn accept(caller: &Caller, task: NewTask) -> Answer<CoreNewTask> {
+    let namespace = namespace_or_default(task.namespace.as_deref())?;
+    let task_type = TaskType::try_from(task.task_type.as_str())?;
+    caller.require_enqueue(&namespace, &task_type)?;
+    Ok(task.try_into()?)
+}
+
+/// One entry per namespace and request, however many tasks it had.
+async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<Stored>]) {
+    let mut made: Vec<(&Namespace, Vec<String>)> = Vec::new();
+    for stored in stored.iter().flatten().filter(|stored| !stored.existing) {
+        let id = stored.key.id.to_string();
+        match made.iter_mut().find(|(namespace, _)| **namespace == stored.key.namespace) {
+            Some((_, ids)) => ids.push(id),
+            None => made.push((&stored.key.namespace, vec![id])),
+        }
+    }
+    for (namespace, ids) in made {
+        state.audit.write(caller, namespace, deed(&ids)).await;
+    }
+}
+
+fn deed(ids: &[String]) -> Deed {
+    match ids {
+        [first, .., last] => Deed::new("task.enqueue", format!("task/{first}"))
+            .detail(format!("{} tasks, the last is {last}", ids.len())),
+        _ => Deed::new("task.enqueue", format!("task/{}", ids.first().map_or("", String::as_str))),
+    }
+}
+
+pub(super) fn shown(stored: &Stored) -> Enqueued {
+    Enqueued {
+        id: stored.key.id.to_string(),
+        namespace: stored.key.namespace.to_string(),
+        existing: stored.existing,
+    }
+}
+
+fn no_answer() -> Problem {
+    weaver_core::error::Error::Unavailable { reason: "the store answered nothing".to_owned() }.into()
+}

@@ -1,0 +1,99 @@
+//! Reading requests: what cannot be read is answered with a problem that names the place.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+
+use super::AppState;
+use crate::problem::Problem;
+
+/// A JSON body.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        if !content_type.is_some_and(|value| value.to_str().is_ok_and(is_json)) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "content_type_not_json",
+                "the body's content type is not application/json",
+                "send JSON with the header `content-type: application/json`",
+            ));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            let status = rejection.status();
+            let detail = rejection.body_text();
+            if status == StatusCode::PAYLOAD_TOO_LARGE {
+                return Problem::new(status, "body_too_large", detail, "send smaller batches");
+            }
+            Problem::bad_request("body_unreadable", detail, "send the request again")
+        })?;
+        parse(&bytes).map(Self)
+    }
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+}
+
+/// Reads JSON. What cannot be read is read once more, slowly, to find out where it went wrong.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let error = match serde_json::from_slice::<T>(bytes) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    if !error.is_data() {
+        return Err(invalid_json(&error));
+    }
+    let mut slow = serde_json::Deserializer::from_slice(bytes);
+    let path = match serde_path_to_error::deserialize::<_, T>(&mut slow) {
+        Err(error) => error.path().to_string(),
+        Ok(_) => ".".to_owned(),
+    };
+    let problem = Problem::bad_request(
+        "invalid_body",
+        if path == "." { error.to_string() } else { format!("{path}: {error}") },
+        "correct the field; /api/openapi.json describes the body",
+    );
+    Err(if path == "." { problem } else { problem.field(path) })
+}
+
+fn invalid_json(error: &serde_json::Error) -> Problem {
+    Problem::bad_request("invalid_json", format!("the body is not JSON: {error}"), "send valid JSON")
+}
+
+/// Query parameters.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Query::try_from_uri(&parts.uri).map(|Query(value)| Self(value)).map_err(|rejection| {
+            Problem::bad_request(
+                "invalid_query",
+                rejection.body_text(),
+                "correct the parameter; /api/openapi.json lists them",
+            )
+        })
+    }
+}
+
+/// The one variable part of a path.
+pub(crate) struct Name(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Path::from_request_parts(parts, state).await.map(|Path(text)| Self(text)).map_err(|rejection| {
+            Problem::bad_request("invalid_path", rejection.body_text(), "percent-encode UTF-8 in paths")
+        })
+    }
+}

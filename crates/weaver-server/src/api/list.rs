@@ -1,0 +1,136 @@
+//! Lists: tasks by any of their indexed properties, namespaces, groups.
+
+use axum::Json;
+use axum::extract::State;
+use weaver_client::wire::{
+    Group, ListTasksQuery, NamespaceItem, NamespacePageQuery, Page, PageQuery, Task, TaskOrder,
+    namespace_or_default,
+};
+use weaver_core::error::{Invalid, Problem as FieldProblem};
+use weaver_core::name::{QueueName, SessionId, TaskGroupId, TaskType};
+use weaver_core::ports::{Cursor, Order, Selector, TaskQuery};
+use weaver_core::task::TaskState;
+
+use super::caller::{Caller, Permission};
+use super::extract::Params;
+use super::{Answer, AppState};
+
+/// Find tasks.
+#[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(ListTasksQuery),
+    responses((status = 200, description = "A page of tasks", body = Page<Task>)))]
+pub(crate) async fn list_tasks(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<ListTasksQuery>,
+) -> Answer<Json<Page<Task>>> {
+    let query = task_query(&state, query)?;
+    caller.require(Permission::Read, &query.namespace)?;
+    let page = state.timed("list_tasks", state.store.list_tasks(query)).await?;
+    Ok(Json(Page {
+        items: page.items.iter().map(Task::from).collect(),
+        next: page.next.map(|Cursor(text)| text),
+        complete: page.complete,
+    }))
+}
+
+fn task_query(state: &AppState, query: ListTasksQuery) -> Result<TaskQuery, Invalid> {
+    let mut found = TaskQuery::new(namespace_or_default(query.namespace.as_deref())?);
+    found.limit = state.page(query.limit)?;
+    found.cursor = query.cursor.map(Cursor);
+    if query.order == Some(TaskOrder::OldestFirst) {
+        found.order = Order::OldestFirst;
+    }
+    let filter = &mut found.filter;
+    filter.states = states(query.state.as_deref())?;
+    filter.types = query.task_type.map(TaskType::new).transpose()?.into_iter().collect();
+    filter.queue = query.queue.map(QueueName::new).transpose()?;
+    filter.created_from = query.created_from;
+    filter.created_before = query.created_before;
+    let mut narrow = Vec::new();
+    if let Some(group) = query.group {
+        narrow.push(("group", Selector::Group(TaskGroupId::new(group)?)));
+    }
+    if let Some(session) = query.session {
+        narrow.push(("session", Selector::Session(SessionId::new(session)?)));
+    }
+    if let Some(label) = query.label {
+        narrow.push(("label", label_selector(&label)?));
+    }
+    if let [(other, _), (field, _), ..] = narrow[..] {
+        return Err(Invalid::new(field, FieldProblem::Conflicts { other }));
+    }
+    // The narrowest index there is: what belongs to one piece of work, then a single state, type or queue.
+    found.selector = match narrow.pop() {
+        Some((_, selector)) => selector,
+        None => broad_selector(filter),
+    };
+    Ok(found)
+}
+
+/// States are the narrowest of these while they are live; types and queues can hold all there is.
+fn broad_selector(filter: &weaver_core::ports::TaskFilter) -> Selector {
+    let live = |state: &TaskState| !state.is_terminal();
+    match (&filter.states[..], &filter.types[..], &filter.queue) {
+        ([state], ..) if live(state) => Selector::State(*state),
+        (_, [task_type], _) => Selector::Type(task_type.clone()),
+        (_, _, Some(queue)) => Selector::Queue(queue.clone()),
+        ([state], ..) => Selector::State(*state),
+        _ => Selector::All,
+    }
+}
+
+fn states(text: Option<&str>) -> Result<Vec<TaskState>, Invalid> {
+    let parse = |word: &str| {
+        TaskState::ALL.into_iter().find(|state| state.as_str() == word).ok_or_else(|| {
+            let words = TaskState::ALL.map(TaskState::as_str).join(", ");
+            let reason = format!("`{word}` is not a state; the states are {words}");
+            Invalid::new("state", FieldProblem::Undecodable { reason })
+        })
+    };
+    text.map_or_else(|| Ok(Vec::new()), |text| text.split(',').map(parse).collect())
+}
+
+fn label_selector(text: &str) -> Result<Selector, Invalid> {
+    let undecodable = || {
+        let reason = "write it as `name:value`".to_owned();
+        Invalid::new("label", FieldProblem::Undecodable { reason })
+    };
+    let (name, value) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(undecodable)?;
+    Ok(Selector::Label(name.to_owned(), value.to_owned()))
+}
+
+/// The namespaces that have anything in them.
+#[utoipa::path(get, path = "/api/v1/namespaces", tag = "namespaces", params(PageQuery),
+    responses((status = 200, description = "A page of namespaces, by name", body = Page<NamespaceItem>)))]
+pub(crate) async fn list_namespaces(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<PageQuery>,
+) -> Answer<Json<Page<NamespaceItem>>> {
+    let limit = state.page(query.limit)?;
+    let page = state.store.list_namespaces(query.cursor.map(Cursor), limit).await?;
+    let seen = page.items.iter().filter(|namespace| caller.sees(namespace));
+    let items = seen.map(|namespace| NamespaceItem { name: namespace.to_string() }).collect();
+    Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
+}
+
+/// The task groups of a namespace.
+#[utoipa::path(get, path = "/api/v1/groups", tag = "groups", params(NamespacePageQuery),
+    responses((status = 200, description = "A page of groups, by id", body = Page<Group>)))]
+pub(crate) async fn list_groups(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<NamespacePageQuery>,
+) -> Answer<Json<Page<Group>>> {
+    let namespace = namespace_or_default(query.namespace.as_deref())?;
+    caller.require(Permission::Read, &namespace)?;
+    let limit = state.page(query.limit)?;
+    let page = state.store.list_groups(&namespace, query.cursor.map(Cursor), limit).await?;
+    let group = |summary: &weaver_core::ports::GroupSummary| Group {
+        id: summary.id.to_string(),
+        counts: (&summary.counts).into(),
+        last_at: summary.last_at,
+    };
+    let items = page.items.iter().map(group).collect();
+    Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
+}

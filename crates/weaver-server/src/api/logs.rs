@@ -1,0 +1,77 @@
+//! What a task's attempts printed.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use weaver_client::wire::{Body, LogLine, LogPage, LogsQuery};
+use weaver_core::error::{Invalid, Problem as FieldProblem};
+use weaver_core::limits::{PAGE_MAX, check_page};
+use weaver_core::ports::{Entry, JournalPage, ReadFrom, Seq, StreamKey};
+use weaver_core::queue::QueueExt;
+use weaver_core::task::TaskRecord;
+
+use super::caller::{Caller, Permission};
+use super::extract::{Name, Params};
+use super::task::find;
+use super::{Answer, AppState};
+
+/// How often a log is looked at for somebody who waits for its next line: workers write theirs about as often.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Lines of an attempt's log.
+///
+/// Follow one by asking again with `after` set to the answer's `next` and a `wait_ms`, until `ended` and not `more`.
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/logs", tag = "tasks",
+    params(("id" = String, Path, description = "The task's id"), LogsQuery),
+    responses((status = 200, description = "Lines, oldest first", body = LogPage)))]
+pub(crate) async fn task_logs(
+    State(state): State<AppState>,
+    caller: Caller,
+    Name(id): Name,
+    Params(query): Params<LogsQuery>,
+) -> Answer<Json<LogPage>> {
+    let (from, limit) = range(&query)?;
+    let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
+    let deadline = state.clock.monotonic().saturating_add(state.wait(query.wait_ms.unwrap_or(0)));
+    loop {
+        // The record first: if it says that the attempt has ended, every line is there to be read after it.
+        let record = state.store.get_task(&key).await?;
+        let attempt = query.attempt.unwrap_or(record.attempt);
+        let ended = has_ended(&record, attempt);
+        let stream = StreamKey::attempt_log(&key, attempt);
+        let page = state.store.read_entries(&stream, from, limit).await?;
+        let now = state.clock.monotonic();
+        if !page.entries.is_empty() || ended || now >= deadline || state.closing.is_cancelled() {
+            return Ok(Json(shown(&query, attempt, page, ended)));
+        }
+        tokio::select! {
+            () = state.clock.sleep_until(now.saturating_add(LOOK_EVERY).min(deadline)) => {}
+            () = state.closing.cancelled() => {}
+        }
+    }
+}
+
+fn range(query: &LogsQuery) -> Result<(ReadFrom, u32), Invalid> {
+    let limit = query.limit.or(query.last).unwrap_or(PAGE_MAX);
+    check_page(limit)?;
+    match (query.after, query.last) {
+        (Some(_), Some(_)) => Err(Invalid::new("last", FieldProblem::Conflicts { other: "after" })),
+        (_, Some(last)) => check_page(last).map(|()| (ReadFrom::Last(last), limit)),
+        (after, None) => Ok((ReadFrom::After(Seq(after.unwrap_or(0))), limit)),
+    }
+}
+
+/// Whether nothing more is written under an attempt: it is not the one under way.
+fn has_ended(record: &TaskRecord, attempt: u32) -> bool {
+    let under_way = record.lease.is_some() || record.assignment.is_some();
+    record.state.is_terminal() && !record.has_hold()
+        || attempt < record.attempt
+        || (attempt == record.attempt && attempt > 0 && !under_way)
+}
+
+fn shown(query: &LogsQuery, attempt: u32, page: JournalPage, ended: bool) -> LogPage {
+    let next = page.entries.last().map_or(query.after.unwrap_or(0), |entry| entry.seq.0);
+    let line = |entry: Entry| LogLine { seq: entry.seq.0, at: entry.at, body: Body(entry.body) };
+    LogPage { attempt, lines: page.entries.into_iter().map(line).collect(), next, more: page.more, ended }
+}

@@ -1,0 +1,171 @@
+//! Figures for Prometheus.
+
+mod histogram;
+mod observe;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use parking_lot::Mutex;
+use weaver_core::ports::Scope;
+use weaver_core::task::TaskState;
+
+use super::caller::{Caller, Permission};
+use super::{Answer, AppState};
+use histogram::Histogram;
+pub(crate) use observe::observe;
+
+/// The most queues with figures of their own; those beyond share one line.
+const QUEUES_MAX: usize = 500;
+/// The most namespaces whose tasks are counted.
+const NAMESPACES_MAX: u32 = 200;
+
+/// What is counted while the server runs.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    counted: Mutex<Counted>,
+}
+
+#[derive(Default)]
+struct Counted {
+    /// Moves into each state.
+    moves: [u64; TaskState::ALL.len()],
+    missed: u64,
+    store: BTreeMap<&'static str, Histogram>,
+    queues: BTreeMap<(String, String), PerQueue>,
+}
+
+#[derive(Default, Clone)]
+struct PerQueue {
+    losses: u64,
+    wait: Histogram,
+    run: Histogram,
+}
+
+impl Metrics {
+    pub(crate) fn store_answered(&self, call: &'static str, took: Duration) {
+        self.counted.lock().store.entry(call).or_default().add(took);
+    }
+
+    fn changed(&self, state: TaskState) {
+        self.counted.lock().moves[state.index()] += 1;
+    }
+
+    fn missed(&self) {
+        self.counted.lock().missed += 1;
+    }
+
+    fn lost(&self, queue: (&str, &str)) {
+        self.counted.lock().queue(queue).losses += 1;
+    }
+
+    fn ran(&self, queue: (&str, &str), wait: Option<Duration>, run: Duration) {
+        let mut counted = self.counted.lock();
+        let queue = counted.queue(queue);
+        queue.run.add(run);
+        if let Some(wait) = wait {
+            queue.wait.add(wait);
+        }
+    }
+}
+
+impl Counted {
+    fn queue(&mut self, (namespace, queue): (&str, &str)) -> &mut PerQueue {
+        let mut key = (namespace.to_owned(), queue.to_owned());
+        if self.queues.len() >= QUEUES_MAX && !self.queues.contains_key(&key) {
+            key = ("(others)".to_owned(), "(others)".to_owned());
+        }
+        self.queues.entry(key).or_default()
+    }
+
+    fn write(&self, out: &mut String) {
+        head(
+            out,
+            "weaver_task_moves_total",
+            "counter",
+            "Moves of tasks into each state, since the server started",
+        );
+        for state in TaskState::ALL {
+            let _ =
+                writeln!(out, "weaver_task_moves_total{{state=\"{state}\"}} {}", self.moves[state.index()]);
+        }
+        head(
+            out,
+            "weaver_changes_missed_total",
+            "counter",
+            "Times that more happened than the server could watch",
+        );
+        let _ = writeln!(out, "weaver_changes_missed_total {}", self.missed);
+        head(out, "weaver_lease_losses_total", "counter", "Workers that vanished with a task");
+        for (key, queue) in &self.queues {
+            let _ = writeln!(out, "weaver_lease_losses_total{{{}}} {}", labels(key), queue.losses);
+        }
+        head(out, "weaver_task_wait_seconds", "histogram", "From due to start (sampled under load)");
+        for (key, queue) in &self.queues {
+            queue.wait.write(out, "weaver_task_wait_seconds", &labels(key));
+        }
+        head(out, "weaver_task_run_seconds", "histogram", "From start to end (sampled under load)");
+        for (key, queue) in &self.queues {
+            queue.run.write(out, "weaver_task_run_seconds", &labels(key));
+        }
+        head(out, "weaver_store_seconds", "histogram", "How long the store took to answer");
+        for (call, histogram) in &self.store {
+            histogram.write(out, "weaver_store_seconds", &format!("call=\"{call}\""));
+        }
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a String cannot fail; so for all lines of this file.
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn labels((namespace, queue): &(String, String)) -> String {
+    format!("namespace=\"{}\",queue=\"{}\"", escaped(namespace), escaped(queue))
+}
+
+/// Names may have anything but control characters in them.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Figures of the whole server.
+#[utoipa::path(get, path = "/metrics", tag = "server",
+    responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> Answer<impl IntoResponse> {
+    caller.require_everywhere(Permission::ReadMetrics)?;
+    let mut out = String::new();
+    tasks(&state, &mut out).await?;
+    state.metrics.counted.lock().write(&mut out);
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out))
+}
+
+async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {
+    let mut waits = String::new();
+    head(out, "weaver_tasks", "gauge", "Tasks in each state");
+    let namespaces = state.store.list_namespaces(None, NAMESPACES_MAX).await?.items;
+    for namespace in namespaces {
+        for queue in state.store.list_queues(&namespace).await? {
+            let scope = Scope::Queue(namespace.clone(), queue.name.clone());
+            let counts = state.timed("counts", state.store.counts(scope)).await?;
+            let labels = labels(&(namespace.to_string(), queue.name.to_string()));
+            for (task_state, count) in counts.values.iter() {
+                let _ = writeln!(out, "weaver_tasks{{{labels},state=\"{task_state}\"}} {count}");
+            }
+            let oldest = counts.oldest_wait().unwrap_or_default().as_secs_f64();
+            let _ = writeln!(waits, "weaver_queue_oldest_wait_seconds{{{labels}}} {oldest}");
+        }
+    }
+    head(
+        out,
+        "weaver_queue_oldest_wait_seconds",
+        "gauge",
+        "How long the longest-waiting due task has waited",
+    );
+    out.push_str(&waits);
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! The OpenAPI document, generated from the handlers.
+
+use axum::Json;
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::{OpenApi as Document, Ref, RefOr};
+use utoipa::{Modify, OpenApi};
+use weaver_client::wire::{Change, Problem};
+
+use super::{audit, enqueue, events, finish, health, list, logs, metrics, queues, runners, task, work};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Weaver", description = "Tasks go in, workers run them, Weaver answers for what happens in between."),
+    paths(
+        health::healthz, health::readyz, metrics::metrics, openapi_json,
+        list::list_namespaces, list::list_groups, list::list_tasks,
+        enqueue::enqueue_tasks,
+        task::get_task, task::cancel_task, task::run_task_now, task::retry_task, task::explain_task,
+        task::task_history, task::wait_for_task, logs::task_logs,
+        queues::list_queues, queues::put_queue, queues::pause_queue, queues::resume_queue, queues::get_counts,
+        runners::list_runners, runners::direct_runner,
+        audit::list_audit, events::stream_events,
+        work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
+        finish::finish,
+    ),
+    components(schemas(Problem, Change)),
+    modifiers(&Problems)
+)]
+struct Api;
+
+/// Every operation may answer with a problem.
+struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, document: &mut Document) {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let problem = ResponseBuilder::new()
+            .description("What was wrong, and what to do about it")
+            .content("application/problem+json", content)
+            .build();
+        for item in document.paths.paths.values_mut() {
+            let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
+            for operation in methods.into_iter().flatten() {
+                let answers = &mut operation.responses.responses;
+                answers.insert("default".to_owned(), RefOr::T(problem.clone()));
+            }
+        }
+    }
+}
+
+/// The document as it is.
+pub fn document() -> Document {
+    Api::openapi()
+}
+
+/// This document.
+#[utoipa::path(get, path = "/api/openapi.json", tag = "server",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
+pub(crate) async fn openapi_json() -> Json<Document> {
+    Json(document())
+}

@@ -1,0 +1,156 @@
+//! Queues and counts.
+
+use axum::Json;
+use axum::extract::State;
+use weaver_client::wire::{
+    Counts, CountsQuery, NamespaceQuery, PutQueue, Queue, QueueVersion, Queues, namespace_or_default,
+};
+use weaver_core::error::Error;
+use weaver_core::id::Version;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::{Expect, QueueSettings, Scope};
+
+use super::audit::Deed;
+use super::caller::{Caller, Permission};
+use super::extract::{Body, Name, Params};
+use super::{Answer, AppState};
+
+/// How often a change of settings is made again when somebody else was faster.
+const TRIES_MAX: usize = 8;
+
+/// The queues of a namespace, with their settings and counts.
+#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(NamespaceQuery),
+    responses((status = 200, description = "Every queue, by name", body = Queues)))]
+pub(crate) async fn list_queues(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<NamespaceQuery>,
+) -> Answer<Json<Queues>> {
+    let namespace = namespace_or_default(query.namespace.as_deref())?;
+    caller.require(Permission::Read, &namespace)?;
+    let mut items = Vec::new();
+    for queue in state.timed("list_queues", state.store.list_queues(&namespace)).await? {
+        let counts = state.store.counts(Scope::Queue(namespace.clone(), queue.name.clone())).await?;
+        items.push(Queue {
+            name: queue.name.to_string(),
+            paused: queue.settings.paused,
+            max_running: queue.settings.max_running,
+            version: queue.version.0,
+            occupied: queue.occupied,
+            counts: (&counts).into(),
+        });
+    }
+    Ok(Json(Queues { items }))
+}
+
+/// Change the settings of a queue.
+#[utoipa::path(put, path = "/api/v1/queues/{queue}", tag = "queues", request_body = PutQueue,
+    params(("queue" = String, Path, description = "The queue's name"), NamespaceQuery),
+    responses((status = 200, description = "The settings now", body = QueueVersion)))]
+pub(crate) async fn put_queue(
+    State(state): State<AppState>,
+    caller: Caller,
+    Name(queue): Name,
+    Params(query): Params<NamespaceQuery>,
+    Body(put): Body<PutQueue>,
+) -> Answer<Json<QueueVersion>> {
+    let (namespace, queue) = named(&caller, queue, &query)?;
+    let settings = QueueSettings { paused: put.paused, max_running: put.max_running };
+    let expect = match put.expected_version {
+        None => Expect::Anything,
+        Some(0) => Expect::Absent,
+        Some(version) => Expect::Version(Version(version)),
+    };
+    let version = state.store.put_queue(&namespace, &queue, settings, expect).await?;
+    let limit = settings.max_running.map_or("no limit".to_owned(), |max| format!("at most {max} running"));
+    let paused = if settings.paused { "paused, " } else { "" };
+    let deed = Deed::new("queue.put", format!("queue/{queue}")).detail(format!("{paused}{limit}"));
+    state.audit.write(&caller, &namespace, deed).await;
+    Ok(Json(answer(&queue, settings, version)))
+}
+
+/// Take nothing more from a queue; what runs goes on.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name"), NamespaceQuery),
+    responses((status = 200, description = "The settings now", body = QueueVersion)))]
+pub(crate) async fn pause_queue(
+    State(state): State<AppState>,
+    caller: Caller,
+    Name(queue): Name,
+    Params(query): Params<NamespaceQuery>,
+) -> Answer<Json<QueueVersion>> {
+    set_paused(&state, &caller, queue, &query, true).await
+}
+
+/// Take tasks from a queue again.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues",
+    params(("queue" = String, Path, description = "The queue's name"), NamespaceQuery),
+    responses((status = 200, description = "The settings now", body = QueueVersion)))]
+pub(crate) async fn resume_queue(
+    State(state): State<AppState>,
+    caller: Caller,
+    Name(queue): Name,
+    Params(query): Params<NamespaceQuery>,
+) -> Answer<Json<QueueVersion>> {
+    set_paused(&state, &caller, queue, &query, false).await
+}
+
+fn named(caller: &Caller, queue: String, query: &NamespaceQuery) -> Answer<(Namespace, QueueName)> {
+    let namespace = namespace_or_default(query.namespace.as_deref())?;
+    caller.require(Permission::ManageQueues, &namespace)?;
+    Ok((namespace, QueueName::new(queue)?))
+}
+
+/// Changes one setting and keeps the others: read, write over what was read, again if somebody else was faster.
+async fn set_paused(
+    state: &AppState,
+    caller: &Caller,
+    queue: String,
+    query: &NamespaceQuery,
+    paused: bool,
+) -> Answer<Json<QueueVersion>> {
+    let (namespace, queue) = named(caller, queue, query)?;
+    for tried in 1.. {
+        let queues = state.store.list_queues(&namespace).await?;
+        let found = queues.into_iter().find(|info| info.name == queue);
+        let (settings, version) = found.map_or_else(Default::default, |info| (info.settings, info.version));
+        let settings = QueueSettings { paused, ..settings };
+        let expect = if version.0 == 0 { Expect::Absent } else { Expect::Version(version) };
+        match state.store.put_queue(&namespace, &queue, settings, expect).await {
+            Ok(version) => {
+                let action = if paused { "queue.pause" } else { "queue.resume" };
+                state.audit.write(caller, &namespace, Deed::new(action, format!("queue/{queue}"))).await;
+                return Ok(Json(answer(&queue, settings, version)));
+            }
+            Err(Error::Conflict { .. }) if tried < TRIES_MAX => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    unreachable!("the last try answers")
+}
+
+fn answer(queue: &QueueName, settings: QueueSettings, version: Version) -> QueueVersion {
+    QueueVersion {
+        name: queue.to_string(),
+        paused: settings.paused,
+        max_running: settings.max_running,
+        version: version.0,
+    }
+}
+
+/// How many tasks are in each state.
+#[utoipa::path(get, path = "/api/v1/counts", tag = "queues", params(CountsQuery),
+    responses((status = 200, description = "The counts", body = Counts)))]
+pub(crate) async fn get_counts(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<CountsQuery>,
+) -> Answer<Json<Counts>> {
+    let namespace = namespace_or_default(query.namespace.as_deref())?;
+    caller.require(Permission::Read, &namespace)?;
+    let scope = match query.queue {
+        Some(queue) => Scope::Queue(namespace, QueueName::new(queue)?),
+        None => Scope::Namespace(namespace),
+    };
+    Ok(Json((&state.timed("counts", state.store.counts(scope)).await?).into()))
+}

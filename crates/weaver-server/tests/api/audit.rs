@@ -1,0 +1,111 @@
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use serde_json::json;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_runtime::SystemClock;
+use weaver_server::api::{AppState, router};
+use weaver_server::security::{Identity, NamespaceScope, Role};
+
+use crate::server::Server;
+
+#[tokio::test]
+async fn every_change_is_in_the_journal_with_who_what_and_to_what() {
+    let server = Server::start().await;
+    server.enqueue(json!({ "delay_ms": 60_000 })).await;
+    server
+        .post("/api/v1/tasks", &json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t" }] }))
+        .await
+        .expect(201);
+    server.poke("/api/v1/tasks/1/run-now").await.expect(200);
+    server.poke("/api/v1/tasks/1/cancel").await.expect(200);
+    server.poke("/api/v1/tasks/1/retry").await.expect(201);
+    server.poke("/api/v1/queues/default/pause").await.expect(200);
+    server.poke("/api/v1/queues/default/resume").await.expect(200);
+    server.put("/api/v1/queues/q", &json!({ "max_running": 3 })).await.expect(200);
+    server.post("/api/v1/runners/r/direct", &json!({ "directive": "stop" })).await.expect(204);
+    let page = server.get("/api/v1/audit").await.expect(200);
+    let entries = page["entries"].as_array().unwrap();
+    let deeds: Vec<_> = entries
+        .iter()
+        .map(|entry| [entry["action"].as_str().unwrap(), entry["target"].as_str().unwrap()])
+        .collect();
+    assert_eq!(
+        deeds,
+        [
+            ["task.enqueue", "task/1"],
+            ["task.enqueue", "task/2"],
+            ["task.run_now", "task/1"],
+            ["task.cancel", "task/1"],
+            ["task.retry", "task/1"],
+            ["queue.pause", "queue/default"],
+            ["queue.resume", "queue/default"],
+            ["queue.put", "queue/q"],
+            ["runner.direct", "runner/r"],
+        ]
+    );
+    assert_eq!(
+        (&entries[0]["who"], &entries[1]["detail"]),
+        (&json!("anonymous"), &json!("2 tasks, the last is 3"))
+    );
+    assert!(entries[0]["at"].is_string());
+    let page = server.get("/api/v1/audit?after=7&limit=1").await.expect(200);
+    assert_eq!(
+        (&page["entries"][0]["action"], &page["more"], &page["next"]),
+        (&json!("queue.put"), &json!(true), &json!(8))
+    );
+}
+
+#[tokio::test]
+async fn what_was_refused_or_changed_nothing_is_not_in_the_journal() {
+    let server = Server::start().await;
+    server
+        .post("/api/v1/tasks", &json!({ "task_type": "weaver.x" }))
+        .await
+        .problem(403, "task_type_internal");
+    server.poke("/api/v1/tasks/1/cancel").await.problem(404, "task_not_found");
+    assert_eq!(server.get("/api/v1/audit").await.expect(200)["entries"], json!([]));
+}
+
+#[tokio::test]
+async fn an_identity_is_named_and_held_to_its_role_and_namespaces() {
+    let clock = Arc::new(SystemClock::new());
+    let store = Arc::new(InMemoryQueue::new(clock.clone()));
+    let state = AppState::new(store.clone(), clock);
+    let producer = Identity {
+        name: "ci".into(),
+        role: Role::Producer,
+        namespaces: NamespaceScope::only([weaver_core::name::Namespace::new("n").unwrap()]),
+        may_exec: false,
+        token: None,
+    };
+    let identified = from_fn(move |mut request: Request, next: Next| {
+        request.extensions_mut().insert(producer.clone());
+        next.run(request)
+    });
+    let server = Server::serving(store.clone(), state.clone(), router(state).layer(identified)).await;
+    server.enqueue(json!({ "namespace": "n" })).await;
+    server.post("/api/v1/tasks", &json!({ "task_type": "t" })).await.problem(403, "namespace_not_allowed");
+    server
+        .post("/api/v1/tasks", &json!({ "namespace": "n", "task_type": "exec" }))
+        .await
+        .problem(403, "exec_not_granted");
+    server.poke("/api/v1/tasks/1/cancel?namespace=n").await.problem(403, "permission_missing");
+    server
+        .post("/api/v1/work/lease", &crate::server::lease_request(1))
+        .await
+        .problem(403, "namespace_not_allowed");
+    server.get("/api/v1/audit?namespace=n").await.problem(403, "permission_missing");
+    server.get("/metrics").await.problem(403, "scope_too_narrow");
+    assert_eq!(server.get("/api/v1/namespaces").await.expect(200)["items"], json!([{ "name": "n" }]));
+    let audit = weaver_core::ports::StreamKey::new(weaver_core::name::Namespace::new("n").unwrap(), "audit");
+    let read = weaver_core::ports::Journal::read_entries(
+        &*store,
+        &audit,
+        weaver_core::ports::ReadFrom::Last(10),
+        10,
+    );
+    let entries = read.await.unwrap().entries;
+    assert!(String::from_utf8_lossy(&entries[0].body).contains(r#""who":"ci""#), "{entries:?}");
+}

@@ -1,0 +1,162 @@
+use serde_json::{Value, json};
+
+use crate::server::{Server, lease_request, merge, request};
+
+#[tokio::test]
+async fn an_unknown_field_is_refused_and_named() {
+    let server = Server::start().await;
+    let problem = server.post("/api/v1/tasks", &json!({ "task_type": "t", "qeue": "x" })).await;
+    assert!(problem.problem(400, "invalid_body")["detail"].as_str().unwrap().contains("qeue"));
+    let problem = server.get("/api/v1/tasks?stat=queued").await.problem(400, "invalid_query");
+    assert!(problem["detail"].as_str().unwrap().contains("stat"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_wrong_type_is_refused_with_the_path_to_it() {
+    let server = Server::start().await;
+    let batch = json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t", "priority": "high" }] });
+    let problem = server.post("/api/v1/tasks", &batch).await.problem(400, "invalid_body");
+    assert_eq!(problem["field"], "tasks[1].priority");
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused() {
+    let server = Server::start().await;
+    server.with_body("POST", "/api/v1/tasks", "{\"task_type\":").await.problem(400, "invalid_json");
+    server.with_body("POST", "/api/v1/tasks", "").await.problem(400, "invalid_json");
+    server.with_body("POST", "/api/v1/tasks", "[]").await.problem(400, "invalid_body");
+}
+
+#[tokio::test]
+async fn a_body_without_its_content_type_is_refused() {
+    let server = Server::start().await;
+    for headers in ["", "Content-Type: text/plain\r\n", "Content-Type: application/x-www-form-urlencoded\r\n"]
+    {
+        let body = r#"{"task_type":"t"}"#;
+        let answer = server.send(&request("POST", "/api/v1/tasks", server.address, headers, body)).await;
+        answer.problem(415, "content_type_not_json");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_is_not_meant_are_problems_too() {
+    let server = Server::start().await;
+    server.get("/api/v1/nothing").await.problem(404, "no_such_route");
+    server.get("/").await.problem(404, "no_such_route");
+    let answer = server.poke("/api/v1/counts").await;
+    answer.problem(405, "method_not_allowed");
+    assert!(answer.headers.contains("allow: get"), "{answer:?}");
+    server.poke("/healthz").await.problem(405, "method_not_allowed");
+    server.get("/api/v1/tasks/%ff").await.problem(400, "invalid_path");
+}
+
+#[tokio::test]
+async fn every_list_refuses_pages_and_names_that_are_none() {
+    let server = Server::start().await;
+    for path in ["tasks", "groups", "runners", "namespaces", "audit"] {
+        for limit in ["0", "1001", "x", "-1"] {
+            let answer = server.get(&format!("/api/v1/{path}?limit={limit}")).await;
+            assert_eq!(answer.status, 400, "{path} {limit}: {answer:?}");
+        }
+    }
+    for path in
+        ["tasks", "groups", "runners", "queues", "counts", "audit", "events", "tasks/1", "tasks/1/wait"]
+    {
+        let answer = server.get(&format!("/api/v1/{path}?namespace=%0a")).await;
+        assert_eq!(answer.problem(400, "invalid_field")["field"], "namespace", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn filters_that_make_no_sense_are_refused() {
+    let server = Server::start().await;
+    for (query, field) in [
+        ("state=sleeping", "state"),
+        ("label=novalue", "label"),
+        ("label=:x", "label"),
+        ("group=g&session=s", "session"),
+        ("queue=", "queue"),
+    ] {
+        let problem = server.get(&format!("/api/v1/tasks?{query}")).await.problem(400, "invalid_field");
+        assert_eq!(problem["field"], field, "{query}");
+    }
+    server.get("/api/v1/tasks?created_from=yesterday").await.problem(400, "invalid_query");
+    server.get("/api/v1/tasks?cursor=nonsense").await.problem(400, "invalid_field");
+    server.get("/api/v1/tasks/1/logs?after=1&last=2").await.problem(400, "invalid_field");
+}
+
+#[tokio::test]
+async fn spans_and_instants_beyond_their_bounds_are_refused_by_their_wire_names() {
+    let server = Server::start().await;
+    for (field, value) in [
+        ("delay_ms", json!(u64::MAX)),
+        ("timeout_ms", json!(0)),
+        ("max_attempts", json!(0)),
+        ("payload_hex", json!("f")),
+        ("queue", json!("")),
+    ] {
+        let mut task = json!({ "task_type": "t" });
+        merge(&mut task, json!({ field: value }));
+        let problem = server.post("/api/v1/tasks", &task).await.problem(400, "invalid_field");
+        assert_eq!(problem["field"], field);
+    }
+    let both = json!({ "task_type": "t", "delay_ms": 1, "run_at": "2030-01-01T00:00:00Z" });
+    server.post("/api/v1/tasks", &both).await.problem(400, "invalid_field");
+}
+
+#[tokio::test]
+async fn work_requests_that_are_wrong_are_refused_before_anything_happens() {
+    let server = Server::start().await;
+    server.enqueue(json!({})).await;
+    for more in [
+        json!({ "token": "12" }),
+        json!({ "token": "+123456789012345678901234567890" }),
+        json!({ "max": 0 }),
+        json!({ "max": 1001 }),
+        json!({ "ttl_ms": 1 }),
+        json!({ "queues": [] }),
+        json!({ "worker": "" }),
+    ] {
+        let mut body = lease_request(1);
+        merge(&mut body, more.clone());
+        let answer = server.post("/api/v1/work/lease", &body).await;
+        answer.problem(400, "invalid_field");
+    }
+    let bad_lease = json!({ "namespace": "default", "id": "x", "version": 1, "attempt": 1, "worker": "w",
+        "token": format!("{:032x}", 1), "ttl_ms": 1000 });
+    for (path, body) in [
+        ("renew", json!({ "renewals": [{ "lease": bad_lease }] })),
+        ("finish", json!({ "ends": [{ "lease": bad_lease, "outcome": "succeeded" }] })),
+        ("confirm-stopped", json!({ "leases": [bad_lease] })),
+        ("leave", json!({ "runners": [{ "runner_id": "" }] })),
+        ("append", json!({ "appends": [{ "stream": "audit", "entries": ["me? never"] }] })),
+        ("append", json!({ "appends": [{ "stream": "task/1/x", "entries": [] }] })),
+        ("wait", json!({ "queues": [], "wait_ms": 0 })),
+    ] {
+        let answer = server.post(&format!("/api/v1/work/{path}"), &body).await;
+        answer.problem(400, "invalid_field");
+    }
+    server
+        .post("/api/v1/work/beat", &json!({ "beats": [{ "runner_id": "r" }] }))
+        .await
+        .problem(400, "invalid_body");
+    assert_eq!(server.get("/api/v1/tasks/1").await.expect(200)["state"], "queued");
+}
+
+#[tokio::test]
+async fn an_outcome_refuses_what_says_nothing_about_it() {
+    let server = Server::start().await;
+    server.enqueue(json!({})).await;
+    let lease = server.lease(1).await["lease"].clone();
+    for wrong in [
+        json!({ "outcome": "succeeded", "error": "x" }),
+        json!({ "outcome": "failed", "result": 1 }),
+        json!({ "outcome": "released", "retry_after_ms": 1 }),
+        json!({ "outcome": "failed", "fatal": true, "retry_after_ms": 1 }),
+        json!({ "outcome": "succeeded", "result": 1, "result_hex": "00" }),
+    ] {
+        let mut end: Value = json!({ "lease": lease });
+        merge(&mut end, wrong);
+        server.post("/api/v1/work/finish", &json!({ "ends": [end] })).await.problem(400, "invalid_field");
+    }
+}

@@ -1,0 +1,98 @@
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use weaver_server::api::ApiLimits;
+
+use crate::server::Server;
+
+async fn answer_to(server: &Server, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.address).await.expect("as the test expects");
+    stream.write_all(bytes).await.expect("as the test expects");
+    let mut answer = String::new();
+    // A connection that is cut while we still write may be reset: then there is nothing to read.
+    let _ = stream.read_to_string(&mut answer).await;
+    answer
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused() {
+    let server = Server::with_limits(ApiLimits { body_max_bytes: 1000, ..ApiLimits::default() }).await;
+    let task = json!({ "task_type": "t", "payload": "x".repeat(1000) });
+    server.post("/api/v1/tasks", &task).await.problem(413, "body_too_large");
+}
+
+#[tokio::test]
+async fn batches_beyond_the_limit_are_refused() {
+    let server = Server::with_limits(ApiLimits { batch_max: 1, ..ApiLimits::default() }).await;
+    let batch = json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t" }] });
+    assert_eq!(server.post("/api/v1/tasks", &batch).await.problem(400, "invalid_field")["field"], "tasks");
+    let beat = json!({ "runner_id": "r", "started_at": "2026-01-01T00:00:00Z", "queues": [], "capacity": 1 });
+    let beats = json!({ "beats": [beat, beat] });
+    server.post("/api/v1/work/beat", &beats).await.problem(400, "invalid_field");
+}
+
+#[tokio::test]
+async fn a_client_that_never_sends_its_body_is_answered_and_let_go() {
+    let limits = ApiLimits { request_timeout: Duration::from_millis(50), ..ApiLimits::default() };
+    let server = Server::with_limits(limits).await;
+    let head = "POST /api/v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    let answer = answer_to(&server, head.as_bytes()).await;
+    assert!(answer.contains("408") && answer.contains("request_timeout"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_never_ends_its_headers_is_let_go() {
+    let limits = ApiLimits { header_timeout: Duration::from_millis(50), ..ApiLimits::default() };
+    let server = Server::with_limits(limits).await;
+    let answer = answer_to(&server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
+    assert!(!answer.contains("200 OK"), "{answer}");
+    assert!(!answer_to(&server, b"").await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn headers_beyond_the_limits_are_refused() {
+    let limits = ApiLimits { header_max_bytes: 8192, headers_max: 10, ..ApiLimits::default() };
+    let server = Server::with_limits(limits).await;
+    let large = format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "x".repeat(20_000));
+    let many = format!("GET /healthz HTTP/1.1\r\nHost: x\r\n{}\r\n", "X: y\r\n".repeat(20));
+    for request in [large, many] {
+        let answer = answer_to(&server, request.as_bytes()).await;
+        assert!(answer.is_empty() || answer.contains("431"), "{answer}");
+    }
+    server.get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_a_place() {
+    let limits = ApiLimits { connections_max: 1, ..ApiLimits::default() };
+    let server = Server::with_limits(limits).await;
+    let mut first = server.events("/api/v1/events", "").await;
+    first.next().await.unwrap();
+    let (answer, ()) = tokio::join!(server.get("/healthz"), async { drop(first) });
+    answer.expect(200);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_disconnected() {
+    let limits = ApiLimits { write_timeout: Duration::from_millis(50), ..ApiLimits::default() };
+    let server = Server::with_limits(limits).await;
+    for _ in 0..8 {
+        server.enqueue(json!({ "payload": "x".repeat(1_000_000) })).await;
+    }
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let ask = "GET /api/v1/tasks HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20);
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    // Nothing is read until the server has given up: its end of the connection is then closed for writing.
+    let broken = async {
+        loop {
+            if stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.is_err() {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    broken.await;
+    server.get("/healthz").await.expect(200);
+}

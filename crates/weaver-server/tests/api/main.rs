@@ -1,0 +1,18 @@
+//! Every endpoint over real connections, against the real server.
+
+mod audit;
+mod bad_input;
+mod enqueue;
+mod events;
+mod limits;
+mod lists;
+mod logs;
+mod metrics;
+mod openapi;
+mod queues;
+mod restart;
+mod runners;
+mod server;
+mod task;
+mod waits;
+mod work;

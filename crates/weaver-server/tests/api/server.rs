@@ -1,0 +1,252 @@
+//! The real server on a free port, and a client that says exactly what it is told.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use axum::Router;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::ports::Store;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_embedded::EmbeddedStore;
+use weaver_runtime::SystemClock;
+use weaver_server::api::{ApiLimits, AppState, router};
+use weaver_server::serve::serve;
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) state: AppState,
+    stop: CancellationToken,
+    serving: JoinSet<()>,
+}
+
+impl Server {
+    /// Over a store in memory, on the machine's clock.
+    pub(crate) async fn start() -> Self {
+        Self::with_limits(ApiLimits::default()).await
+    }
+
+    pub(crate) async fn with_limits(limits: ApiLimits) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Self::over(Arc::new(InMemoryQueue::new(Arc::clone(&clock))), clock, limits).await
+    }
+
+    /// Over a store in memory whose time only moves when told.
+    pub(crate) async fn on_manual_clock() -> (Self, ManualClock) {
+        let clock = ManualClock::default();
+        let store = Arc::new(InMemoryQueue::new(Arc::new(clock.clone())));
+        (Self::over(store, Arc::new(clock.clone()), ApiLimits::default()).await, clock)
+    }
+
+    /// Over a durable store in a directory.
+    pub(crate) async fn on_disk(directory: &Path) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = EmbeddedStore::open(directory, Arc::clone(&clock)).expect("a store");
+        Self::over(Arc::new(store), clock, ApiLimits::default()).await
+    }
+
+    pub(crate) async fn over(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: ApiLimits) -> Self {
+        let state = AppState::with_limits(Arc::clone(&store), clock, limits);
+        Self::serving(store, state.clone(), router(state)).await
+    }
+
+    pub(crate) async fn serving(store: Arc<dyn Store>, state: AppState, routes: Router) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, routes, state.clone(), stop.clone()));
+        Self { address, store, state, stop, serving: tasks }
+    }
+
+    /// Stops as a signal would, and waits until everything has ended.
+    pub(crate) async fn stop(mut self) {
+        self.stop.cancel();
+        while self.serving.join_next().await.is_some() {}
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(&request("GET", path, self.address, "", "")).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.with_body("POST", path, &body.to_string()).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.with_body("PUT", path, &body.to_string()).await
+    }
+
+    /// A `POST` without a body.
+    pub(crate) async fn poke(&self, path: &str) -> Answer {
+        self.send(&request("POST", path, self.address, "", "")).await
+    }
+
+    pub(crate) async fn with_body(&self, method: &str, path: &str, body: &str) -> Answer {
+        let headers = "Content-Type: application/json\r\n";
+        self.send(&request(method, path, self.address, headers, body)).await
+    }
+
+    /// Sends what is written, and reads until the server closes.
+    pub(crate) async fn send(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.address).await.expect("the server listens");
+        stream.write_all(request.as_bytes()).await.expect("the server reads");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.expect("the server answers");
+        Answer::parse(&bytes)
+    }
+
+    /// Opens a stream of events.
+    pub(crate) async fn events(&self, path: &str, headers: &str) -> Events {
+        let mut stream = TcpStream::connect(self.address).await.expect("the server listens");
+        let request = request("GET", path, self.address, headers, "");
+        stream.write_all(request.as_bytes()).await.expect("the server reads");
+        let mut events = Events(BufReader::new(stream));
+        while !events.line().await.expect("headers").is_empty() {}
+        events
+    }
+
+    /// Enqueues a task of type `t`, and returns its id.
+    pub(crate) async fn enqueue(&self, more: Value) -> String {
+        let mut task = json!({ "task_type": "t" });
+        merge(&mut task, more);
+        let answer = self.post("/api/v1/tasks", &task).await.expect(201);
+        answer["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Leases one task of the default queue as worker `w`.
+    pub(crate) async fn lease(&self, token: u128) -> Value {
+        let answer = self.post("/api/v1/work/lease", &lease_request(token)).await.expect(200);
+        answer["tasks"][0].clone()
+    }
+}
+
+pub(crate) fn lease_request(token: u128) -> Value {
+    json!({ "worker": "w", "token": format!("{token:032x}") })
+}
+
+pub(crate) fn merge(value: &mut Value, more: Value) {
+    if let (Value::Object(fields), Value::Object(more)) = (value, more) {
+        fields.extend(more);
+    }
+}
+
+pub(crate) fn request(method: &str, path: &str, host: SocketAddr, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    )
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    fn parse(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Self { status, headers: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// The body, of an answer that must have this status.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        if self.body.is_empty() { Value::Null } else { serde_json::from_str(&self.body).expect("JSON") }
+    }
+
+    /// A problem with this status and code; returns the document.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
+        let problem = self.expect(status);
+        assert!(self.headers.contains("content-type: application/problem+json"), "{self:?}");
+        assert_eq!(problem["code"], code, "{self:?}");
+        assert_eq!(problem["status"], status, "{self:?}");
+        assert!(problem["next"].as_str().is_some_and(|next| !next.is_empty()), "{self:?}");
+        problem
+    }
+}
+
+/// A stream of events, line by line.
+pub(crate) struct Events(BufReader<TcpStream>);
+
+/// One event.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) data: String,
+    pub(crate) comment: String,
+}
+
+impl Events {
+    async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).await.expect("text");
+        (read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// The next event or comment; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        loop {
+            let line = self.line().await?;
+            // Lengths of chunks stand on lines of their own, in hexadecimal digits.
+            match line.split_once(':') {
+                Some(("event", name)) => event.name = name.trim().to_owned(),
+                Some(("id", id)) => event.id = id.trim().to_owned(),
+                Some(("data", data)) => event.data = data.trim().to_owned(),
+                Some(("", comment)) => event.comment = comment.trim().to_owned(),
+                _ if line.is_empty() && event != Event::default() => return Some(event),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next event that has data.
+    pub(crate) async fn data(&mut self) -> Event {
+        loop {
+            let event = self.next().await.expect("the stream goes on");
+            if !event.data.is_empty() {
+                return event;
+            }
+        }
+    }
+}
+
+/// A directory of a test's own, gone with it.
+pub(crate) struct Directory(PathBuf);
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weaver-api-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // What is left over goes with the system's temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
