@@ -115,7 +115,7 @@ fn unauthorized(
     next: &'static str,
     challenge: &'static str,
 ) -> Refusal {
-    Refusal::new(StatusCode::UNAUTHORIZED, code, "Who are you?", detail, next)
+    Refusal::new(StatusCode::UNAUTHORIZED, code, detail, next)
         .with(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
 }
 
@@ -123,7 +123,6 @@ fn too_many(wait_secs: u64) -> Refusal {
     Refusal::new(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many_failed_tokens",
-        "Too many failed tokens",
         "too many tokens from this address were wrong",
         format!("correct the token, and try again in {wait_secs} s"),
     )
@@ -136,7 +135,6 @@ fn store_failed(error: &Error) -> Refusal {
     Refusal::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "store_unavailable",
-        "The store does not answer",
         "the token could not be looked up",
         "try again in a moment; the server's log has the reason",
     )

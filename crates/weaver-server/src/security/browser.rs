@@ -65,7 +65,6 @@ fn check_host<'a>(guard: &Guard, request: &'a Request) -> Result<Authority<'a>, 
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "host_invalid",
-            "Which host?",
             "the request does not name one host, in one way",
             "send one `Host` header with the name or address of this server",
         ));
@@ -76,7 +75,6 @@ fn check_host<'a>(guard: &Guard, request: &'a Request) -> Result<Authority<'a>, 
     Err(Refusal::new(
         StatusCode::MISDIRECTED_REQUEST,
         "host_not_allowed",
-        "Not this host",
         "this server does not go by the name in the `Host` header",
         "use 127.0.0.1 or localhost, or add the name to the server's allowed hosts",
     ))
@@ -114,7 +112,6 @@ fn foreign_page() -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "cross_site",
-        "Another site's page",
         "the request comes from a page of another site",
         "call the API from a program, or from the pages this server itself serves",
     )
@@ -135,7 +132,6 @@ fn check_content_type(request: &Request) -> Result<(), Refusal> {
     Err(Refusal::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "content_type_not_json",
-        "Not JSON",
         "the request's body is not declared as JSON",
         "send `Content-Type: application/json`",
     )

@@ -71,7 +71,6 @@ impl Identity {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "scope_too_narrow",
-                "Not allowed",
                 format!("`{permission}` concerns every namespace, and this token is good for some only"),
                 "use a token whose scope is all namespaces",
             ));
@@ -87,7 +86,6 @@ impl Identity {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "task_type_internal",
-                "Not allowed",
                 format!("task type `{task_type}` is internal: `{INTERNAL_PREFIX}*` cannot be enqueued"),
                 "choose another task type",
             ));
@@ -106,7 +104,6 @@ impl Identity {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "exec_not_granted",
-                "Not allowed",
                 format!("this token lacks the permission `{permission}`: it is given to tokens one by one"),
                 "use a token that was made with the permission to enqueue `exec`",
             ));
@@ -120,7 +117,6 @@ fn outside_scope(namespace: &Namespace) -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "namespace_not_allowed",
-        "Not allowed",
         format!("namespace `{namespace}` is outside this token's scope"),
         "use a token for that namespace, or name one of this token's namespaces",
     )
@@ -131,7 +127,6 @@ fn role_lacks(role: Role, permission: Permission) -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "permission_missing",
-        "Not allowed",
         format!("role `{role}` lacks the permission `{permission}`"),
         format!("use a token with one of the roles {}", roles.join(", ")),
     )
@@ -146,7 +141,6 @@ impl<S: Sync> FromRequestParts<S> for Identity {
             Refusal::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "not_authenticated",
-                "Not authenticated",
                 "this route asks who is calling, and is served without authentication",
                 "report this: it is a mistake in the server",
             )

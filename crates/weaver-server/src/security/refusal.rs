@@ -6,7 +6,7 @@ use std::fmt;
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use weaver_client::wire;
 
 /// A request that was turned away. It answers as a problem document (RFC 9457).
 #[derive(Debug, Clone)]
@@ -15,8 +15,6 @@ pub struct Refusal {
     pub status: StatusCode,
     /// What programs tell it by; never changes its meaning.
     pub code: &'static str,
-    /// The kind of refusal in a few words.
-    pub title: &'static str,
     /// What was wrong with this request. It never repeats a token.
     pub detail: Cow<'static, str>,
     /// What to do about it.
@@ -30,11 +28,10 @@ impl Refusal {
     pub(crate) fn new(
         status: StatusCode,
         code: &'static str,
-        title: &'static str,
         detail: impl Into<Cow<'static, str>>,
         next: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, code, title, detail: detail.into(), next: next.into(), header: None }
+        Self { status, code, detail: detail.into(), next: next.into(), header: None }
     }
 
     #[must_use]
@@ -46,7 +43,7 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}; {}", self.title, self.detail, self.next)
+        write!(out, "{} ({}): {}", self.detail, self.code, self.next)
     }
 }
 
@@ -54,14 +51,16 @@ impl std::error::Error for Refusal {}
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = json!({
-            "type": format!("urn:weaver:problem:{}", self.code),
-            "title": self.title,
-            "status": self.status.as_u16(),
-            "code": self.code,
-            "detail": self.detail,
-            "next": self.next,
-        });
+        let body = wire::Problem {
+            kind: format!("urn:weaver:problem:{}", self.code),
+            title: self.status.canonical_reason().unwrap_or(self.code).to_owned(),
+            status: self.status.as_u16(),
+            code: self.code.to_owned(),
+            detail: self.detail.into_owned(),
+            next: self.next.into_owned(),
+            field: None,
+            index: None,
+        };
         let mut response = (self.status, Json(body)).into_response();
         if let Some((name, value)) = self.header.map(|header| *header) {
             response.headers_mut().insert(name, value);

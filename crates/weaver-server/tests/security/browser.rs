@@ -70,6 +70,15 @@ async fn the_names_of_this_machine_and_configured_ones_are_answered() {
 }
 
 #[tokio::test]
+async fn listening_on_every_address_is_no_reason_to_answer_to_every_name() {
+    for all in ["0.0.0.0:7117", "[::]:7117"] {
+        let server = Server::start_with(|options| options.listen = all.parse().expect("an address")).await;
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {all}\r\nConnection: close\r\n\r\n");
+        server.send(&request).await.refused(421, "host_not_allowed");
+    }
+}
+
+#[tokio::test]
 async fn a_configured_host_with_a_scheme_a_port_or_a_path_is_an_error_that_says_so() {
     let server = Server::start().await;
     for host in ["https://jobs.example.org", "jobs.example.org:80", "jobs.example.org/x", "", "*"] {
@@ -136,6 +145,8 @@ async fn a_link_from_another_site_opens_a_page_and_never_the_api() {
     let frame = link.replace("document", "iframe");
     server.get("/healthz", &frame).await.refused(403, "cross_site");
     server.post(link, "").await.refused(403, "cross_site");
+    let form = format!("POST /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{link}\r\n");
+    server.send(&form).await.refused(403, "cross_site");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod failures;
 mod listen;
 mod permissions;
 mod proxy;
+mod revocation;
 mod root_token;
 mod secrets;
 mod server;
