@@ -110,7 +110,12 @@ impl From<Invalid> for Problem {
             Some(index) => format!("member {index} of the batch: {field} {}", invalid.problem),
             None => format!("{field} {}", invalid.problem),
         };
-        let problem = Self::bad_request("invalid_field", detail, next).field(field);
+        // What a cursor stood for is not there, or no longer; anything else is wrong in itself.
+        let problem = match invalid.problem {
+            FieldProblem::UnknownCursor => Self::new(StatusCode::NOT_FOUND, "unknown_cursor", detail, next),
+            _ => Self::bad_request("invalid_field", detail, next),
+        };
+        let problem = problem.field(field);
         match invalid.index {
             Some(index) => problem.at(index),
             None => problem,

@@ -10,7 +10,7 @@ use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use weaver_core::error::{Invalid, Problem as FieldProblem};
-use weaver_core::task::{ContentType, NewTask as CoreNewTask, TraceContext};
+use weaver_core::task::{ContentType, NewTask as CoreNewTask};
 use weaver_core::time::Timestamp;
 
 use super::json::from_hex;
@@ -32,7 +32,7 @@ pub struct NewTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub queue: Option<String>,
-    /// Any JSON; `null` if not given. With a `content_type` other than JSON: a string, the text of it.
+    /// Any JSON; `null` if not given. With another `content_type`: a string, the text of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<Json>,
@@ -47,10 +47,12 @@ pub struct NewTask {
     /// From 0, the most urgent, to 9; 5 if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 9))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub priority: Option<u8>,
     /// Not before this long from now. Excludes `run_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub delay_ms: Option<u64>,
     /// Not before this instant. Excludes `delay_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,10 +61,12 @@ pub struct NewTask {
     /// Dead on this failure; 5 if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10_000))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub max_attempts: Option<u32>,
     /// Dead on the loss of a worker after these; 3 if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 10_000))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub max_losses: Option<u32>,
     /// How long to wait after a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,6 +74,7 @@ pub struct NewTask {
     /// How long one execution may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 31_622_400_000_i64))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub timeout_ms: Option<u64>,
     /// Cancelled if it has not started by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,18 +104,42 @@ pub struct NewTask {
     pub trace: Option<Trace>,
 }
 
-/// W3C trace context, as it came.
+/// W3C trace context, as it came: printable ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
     /// `traceparent`.
-    #[cfg_attr(feature = "openapi", schema(max_length = 512))]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[ -~]{0,64}$"))]
     pub traceparent: String,
     /// `tracestate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 512))]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[ -~]{0,448}$"))]
     pub tracestate: Option<String>,
+}
+
+/// The longest `traceparent` that is taken; the standard's has 55 bytes.
+const TRACEPARENT_MAX_BYTES: usize = 64;
+/// The longest `tracestate` that is taken: with the other, what a record keeps.
+const TRACESTATE_MAX_BYTES: usize = 448;
+
+impl Trace {
+    fn check(self) -> Result<Self, Invalid> {
+        let headers = [
+            ("traceparent", Some(&self.traceparent), TRACEPARENT_MAX_BYTES),
+            ("tracestate", self.tracestate.as_ref(), TRACESTATE_MAX_BYTES),
+        ];
+        for (field, text, max_bytes) in headers {
+            let Some(text) = text else { continue };
+            if text.len() > max_bytes {
+                return Err(Invalid::new(field, FieldProblem::TooLong { bytes: text.len(), max_bytes }));
+            }
+            if let Some(at_byte) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
+                return Err(Invalid::new(field, FieldProblem::ControlCharacter { at_byte }));
+            }
+        }
+        Ok(self)
+    }
 }
 
 impl TryFrom<NewTask> for CoreNewTask {
@@ -138,8 +167,8 @@ impl TryFrom<NewTask> for CoreNewTask {
         for (name, value) in wire.labels {
             task = task.label(name, value);
         }
-        if let Some(Trace { traceparent, tracestate }) = wire.trace {
-            task = task.trace(TraceContext { traceparent, tracestate });
+        if let Some(trace) = wire.trace {
+            task = task.trace(trace.check()?.into());
         }
         Ok(task)
     }
@@ -156,10 +185,8 @@ pub(super) fn payload_bytes(
         (None, Some(hex)) => Ok(from_hex("payload_hex", &hex)?.into()),
         (None, None) => Ok(Bytes::from_static(if is_json { b"null" } else { b"" })),
         (Some(json), None) if is_json => Ok(Bytes::copy_from_slice(json.as_str().as_bytes())),
-        (Some(json), None) => json.decode::<String>().map(Bytes::from).map_err(|_| {
-            let reason = "with a content_type other than JSON it must be a string".to_owned();
-            Invalid::new("payload", FieldProblem::Undecodable { reason })
-        }),
+        // A string is text without its quotes; anything else is the text that it is.
+        (Some(json), None) => Ok(json.decode::<String>().unwrap_or_else(|_| json.as_str().to_owned()).into()),
     }
 }
 

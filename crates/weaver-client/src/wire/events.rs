@@ -34,7 +34,7 @@ pub struct Change {
     /// Its version after the move.
     pub version: u64,
     /// Its state after the move.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskState, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskState))]
     pub state: TaskState,
     /// When it moved.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]

@@ -18,7 +18,7 @@ pub struct Explanation {
     /// Its id.
     pub id: String,
     /// Its state.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskState, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskState))]
     pub state: TaskState,
     /// When this was true.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]

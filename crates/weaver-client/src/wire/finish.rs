@@ -49,7 +49,7 @@ pub struct Finish {
     pub fatal: bool,
     /// `failed`: run again after this long, whatever the task's policy says; `snoozed`: after this long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub retry_after_ms: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub struct FinishResult {
     pub status: FinishStatus,
     /// `recorded`: the task's state now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TaskState>, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<schema::TaskState>))]
     pub state: Option<TaskState>,
     /// `recorded`: due again after this long, if it is to run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

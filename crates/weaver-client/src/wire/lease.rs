@@ -37,16 +37,20 @@ pub struct LeaseRequest {
     /// At most so many tasks; 1 if not given.
     #[serde(default = "one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
+    #[serde(deserialize_with = "super::whole::number")]
     pub max: u32,
     /// At most so many of them that were lost before or may not be lost, and must start at once; `max` if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub slots: Option<u32>,
     /// How long each lease lasts; 30 s if not given.
     #[serde(default = "default_ttl_ms")]
     #[cfg_attr(feature = "openapi", schema(minimum = 10, maximum = 86_400_000))]
+    #[serde(deserialize_with = "super::whole::number")]
     pub ttl_ms: u64,
     /// Wait at most so long for a task, if there is none; the server's own limit if more; 0 if not given.
     #[serde(default)]
+    #[serde(deserialize_with = "super::whole::number")]
     pub wait_ms: u64,
 }
 
@@ -158,8 +162,10 @@ pub struct Lease {
     #[cfg_attr(feature = "openapi", schema(pattern = "^(0|[1-9][0-9]{0,18})$"))]
     pub id: String,
     /// The task's version while the lease is valid: a fence for systems its handler writes to.
+    #[serde(deserialize_with = "super::whole::number")]
     pub version: u64,
     /// Which attempt this is, from 1.
+    #[serde(deserialize_with = "super::whole::number")]
     pub attempt: u32,
     /// The holder.
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
@@ -169,9 +175,11 @@ pub struct Lease {
     pub token: String,
     /// The leader's epoch the attempt started under; 0 for pull.
     #[serde(default)]
+    #[serde(deserialize_with = "super::whole::number")]
     pub epoch: u64,
     /// How long it lasts from each renewal.
     #[cfg_attr(feature = "openapi", schema(minimum = 10, maximum = 86_400_000))]
+    #[serde(deserialize_with = "super::whole::number")]
     pub ttl_ms: u64,
 }
 
@@ -201,9 +209,18 @@ impl TryFrom<Lease> for core::Lease {
             worker: WorkerId::new(lease.worker)?,
             token: token(&lease.token)?,
             epoch: Epoch(lease.epoch),
-            ttl: Duration::from_millis(lease.ttl_ms),
+            ttl: ttl(lease.ttl_ms)?,
         })
     }
+}
+
+/// A lease that comes back with another span than it can have was never granted.
+fn ttl(ms: u64) -> Result<Duration, Invalid> {
+    let (value, min, max) = (Duration::from_millis(ms), core::LEASE_TTL_MIN, core::LEASE_TTL_MAX);
+    if (min..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(Invalid::new("ttl", Problem::SpanOutOfRange { value, min, max }))
 }
 
 /// Extends leases.
@@ -238,6 +255,7 @@ pub enum Continuing {
     /// The worker must have stopped or confirmed within this time.
     Confirming {
         /// From now.
+        #[serde(deserialize_with = "super::whole::number")]
         within_ms: u64,
     },
     /// It may go on.

@@ -95,13 +95,13 @@ pub struct ListTasksQuery {
     /// Of this queue.
     #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
     pub queue: Option<String>,
-    /// Of this task group. Excludes `session` and `label`.
+    /// Of this task group.
     #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
     pub group: Option<String>,
-    /// Of this session. Excludes `group` and `label`.
+    /// Of this session.
     #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
     pub session: Option<String>,
-    /// With this label, as `name:value`. Excludes `group` and `session`.
+    /// With this label, as `name:value`.
     #[cfg_attr(feature = "openapi", param(pattern = "^[^:]+:"))]
     pub label: Option<String>,
     /// Created at or after.

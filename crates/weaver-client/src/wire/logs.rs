@@ -46,7 +46,7 @@ pub struct LogsQuery {
     pub attempt: Option<u32>,
     /// After the line of this number.
     pub after: Option<u64>,
-    /// The last so many. Excludes `after`.
+    /// The last so many (of those after `after`).
     #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
     pub last: Option<u32>,
     /// How many lines at most; 1000 if not given.
@@ -105,7 +105,10 @@ pub struct StreamAppend {
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub namespace: String,
     /// Which.
-    #[cfg_attr(feature = "openapi", schema(pattern = "^(stats|task/[0-9]{1,19}/[0-9]{1,9})$"))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(pattern = "^(stats|task/(0|[1-9][0-9]{0,18})/(0|[1-9][0-9]{0,8}))$")
+    )]
     pub stream: String,
     /// What.
     pub entries: Vec<Body>,
@@ -115,5 +118,6 @@ pub struct StreamAppend {
     pub trim_before: Option<Timestamp>,
     /// Forget entries with a smaller number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub trim_before_seq: Option<u64>,
 }

@@ -56,6 +56,7 @@ mod runners;
 mod schema;
 mod task;
 mod task_record;
+mod whole;
 mod work;
 
 pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};

@@ -99,9 +99,11 @@ pub struct PutQueue {
     /// At most so many of its tasks under way at once; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub max_running: Option<u32>,
     /// Write only over this version (0: only if nothing was ever set); absent: over anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "super::whole::optional")]
     pub expected_version: Option<u64>,
 }
 

@@ -18,15 +18,18 @@ pub enum RetryPolicy {
     Fixed {
         /// The delay.
         #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
+        #[serde(deserialize_with = "super::whole::number")]
         delay_ms: u64,
     },
     /// Twice as long each time.
     Exponential {
         /// Before the second start.
         #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
+        #[serde(deserialize_with = "super::whole::number")]
         base_ms: u64,
         /// At most.
         #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
+        #[serde(deserialize_with = "super::whole::number")]
         cap_ms: u64,
         /// Anywhere between zero and that.
         jitter: bool,

@@ -48,9 +48,11 @@ pub struct Beat {
     #[cfg_attr(feature = "openapi", schema(max_items = 1000))]
     pub types: Option<Vec<String>>,
     /// How many tasks it can run at once.
+    #[serde(deserialize_with = "super::whole::number")]
     pub capacity: u32,
     /// How many it runs.
     #[serde(default)]
+    #[serde(deserialize_with = "super::whole::number")]
     pub running: u32,
     /// Whether it takes nothing new.
     #[serde(default)]
@@ -99,7 +101,7 @@ impl TryFrom<Beat> for ports::Beat {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BeatResponse {
     /// One for each.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Directive>, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::Directive>))]
     pub directives: Vec<Directive>,
 }
 
@@ -140,7 +142,7 @@ impl TryFrom<RunnerRef> for RunnerKey {
 #[serde(deny_unknown_fields)]
 pub struct DirectRequest {
     /// The directive.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Directive, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Directive))]
     pub directive: Directive,
 }
 
@@ -154,11 +156,11 @@ pub struct Runner {
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub last_heartbeat: Timestamp,
     /// Whether it said goodbye.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunnerStatus, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::RunnerStatus))]
     pub status: RunnerStatus,
     /// Whether it runs and has beaten lately.
     pub alive: bool,
     /// What it is told.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::Directive, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::Directive))]
     pub directive: Directive,
 }

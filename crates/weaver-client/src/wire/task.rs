@@ -78,7 +78,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
     /// Where it is in its life.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskState, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::TaskState))]
     pub state: TaskState,
     /// Why it waits again, died or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,7 +258,7 @@ pub struct Attempt {
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub ended_at: Timestamp,
     /// How it ended.
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttemptOutcome, inline))]
+    #[cfg_attr(feature = "openapi", schema(value_type = schema::AttemptOutcome))]
     pub outcome: AttemptOutcome,
     /// What it reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]

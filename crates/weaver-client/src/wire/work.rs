@@ -27,6 +27,7 @@ pub struct WaitForWork {
     #[serde(default)]
     pub fragile: bool,
     /// At most so long; the server's own limit if more.
+    #[serde(deserialize_with = "super::whole::number")]
     pub wait_ms: u64,
 }
 

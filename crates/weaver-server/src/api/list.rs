@@ -23,17 +23,21 @@ pub(crate) async fn list_tasks(
     caller: Caller,
     Params(query): Params<ListTasksQuery>,
 ) -> Answer<Json<Page<Task>>> {
-    let query = task_query(&state, query)?;
+    let (query, also) = task_query(&state, query)?;
     caller.require(Permission::Read, &query.namespace)?;
-    let page = state.timed("list_tasks", state.store.list_tasks(query)).await?;
+    let mut page = state.timed("list_tasks", state.store.list_tasks(query)).await?;
+    let found = page.items.len();
+    page.items.retain(|record| also.iter().all(|selector| selector.selects(record)));
+    let complete = page.complete && (page.items.len() == found || page.next.is_none());
     Ok(Json(Page {
         items: page.items.iter().map(Task::from).collect(),
         next: page.next.map(|Cursor(text)| text),
-        complete: page.complete,
+        complete,
     }))
 }
 
-fn task_query(state: &AppState, query: ListTasksQuery) -> Result<TaskQuery, Invalid> {
+/// The search, and what else must hold: a store looks up one property, and filters by some.
+fn task_query(state: &AppState, query: ListTasksQuery) -> Result<(TaskQuery, Vec<Selector>), Invalid> {
     let mut found = TaskQuery::new(namespace_or_default(query.namespace.as_deref())?);
     found.limit = state.page(query.limit)?;
     found.cursor = query.cursor.map(Cursor);
@@ -46,25 +50,13 @@ fn task_query(state: &AppState, query: ListTasksQuery) -> Result<TaskQuery, Inva
     filter.queue = query.queue.map(QueueName::new).transpose()?;
     filter.created_from = query.created_from;
     filter.created_before = query.created_before;
-    let mut narrow = Vec::new();
-    if let Some(group) = query.group {
-        narrow.push(("group", Selector::Group(TaskGroupId::new(group)?)));
-    }
-    if let Some(session) = query.session {
-        narrow.push(("session", Selector::Session(SessionId::new(session)?)));
-    }
-    if let Some(label) = query.label {
-        narrow.push(("label", label_selector(&label)?));
-    }
-    if let [(other, _), (field, _), ..] = narrow[..] {
-        return Err(Invalid::new(field, FieldProblem::Conflicts { other }));
-    }
+    let group = query.group.map(TaskGroupId::new).transpose()?.map(Selector::Group);
+    let session = query.session.map(SessionId::new).transpose()?.map(Selector::Session);
+    let label = query.label.as_deref().map(label_selector).transpose()?;
+    let mut narrow: Vec<_> = group.into_iter().chain(session).chain(label).collect();
     // The narrowest index there is: what belongs to one piece of work, then a single state, type or queue.
-    found.selector = match narrow.pop() {
-        Some((_, selector)) => selector,
-        None => broad_selector(filter),
-    };
-    Ok(found)
+    found.selector = narrow.pop().unwrap_or_else(|| broad_selector(filter));
+    Ok((found, narrow))
 }
 
 /// States are the narrowest of these while they are live; types and queues can hold all there is.

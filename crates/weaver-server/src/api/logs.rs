@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use weaver_client::wire::{Body, LogLine, LogPage, LogsQuery};
-use weaver_core::error::{Invalid, Problem as FieldProblem};
+use weaver_core::error::Invalid;
 use weaver_core::limits::{PAGE_MAX, check_page};
 use weaver_core::ports::{Entry, JournalPage, ReadFrom, Seq, StreamKey};
 use weaver_core::queue::QueueExt;
@@ -40,7 +40,8 @@ pub(crate) async fn task_logs(
         let attempt = query.attempt.unwrap_or(record.attempt);
         let ended = has_ended(&record, attempt);
         let stream = StreamKey::attempt_log(&key, attempt);
-        let page = state.store.read_entries(&stream, from, limit).await?;
+        let mut page = state.store.read_entries(&stream, from, limit).await?;
+        page.entries.retain(|entry| entry.seq.0 > query.after.unwrap_or(0));
         let now = state.clock.monotonic();
         if !page.entries.is_empty() || ended || now >= deadline || state.closing.is_cancelled() {
             return Ok(Json(shown(&query, attempt, page, ended)));
@@ -56,7 +57,6 @@ fn range(query: &LogsQuery) -> Result<(ReadFrom, u32), Invalid> {
     let limit = query.limit.or(query.last).unwrap_or(PAGE_MAX);
     check_page(limit)?;
     match (query.after, query.last) {
-        (Some(_), Some(_)) => Err(Invalid::new("last", FieldProblem::Conflicts { other: "after" })),
         (_, Some(last)) => check_page(last).map(|()| (ReadFrom::Last(last), limit)),
         (after, None) => Ok((ReadFrom::After(Seq(after.unwrap_or(0))), limit)),
     }

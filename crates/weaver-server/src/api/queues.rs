@@ -45,7 +45,7 @@ pub(crate) async fn list_queues(
 
 /// Change the settings of a queue.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}", tag = "queues", request_body = PutQueue,
-    params(("queue" = String, Path, description = "The queue's name"), NamespaceQuery),
+    params(("queue" = String, Path, description = "The queue's name", min_length = 1, max_length = 255), NamespaceQuery),
     responses((status = 200, description = "The settings now", body = QueueVersion)))]
 pub(crate) async fn put_queue(
     State(state): State<AppState>,
@@ -71,7 +71,7 @@ pub(crate) async fn put_queue(
 
 /// Take nothing more from a queue; what runs goes on.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues",
-    params(("queue" = String, Path, description = "The queue's name"), NamespaceQuery),
+    params(("queue" = String, Path, description = "The queue's name", min_length = 1, max_length = 255), NamespaceQuery),
     responses((status = 200, description = "The settings now", body = QueueVersion)))]
 pub(crate) async fn pause_queue(
     State(state): State<AppState>,
@@ -84,7 +84,7 @@ pub(crate) async fn pause_queue(
 
 /// Take tasks from a queue again.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues",
-    params(("queue" = String, Path, description = "The queue's name"), NamespaceQuery),
+    params(("queue" = String, Path, description = "The queue's name", min_length = 1, max_length = 255), NamespaceQuery),
     responses((status = 200, description = "The settings now", body = QueueVersion)))]
 pub(crate) async fn resume_queue(
     State(state): State<AppState>,

@@ -9,8 +9,8 @@ fn ids(page: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn tasks_are_found_by_everything_they_are() {
     let server = Server::start().await;
-    server.enqueue(json!({ "queue": "a", "task_group_id": "g" })).await;
-    server.enqueue(json!({ "task_type": "u", "session_id": "s" })).await;
+    server.enqueue(json!({ "queue": "a", "task_group_id": "g", "session_id": "s2" })).await;
+    server.enqueue(json!({ "task_type": "u", "session_id": "s", "task_group_id": "g2" })).await;
     server.enqueue(json!({ "queue": "a", "labels": { "k": "v:w" } })).await;
     server.poke("/api/v1/tasks/2/cancel").await.expect(200);
     for (query, found) in [
@@ -25,6 +25,8 @@ async fn tasks_are_found_by_everything_they_are() {
         ("session=s", vec!["2"]),
         ("session=s&state=queued", vec![]),
         ("label=k:v:w", vec!["3"]),
+        ("group=g&session=s2", vec!["1"]),
+        ("group=g&session=s", vec![]),
         ("created_from=2100-01-01T00:00:00Z", vec![]),
         ("created_before=2100-01-01T00:00:00Z&task_type=t", vec!["3", "1"]),
         ("namespace=other", vec![]),

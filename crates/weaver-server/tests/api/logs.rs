@@ -18,6 +18,8 @@ async fn lines_that_a_worker_appends_are_read_from_any_place() {
     assert_eq!((&page["lines"][0]["body"], &page["more"]), (&json!("two"), &json!(true)));
     let page = server.get("/api/v1/tasks/1/logs?last=1").await.expect(200);
     assert_eq!(page["lines"][0]["body"], json!({ "hex": "ff" }));
+    let page = server.get("/api/v1/tasks/1/logs?last=3&after=2").await.expect(200);
+    assert_eq!(page["lines"].as_array().unwrap().len(), 1);
     server.get("/api/v1/tasks/1/logs?last=0").await.problem(400, "invalid_field");
 }
 

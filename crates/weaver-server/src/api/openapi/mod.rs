@@ -1,6 +1,9 @@
 //! The OpenAPI document, generated from the handlers.
 
+mod refine;
+
 use axum::Json;
+use serde_json::Value;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{OpenApi as Document, Ref, RefOr};
@@ -49,14 +52,17 @@ impl Modify for Problems {
     }
 }
 
-/// The document as it is.
-pub fn document() -> Document {
-    Api::openapi()
+/// The document.
+pub fn document() -> Value {
+    // A document is plain data: it can always be written.
+    let mut document = serde_json::to_value(Api::openapi()).unwrap_or_default();
+    refine::refine(&mut document);
+    document
 }
 
 /// This document.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "server",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
-pub(crate) async fn openapi_json() -> Json<Document> {
+pub(crate) async fn openapi_json() -> Json<Value> {
     Json(document())
 }

@@ -1,0 +1,113 @@
+//! What the derived schemas cannot say: the bounds that hold for every name, number and instant, and which fields exclude
+//! each other. Said here once, so that the document refuses what the server refuses.
+
+use serde_json::{Map, Value, json};
+
+/// Printable text: no control characters.
+const NAME: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]+$";
+/// Instants that fit a record, whatever their zone.
+const INSTANT: &str = "^(19(7[1-9]|[89][0-9])|[2-8][0-9]{3})-";
+
+/// Makes a document say all of it.
+pub(super) fn refine(document: &mut Value) {
+    walk(document);
+    let schemas = &mut document["components"]["schemas"];
+    for name in ["LeaseRequest", "WaitForWork", "Beat"] {
+        for field in ["queues", "types"] {
+            schemas[name]["properties"][field]["items"] = named();
+        }
+    }
+    let labels = &mut schemas["NewTask"]["properties"]["labels"];
+    labels["maxProperties"] = json!(64);
+    labels["propertyNames"] = named();
+    labels["additionalProperties"] = named();
+    closed(&mut schemas["RetryPolicy"]);
+    closed(&mut schemas["Continuing"]);
+    closed(&mut schemas["EnqueueRequest"]);
+    schemas["NewTask"]["not"] = json!({ "anyOf": [
+        together(&["payload", "payload_hex"]),
+        together(&["delay_ms", "run_at"]),
+    ] });
+    schemas["Finish"]["not"] = json!({ "anyOf": [
+        together(&["result", "result_hex"]),
+        { "allOf": [together(&["retry_after_ms"]), said_to_be_fatal()] },
+        misplaced("result", &["succeeded"]),
+        misplaced("result_hex", &["succeeded"]),
+        misplaced("error", &["failed", "cancelled"]),
+        misplaced("retry_after_ms", &["failed", "snoozed"]),
+        { "allOf": [said_to_be_fatal(), other_than(&["failed"])] },
+    ] });
+}
+
+fn named() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME })
+}
+
+/// All of these are given.
+fn together(fields: &[&str]) -> Value {
+    let given: Map<String, Value> =
+        fields.iter().map(|field| ((*field).to_owned(), json!({ "not": { "type": "null" } }))).collect();
+    json!({ "required": fields, "properties": given })
+}
+
+fn said_to_be_fatal() -> Value {
+    json!({ "required": ["fatal"], "properties": { "fatal": { "const": true } } })
+}
+
+fn other_than(outcomes: &[&str]) -> Value {
+    json!({ "required": ["outcome"], "properties": { "outcome": { "not": { "enum": outcomes } } } })
+}
+
+/// Given, though it says nothing about the outcome.
+fn misplaced(field: &str, outcomes: &[&str]) -> Value {
+    json!({ "allOf": [together(&[field]), other_than(outcomes)] })
+}
+
+/// Variants of an enum take no other fields either.
+fn closed(schema: &mut Value) {
+    let Some(variants) = schema["oneOf"].as_array_mut() else { return };
+    for variant in variants.iter_mut().filter(|variant| variant["type"] == "object") {
+        variant["additionalProperties"] = json!(false);
+        if let Some(fields) = variant["properties"].as_object_mut() {
+            for field in fields.values_mut().filter(|field| field["type"] == "object") {
+                field["additionalProperties"] = json!(false);
+            }
+        }
+    }
+}
+
+fn walk(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(walk),
+        Value::Object(fields) => {
+            bound(fields);
+            fields.values_mut().for_each(walk);
+        }
+        _ => {}
+    }
+}
+
+fn bound(schema: &mut Map<String, Value>) {
+    if is(schema, "integer") {
+        // The formats of OpenAPI are signed; ours are not.
+        let max = match schema.remove("format").as_ref().and_then(Value::as_str) {
+            Some("int32") => json!(u32::MAX),
+            _ => json!(u64::MAX),
+        };
+        schema.entry("maximum").or_insert(max);
+    }
+    if is(schema, "string") && schema.get("minLength") == Some(&json!(1)) {
+        schema.entry("pattern").or_insert_with(|| json!(NAME));
+    }
+    if schema.get("format") == Some(&json!("date-time")) {
+        schema.insert("pattern".to_owned(), json!(INSTANT));
+    }
+}
+
+fn is(schema: &Map<String, Value>, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(kinds)) => kinds.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
