@@ -10,15 +10,16 @@ use weaver_client::wire::{
     LeaveRequest, RenewRequest, RenewResponse, StreamAppend, WaitForWork, WorkWaited,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
-use weaver_core::id::TaskId;
+use weaver_core::id::TaskKey;
 use weaver_core::lease::{Lease, Renewal};
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Beat, RunnerKey, Seq, StreamKey, TrimBefore};
-use weaver_core::queue::{Interest, Wake};
+use weaver_core::queue::{Interest, QueueExt, Wake};
 
 use super::caller::{Caller, Permission};
 use super::extract::Body;
 use super::{Answer, AppState};
+use crate::problem::task_not_found;
 
 /// Take due tasks; wait for one if there is none.
 #[utoipa::path(post, path = "/api/v1/work/lease", tag = "work", request_body = LeaseRequest,
@@ -158,8 +159,11 @@ pub(crate) async fn append(
     state.check_batch("appends", request.appends.len())?;
     let mut streams = Vec::with_capacity(request.appends.len());
     for (index, append) in request.appends.iter().enumerate() {
-        let stream = writable(append).map_err(|invalid| invalid.at(index))?;
+        let (stream, of) = writable(append).map_err(|invalid| invalid.at(index))?;
         caller.require(Permission::Work, &stream.namespace)?;
+        if let Some((key, attempt)) = of {
+            check_attempt(&state, &key, attempt).await.map_err(|problem| problem.at(index))?;
+        }
         streams.push(stream);
     }
     for (stream, append) in streams.iter().zip(request.appends) {
@@ -175,19 +179,30 @@ pub(crate) async fn append(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The streams workers write: an attempt's log, and statistics. Never the audit journal.
-fn writable(append: &StreamAppend) -> Result<StreamKey, Invalid> {
-    let namespace = Namespace::try_from(append.namespace.as_str())?;
-    let of_attempt = append
-        .stream
-        .strip_prefix("task/")
-        .and_then(|rest| rest.split_once('/'))
-        .is_some_and(|(id, attempt)| id.parse::<TaskId>().is_ok() && attempt.parse::<u32>().is_ok());
-    if !of_attempt && append.stream != "stats" {
-        let reason = "workers write `task/{id}/{attempt}` and `stats`".to_owned();
-        return Err(Invalid::new("stream", FieldProblem::Undecodable { reason }));
+/// A log goes when its task is purged: one of a task that is not there would stay for ever.
+async fn check_attempt(state: &AppState, key: &TaskKey, attempt: u32) -> Answer<()> {
+    let record = state.store.get_task(key).await?;
+    if (1..=record.attempt).contains(&attempt) {
+        return Ok(());
     }
-    Ok(StreamKey::new(namespace, append.stream.clone()))
+    Err(task_not_found(format!("task {key} has had {} attempts, none of number {attempt}", record.attempt)))
+}
+
+/// The streams workers write: an attempt's log (and of which), and statistics. Never the audit journal.
+fn writable(append: &StreamAppend) -> Result<(StreamKey, Option<(TaskKey, u32)>), Invalid> {
+    let namespace = Namespace::try_from(append.namespace.as_str())?;
+    if append.stream == "stats" {
+        return Ok((StreamKey::new(namespace, "stats"), None));
+    }
+    let attempt = || {
+        let (id, attempt) = append.stream.strip_prefix("task/")?.split_once('/')?;
+        Some((TaskKey::new(namespace, id.parse().ok()?), attempt.parse().ok()?))
+    };
+    let (key, attempt) = attempt().ok_or_else(|| {
+        let reason = "workers write `task/{id}/{attempt}` and `stats`".to_owned();
+        Invalid::new("stream", FieldProblem::Undecodable { reason })
+    })?;
+    Ok((StreamKey::attempt_log(&key, attempt), Some((key, attempt))))
 }
 
 /// The members of a batch as the domain has them; the one that is wrong is named.

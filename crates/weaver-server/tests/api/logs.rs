@@ -49,3 +49,16 @@ async fn whoever_follows_a_log_is_told_when_the_attempt_ends() {
     let page = page.expect(200);
     assert_eq!((&page["lines"], &page["ended"]), (&json!([]), &json!(true)));
 }
+
+#[tokio::test]
+async fn a_log_is_written_only_for_an_attempt_that_was_made() {
+    let server = Server::start().await;
+    server.enqueue(json!({})).await;
+    server.lease(1).await;
+    for stream in ["task/1/2", "task/1/0", "task/7/1"] {
+        let append = json!({ "appends": [{ "stream": stream, "entries": ["x"] }] });
+        server.post("/api/v1/work/append", &append).await.problem(404, "task_not_found");
+    }
+    let append = json!({ "appends": [{ "stream": "stats", "entries": ["{}"], "trim_before_seq": 1 }] });
+    server.post("/api/v1/work/append", &append).await.expect(204);
+}

@@ -9,6 +9,7 @@ mod lists;
 mod logs;
 mod metrics;
 mod openapi;
+mod protected;
 mod queues;
 mod restart;
 mod runners;

@@ -59,6 +59,15 @@ impl Server {
 
     pub(crate) async fn serving(store: Arc<dyn Store>, state: AppState, routes: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        Self::listening(listener, store, state, routes)
+    }
+
+    pub(crate) fn listening(
+        listener: TcpListener,
+        store: Arc<dyn Store>,
+        state: AppState,
+        routes: Router,
+    ) -> Self {
         let address = listener.local_addr().expect("it is bound");
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
