@@ -110,9 +110,10 @@ impl From<Invalid> for Problem {
             Some(index) => format!("member {index} of the batch: {field} {}", invalid.problem),
             None => format!("{field} {}", invalid.problem),
         };
-        // What a cursor stood for is not there, or no longer; anything else is wrong in itself.
+        // What a cursor stood for is not there, a token is somebody else's; anything else is wrong in itself.
         let problem = match invalid.problem {
             FieldProblem::UnknownCursor => Self::new(StatusCode::NOT_FOUND, "unknown_cursor", detail, next),
+            FieldProblem::TokenTaken => Self::new(StatusCode::CONFLICT, "token_taken", detail, next),
             _ => Self::bad_request("invalid_field", detail, next),
         };
         let problem = problem.field(field);
@@ -157,6 +158,9 @@ impl From<Error> for Problem {
                 detail,
                 "check the store with `weaver store check`",
             ),
+            Error::Rejected { next, .. } => {
+                Self::new(StatusCode::BAD_GATEWAY, "rejected_upstream", detail, next)
+            }
             _ => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "internal",

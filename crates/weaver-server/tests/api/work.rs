@@ -120,7 +120,7 @@ async fn a_lease_is_good_for_its_worker_and_token_only() {
     assert_eq!(server.get("/api/v1/tasks/1").await.expect(200)["state"], "running");
     let mut thief = lease_request(1);
     merge(&mut thief, json!({ "worker": "thief" }));
-    server.post("/api/v1/work/lease", &thief).await.problem(400, "invalid_field");
+    server.post("/api/v1/work/lease", &thief).await.problem(409, "token_taken");
 }
 
 #[tokio::test]
