@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use weaver::core::clock::Clock;
 use weaver::core::error::Error;
+use weaver::core::ports::Store;
+use weaver::core::queue::memory::InMemoryQueue;
 use weaver::embedded::{EmbeddedOptions, StoreError};
 
 use crate::config::{Config, keys};
@@ -17,6 +19,9 @@ pub(crate) use weaver::embedded::{EmbeddedStore as DirectoryStore, FORMAT, Liste
 pub(crate) const FORMAT_FILE: &str = "FORMAT";
 pub(crate) const DATA_FILE: &str = "weaver.redb";
 pub(crate) const LOCK_FILE: &str = "LOCK";
+
+/// A store in memory has no directory, but its server has a token to keep.
+pub(crate) const MEMORY_DIRECTORY: &str = "./weaver-memory";
 
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +76,22 @@ impl StoreUrl {
     /// Opens what is there, or makes it.
     pub(crate) fn open_or_make(&self, opener: &Opener) -> Result<DirectoryStore, Failure> {
         opener.open(self.directory()?)
+    }
+
+    /// Opens what a server serves, made if it is not there. Blocks.
+    pub(crate) fn open_to_serve(&self, opener: &Opener) -> Result<Arc<dyn Store>, Failure> {
+        match self {
+            Self::Memory => Ok(Arc::new(InMemoryQueue::new(Arc::clone(&opener.clock)))),
+            Self::Directory(_) => Ok(Arc::new(self.open_or_make(opener)?)),
+        }
+    }
+
+    /// Where a server on this store keeps its first token.
+    pub(crate) fn token_directory(&self) -> &Path {
+        match self {
+            Self::Memory => Path::new(MEMORY_DIRECTORY),
+            Self::Directory(directory) => directory,
+        }
     }
 
     /// The directory; a failure if it is none.

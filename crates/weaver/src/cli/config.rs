@@ -46,8 +46,10 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
         })
     });
     let settings: Vec<_> = settings.collect();
+    let (policy, origin) = &config.handlers;
+    let handlers = json!({"value": policy, "from": origin.kind(), "where": origin.to_string()});
     let file = config.file.as_ref().map(|path| path.display().to_string());
-    let answer = json!({"file": file, "settings": settings, "unknown_variables": config.unknown_variables});
+    let answer = json!({"file": file, "settings": settings, "handlers": handlers, "unknown_variables": config.unknown_variables});
     context.output.answer(&answer, || {
         let mut table = Table::new(["SETTING", "VALUE", "FROM", "ABOUT"]);
         for setting in &config.settings {
@@ -58,6 +60,13 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
                 setting.origin.to_string(),
                 about,
             ]);
+        }
+        let parts = [
+            ("handlers.http", json!(policy.http), "what `http` tasks may call"),
+            ("handlers.exec", json!(policy.exec), "what `exec` tasks may run; null: nothing"),
+        ];
+        for (name, value, about) in parts {
+            table.row([name.to_owned(), value.to_string(), origin.to_string(), about.to_owned()]);
         }
         let mut text = context.output.render(&table);
         for name in &config.unknown_variables {

@@ -2,14 +2,19 @@
 
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod enqueue;
 mod identity;
 mod queues;
 mod remote;
 mod runners;
+mod serve;
 mod store;
 mod tasks;
+mod token;
+mod tokens;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,6 +24,7 @@ use clap::{Args, Parser, Subcommand};
 use weaver::core::clock::Clock;
 use weaver::runtime::SystemClock;
 
+use crate::config::keys::Key;
 use crate::config::{Config, Flags, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, complain};
@@ -57,6 +63,10 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve a store: the HTTP API, and a worker with the built-in handlers
+    Serve(serve::ServeArgs),
+    /// Serve sample tasks of every kind, for a first look
+    Demo(demo::DemoArgs),
     /// Put a task in
     Enqueue(enqueue::EnqueueArgs),
     /// Look at tasks, and change them
@@ -68,6 +78,13 @@ enum Command {
     /// Look at workers and runners
     #[command(subcommand)]
     Runners(runners::Command),
+    /// Run tasks of the built-in kinds, for a server or on a store
+    Worker(worker::WorkerArgs),
+    /// Make, list and revoke tokens
+    #[command(subcommand)]
+    Tokens(tokens::Command),
+    /// Print the token of the server on this machine, for curl
+    Token(token::TokenArgs),
     /// Look after a store: make, check, shrink, copy, write out and read in
     #[command(subcommand)]
     Store(store::Command),
@@ -118,6 +135,11 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Enqueue(args) => enqueue::run(args, &Context::new(config?, clock)).await,
             Command::Tasks(command) => tasks::run(command, &Context::new(config?, clock)).await,
             Command::Queues(command) => queues::run(command, &Context::new(config?, clock)).await,
+            Command::Serve(_) => serve::run(Context::new(config?, clock)).await,
+            Command::Demo(_) => demo::run(Context::new(config?, clock)).await,
+            Command::Worker(args) => worker::run(args, Context::new(config?, clock)).await,
+            Command::Tokens(command) => tokens::run(command, Context::new(config?, clock)).await,
+            Command::Token(_) => token::run(&Context::new(config?, clock)),
             Command::Runners(command) => runners::run(command, &Context::new(config?, clock)).await,
         }
     })
@@ -132,25 +154,34 @@ impl Context {
 impl Cli {
     /// What the command line says about settings.
     fn flags(&self) -> Flags {
-        let (store, remote) = match &self.command {
-            Command::Store(command) => (Some(command.store()), None),
-            Command::Doctor(args) => (Some(&args.store), None),
-            Command::Config(command) => (Some(command.store()), None),
-            Command::Enqueue(args) => (None, Some(&args.remote)),
-            Command::Tasks(command) => (None, Some(command.remote())),
-            Command::Queues(command) => (None, Some(command.remote())),
-            Command::Runners(command) => (None, Some(command.remote())),
-            Command::Completions(_) => (None, None),
-        };
-        let given = [
-            (keys::STORE, store.and_then(|args| args.store.as_ref())),
-            (keys::SERVER, remote.and_then(|args| args.server.server.as_ref())),
-            (keys::NAMESPACE, remote.and_then(|args| args.namespace.as_ref())),
-            (keys::OUTPUT, self.global.output.as_ref()),
-            (keys::COLOR, self.global.color.as_ref()),
-        ];
+        let mut given =
+            vec![(keys::OUTPUT, self.global.output.as_ref()), (keys::COLOR, self.global.color.as_ref())];
+        match &self.command {
+            Command::Enqueue(args) => given.extend(args.remote.settings()),
+            Command::Tasks(command) => given.extend(command.remote().settings()),
+            Command::Queues(command) => given.extend(command.remote().settings()),
+            Command::Runners(command) => given.extend(command.remote().settings()),
+            Command::Worker(args) => given.extend(args.given()),
+            Command::Serve(args) => given.extend(args.given()),
+            Command::Demo(args) => given.extend(args.given()),
+            Command::Tokens(command) => given.push(command.store().setting()),
+            Command::Token(args) => given.push(args.store.setting()),
+            Command::Store(command) => given.push(command.store().setting()),
+            Command::Doctor(args) => given.push(args.store.setting()),
+            Command::Config(command) => given.push(command.store().setting()),
+            Command::Completions(_) => {}
+        }
         let values = given.into_iter().filter_map(|(key, value)| Some((key, value?.clone()))).collect();
         Flags { file: self.global.config.clone(), values }
+    }
+}
+
+/// A setting, and what a flag says about it.
+pub(crate) type Given<'a> = (&'static Key, Option<&'a String>);
+
+impl StoreArgs {
+    fn setting(&self) -> Given<'_> {
+        (keys::STORE, self.store.as_ref())
     }
 }
 
@@ -161,7 +192,7 @@ fn as_text((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(S
 
 fn after_help() -> String {
     let mut text =
-        "Examples:\n  weaver store init\n  weaver store check --store ./weaver-data\n  weaver doctor\n\n\
+        "Examples:\n  weaver demo\n  weaver serve\n  weaver enqueue http '{\"url\": \"https://example.org\"}'\n  weaver doctor\n\n\
         Settings come from weaver.toml, then WEAVER_* variables, then flags: `weaver config show`.\n\n\
         Exit codes:\n"
             .to_owned();

@@ -3,26 +3,25 @@
 use clap::Args;
 use weaver_client::{Client, ClientError};
 
-use crate::cli::{Context, identity};
+use crate::cli::{Context, Given, identity};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
-
-/// Which server.
-#[derive(Debug, Default, Args)]
-pub(crate) struct ServerArgs {
-    /// The server's address [default: http://127.0.0.1:7117]
-    #[arg(long, value_name = "URL")]
-    pub(crate) server: Option<String>,
-}
 
 /// Which server, and which namespace of it.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RemoteArgs {
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
+    /// The server's address [default: http://127.0.0.1:7117]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// The namespace [default: default]
     #[arg(long, short, value_name = "NAME")]
-    pub(crate) namespace: Option<String>,
+    namespace: Option<String>,
+}
+
+impl RemoteArgs {
+    pub(crate) fn settings(&self) -> [Given<'_>; 2] {
+        [(keys::SERVER, self.server.as_ref()), (keys::NAMESPACE, self.namespace.as_ref())]
+    }
 }
 
 /// A server, and the namespace a command is about.

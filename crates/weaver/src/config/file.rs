@@ -6,26 +6,45 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use weaver_server::handlers::BuiltIn;
+
+use crate::config::handlers::{self, HANDLERS};
 use crate::config::keys::{self, Key};
 use crate::config::kind::Kind;
 use crate::config::nearest::nearest;
 use crate::exit::{Exit, Failure};
 
-/// Reads a file: keys, their values as text, and the lines they are on.
-pub(crate) fn read(path: &Path) -> Result<Vec<(&'static Key, String, usize)>, Failure> {
+/// What a file says.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// Keys, their values as text, and the lines they are on.
+    pub(crate) values: Vec<(&'static Key, String, usize)>,
+    /// The policy of the built-in handlers, and the line it begins on.
+    pub(crate) handlers: Option<(BuiltIn, usize)>,
+}
+
+pub(crate) fn read(path: &Path) -> Result<Content, Failure> {
     let text = fs::read_to_string(path).map_err(|error| Failure::io(path, &error))?;
     parse(path, &text)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<(&'static Key, String, usize)>, Failure> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map_or(1, |span| line_of(text, span.start));
-        let message = format!("{}:{line}: {}", path.display(), error.message());
-        Failure::new(Exit::Usage, message).next("correct that line")
-    })?;
+fn parse(path: &Path, text: &str) -> Result<Content, Failure> {
+    let table = DeTable::parse(text).map_err(|error| wrong(path, text, &error))?;
     let mut reader = Reader { path, text, found: Vec::new() };
     reader.table("", table.get_ref())?;
-    Ok(reader.found)
+    let section = table.get_ref().keys().find(|key| key.get_ref() == HANDLERS);
+    let handlers = match section {
+        Some(key) => Some((handlers::read(path, text)?, line_of(text, key.span().start))),
+        None => None,
+    };
+    Ok(Content { values: reader.found, handlers })
+}
+
+/// What the reader of TOML found, in our words.
+pub(super) fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let line = error.span().map_or(1, |span| line_of(text, span.start));
+    let message = format!("{}:{line}: {}", path.display(), error.message());
+    Failure::new(Exit::Usage, message).next("correct that line")
 }
 
 struct Reader<'a> {
@@ -41,6 +60,8 @@ impl Reader<'_> {
             let name = format!("{prefix}{}", name.get_ref());
             let inner = format!("{name}.");
             match value.get_ref() {
+                // Read as a whole: see `handlers.rs`.
+                DeValue::Table(_) if name == HANDLERS => {}
                 DeValue::Table(table) if keys::ALL.iter().any(|key| key.name.starts_with(&inner)) => {
                     self.table(&inner, table)?;
                 }
@@ -61,20 +82,42 @@ impl Reader<'_> {
             return Err(Failure::new(Exit::Usage, message)
                 .next("correct or remove that line; docs/guides/cli.md lists every setting"));
         };
-        match (&key.kind, value.get_ref()) {
-            (Kind::Text | Kind::Choice(_) | Kind::Span | Kind::Secret, DeValue::String(text)) => {
-                self.found.push((key, text.to_string(), line));
-                Ok(())
-            }
-            _ => {
-                let message = format!("{place}: `{name}` must be a text in quotes");
-                Err(Failure::new(Exit::Usage, message).next(format!("write {name} = \"{}\"", key.default)))
-            }
-        }
+        let Some(text) = text_of(&key.kind, value.get_ref()) else {
+            let (form, example) = match key.kind {
+                Kind::Count(..) => ("a number", key.default.to_owned()),
+                Kind::Switch => ("true or false", key.default.to_owned()),
+                Kind::Names => ("a list of texts", format!("[\"{}\"]", key.default)),
+                _ => ("a text in quotes", format!("\"{}\"", key.default)),
+            };
+            let message = format!("{place}: `{name}` must be {form}");
+            return Err(Failure::new(Exit::Usage, message).next(format!("write `{name} = {example}`")));
+        };
+        self.found.push((key, text, line));
+        Ok(())
     }
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+/// The value as the text that variables and flags would give.
+fn text_of(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
+    match (kind, value) {
+        (Kind::Count(..), DeValue::Integer(number)) => Some(number.as_str().to_owned()),
+        (Kind::Switch, DeValue::Boolean(is_on)) => Some(is_on.to_string()),
+        (Kind::Names, DeValue::Array(items)) => {
+            let names = items.iter().map(|item| match item.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            });
+            Some(names.collect::<Option<Vec<_>>>()?.join(","))
+        }
+        (
+            Kind::Text | Kind::Optional | Kind::Choice(_) | Kind::Span | Kind::Secret | Kind::Names,
+            DeValue::String(text),
+        ) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
@@ -88,10 +131,18 @@ mod tests {
 
     #[test]
     fn values_are_read_with_their_lines() {
-        let mut found =
-            parse(Path::new("weaver.toml"), "# mine\nstore = \"./a\"\n\noutput = \"json\"\n").unwrap();
+        let text = "# mine\nstore = \"./a\"\n\noutput = \"json\"\n[worker]\nconcurrency = 4\nqueues = [\"a\", \"b\"]\n";
+        let mut found = parse(Path::new("weaver.toml"), text).unwrap().values;
         found.sort_by_key(|(_, _, line)| *line);
-        assert_eq!(found, [(keys::STORE, "./a".to_owned(), 2), (keys::OUTPUT, "json".to_owned(), 4)]);
+        assert_eq!(
+            found,
+            [
+                (keys::STORE, "./a".to_owned(), 2),
+                (keys::OUTPUT, "json".to_owned(), 4),
+                (keys::WORKER_CONCURRENCY, "4".to_owned(), 6),
+                (keys::WORKER_QUEUES, "a,b".to_owned(), 7)
+            ]
+        );
     }
 
     #[test]
@@ -107,6 +158,11 @@ mod tests {
     #[test]
     fn a_value_of_another_kind_and_a_file_that_is_no_toml_are_refused_with_their_lines() {
         assert_eq!(failure("store = 5"), "weaver.toml:1: `store` must be a text in quotes");
+        assert_eq!(
+            failure("[worker]\nconcurrency = \"x\""),
+            "weaver.toml:2: `worker.concurrency` must be a number"
+        );
+        assert_eq!(failure("worker.queues = [1]"), "weaver.toml:1: `worker.queues` must be a list of texts");
         assert!(failure("store = \"a\"\n = 2").starts_with("weaver.toml:2: "));
     }
 }

@@ -69,6 +69,96 @@ pub(crate) static TOKEN: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static WORKER_QUEUES: &Key = &Key {
+    name: "worker.queues",
+    kind: Kind::Names,
+    default: "default",
+    about: "the queues a worker takes tasks from",
+    flag: Some("--queues"),
+    is_place: false,
+};
+
+pub(crate) static WORKER_NAMESPACES: &Key = &Key {
+    name: "worker.namespaces",
+    kind: Kind::Names,
+    default: "default",
+    about: "the namespaces a worker takes tasks from; `*`: all there are",
+    flag: Some("--namespaces"),
+    is_place: false,
+};
+
+pub(crate) static WORKER_CONCURRENCY: &Key = &Key {
+    name: "worker.concurrency",
+    kind: Kind::Count(1, 100_000),
+    default: "16",
+    about: "how many tasks a worker runs at once",
+    flag: Some("--concurrency"),
+    is_place: false,
+};
+
+pub(crate) static WORKER_GRACE: &Key = &Key {
+    name: "worker.grace",
+    kind: Kind::Span,
+    default: "30s",
+    about: "how long tasks may go on after a worker was told to stop",
+    flag: Some("--grace"),
+    is_place: false,
+};
+
+pub(crate) static SERVE_LISTEN: &Key = &Key {
+    name: "serve.listen",
+    kind: Kind::Text,
+    default: "127.0.0.1:7117",
+    about: "the address a server listens on",
+    flag: Some("--listen"),
+    is_place: false,
+};
+
+pub(crate) static SERVE_HOSTS: &Key = &Key {
+    name: "serve.hosts",
+    kind: Kind::Names,
+    default: "localhost",
+    about: "the names a server is reached by, besides those of this machine",
+    flag: Some("--hosts"),
+    is_place: false,
+};
+
+pub(crate) static SERVE_TLS_CERTIFICATE: &Key = &Key {
+    name: "serve.tls_certificate",
+    kind: Kind::Optional,
+    default: "",
+    about: "a server's certificate with its chain, a PEM file",
+    flag: Some("--tls-certificate"),
+    is_place: true,
+};
+
+pub(crate) static SERVE_TLS_KEY: &Key = &Key {
+    name: "serve.tls_key",
+    kind: Kind::Optional,
+    default: "",
+    about: "the certificate's private key, a PEM file",
+    flag: Some("--tls-key"),
+    is_place: true,
+};
+
+pub(crate) static SERVE_BEHIND_PROXY: &Key = &Key {
+    name: "serve.behind_proxy",
+    kind: Kind::Switch,
+    default: "false",
+    about: "a proxy in front does TLS, and says where requests come from",
+    flag: Some("--behind-proxy"),
+    is_place: false,
+};
+
+pub(crate) static LOG: &Key = &Key {
+    name: "log",
+    kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
+    default: "info",
+    about: "how much is logged, on standard error",
+    flag: Some("--log"),
+    is_place: false,
+};
+
 pub(crate) static OUTPUT: &Key = &Key {
     name: "output",
     kind: Kind::Choice(&["table", "json"]),
@@ -87,4 +177,22 @@ pub(crate) static COLOR: &Key = &Key {
     is_place: false,
 };
 
-pub(crate) static ALL: &[&Key] = &[STORE, RETENTION, SERVER, NAMESPACE, TOKEN, OUTPUT, COLOR];
+pub(crate) static ALL: &[&Key] = &[
+    STORE,
+    RETENTION,
+    SERVER,
+    NAMESPACE,
+    TOKEN,
+    WORKER_QUEUES,
+    WORKER_NAMESPACES,
+    WORKER_CONCURRENCY,
+    WORKER_GRACE,
+    SERVE_LISTEN,
+    SERVE_HOSTS,
+    SERVE_TLS_CERTIFICATE,
+    SERVE_TLS_KEY,
+    SERVE_BEHIND_PROXY,
+    LOG,
+    OUTPUT,
+    COLOR,
+];

@@ -11,6 +11,14 @@ pub(crate) enum Kind {
     Choice(&'static [&'static str]),
     /// A time span, such as `30s` or `12h`.
     Span,
+    /// A number from one to another.
+    Count(u32, u32),
+    /// Names, separated by commas in text.
+    Names,
+    /// A text, or nothing.
+    Optional,
+    /// `true` or `false`.
+    Switch,
     /// A text that must not be shown; may be nothing.
     Secret,
 }
@@ -20,9 +28,17 @@ impl Kind {
     pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         match self {
             Self::Text if value.is_empty() => Err("it is empty".to_owned()),
-            Self::Text | Self::Secret => Ok(()),
+            Self::Text | Self::Optional | Self::Secret => Ok(()),
+            Self::Switch if matches!(value, "true" | "false") => Ok(()),
+            Self::Switch => Err("it must be true or false".to_owned()),
             Self::Choice(choices) if choices.contains(&value) => Ok(()),
             Self::Choice(choices) => Err(format!("it must be one of {}", choices.join(", "))),
+            Self::Count(min, max) if value.parse().is_ok_and(|count| (*min..=*max).contains(&count)) => {
+                Ok(())
+            }
+            Self::Count(min, max) => Err(format!("it must be a number from {min} to {max}")),
+            Self::Names if value.split(',').all(|name| !name.trim().is_empty()) => Ok(()),
+            Self::Names => Err("it must be one name, or several separated by commas".to_owned()),
             Self::Span if parse_span(value).is_some() => Ok(()),
             Self::Span => Err("it must be a number and a unit: 500ms, 30s, 5m, 12h or 30d".to_owned()),
         }

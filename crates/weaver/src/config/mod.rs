@@ -2,6 +2,7 @@
 
 mod environment;
 mod file;
+mod handlers;
 pub(crate) mod keys;
 mod kind;
 mod nearest;
@@ -11,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use crate::config::kind::parse_span;
+
+use weaver_server::handlers::BuiltIn;
 
 use crate::config::keys::Key;
 use crate::config::kind::Kind;
@@ -84,6 +87,8 @@ pub(crate) struct Config {
     /// The file that was read.
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<Setting>,
+    /// What the operator decided about the built-in handlers, and where.
+    pub(crate) handlers: (BuiltIn, Origin),
     /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does, for a service
     /// of that name), so they are told and not refused.
     pub(crate) unknown_variables: Vec<String>,
@@ -97,7 +102,12 @@ impl Config {
             value: key.default.to_owned(),
             origin: Origin::Default,
         });
-        Self { file: None, settings: defaults.collect(), unknown_variables: Vec::new() }
+        Self {
+            file: None,
+            settings: defaults.collect(),
+            handlers: (BuiltIn::default(), Origin::Default),
+            unknown_variables: Vec::new(),
+        }
     }
 
     /// What the flags alone say, to talk as was asked for while the rest cannot be read.
@@ -120,7 +130,11 @@ impl Config {
         let named = flags.file.clone().or(environment.file);
         let path = named.clone().unwrap_or_else(|| PathBuf::from(FILE));
         if named.is_some() || path.exists() {
-            for (key, value, line) in file::read(&path)? {
+            let content = file::read(&path)?;
+            if let Some((policy, line)) = content.handlers {
+                config.handlers = (policy, Origin::File { path: path.clone(), line });
+            }
+            for (key, value, line) in content.values {
                 let value = if key.is_place { beside(&path, &value) } else { value };
                 config.set(key, value, Origin::File { path: path.clone(), line })?;
             }
@@ -151,6 +165,19 @@ impl Config {
     pub(crate) fn text(&self, key: &'static Key) -> &str {
         let setting = self.settings.iter().find(|setting| setting.key == key);
         setting.map_or(key.default, |setting| &setting.value)
+    }
+
+    /// A path, if there is one.
+    pub(crate) fn path(&self, key: &'static Key) -> Option<&Path> {
+        Some(self.text(key)).filter(|text| !text.is_empty()).map(Path::new)
+    }
+
+    pub(crate) fn names(&self, key: &'static Key) -> Vec<String> {
+        self.text(key).split(',').map(|name| name.trim().to_owned()).collect()
+    }
+
+    pub(crate) fn count(&self, key: &'static Key) -> u32 {
+        self.text(key).parse().expect("a setting is checked when it is set, and so are the defaults")
     }
 
     pub(crate) fn span(&self, key: &'static Key) -> Duration {

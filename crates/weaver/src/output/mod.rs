@@ -1,5 +1,6 @@
 //! How commands talk: answers on standard output, as tables or JSON; everything else on standard error.
 
+mod log;
 mod paint;
 mod progress;
 mod size;
@@ -13,6 +14,7 @@ use serde_json::json;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 
+pub(crate) use log::start_log;
 pub(crate) use paint::{Paint, Tone};
 pub(crate) use progress::{Progress, with_progress};
 pub(crate) use size::bytes;

@@ -28,6 +28,10 @@ impl Paint {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self(false);
 
+    pub(crate) fn is_on(self) -> bool {
+        self.0
+    }
+
     pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         if !self.0 {
             return text.to_owned();

@@ -7,5 +7,7 @@ mod guide;
 mod help;
 mod output;
 mod remote;
+mod serve;
 mod store;
 mod support;
+mod worker;

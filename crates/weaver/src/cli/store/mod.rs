@@ -7,9 +7,11 @@ mod export;
 mod import;
 mod init;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use weaver::core::ports::Store;
 
 use crate::cli::{Context, StoreArgs};
 use crate::config::keys;
@@ -74,8 +76,7 @@ impl Command {
 }
 
 pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
-    let url = StoreUrl::parse(context.config.text(keys::STORE))?;
-    let task = StoreTask { url, context };
+    let task = StoreTask::new(context)?;
     match command {
         Command::Init(_) => init::run(&task).await,
         Command::Check(_) => check::run(&task).await,
@@ -94,12 +95,45 @@ enum IfMissing {
 }
 
 /// A store, and something to be done with it.
-struct StoreTask {
+pub(crate) struct StoreTask {
     url: StoreUrl,
-    context: Context,
+    pub(crate) context: Context,
 }
 
 impl StoreTask {
+    pub(crate) fn new(context: Context) -> Result<Self, Failure> {
+        Ok(Self { url: StoreUrl::parse(context.config.text(keys::STORE))?, context })
+    }
+
+    pub(crate) fn at(url: StoreUrl, context: Context) -> Self {
+        Self { url, context }
+    }
+
+    pub(crate) fn url(&self) -> &StoreUrl {
+        &self.url
+    }
+
+    /// Where a server on this store keeps its first token.
+    pub(crate) fn token_directory(&self) -> &Path {
+        self.url.token_directory()
+    }
+
+    /// Opens the store for a server, and makes it if it is not there.
+    pub(crate) async fn open_to_serve(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
+        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
+        let url = self.url.clone();
+        let opened = tokio::task::spawn_blocking(move || url.open_to_serve(&opener));
+        answer_of(with_progress(&*self.context.clock, progress, opened).await)
+    }
+
+    /// Opens the store that is there.
+    pub(crate) async fn open(&self, progress: &Arc<Progress>) -> Result<Arc<DirectoryStore>, Failure> {
+        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
+        let url = self.url.clone();
+        let opened = tokio::task::spawn_blocking(move || url.open_existing(&opener));
+        answer_of(with_progress(&*self.context.clock, progress, opened).await).map(Arc::new)
+    }
+
     /// Opens the store, works on it, and closes it, where that may take its time.
     async fn on_store<T: Send + 'static>(
         &self,
@@ -116,11 +150,13 @@ impl StoreTask {
             };
             work(&store)
         });
-        match with_progress(&*self.context.clock, progress, done).await {
-            Ok(answer) => answer,
-            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-        }
+        answer_of(with_progress(&*self.context.clock, progress, done).await)
     }
+}
+
+/// A panic of the work is one of the command.
+fn answer_of<T>(done: Result<Result<T, Failure>, tokio::task::JoinError>) -> Result<T, Failure> {
+    done.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
 }
 
 /// Shows what opening does, and then again what the command is about.

@@ -1,0 +1,60 @@
+//! `weaver worker` runs built-in tasks, and ends in order.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use crate::support::{Place, Run};
+
+#[test]
+fn a_worker_told_to_stop_finishes_what_runs() {
+    let place = Place::with_store();
+    let hook = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let url = format!("http://{}/hook", hook.local_addr().expect("it is bound"));
+    place.write("weaver.toml", "[handlers.http]\nallow_networks = [\"127.0.0.0/8\"]\n");
+    place.write("task.json", &format!("{{\"url\": \"{url}\"}}"));
+    put(&place, "http", &place.read("task.json"));
+
+    let mut command = place.command("worker --store ./weaver-data --log warn --output json");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let (mut stream, _) = hook.accept().expect("the task calls");
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).expect("it sends a request");
+    assert!(line.starts_with("GET /hook"), "{line}");
+    // The task runs while the worker is told to stop.
+    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(told.expect("there is a `kill`").success());
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+        .expect("it listens");
+    drop(stream);
+    let summary = Run::from(child.wait_with_output().expect("it ends")).json();
+    assert_eq!(
+        (summary["succeeded"].as_u64(), summary["released"].as_u64()),
+        (Some(1), Some(0)),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_worker_needs_a_store_or_a_server_and_a_policy_that_makes_sense() {
+    let place = Place::with_store();
+    place.run("worker --store ./none").failed(3, &["there is no store in ./none"]);
+    place.run("worker --store ./weaver-data --server http://127.0.0.1:1").failed(2, &["--server"]);
+    place.run("worker --store ./weaver-data --concurrency 0").failed(2, &["worker.concurrency", "from 1"]);
+    place.write("weaver.toml", "[handlers.http]\nredirect_max = 3\n");
+    place.run("worker --store ./weaver-data").failed(2, &["weaver.toml:2", "did you mean `redirects_max`?"]);
+}
+
+/// Puts a task into the store of a place, as a program would.
+fn put(place: &Place, task_type: &'static str, payload: &str) {
+    use std::sync::Arc;
+    use weaver::embedded::EmbeddedStore;
+    use weaver::prelude::*;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("there are threads");
+    let clock = Arc::new(SystemClock::new());
+    let store = EmbeddedStore::open(place.path("weaver-data"), clock).expect("the store is there");
+    let payload: serde_json::Value = serde_json::from_str(payload).expect("it is JSON");
+    let task = NewTask::new(task_type).json(&payload).expect("it is JSON");
+    runtime.block_on(store.enqueue(task)).expect("it is stored");
+}
