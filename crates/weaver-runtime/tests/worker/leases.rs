@@ -128,6 +128,8 @@ async fn a_task_whose_worker_crashed_is_found_and_run_by_another() {
     let crashed = rig.work(registry(&notes));
     let key = rig.enqueue(NewTask::new("stubborn")).await;
     rig.until(&key, TaskState::Running).await;
+    // Leased is not begun: between the two lies the way to the worker.
+    until("its handler has begun", || notes.has("begun")).await;
     crashed.worker.abort();
     until("its handlers end with it", || notes.has("dropped")).await;
     let _other = rig.start(rig.builder(registry(&notes)).name("w2"));

@@ -1,0 +1,17 @@
+//! The runtime's own worker tests, word for word, over HTTP: the rig is another one, whose workers reach the store
+//! through a real server on loopback.
+
+#![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
+
+mod rig;
+
+#[path = "../../../weaver-runtime/tests/worker/handlers.rs"]
+mod handlers;
+#[path = "../../../weaver-runtime/tests/worker/leases.rs"]
+mod leases;
+#[path = "../../../weaver-runtime/tests/worker/shutdown.rs"]
+mod shutdown;
+#[path = "../../../weaver-runtime/tests/worker/starts.rs"]
+mod starts;
+#[path = "../../../weaver-runtime/tests/worker/upkeep.rs"]
+mod upkeep;
