@@ -157,7 +157,11 @@ impl Queue for InMemoryQueue {
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         let tasks = validate_batch(tasks, &self.limits)?;
-        Ok(self.with(|state| tasks.into_iter().map(|task| state.enqueue(task)).collect()))
+        // Memory for the records is fetched here, where nobody waits for it: it is new to the process as often as not.
+        let boxes: Vec<_> = tasks.iter().map(|_| Box::new_uninit()).collect();
+        Ok(self.with(|state| {
+            tasks.into_iter().zip(boxes).map(|(task, place)| state.enqueue(task, place)).collect()
+        }))
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {

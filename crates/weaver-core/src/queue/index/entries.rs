@@ -90,8 +90,11 @@ struct Page {
     entries: [Option<Entry>; PAGE_ENTRIES],
     used: usize,
     /// How many of them are in each state: a search for a rare state passes over whole pages.
-    in_state: [u8; TaskState::ALL.len()],
+    in_state: InState,
 }
+
+/// How many tasks are in each state.
+type InState = [u8; TaskState::ALL.len()];
 
 impl Page {
     fn empty() -> Box<Self> {
@@ -133,14 +136,11 @@ impl Entries {
         page.used += 1;
     }
 
-    pub(super) fn set_state(&mut self, id: TaskId, state: TaskState) {
-        let Some((page, position)) = self.locate(id) else { return };
-        let Some(Some(page)) = self.pages.get_mut(page) else { return };
-        if let Some(entry) = &mut page.entries[position] {
-            page.in_state[entry.state.index()] -= 1;
-            page.in_state[state.index()] += 1;
-            entry.state = state;
-        }
+    /// A task, and beside it how many of its page are in each state: whoever changes its state keeps them in step.
+    pub(super) fn get_mut_counted(&mut self, id: TaskId) -> Option<(&mut Entry, &mut InState)> {
+        let (page, position) = self.locate(id)?;
+        let page = self.pages.get_mut(page)?.as_mut()?;
+        Some((page.entries[position].as_mut()?, &mut page.in_state))
     }
 
     pub(super) fn remove(&mut self, id: TaskId) -> Option<Entry> {

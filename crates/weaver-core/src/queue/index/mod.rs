@@ -70,6 +70,13 @@ struct Granted {
     live: usize,
 }
 
+impl Granted {
+    fn add(&mut self, id: TaskId) {
+        self.ids.push(id);
+        self.live += 1;
+    }
+}
+
 /// What those who wait for work should be told, once it may be known.
 #[derive(Debug, Default)]
 pub struct News {

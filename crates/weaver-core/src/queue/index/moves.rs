@@ -1,11 +1,12 @@
 //! Keeping the views in line with the records.
 
-use crate::id::TaskId;
+use crate::id::{LeaseToken, TaskId};
 use crate::queue::index::entries::{Entry, Place};
 use crate::queue::index::lane::{LaneKey, ReadyEntry};
 use crate::queue::index::leases::NO_LEASE;
+use crate::queue::index::queues::Queues;
 use crate::queue::index::standing::Standing;
-use crate::queue::index::{Arrival, Index};
+use crate::queue::index::{Arrival, Index, News};
 use crate::task::TaskRecord;
 use crate::time::Timestamp;
 
@@ -21,31 +22,53 @@ impl Index {
         }
         queue.occupied += u64::from(standing.occupies_slot);
         let kind = self.kinds.enter(&record.spec.envelope.task_type, record.spec.priority);
-        self.entries.insert(id, Entry::of(record, number, kind));
+        let mut entry = Entry::of(record, number, kind);
+        if entry.asks.is_none() && standing.state.is_waiting() && standing.ready_at <= self.now {
+            // Nearly every new task: it goes to the end of its lane, and that is all.
+            entry.place = Place::Ready;
+            let ready = ReadyEntry { ready_at: standing.ready_at, id };
+            enter_lane(&mut self.queues, self.watched.then_some(&mut self.news), &entry, ready);
+            self.entries.insert(id, entry);
+            return;
+        }
+        self.entries.insert(id, entry);
         if let Some(expires_at) = record.spec.expires_at
             && standing.unstarted
             && !standing.state.is_terminal()
         {
             self.expiring.insert((expires_at, id));
         }
-        self.update_lease(id, None, standing.lease);
+        if let Some((token, expires_at)) = standing.lease
+            && let Some(entry) = self.entries.get_mut(id)
+        {
+            entry.lease_position = self.leases.add(id, expires_at);
+            self.grants.entry(token).or_default().add(id);
+        }
         self.place(id, &standing);
     }
 
     /// Brings every view into line with a record that stood `before` and has changed.
     pub fn update(&mut self, id: TaskId, before: &Standing, after: &Standing) {
-        let Some(entry) = self.entries.get(id) else { return };
-        let number = entry.queue;
-        let queue = self.queues.get_mut(number);
+        self.leave_place(id);
+        // The task is looked up once: what follows is most of what a move costs.
+        let Some((entry, in_state)) = self.entries.get_mut_counted(id) else { return };
+        let queue = self.queues.get_mut(entry.queue);
         if before.occupies_slot != after.occupies_slot {
             if after.occupies_slot {
                 queue.occupied += 1;
             } else {
                 queue.occupied -= 1;
                 if self.watched && queue.settings.max_running.is_some() {
-                    self.news.arrivals.push(Arrival { queue: number, lane: None });
+                    self.news.arrivals.push(Arrival { queue: entry.queue, lane: None });
                 }
             }
+        }
+        if before.state != after.state {
+            queue.counts.remove(before.state);
+            queue.counts.add(after.state);
+            in_state[entry.state.index()] -= 1;
+            in_state[after.state.index()] += 1;
+            entry.state = after.state;
         }
         if let Some(expires_at) = entry.expires_at()
             && before.unstarted
@@ -53,23 +76,25 @@ impl Index {
         {
             self.expiring.remove(&(expires_at, id));
         }
-        self.update_lease(id, before.lease, after.lease);
-        self.leave_place(id);
-        if before.state != after.state {
-            let queue = self.queues.get_mut(number);
-            queue.counts.remove(before.state);
-            queue.counts.add(after.state);
-            self.entries.set_state(id, after.state);
+        (entry.ready_at, entry.fragile) = (after.ready_at, after.fragile);
+        let (kind, has_key) = (entry.kind, entry.serial_key().is_some());
+        match (before.lease, after.lease) {
+            (None, Some((token, expires_at))) => {
+                entry.lease_position = self.leases.add(id, expires_at);
+                self.grants.entry(token).or_default().add(id);
+            }
+            (Some((token, _)), None) => {
+                let position = std::mem::replace(&mut entry.lease_position, NO_LEASE);
+                self.end_lease(token, position);
+            }
+            _ => {}
         }
-        if let Some(entry) = self.entries.get_mut(id) {
-            entry.ready_at = after.ready_at;
-            entry.fragile = after.fragile;
+        if has_key || after.state.is_waiting() {
+            self.place(id, after);
         }
-        self.place(id, after);
-        if !after.is_live()
-            && let Some(entry) = self.entries.remove(id)
-        {
-            self.kinds.leave(entry.kind);
+        if !after.is_live() {
+            self.entries.remove(id);
+            self.kinds.leave(kind);
         }
     }
 
@@ -80,35 +105,17 @@ impl Index {
         }
     }
 
-    fn update_lease(
-        &mut self,
-        id: TaskId,
-        before: Option<(crate::id::LeaseToken, Timestamp)>,
-        after: Option<(crate::id::LeaseToken, Timestamp)>,
-    ) {
-        let Some(entry) = self.entries.get_mut(id) else { return };
-        match (before, after) {
-            (None, Some((token, expires_at))) => {
-                entry.lease_position = self.leases.add(id, expires_at);
-                let granted = self.grants.entry(token).or_default();
-                granted.ids.push(id);
-                granted.live += 1;
+    fn end_lease(&mut self, token: LeaseToken, position: u32) {
+        if let Some(moved) = self.leases.remove(position)
+            && let Some(moved) = self.entries.get_mut(moved)
+        {
+            moved.lease_position = position;
+        }
+        if let Some(granted) = self.grants.get_mut(&token) {
+            granted.live -= 1;
+            if granted.live == 0 {
+                self.grants.remove(&token);
             }
-            (Some((token, _)), None) => {
-                let position = std::mem::replace(&mut entry.lease_position, NO_LEASE);
-                if let Some(moved) = self.leases.remove(position)
-                    && let Some(moved) = self.entries.get_mut(moved)
-                {
-                    moved.lease_position = position;
-                }
-                if let Some(granted) = self.grants.get_mut(&token) {
-                    granted.live -= 1;
-                    if granted.live == 0 {
-                        self.grants.remove(&token);
-                    }
-                }
-            }
-            _ => {}
         }
     }
 
@@ -159,7 +166,7 @@ impl Index {
             self.set_due(id, !expired);
         } else if !expired {
             let ready = ReadyEntry { ready_at: entry.ready_at, id };
-            self.enter_lane(ready);
+            self.enter_lane_of(ready);
         }
     }
 
@@ -195,17 +202,13 @@ impl Index {
             self.note_stale(before.id);
         }
         if let Some(now) = election.now {
-            self.enter_lane(now);
+            self.enter_lane_of(now);
         }
     }
 
-    fn enter_lane(&mut self, ready: ReadyEntry) {
+    fn enter_lane_of(&mut self, ready: ReadyEntry) {
         let Some(entry) = self.entries.get(ready.id) else { return };
-        let lane = LaneKey { kind: entry.kind, fragile: entry.fragile };
-        self.queues.get_mut(entry.queue).lanes.lane_mut(lane).push(ready);
-        if self.watched {
-            self.news.arrivals.push(Arrival { queue: entry.queue, lane: Some(lane) });
-        }
+        enter_lane(&mut self.queues, self.watched.then_some(&mut self.news), entry, ready);
     }
 
     /// A lane entry of this task has become stale. Sweeps the lane when most of it is.
@@ -219,5 +222,14 @@ impl Index {
             let (entries, gates) = (&self.entries, &self.gates);
             lane.sweep(|ready| super::pick::is_true(entries, gates, &namespace, ready));
         }
+    }
+}
+
+/// Puts a task into its lane, and those who wait are told.
+fn enter_lane(queues: &mut Queues, news: Option<&mut News>, entry: &Entry, ready: ReadyEntry) {
+    let lane = LaneKey { kind: entry.kind, fragile: entry.fragile };
+    queues.get_mut(entry.queue).lanes.lane_mut(lane).push(ready);
+    if let Some(news) = news {
+        news.arrivals.push(Arrival { queue: entry.queue, lane: Some(lane) });
     }
 }

@@ -79,12 +79,19 @@ impl Index {
     /// The next task to start. It stands in no lane any more: the caller makes the move and tells
     /// [`update`](Index::update); if it cannot, the task is set aside until it changes.
     pub fn pick(&mut self, picks: &mut Picks) -> Option<TaskId> {
-        if let Some(last) = picks.last.take()
-            && let Some(entry) = self.first_of(last.queue, last.lane)
-        {
-            picks.heads.push(Reverse(Head { entry, ..last }));
-        }
-        while let Some(Reverse(head)) = picks.heads.pop() {
+        let last = picks.last.take();
+        let mut same_lane =
+            last.and_then(|last| Some(Head { entry: self.first_of(last.queue, last.lane)?, ..last }));
+        loop {
+            let head = match same_lane.take() {
+                // Usually the only lane, or the first of them still.
+                Some(next) if picks.heads.peek().is_none_or(|Reverse(other)| next < *other) => next,
+                Some(next) => {
+                    picks.heads.push(Reverse(next));
+                    continue;
+                }
+                None => picks.heads.pop()?.0,
+            };
             let queue = self.queues.get_mut(head.queue);
             let (lane_key, lane) = &mut queue.lanes.list_mut()[head.lane];
             let fragile = lane_key.fragile;
@@ -105,7 +112,6 @@ impl Index {
             }
             return Some(id);
         }
-        None
     }
 
     /// Whether a worker with this taste would get anything.

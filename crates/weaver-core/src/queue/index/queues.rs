@@ -45,14 +45,14 @@ pub(super) struct Queues {
 
 impl Queues {
     pub(super) fn number(&self, namespace: &Namespace, name: &QueueName) -> Option<u32> {
+        let last = self.find(self.last_number);
+        if last.is_some_and(|last| last.namespace == *namespace && last.name == *name) {
+            return Some(self.last_number);
+        }
         self.numbers.get(namespace)?.get(name).copied()
     }
 
     pub(super) fn number_or_new(&mut self, namespace: &Namespace, name: &QueueName) -> u32 {
-        let last = self.find(self.last_number);
-        if last.is_some_and(|last| last.namespace == *namespace && last.name == *name) {
-            return self.last_number;
-        }
         let number = self.number(namespace, name).unwrap_or_else(|| self.add(namespace, name));
         self.last_number = number;
         number

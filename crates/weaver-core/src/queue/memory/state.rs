@@ -10,11 +10,12 @@
 //! the index and in [`Effects`]; the owner of the lock passes it on after releasing it.
 
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use crate::error::{Invalid, Problem, Result};
 use crate::event::{Change, ChangeCursor, Changes};
-use crate::id::{TaskId, TaskKey, Version};
+use crate::id::{TaskId, TaskKey};
 use crate::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use crate::lifecycle::{self, Command, Grant, Transition};
 use crate::name::{Namespace, TaskGroupId};
@@ -26,7 +27,7 @@ use crate::queue::memory::records::Records;
 use crate::queue::memory::unique::UniqueKeys;
 use crate::queue::ring::Ring;
 use crate::queue::{Committed, Enqueued, Overdue};
-use crate::task::{TaskRecord, TaskState, ValidTask};
+use crate::task::{TaskRecord, ValidTask};
 use crate::time::Timestamp;
 
 /// The state of the in-memory queue.
@@ -47,6 +48,31 @@ pub(super) struct InMemoryQueueState {
 pub(super) struct Group {
     pub(super) counts: StateCounts,
     pub(super) last_at: Timestamp,
+}
+
+/// What follows every move of a record.
+struct Views<'a> {
+    index: &'a mut Index,
+    groups: &'a mut BTreeMap<(Namespace, TaskGroupId), Group>,
+    ring: &'a mut Ring,
+    effects: &'a mut Effects,
+}
+
+impl Views<'_> {
+    /// Applies a transition that fits.
+    fn apply(&mut self, record: &mut TaskRecord, transition: Transition) {
+        let (before, now) = (Standing::of(record), self.index.now());
+        transition.apply(record, now);
+        self.index.update(record.key.id, &before, &Standing::of(record));
+        if let Some(group) = &record.spec.origin().task_group_id {
+            let group = self.groups.entry((record.key.namespace.clone(), group.clone())).or_default();
+            group.counts.remove(before.state);
+            group.counts.add(record.state);
+            group.last_at = now;
+        }
+        self.ring.push(Change::of(record));
+        self.effects.changed = true;
+    }
 }
 
 /// What the owner of the lock does once it has released it.
@@ -89,7 +115,11 @@ impl InMemoryQueueState {
     }
 
     /// Stores one new task, or finds the one it repeats.
-    pub(super) fn enqueue(&mut self, task: ValidTask) -> Result<Enqueued> {
+    pub(super) fn enqueue(
+        &mut self,
+        task: ValidTask,
+        place: Box<MaybeUninit<TaskRecord>>,
+    ) -> Result<Enqueued> {
         if task.spec.has_unique_keys() {
             for key in task.spec.unique_keys() {
                 if let Some(id) = self.unique.find(&(task.namespace.clone(), key)) {
@@ -99,7 +129,7 @@ impl InMemoryQueueState {
         }
         let id = TaskId(self.next_id);
         let now = self.now();
-        let record = lifecycle::admit(task, id, now)?;
+        let record = Box::write(place, lifecycle::admit(task, id, now)?);
         self.next_id += 1;
         let key = record.key.clone();
         if record.spec.has_unique_keys() {
@@ -116,7 +146,7 @@ impl InMemoryQueueState {
         self.ring.push(Change::of(&record));
         self.effects.changed = true;
         self.index.insert(&record);
-        self.records.insert(id, Box::new(record));
+        self.records.insert(id, record);
         Ok(Enqueued { key, existing: false })
     }
 
@@ -131,7 +161,7 @@ impl InMemoryQueueState {
         while taken.len() < request.max as usize
             && let Some(id) = self.index.pick(&mut picks)
         {
-            taken.extend(self.take(id, request));
+            self.take(id, request, &mut taken);
         }
         Ok(taken)
     }
@@ -156,60 +186,44 @@ impl InMemoryQueueState {
     }
 
     /// Starts a task that was just picked.
-    fn take(&mut self, id: TaskId, request: &LeaseRequest) -> Option<Leased> {
-        let record = self.records.get(id)?;
+    fn take(&mut self, id: TaskId, request: &LeaseRequest, taken: &mut Vec<Leased>) {
+        let now = self.now();
+        let (Some(record), mut views) = self.record_and_views(id) else { return };
         let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
-        let transition = lifecycle::decide(record, Command::Lease(grant), self.now()).ok()?;
-        self.apply(id, transition);
-        let record = self.records.get(id)?.clone();
-        Some(Leased { lease: record.current_lease()?, record })
+        let Ok(transition) = lifecycle::decide(record, Command::Lease(grant), now) else { return };
+        views.apply(record, transition);
+        if let Some(lease) = record.current_lease() {
+            // Written where it stays: a record is large, and every move of it is a copy.
+            taken.push(Leased { lease, record: record.clone() });
+        }
     }
 
     /// Makes one decided move, if the record is still what it was decided on.
     pub(super) fn commit(&mut self, transition: Transition) -> Committed {
         let id = transition.key.id;
-        let Some(record) = self.records.get(id) else { return Committed::Stale };
+        let (Some(record), mut views) = self.record_and_views(id) else { return Committed::Stale };
         if !transition.fits(record) {
             let repeated = transition.is_already_applied(record);
             return if repeated { Committed::AlreadyApplied } else { Committed::Stale };
         }
         if transition.admits()
-            && let Some(blocked) = self.index.blocked(id)
+            && let Some(blocked) = views.index.blocked(id)
         {
             return Committed::Blocked(blocked);
         }
-        Committed::Applied { version: self.apply(id, transition) }
-    }
-
-    /// Applies a transition that fits; returns the new version.
-    fn apply(&mut self, id: TaskId, transition: Transition) -> Version {
-        let now = self.now();
-        let Some(record) = self.records.get_mut(id) else { return Version(0) };
-        let before = Standing::of(record);
-        transition.apply(record, now);
-        let version = record.version;
-        self.index.update(id, &before, &Standing::of(record));
-        self.record_move(id, before.state);
-        version
-    }
-
-    /// The parts that only a transition changes: events, groups, retention.
-    fn record_move(&mut self, id: TaskId, before: TaskState) {
-        let now = self.now();
-        let Some(record) = self.records.get(id) else { return };
-        let ended = record.state.is_terminal();
-        if let Some(group) = &record.spec.origin().task_group_id {
-            let group = self.groups.entry((record.key.namespace.clone(), group.clone())).or_default();
-            group.counts.remove(before);
-            group.counts.add(record.state);
-            group.last_at = now;
-        }
-        self.ring.push(Change::of(record));
-        self.effects.changed = true;
+        views.apply(record, transition);
+        let (version, ended) = (record.version, record.state.is_terminal());
         if ended {
-            self.finished.push(now, id);
+            self.finished.push(self.now(), id);
             self.retire(2);
         }
+        Committed::Applied { version }
+    }
+
+    /// A record, and beside it what must follow its moves: it is looked up once for all of them.
+    fn record_and_views(&mut self, id: TaskId) -> (Option<&mut TaskRecord>, Views<'_>) {
+        let Self { records, index, groups, ring, effects, .. } = self;
+        (records.get_mut(id), Views { index, groups, ring, effects })
     }
 
     /// Extends one lease.
