@@ -2,8 +2,8 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,13 +42,18 @@ pub struct Ctx {
 }
 
 struct Inner {
-    leased: Arc<Leased>,
+    leased: Leased,
     surroundings: Arc<Surroundings>,
+    // Asked of every task that ends, unlike the rest of the notes: worth not taking their lock for.
+    stop_reason: OnceLock<StopReason>,
     /// Rung when `stop_reason` is set.
     told: Notify,
-    deadline: Option<Monotonic>,
+    /// Set when the handler gets its slot, if the task has a timeout.
+    deadline: OnceLock<Monotonic>,
     /// Whether the handler is to be dropped, begun or not.
     aborted: AtomicBool,
+    /// Whether the handler has logged anything in this attempt.
+    has_logged: AtomicBool,
     notes: Mutex<Notes>,
     log_writing: tokio::sync::Mutex<()>,
 }
@@ -56,9 +61,7 @@ struct Inner {
 /// What the handler said and the worker has not passed on yet.
 #[derive(Default)]
 struct Notes {
-    stop_reason: Option<StopReason>,
     progress: Option<Progress>,
-    logged: bool,
     log: Vec<Bytes>,
     dropped: u64,
 }
@@ -75,13 +78,26 @@ pub enum StopReason {
 }
 
 impl Ctx {
-    pub(crate) fn new(leased: Arc<Leased>, surroundings: Arc<Surroundings>) -> Self {
-        let timeout = leased.record.spec.timeout;
-        let deadline = timeout.map(|timeout| surroundings.clock.monotonic().saturating_add(timeout));
-        let (told, notes, log_writing) = (Notify::new(), Mutex::default(), tokio::sync::Mutex::default());
-        let aborted = AtomicBool::new(false);
-        let inner = Inner { leased, surroundings, told, deadline, aborted, notes, log_writing };
+    pub(crate) fn new(leased: Leased, surroundings: Arc<Surroundings>) -> Self {
+        let inner = Inner {
+            leased,
+            surroundings,
+            stop_reason: OnceLock::new(),
+            told: Notify::new(),
+            deadline: OnceLock::new(),
+            aborted: AtomicBool::new(false),
+            has_logged: AtomicBool::new(false),
+            notes: Mutex::default(),
+            log_writing: tokio::sync::Mutex::default(),
+        };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The handler has its slot: its time runs from now.
+    pub(crate) fn start(&self, now: Monotonic) {
+        if let Some(timeout) = self.record().spec.timeout {
+            self.inner.deadline.get_or_init(|| now.saturating_add(timeout));
+        }
     }
 
     /// The task.
@@ -126,12 +142,12 @@ impl Ctx {
 
     /// Why the handler should stop, if it should.
     pub fn stop_reason(&self) -> Option<StopReason> {
-        self.inner.notes.lock().stop_reason
+        self.inner.stop_reason.get().copied()
     }
 
     /// How long this attempt may still take, if the task has a timeout.
     pub fn time_left(&self) -> Option<Duration> {
-        let deadline = self.inner.deadline?;
+        let deadline = self.deadline()?;
         Some(deadline.0.saturating_sub(self.inner.surroundings.clock.monotonic().0))
     }
 
@@ -143,7 +159,7 @@ impl Ctx {
     /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is reported.
     pub fn log(&self, line: impl Into<String>) {
         let mut notes = self.inner.notes.lock();
-        notes.logged = true;
+        self.inner.has_logged.store(true, Ordering::Release);
         if notes.log.len() >= LOG_LINES_MAX {
             notes.dropped += 1;
             return;
@@ -176,17 +192,17 @@ impl Ctx {
         })
     }
 
-    pub(crate) fn leased(&self) -> &Arc<Leased> {
+    pub(crate) fn leased(&self) -> &Leased {
         &self.inner.leased
     }
 
     pub(crate) fn deadline(&self) -> Option<Monotonic> {
-        self.inner.deadline
+        self.inner.deadline.get().copied()
     }
 
     /// Tells the handler to stop. The first reason stands.
     pub(crate) fn stop(&self, reason: StopReason) {
-        self.inner.notes.lock().stop_reason.get_or_insert(reason);
+        self.inner.stop_reason.get_or_init(|| reason);
         self.inner.told.notify_waiters();
     }
 
@@ -205,7 +221,7 @@ impl Ctx {
 
     /// Whether the handler has logged anything in this attempt.
     pub(crate) fn has_logged(&self) -> bool {
-        self.inner.notes.lock().logged
+        self.inner.has_logged.load(Ordering::Acquire)
     }
 
     /// The right to write the log: whoever holds it writes all there is before the next does.

@@ -32,5 +32,5 @@ pub use events::{Event, EventAt, subscribe, subscribe_from};
 pub use handler::{TaskHandler, blocking};
 pub use registry::Registry;
 pub use shutdown::Shutdown;
-pub use source::{End, Ended, LocalSource, Maintained, WorkSource};
+pub use source::{End, Ended, LocalSource, Maintained, SharedLeased, WorkSource};
 pub use worker::{BuildError, RunSummary, Worker, WorkerBuilder};

@@ -1,5 +1,6 @@
 //! Where a worker gets its work: a store in this process, or (with the server) one behind HTTP.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey
 use weaver_core::queue::{Committed, Enqueued, Interest, Overdue, Wake};
 use weaver_core::task::{NewTask, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
+
+use crate::ctx::Ctx;
 
 /// How many overdue tasks one round of maintenance looks at.
 const MAINTAIN_MAX: u32 = 500;
@@ -54,10 +57,22 @@ pub trait WorkSource: Send + Sync {
 /// The end of an execution, as a worker reports it.
 #[derive(Debug, Clone)]
 pub struct End {
-    /// What was leased. Shared: a report that is repeated copies no record.
-    pub leased: Arc<Leased>,
+    /// What was leased.
+    pub leased: SharedLeased,
     /// How it ended.
     pub outcome: Outcome,
+}
+
+/// A [`Leased`] where it already is: in the context that its handler and the worker's table share. Nobody copies the record.
+#[derive(Debug, Clone)]
+pub struct SharedLeased(pub(crate) Ctx);
+
+impl Deref for SharedLeased {
+    type Target = Leased;
+
+    fn deref(&self) -> &Leased {
+        self.0.leased()
+    }
 }
 
 /// What became of a reported end.
@@ -243,7 +258,8 @@ fn overdue_since(record: &TaskRecord) -> Timestamp {
 }
 
 fn decide_end(end: &End) -> Result<Transition, Refused> {
-    let command = Command::Finish { lease: end.leased.lease.clone(), outcome: end.outcome.clone() };
+    let Leased { lease, record } = &*end.leased;
+    let command = Command::Finish { lease: lease.clone(), outcome: end.outcome.clone() };
     // The newest time of the store that is known is when it granted the lease; an end depends on none.
-    decide(&end.leased.record, command, end.leased.record.updated_at)
+    decide(record, command, record.updated_at)
 }

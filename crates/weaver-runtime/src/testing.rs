@@ -168,7 +168,9 @@ impl TestQueue {
             clock: Arc::new(self.clock.clone()),
             values: registry.values(),
         };
-        Ctx::new(Arc::new(leased), Arc::new(surroundings))
+        let ctx = Ctx::new(leased, Arc::new(surroundings));
+        ctx.start(self.clock.monotonic());
+        ctx
     }
 
     /// Takes the next due task of these queues.

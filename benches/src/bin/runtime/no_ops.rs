@@ -63,10 +63,11 @@ fn print_rate(what: &str, samples: &Samples) {
     println!("       {what}: {:.0} k/s ± {:.0} %", samples.median() / 1e3, samples.spread() * 100.0);
 }
 
-/// Weaver and nobody else, for a profiler.
-pub fn alone(runtime: &Runtime, waits: bool) {
+/// Weaver and nobody else, for a profiler; one round only, for one that counts every instruction.
+pub fn alone(runtime: &Runtime, waits: bool, once: bool) {
     let mut rates = Samples::default();
-    (0..=2 * ROUNDS).for_each(|_| rates.push(weaver_no_ops(runtime, Load { batch: BATCH, waits })));
+    let rounds = if once { 1 } else { 2 * ROUNDS + 1 };
+    (0..rounds).for_each(|_| rates.push(weaver_no_ops(runtime, Load { batch: BATCH, waits })));
     print_rate("weaver alone", &rates);
 }
 

@@ -14,7 +14,7 @@ use super::{STORE, TestQueue};
 use crate::ctx::Ctx;
 use crate::execute::execute;
 use crate::registry::Registry;
-use crate::source::{End, Ended, LocalSource, Maintained, WorkSource};
+use crate::source::{End, Ended, LocalSource, Maintained, SharedLeased, WorkSource};
 
 /// More than any test needs, and few enough to see an endless one end.
 const EXECUTIONS_MAX: u32 = 100_000;
@@ -78,20 +78,20 @@ impl Drain<'_> {
              does a handler enqueue, retry or snooze for ever?"
         );
         self.executions += 1;
-        let ctx = self.queue.context(leased.clone(), self.registry);
+        let ctx = self.queue.context(leased, self.registry);
         let outcome = execute(self.registry, &ctx).await;
-        self.say(&ctx, &leased).await;
-        self.finish(End { leased: leased.into(), outcome }).await;
+        self.say(&ctx).await;
+        self.finish(End { leased: SharedLeased(ctx), outcome }).await;
         self.watch.observe().await;
     }
 
     /// Passes on what the handler said besides its outcome.
-    async fn say(&self, ctx: &Ctx, leased: &Leased) {
+    async fn say(&self, ctx: &Ctx) {
         for lines in ctx.take_log().chunks(LOG_LINES_PER_APPEND) {
             self.source.append(&ctx.log_stream(), lines, None).await.expect(STORE);
         }
         if let Some(progress) = ctx.take_progress() {
-            let renewal = Renewal { progress: Some(progress), ..Renewal::of(leased.lease.clone()) };
+            let renewal = Renewal { progress: Some(progress), ..Renewal::of(ctx.leased().lease.clone()) };
             // Whether the lease still stands is seen when the end is reported.
             let _: Vec<Renewed> = self.source.renew(vec![renewal]).await.expect(STORE);
         }

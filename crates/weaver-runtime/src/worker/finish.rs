@@ -10,7 +10,8 @@ use weaver_core::outcome::Outcome;
 use weaver_core::time::Monotonic;
 
 use crate::ctx::{Ctx, StopReason};
-use crate::source::{End, Ended};
+use crate::source::{End, Ended, SharedLeased};
+use crate::worker::seats::Seat;
 use crate::worker::table::Done;
 use crate::worker::{Shared, observe};
 
@@ -24,14 +25,33 @@ const BATCH_MAX: usize = 1000;
 /// Lines of a log per call: each may be as long as an entry, and a call has its limit too.
 const LOG_LINES_PER_CALL: usize = 16;
 
-/// An end on its way to the store.
-struct Pending {
-    number: u64,
-    ctx: Ctx,
-    end: End,
+/// Ends on their way to the store.
+#[derive(Default)]
+struct Batch {
+    // Apart from what else is known of them, so that the store can be shown them as they are.
+    ends: Vec<End>,
+    notes: Vec<Note>,
+}
+
+/// What the worker remembers about an end until the store has taken it.
+struct Note {
+    seat: Seat,
     /// After that the store refuses it anyway.
     valid_until: Monotonic,
     ran_for: Duration,
+}
+
+impl Batch {
+    fn push(&mut self, end: End, note: Note) {
+        self.ends.push(end);
+        self.notes.push(note);
+    }
+
+    /// Splits off what is more than a call may carry.
+    fn split_off_rest(&mut self) -> Self {
+        let len = self.ends.len().min(BATCH_MAX);
+        Self { ends: self.ends.split_off(len), notes: self.notes.split_off(len) }
+    }
 }
 
 /// Reports for ever.
@@ -53,13 +73,15 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
             }
             continue;
         }
-        let pending = shared.sort_out(done, &mut stopped);
+        let mut batch = shared.sort_out(done, &mut stopped);
         // Slots are free: what waits in the buffer starts, even while the fetcher waits for an answer.
         shared.start_buffered(&mut shared.table.lock());
         shared.freed();
-        write_logs(shared, pending.iter().map(|pending| &pending.ctx)).await;
-        for batch in in_batches(pending) {
+        write_logs(shared, batch.ends.iter().map(|end| &end.leased.0)).await;
+        while !batch.ends.is_empty() {
+            let rest = batch.split_off_rest();
             report(shared, batch, &mut stopped).await;
+            batch = rest;
         }
         confirm(shared, stopped).await;
         shared.freed();
@@ -79,18 +101,17 @@ impl Shared {
     }
 
     /// What each stopped handler means: an end to report, or a cancellation to confirm.
-    fn sort_out(&self, done: Vec<Done>, stopped: &mut Vec<Lease>) -> Vec<Pending> {
+    fn sort_out(&self, done: Vec<Done>, stopped: &mut Vec<Lease>) -> Batch {
         let now = self.clock.monotonic();
-        let mut pending = Vec::with_capacity(done.len());
+        let mut batch = Batch { ends: Vec::with_capacity(done.len()), notes: Vec::with_capacity(done.len()) };
         let mut table = self.table.lock();
-        for Done { number, outcome, told } in done {
-            table.stopped(number);
-            let Some(started) = table.started.get(&number) else { continue };
+        for Done { seat, outcome, told } in done {
+            let Some(started) = table.stopped(seat) else { continue };
             let outcome = match (told, outcome) {
                 (Some(StopReason::Cancelled), _) => {
-                    stopped.push(started.leased().lease.clone());
+                    stopped.push(started.lease().clone());
                     self.stats.lock().cancelled_running();
-                    table.started.remove(&number);
+                    table.started.leave(seat);
                     continue;
                 }
                 // It was told to stop: a failure is what stopping looks like, and nothing to be charged for. If the lease
@@ -99,30 +120,12 @@ impl Shared {
                 (_, Some(outcome)) => outcome,
                 (None, None) => Outcome::failed("its handler was dropped before it finished"),
             };
-            pending.push(Pending {
-                number,
-                ctx: started.ctx.clone(),
-                end: End { leased: Arc::clone(started.leased()), outcome },
-                valid_until: started.valid_until,
-                ran_for: now.0.saturating_sub(started.started_at.0),
-            });
+            let ran_for = now.0.saturating_sub(started.started_at.0);
+            let note = Note { seat, valid_until: started.valid_until, ran_for };
+            batch.push(End { leased: SharedLeased(started.ctx.clone()), outcome }, note);
         }
-        pending
+        batch
     }
-
-    fn forget(&self, number: u64) {
-        self.table.lock().started.remove(&number);
-    }
-}
-
-fn in_batches(mut pending: Vec<Pending>) -> impl Iterator<Item = Vec<Pending>> {
-    std::iter::from_fn(move || {
-        if pending.is_empty() {
-            return None;
-        }
-        let rest = pending.split_off(pending.len().min(BATCH_MAX));
-        Some(std::mem::replace(&mut pending, rest))
-    })
 }
 
 /// What handlers logged is stored before their end is known. Best effort: a log is no reason to lose a result.
@@ -149,17 +152,16 @@ async fn confirm(shared: &Shared, stopped: Vec<Lease>) {
 }
 
 /// Reports a batch until the store has taken it or it is too late.
-async fn report(shared: &Shared, mut batch: Vec<Pending>, stopped: &mut Vec<Lease>) {
+async fn report(shared: &Shared, mut batch: Batch, stopped: &mut Vec<Lease>) {
     let mut retry = RETRY_MIN;
-    while !batch.is_empty() {
-        let ends: Vec<End> = batch.iter().map(|pending| pending.end.clone()).collect();
-        match shared.source.finish(&ends).await {
+    while !batch.ends.is_empty() {
+        match shared.source.finish(&batch.ends).await {
             Ok(answers) => {
                 batch = take_answers(shared, batch, &answers, stopped);
                 continue;
             }
             Err(error) => {
-                tracing::warn!(worker = %shared.options.name, %error, ends = ends.len(), "ends cannot be reported; trying again");
+                tracing::warn!(worker = %shared.options.name, %error, ends = batch.ends.len(), "ends cannot be reported; trying again");
             }
         }
         shared.clock.sleep_until(shared.clock.monotonic().saturating_add(retry)).await;
@@ -169,54 +171,52 @@ async fn report(shared: &Shared, mut batch: Vec<Pending>, stopped: &mut Vec<Leas
 }
 
 /// Settles what the store answered; returns what must be reported again, differently.
-fn take_answers(
-    shared: &Shared,
-    batch: Vec<Pending>,
-    answers: &[Ended],
-    stopped: &mut Vec<Lease>,
-) -> Vec<Pending> {
-    let mut again = Vec::new();
+fn take_answers(shared: &Shared, batch: Batch, answers: &[Ended], stopped: &mut Vec<Lease>) -> Batch {
+    let mut again = Batch::default();
     let now = shared.clock.now();
     // One lock each for the whole batch; nothing below waits.
     let (mut table, mut stats) = (shared.table.lock(), shared.stats.lock());
-    for (mut pending, answer) in batch.into_iter().zip(answers) {
+    for ((mut end, note), answer) in batch.ends.into_iter().zip(batch.notes).zip(answers) {
         match answer {
             Ended::ResultTooLarge { bytes, max_bytes } => {
                 let error = format!(
                     "its result is {bytes} bytes: the limit is {max_bytes}; return a reference to it"
                 );
-                pending.end.outcome = Outcome::fatal(error);
-                again.push(pending);
+                end.outcome = Outcome::fatal(error);
+                again.push(end, note);
                 continue;
             }
             Ended::Recorded { state, due_after } => {
-                observe::ended(&pending.end, *state, *due_after, now);
-                stats.ended(&pending.end, pending.ran_for);
+                observe::ended(&end, *state, *due_after, now);
+                stats.ended(&end, note.ran_for);
             }
             Ended::Lost => {
-                observe::lost(&pending.end.leased);
+                observe::lost(&end.leased);
                 stats.lost();
                 // If it was cancelled meanwhile, its hold can go: the handler has stopped.
-                stopped.push(pending.end.leased.lease.clone());
+                stopped.push(end.leased.lease.clone());
             }
         }
-        table.started.remove(&pending.number);
+        table.started.leave(note.seat);
     }
     again
 }
 
 impl Shared {
     /// Gives up ends whose lease is over: whoever has the task now decides about it.
-    fn without_late(&self, batch: Vec<Pending>) -> Vec<Pending> {
+    fn without_late(&self, batch: Batch) -> Batch {
         let now = self.clock.monotonic();
-        let (late, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(|pending| {
-            let renewed = self.table.lock().started.get(&pending.number).map(|started| started.valid_until);
-            renewed.unwrap_or(pending.valid_until) <= now
-        });
-        for pending in late {
-            observe::lost(&pending.end.leased);
+        let mut rest = Batch::default();
+        let mut table = self.table.lock();
+        for (end, note) in batch.ends.into_iter().zip(batch.notes) {
+            let renewed = table.started.get(note.seat).map(|started| started.valid_until);
+            if renewed.unwrap_or(note.valid_until) > now {
+                rest.push(end, note);
+                continue;
+            }
+            observe::lost(&end.leased);
             self.stats.lock().lost();
-            self.forget(pending.number);
+            table.started.leave(note.seat);
         }
         rest
     }

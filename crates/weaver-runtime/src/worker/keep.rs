@@ -84,11 +84,13 @@ fn renew(shared: &Arc<Shared>) -> Option<BoxFuture<'_, Answer>> {
 impl Shared {
     fn renewals(&self) -> (Vec<u64>, Vec<Renewal>) {
         let table = self.table.lock();
-        let buffered =
-            table.buffer.iter().map(|buffered| (buffered.number, Renewal::of(buffered.leased.lease.clone())));
+        let buffered = table
+            .buffer
+            .iter()
+            .map(|buffered| (buffered.number, Renewal::of(buffered.ctx.leased().lease.clone())));
         let started = table.started.iter().map(|(number, started)| {
-            let lease = started.leased().lease.clone();
-            (*number, Renewal { progress: started.ctx.take_progress(), ..Renewal::of(lease) })
+            let lease = started.lease().clone();
+            (number, Renewal { progress: started.ctx.take_progress(), ..Renewal::of(lease) })
         });
         buffered.chain(started).unzip()
     }
@@ -125,13 +127,13 @@ impl Shared {
             }
             Some(Renewed::Busy) | None => true,
             Some(Renewed::Cancelled) => {
-                never_started.push(buffered.leased.lease.clone());
+                never_started.push(buffered.ctx.leased().lease.clone());
                 false
             }
             Some(Renewed::Lost) => false,
         });
-        for (number, renewed) in renewed {
-            let Some(started) = table.started.get_mut(number) else { continue };
+        for (number, started) in table.started.iter_mut() {
+            let Some(renewed) = renewed.get(&number) else { continue };
             match renewed {
                 Renewed::Extended => started.valid_until = valid_until,
                 Renewed::Busy => {}
@@ -152,7 +154,8 @@ impl Shared {
     fn next_stop(&self) -> Option<Monotonic> {
         let table = self.table.lock();
         let buffered = table.buffer.iter().map(|buffered| buffered.valid_until);
-        let running = table.started.values().filter(|started| started.is_running() && !started.aborted);
+        let started = table.started.iter().map(|(_, started)| started);
+        let running = started.filter(|started| started.is_running() && !started.aborted);
         let started = running.map(|started| {
             let told = started.ctx.is_cancelled();
             let lease = if told { started.valid_until } else { self.told_at(started.valid_until) };
@@ -171,7 +174,7 @@ impl Shared {
         let before = table.buffer.len();
         table.buffer.retain(|buffered| buffered.valid_until > now);
         let dropped = before - table.buffer.len();
-        for started in table.started.values_mut().filter(|started| started.is_running()) {
+        for (_, started) in table.started.iter_mut().filter(|(_, started)| started.is_running()) {
             if self.told_at(started.valid_until) <= now {
                 started.ctx.stop(StopReason::LeaseLost);
             }

@@ -18,6 +18,7 @@ mod fetch;
 mod finish;
 mod keep;
 mod observe;
+mod seats;
 mod start;
 mod stats;
 mod table;

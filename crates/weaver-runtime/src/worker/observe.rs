@@ -28,8 +28,7 @@ pub(super) fn span(ctx: &Ctx) -> tracing::Span {
 
 /// An end that the store has taken.
 pub(super) fn ended(end: &End, state: TaskState, due_after: Option<Duration>, now: Timestamp) {
-    let task_id = end.leased.lease.key.id;
-    let attempt = end.leased.lease.attempt;
+    let (task_id, attempt) = (end.leased.lease.key.id, end.leased.lease.attempt);
     let err = match &end.outcome {
         Outcome::Failed { error, .. } => Some(error.as_ref()),
         Outcome::TimedOut => Some("timed out"),

@@ -1,24 +1,23 @@
 //! The tasks a worker has in hand: buffered, running, or ended and being reported. Each has a lease to be renewed.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 
 use tokio::task::AbortHandle;
-use weaver_core::lease::Leased;
+use weaver_core::lease::Lease;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::Outcome;
 use weaver_core::time::Monotonic;
 
 use crate::ctx::{Ctx, StopReason};
 use crate::worker::Shared;
+use crate::worker::seats::{Seat, Seats};
 
 #[derive(Default)]
 pub(crate) struct Table {
     /// Leased and not started, in the order of the lease.
     pub(crate) buffer: VecDeque<Buffered>,
-    /// Started, by the number each task gets when it is leased. Numbers are never used twice, and what is done to all is
-    /// done in their order: a simulation repeats itself.
-    pub(crate) started: BTreeMap<u64, Started>,
+    /// Started, and not yet reported.
+    pub(crate) started: Seats,
     pub(crate) running: u32,
     /// Whether the finisher has something that is in no list any more.
     pub(crate) reporting: bool,
@@ -31,7 +30,7 @@ pub(crate) struct Table {
 
 pub(crate) struct Buffered {
     pub(crate) number: u64,
-    pub(crate) leased: Arc<Leased>,
+    pub(crate) ctx: Ctx,
     pub(crate) valid_until: Monotonic,
 }
 
@@ -57,8 +56,8 @@ pub(crate) enum Handler {
 }
 
 impl Started {
-    pub(crate) fn leased(&self) -> &Arc<Leased> {
-        self.ctx.leased()
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.ctx.leased().lease
     }
 
     /// Whether the handler has a slot.
@@ -79,7 +78,7 @@ impl Started {
 
 /// A handler has stopped: by itself with an outcome, or because it was dropped.
 pub(crate) struct Done {
-    pub(crate) number: u64,
+    pub(crate) seat: Seat,
     pub(crate) outcome: Option<Outcome>,
     /// What it had been told by then. What it is told later, while its end waits to be reported, changes nothing about it.
     pub(crate) told: Option<StopReason>,
@@ -90,6 +89,14 @@ impl Table {
         self.buffer.is_empty() && self.started.is_empty() && !self.reporting
     }
 
+    /// Gives a buffered task a seat.
+    pub(super) fn start(&mut self, buffered: Buffered, started_at: Monotonic, handler: Handler) -> Seat {
+        let Buffered { number, ctx, valid_until } = buffered;
+        ctx.start(started_at);
+        let started = Started { ctx, valid_until, started_at, handler, abort_at: None, aborted: false };
+        self.started.take(number, started)
+    }
+
     pub(super) fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
@@ -97,7 +104,7 @@ impl Table {
 
     /// Whether as many of a type are in hand as may run.
     pub(crate) fn is_saturated(&self, task_type: &TaskType, limit: u32) -> bool {
-        let of_type = |buffered: &&Buffered| buffered.leased.record.spec.envelope.task_type == *task_type;
+        let of_type = |buffered: &&Buffered| buffered.ctx.record().spec.envelope.task_type == *task_type;
         let buffered = self.buffer.iter().filter(of_type).count() as u32;
         self.running_of_type.get(task_type).copied().unwrap_or(0) + buffered >= limit
     }
@@ -105,27 +112,33 @@ impl Table {
     /// Takes the first buffered task whose type has room.
     pub(super) fn next_startable(&mut self, shared: &Shared) -> Option<Buffered> {
         let has_room = |buffered: &Buffered| {
-            let task_type = &buffered.leased.record.spec.envelope.task_type;
+            let task_type = &buffered.ctx.record().spec.envelope.task_type;
             let limit = shared.options.type_limits.iter().find(|(limited, _)| limited == task_type);
             limit.is_none_or(|(_, max)| {
                 self.running_of_type.get(task_type).is_none_or(|running| running < max)
             })
         };
+        if shared.options.type_limits.is_empty() {
+            return self.buffer.pop_front();
+        }
         let position = self.buffer.iter().position(has_room)?;
         self.buffer.remove(position)
     }
 
-    /// Notes that a handler has stopped; its slot is free.
-    pub(crate) fn stopped(&mut self, number: u64) {
-        let Some(started) = self.started.get_mut(&number) else { return };
+    /// Notes that a handler has stopped, and its slot is free; returns its task, unless that was given up.
+    pub(crate) fn stopped(&mut self, seat: Seat) -> Option<&Started> {
+        let started = self.started.get_mut(seat)?;
         if started.is_running() {
             started.handler = Handler::Stopped;
             self.running -= 1;
             self.ended_since_fetch += 1;
-            let task_type = &started.leased().record.spec.envelope.task_type;
-            if let Some(running) = self.running_of_type.get_mut(task_type) {
+            if !self.running_of_type.is_empty()
+                && let Some(running) =
+                    self.running_of_type.get_mut(&started.ctx.record().spec.envelope.task_type)
+            {
                 *running = running.saturating_sub(1);
             }
         }
+        Some(started)
     }
 }

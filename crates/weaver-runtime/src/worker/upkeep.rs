@@ -61,7 +61,7 @@ pub(super) async fn log(shared: &Arc<Shared>) {
     loop {
         shared.clock.sleep_until(shared.clock.monotonic().saturating_add(LOG_EVERY)).await;
         let running =
-            shared.table.lock().started.values().map(|started| started.ctx.clone()).collect::<Vec<_>>();
+            shared.table.lock().started.iter().map(|(_, started)| started.ctx.clone()).collect::<Vec<_>>();
         write_logs(shared, running.iter()).await;
     }
 }
@@ -106,8 +106,8 @@ async fn write_stats(shared: &Shared) {
 impl Shared {
     fn beats(&self, started_at: Timestamp, stopping: bool) -> Vec<Beat> {
         let mut running: BTreeMap<_, u32> = BTreeMap::new();
-        for started in self.table.lock().started.values() {
-            *running.entry(started.leased().lease.key.namespace.clone()).or_default() += 1;
+        for (_, started) in self.table.lock().started.iter() {
+            *running.entry(started.ctx.key().namespace.clone()).or_default() += 1;
         }
         let draining = stopping || self.paused.load(Ordering::Relaxed);
         let beat = |namespace: weaver_core::name::Namespace| Beat {
