@@ -83,6 +83,8 @@ pub(super) struct Entries {
     // A deque, because old pages are freed at the front while new ones are added at the back.
     pages: VecDeque<Option<Box<Page>>>,
     first_page: u64,
+    /// The last page that became empty: in the steady state one is given back for every one that is asked for.
+    spare: Option<Box<Page>>,
 }
 
 #[derive(Debug)]
@@ -129,7 +131,8 @@ impl Entries {
         while self.pages.len() <= page {
             self.pages.push_back(None);
         }
-        let page = self.pages[page].get_or_insert_with(Page::empty);
+        let spare = &mut self.spare;
+        let page = self.pages[page].get_or_insert_with(|| spare.take().unwrap_or_else(Page::empty));
         debug_assert!(page.entries[position].is_none(), "{id:?} is taken");
         page.in_state[entry.state.index()] += 1;
         page.entries[position] = Some(entry);
@@ -151,7 +154,7 @@ impl Entries {
         page.used -= 1;
         // The last page is about to be written again: freeing it would allocate it anew for every task.
         if page.used == 0 && number + 1 < self.pages.len() {
-            self.pages[number] = None;
+            self.spare = self.pages[number].take();
         }
         while self.pages.len() > 1 && self.pages.front().is_some_and(Option::is_none) {
             self.pages.pop_front();
