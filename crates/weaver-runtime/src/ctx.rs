@@ -158,15 +158,24 @@ impl Ctx {
 
     /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is reported.
     pub fn log(&self, line: impl Into<String>) {
+        let mut line = line.into();
+        line.truncate(line.floor_char_boundary(weaver_core::ports::ENTRY_MAX_BYTES));
+        self.note(line.into());
+    }
+
+    /// The same for a line that may be no text: its bytes are kept as they are.
+    pub fn log_bytes(&self, line: &[u8]) {
+        self.note(Bytes::copy_from_slice(&line[..line.len().min(weaver_core::ports::ENTRY_MAX_BYTES)]));
+    }
+
+    fn note(&self, line: Bytes) {
         let mut notes = self.inner.notes.lock();
         self.inner.has_logged.store(true, Ordering::Release);
         if notes.log.len() >= LOG_LINES_MAX {
             notes.dropped += 1;
             return;
         }
-        let mut line = line.into();
-        line.truncate(line.floor_char_boundary(weaver_core::ports::ENTRY_MAX_BYTES));
-        notes.log.push(line.into());
+        notes.log.push(line);
     }
 
     /// Enqueues a follow-up task in this task's namespace (unless it names another). A handler may run more than once:

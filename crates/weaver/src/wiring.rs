@@ -86,6 +86,11 @@ impl StoreUrl {
         }
     }
 
+    /// Opens what a worker or a producer works on; it must be there. Blocks.
+    pub(crate) fn open_to_work(&self, opener: &Opener) -> Result<Arc<dyn Store>, Failure> {
+        Ok(Arc::new(self.open_existing(opener)?))
+    }
+
     /// Where a server on this store keeps its first token.
     pub(crate) fn token_directory(&self) -> &Path {
         match self {

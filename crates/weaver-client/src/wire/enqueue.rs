@@ -58,12 +58,12 @@ pub struct NewTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub run_at: Option<Timestamp>,
-    /// Dead on this failure; 5 if not given.
+    /// Dead on this failure; 5 if not given, and 1 for a `prompt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10_000))]
     #[serde(deserialize_with = "super::whole::optional")]
     pub max_attempts: Option<u32>,
-    /// Dead on the loss of a worker after these; 3 if not given.
+    /// Dead on the loss of a worker after these; 3 if not given, and 0 for a `prompt`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 10_000))]
     #[serde(deserialize_with = "super::whole::optional")]
@@ -80,7 +80,7 @@ pub struct NewTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
-    /// Runs one at a time with others of this key in its namespace, in order.
+    /// Runs one at a time with others of this key in its namespace, in order. Of a `prompt`, its session if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub serial_key: Option<String>,

@@ -155,7 +155,7 @@ pub struct Runner {
     /// When that came.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub last_heartbeat: Timestamp,
-    /// Whether it said goodbye.
+    /// Stopped if it said goodbye, or has been silent for 120 s.
     #[cfg_attr(feature = "openapi", schema(value_type = schema::RunnerStatus))]
     pub status: RunnerStatus,
     /// Whether it runs and has beaten lately.

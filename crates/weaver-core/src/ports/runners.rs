@@ -137,6 +137,11 @@ impl RunnerRecord {
         self.status == RunnerStatus::Running && now.since(self.last_heartbeat) < ALIVE_WITHIN
     }
 
+    /// How it reads to others: one that has been silent for [`ALIVE_WITHIN`] is stopped, goodbye or not (seed 000).
+    pub fn status_at(&self, now: Timestamp) -> RunnerStatus {
+        if self.is_alive(now) { RunnerStatus::Running } else { RunnerStatus::Stopped }
+    }
+
     /// Whether it would take a task of this queue and type.
     pub fn serves(&self, queue: &QueueName, task_type: &TaskType) -> bool {
         self.beat.queues.contains(queue)

@@ -95,6 +95,11 @@ impl TaskSpec {
             || self.origin.as_ref().is_some_and(|origin| origin.scheduled_for.is_some())
     }
 
+    /// Whether it may be started only once: its first failure is its last, and so is its first loss.
+    pub fn runs_once(&self) -> bool {
+        self.max_attempts == 1 && self.max_losses == 0
+    }
+
     /// Whether its first loss is its last.
     pub fn tolerates_no_loss(&self) -> bool {
         self.max_losses == 0

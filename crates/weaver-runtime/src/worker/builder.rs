@@ -21,6 +21,11 @@ use crate::worker::{Options, Shared, Worker};
 /// The most handlers one worker may run at once.
 const CONCURRENCY_MAX: u32 = 100_000;
 
+/// The shortest time between two polls or heartbeats: less would only keep the store busy.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// The longest: half of what makes a silent worker look stopped.
+const INTERVAL_MAX: Duration = Duration::from_secs(60);
+
 /// Why a worker cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -67,6 +72,9 @@ pub struct WorkerBuilder {
     ttl: Duration,
     grace: Duration,
     stop_grace: Duration,
+    poll_every: Duration,
+    beat_every: Duration,
+    ahead: bool,
     project_root: Option<String>,
     tokens: Arc<dyn Fn() -> LeaseToken + Send + Sync>,
 }
@@ -87,6 +95,9 @@ impl WorkerBuilder {
             ttl: LEASE_TTL_DEFAULT,
             grace: Duration::from_secs(30),
             stop_grace: Duration::from_secs(5),
+            poll_every: Duration::from_secs(10),
+            beat_every: Duration::from_secs(10),
+            ahead: true,
             project_root: None,
             tokens: Arc::new(random_token),
         }
@@ -158,6 +169,25 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long it waits for work before it looks by itself; 10 s if not given. New work wakes it wherever the store has
+    /// wake-ups.
+    pub fn poll_every(mut self, span: Duration) -> Self {
+        self.poll_every = span;
+        self
+    }
+
+    /// Between two heartbeats, whatever else it does; 10 s if not given.
+    pub fn beat_every(mut self, span: Duration) -> Self {
+        self.beat_every = span;
+        self
+    }
+
+    /// Takes only what it can start at once. Without this, a few tasks more are leased while quick handlers run.
+    pub fn nothing_ahead(mut self) -> Self {
+        self.ahead = false;
+        self
+    }
+
     /// The project its tasks are about, shown beside it.
     pub fn project_root(mut self, path: impl Into<String>) -> Self {
         self.project_root = Some(path.into());
@@ -172,8 +202,7 @@ impl WorkerBuilder {
 
     /// Checks everything.
     pub fn build(self) -> Result<Worker, BuildError> {
-        check("the concurrency", self.concurrency, 1, CONCURRENCY_MAX)?;
-        check("the lease", Spelled(self.ttl), Spelled(LEASE_TTL_MIN), Spelled(LEASE_TTL_MAX))?;
+        self.check_numbers()?;
         let all_namespaces = self.namespaces.iter().any(|name| name.as_str() == "*");
         let listed = self.namespaces.into_iter().filter(|name| name.as_str() != "*");
         let namespaces: Vec<_> = listed.map(Namespace::new).collect::<Result<_, _>>()?;
@@ -208,6 +237,9 @@ impl WorkerBuilder {
             ttl: self.ttl,
             grace: self.grace,
             stop_grace: self.stop_grace,
+            poll_every: self.poll_every,
+            beat_every: self.beat_every,
+            ahead: self.ahead,
             project_root: self.project_root,
             tokens: self.tokens,
         };
@@ -235,6 +267,14 @@ impl WorkerBuilder {
             namespaces: Mutex::new(namespaces),
         };
         Ok(Worker { shared: Arc::new(shared) })
+    }
+    fn check_numbers(&self) -> Result<(), BuildError> {
+        check("the concurrency", self.concurrency, 1, CONCURRENCY_MAX)?;
+        check("the lease", Spelled(self.ttl), Spelled(LEASE_TTL_MIN), Spelled(LEASE_TTL_MAX))?;
+        for (what, span) in [("the poll interval", self.poll_every), ("the heartbeat", self.beat_every)] {
+            check(what, Spelled(span), Spelled(INTERVAL_MIN), Spelled(INTERVAL_MAX))?;
+        }
+        Ok(())
     }
 }
 

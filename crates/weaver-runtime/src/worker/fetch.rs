@@ -16,8 +16,6 @@ use crate::shutdown::Shutdown;
 use crate::worker::Shared;
 use crate::worker::table::Table;
 
-/// How long one wait for work lasts before the worker looks by itself.
-const WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long to wait after the store could not be reached; doubled up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(50);
 /// At most so long.
@@ -90,7 +88,7 @@ impl Shared {
         // What is left in the buffer has no slot, or is of a type that may not run now.
         let free = self.options.concurrency - table.running;
         let room = (2 * self.options.concurrency).saturating_sub(buffered);
-        let ended = table.ended_since_fetch;
+        let ended = if self.options.ahead { table.ended_since_fetch } else { 0 };
         let total = free.saturating_add(ended).min(room).min(LEASE_BATCH_MAX);
         // A few at a time is not worth a call while handlers are busy.
         let worthwhile = free > 0 || total >= self.options.concurrency / 2;
@@ -177,8 +175,10 @@ async fn wait(shared: &Shared, want: &Want) -> bool {
         types: want.types.clone(),
         fragile: want.free > 0,
     };
-    let mut waits: Vec<_> =
-        namespaces.into_iter().map(|namespace| shared.source.wait(interest(namespace), WAIT_MAX)).collect();
+    let mut waits: Vec<_> = namespaces
+        .into_iter()
+        .map(|namespace| shared.source.wait(interest(namespace), shared.options.poll_every))
+        .collect();
     let work = async {
         let first = match waits.len() {
             // A worker of all namespaces that there are, when there are none.
@@ -207,7 +207,7 @@ async fn room(shared: &Shared) {
     tokio::select! {
         biased;
         () = freed(shared) => {}
-        () = shared.pause(WAIT_MAX) => {}
+        () = shared.pause(shared.options.poll_every) => {}
     }
 }
 

@@ -25,6 +25,9 @@ const BATCH_MAX: usize = 1000;
 /// Lines of a log per call: each may be as long as an entry, and a call has its limit too.
 const LOG_LINES_PER_CALL: usize = 16;
 
+/// Said of a handler that is gone for no reason we know.
+const DROPPED: &str = "its handler was dropped before it finished";
+
 /// Ends on their way to the store.
 #[derive(Default)]
 struct Batch {
@@ -107,6 +110,7 @@ impl Shared {
         let mut table = self.table.lock();
         for Done { seat, outcome, told } in done {
             let Some(started) = table.stopped(seat) else { continue };
+            let runs_once = started.ctx.record().spec.runs_once();
             let outcome = match (told, outcome) {
                 (Some(StopReason::Cancelled), _) => {
                     stopped.push(started.lease().clone());
@@ -114,17 +118,31 @@ impl Shared {
                     table.started.leave(seat);
                     continue;
                 }
+                (told, outcome) if runs_once => only_run(told, outcome, now >= started.valid_until),
                 // It was told to stop: a failure is what stopping looks like, and nothing to be charged for. If the lease
                 // is lost indeed, the store refuses the report; if it is not, the task is free again at once.
                 (Some(_), None | Some(Outcome::Failed { .. } | Outcome::TimedOut)) => Outcome::Released,
                 (_, Some(outcome)) => outcome,
-                (None, None) => Outcome::failed("its handler was dropped before it finished"),
+                (None, None) => Outcome::failed(DROPPED),
             };
             let ran_for = now.0.saturating_sub(started.started_at.0);
             let note = Note { seat, valid_until: started.valid_until, ran_for };
             batch.push(End { leased: SharedLeased(started.ctx.clone()), outcome }, note);
         }
         batch
+    }
+}
+
+/// How the only execution of a task ended that may be started once. To be cut off is its end: given back, it would run a
+/// second time. And what it says after its lease has ended counts for nothing, even if nobody has noticed the end yet.
+fn only_run(told: Option<StopReason>, outcome: Option<Outcome>, is_late: bool) -> Outcome {
+    const CUT_OFF: &str = "it may run only once, and was cut off";
+    match (told, outcome) {
+        _ if is_late => Outcome::failed(format!("{CUT_OFF}: its worker's lease ended while it ran")),
+        (_, Some(outcome)) => outcome,
+        (Some(StopReason::Shutdown), None) => Outcome::failed(format!("{CUT_OFF}: its worker was shut down")),
+        (Some(_), None) => Outcome::failed(format!("{CUT_OFF}: its worker could not keep its lease")),
+        (None, None) => Outcome::failed(DROPPED),
     }
 }
 

@@ -110,6 +110,10 @@ pub(crate) struct Options {
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
     pub(crate) stop_grace: Duration,
+    pub(crate) poll_every: Duration,
+    pub(crate) beat_every: Duration,
+    /// Whether it leases more than it can start at once.
+    pub(crate) ahead: bool,
     pub(crate) project_root: Option<String>,
     pub(crate) tokens: Arc<dyn Fn() -> LeaseToken + Send + Sync>,
 }

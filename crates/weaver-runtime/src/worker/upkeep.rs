@@ -13,10 +13,8 @@ use crate::source::Maintained;
 use crate::worker::Shared;
 use crate::worker::finish::write_logs;
 
-/// Between two heartbeats.
-const BEAT_EVERY: Duration = Duration::from_secs(10);
-/// Heartbeats between two entries of statistics: one minute.
-const BEATS_PER_MINUTE: u32 = 6;
+/// Between two entries of statistics.
+const STATS_EVERY: Duration = Duration::from_secs(60);
 /// How long statistics are kept.
 const STATS_KEPT: Duration = Duration::from_secs(25 * 3600);
 /// Between two looks at what handlers have logged.
@@ -27,7 +25,7 @@ const MAINTAIN_EVERY: Duration = Duration::from_secs(1);
 /// Beats for ever.
 pub(super) async fn beat(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let started_at = shared.clock.now();
-    let mut beats = 0_u32;
+    let mut stats_due = shared.clock.monotonic().saturating_add(STATS_EVERY);
     loop {
         if shared.options.all_namespaces {
             follow_namespaces(shared).await;
@@ -36,11 +34,12 @@ pub(super) async fn beat(shared: &Arc<Shared>, shutdown: &Shutdown) {
             Ok(directives) => shared.obey(&directives, shutdown),
             Err(error) => tracing::warn!(worker = %shared.options.name, %error, "a heartbeat was not heard"),
         }
-        beats += 1;
-        if beats.is_multiple_of(BEATS_PER_MINUTE) {
+        let now = shared.clock.monotonic();
+        if now >= stats_due {
             write_stats(shared).await;
+            stats_due = now.saturating_add(STATS_EVERY);
         }
-        shared.clock.sleep_until(shared.clock.monotonic().saturating_add(BEAT_EVERY)).await;
+        shared.clock.sleep_until(shared.clock.monotonic().saturating_add(shared.options.beat_every)).await;
     }
 }
 

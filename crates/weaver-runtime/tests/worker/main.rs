@@ -4,6 +4,7 @@
 
 mod handlers;
 mod leases;
+mod once;
 mod rig;
 mod shutdown;
 mod starts;

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use weaver_agent::prompt::with_defaults;
 use weaver_client::wire::{
     EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, namespace_or_default,
 };
@@ -61,7 +62,7 @@ fn accept(caller: &Caller, task: NewTask) -> Answer<CoreNewTask> {
     let namespace = namespace_or_default(task.namespace.as_deref())?;
     let task_type = TaskType::try_from(task.task_type.as_str())?;
     caller.require_enqueue(&namespace, &task_type)?;
-    Ok(task.try_into()?)
+    Ok(with_defaults(task).try_into()?)
 }
 
 /// One entry per namespace and request, however many tasks it had.
@@ -75,7 +76,7 @@ async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<St
         }
     }
     for (namespace, ids) in made {
-        state.audit.write_soon(caller, namespace, deed(&ids)).await;
+        state.audit.write(caller, namespace, deed(&ids)).await;
     }
 }
 

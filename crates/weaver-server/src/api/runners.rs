@@ -30,7 +30,7 @@ pub(crate) async fn list_runners(
     let runner = |record: &RunnerRecord| Runner {
         beat: Beat::from(&record.beat),
         last_heartbeat: record.last_heartbeat,
-        status: record.status,
+        status: record.status_at(now),
         alive: record.is_alive(now),
         directive: record.directive,
     };

@@ -1,6 +1,5 @@
 //! What every handler shares, and how much one request may ask for.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use weaver_core::ports::Store;
 
 use super::audit::Audit;
 use super::metrics::Metrics;
-use crate::security::Tokens;
 
 /// How much one request or connection may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,13 +64,9 @@ impl Default for ApiLimits {
     }
 }
 
-/// What every handler shares. Cheap to clone: the layers of a router do so several times for every request.
+/// What every handler shares. Cheap to clone.
 #[derive(Clone)]
-pub struct AppState(Arc<Shared>);
-
-/// What an [`AppState`] holds.
-#[derive(Clone)]
-pub struct Shared {
+pub struct AppState {
     /// Where everything is.
     pub store: Arc<dyn Store>,
     /// Time.
@@ -81,17 +75,8 @@ pub struct Shared {
     pub limits: ApiLimits,
     /// Ends waits and streams when the server stops.
     pub closing: CancellationToken,
-    pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
-}
-
-impl Deref for AppState {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.0
-    }
 }
 
 impl AppState {
@@ -103,22 +88,14 @@ impl AppState {
     /// Over a store.
     pub fn with_limits(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: ApiLimits) -> Self {
         let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), limits.audit_kept));
-        Self(Arc::new(Shared {
+        Self {
             store,
             clock,
             limits,
             closing: CancellationToken::new(),
-            tokens: None,
             audit,
             metrics: Arc::new(Metrics::default()),
-        }))
-    }
-
-    /// With tokens that its routes manage: those that the guard in front asks for.
-    #[must_use]
-    pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
-        Arc::make_mut(&mut self.0).tokens = Some(tokens);
-        self
+        }
     }
 
     /// Calls the store, and notes how long it took.

@@ -1,5 +1,5 @@
 //! Handlers that need no program of yours: [`http`](HttpHandler) calls a URL, [`exec`](ExecHandler) runs a command that
-//! the operator allowed. [`process`] runs child processes and is of use elsewhere too.
+//! the operator allowed.
 //!
 //! Both are bounded in time and output, and both treat what a task asks for as hostile: whoever may enqueue decides what
 //! is in the payload, the operator's policy decides what may be done with it.
@@ -7,7 +7,6 @@
 pub mod address;
 pub mod exec;
 pub mod http;
-pub mod process;
 
 use std::sync::Arc;
 

@@ -15,6 +15,5 @@ mod restart;
 mod runners;
 mod server;
 mod task;
-mod tokens;
 mod waits;
 mod work;

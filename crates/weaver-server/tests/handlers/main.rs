@@ -6,5 +6,4 @@ mod exec;
 mod exec_ends;
 mod http;
 mod http_guard;
-mod process;
 mod rig;

@@ -9,6 +9,8 @@ mod rig;
 mod handlers;
 #[path = "../../../weaver-runtime/tests/worker/leases.rs"]
 mod leases;
+#[path = "../../../weaver-runtime/tests/worker/once.rs"]
+mod once;
 #[path = "../../../weaver-runtime/tests/worker/shutdown.rs"]
 mod shutdown;
 #[path = "../../../weaver-runtime/tests/worker/starts.rs"]

@@ -11,6 +11,7 @@ use crate::bed::{Bed, namespace, queue, seconds, worker};
 cases![
     a_beat_is_kept_and_stamped_with_the_stores_clock,
     a_runner_is_alive_for_120_seconds_after_a_beat,
+    a_silent_runner_reads_as_stopped,
     a_later_beat_replaces_what_is_known,
     beats_of_several_runners_are_answered_in_their_order,
     a_directive_stays_until_it_is_replaced,
@@ -79,6 +80,15 @@ async fn a_runner_is_alive_for_120_seconds_after_a_beat(bed: Bed) {
     assert!(!list(&bed, &space).await[0].is_alive(bed.now().await));
     send(&bed, &key(&space, "r")).await;
     assert!(list(&bed, &space).await[0].is_alive(bed.now().await));
+}
+
+async fn a_silent_runner_reads_as_stopped(bed: Bed) {
+    let space = Namespace::default();
+    send(&bed, &key(&space, "r")).await;
+    assert_eq!(list(&bed, &space).await[0].status_at(bed.now().await), RunnerStatus::Running);
+    bed.advance(seconds(120)).await;
+    let silent = list(&bed, &space).await.remove(0);
+    assert_eq!(silent.status_at(bed.now().await), RunnerStatus::Stopped, "it never said goodbye");
 }
 
 async fn a_later_beat_replaces_what_is_known(bed: Bed) {

@@ -75,7 +75,7 @@ pub(crate) async fn run(args: EnqueueArgs, context: &Context) -> Result<Exit, Fa
     };
     let enqueued = remote.client.enqueue(task).await?;
     if args.wait {
-        return wait::until_ended(&remote, &enqueued.id, None).await;
+        return wait::until_ended(&remote, &enqueued.id, None, wait::result).await;
     }
     context.output.answer(&enqueued, || match enqueued.existing {
         true => format!("{} (it was there already)\n", enqueued.id),
@@ -105,7 +105,7 @@ fn read_payload(text: &str) -> Result<Json, Failure> {
     })
 }
 
-fn span_ms(text: &str) -> Result<u64, String> {
+pub(crate) fn span_ms(text: &str) -> Result<u64, String> {
     let span = parse_span(text).ok_or("give a number and a unit: 500ms, 30s, 5m, 12h or 30d")?;
     u64::try_from(span.as_millis()).map_err(|_| "that is too long".to_owned())
 }

@@ -6,8 +6,11 @@ mod demo;
 mod doctor;
 mod enqueue;
 mod identity;
+mod project;
+mod prompt;
 mod queues;
 mod remote;
+mod runner;
 mod runners;
 mod serve;
 mod store;
@@ -78,6 +81,10 @@ enum Command {
     /// Look at workers and runners
     #[command(subcommand)]
     Runners(runners::Command),
+    /// Have an agent's command do the prompts of a project, one at a time
+    Runner(runner::RunnerArgs),
+    /// Put a prompt in, for a runner
+    Prompt(prompt::PromptArgs),
     /// Run tasks of the built-in kinds, for a server or on a store
     Worker(worker::WorkerArgs),
     /// Make, list and revoke tokens
@@ -106,6 +113,9 @@ pub(crate) struct Context {
 
 /// Runs the command that the process was started with.
 pub(crate) fn main() -> ExitCode {
+    if let Some(code) = runner::guard_if_asked() {
+        return ExitCode::from(code);
+    }
     let cli = Cli::parse();
     let flags = cli.flags();
     let config = Config::load(&flags, std::env::vars_os().filter_map(as_text));
@@ -137,6 +147,8 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Queues(command) => queues::run(command, &Context::new(config?, clock)).await,
             Command::Serve(_) => serve::run(Context::new(config?, clock)).await,
             Command::Demo(_) => demo::run(Context::new(config?, clock)).await,
+            Command::Runner(args) => runner::run(args, Context::new(config?, clock)).await,
+            Command::Prompt(args) => prompt::run(args, Context::new(config?, clock)).await,
             Command::Worker(args) => worker::run(args, Context::new(config?, clock)).await,
             Command::Tokens(command) => tokens::run(command, Context::new(config?, clock)).await,
             Command::Token(_) => token::run(&Context::new(config?, clock)),
@@ -162,9 +174,11 @@ impl Cli {
             Command::Queues(command) => given.extend(command.remote().settings()),
             Command::Runners(command) => given.extend(command.remote().settings()),
             Command::Worker(args) => given.extend(args.given()),
+            Command::Runner(args) => given.extend(args.given()),
+            Command::Prompt(args) => given.extend(args.given()),
             Command::Serve(args) => given.extend(args.given()),
             Command::Demo(args) => given.extend(args.given()),
-            Command::Tokens(command) => given.extend(command.given()),
+            Command::Tokens(command) => given.push(command.store().setting()),
             Command::Token(args) => given.push(args.store.setting()),
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),

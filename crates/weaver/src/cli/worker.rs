@@ -88,12 +88,17 @@ pub(crate) async fn run(args: WorkerArgs, context: Context) -> Result<Exit, Fail
     };
     let worker = build(source, Registry::new(), args.name, &context.config, &context.clock)?;
     let summary = until_told(worker).await?;
+    tell(&summary, &context)?;
+    Ok(Exit::Done)
+}
+
+/// Says what a worker did.
+pub(crate) fn tell(summary: &RunSummary, context: &Context) -> Result<(), Failure> {
     let RunSummary { succeeded, failed, released, cancelled, lost } = summary;
     let answer = json!({"succeeded": succeeded, "failed": failed, "released": released, "cancelled": cancelled, "lost": lost});
     context.output.answer(&answer, || {
         format!("{succeeded} succeeded, {failed} failed, {released} given back, {cancelled} cancelled, {lost} lost.\n")
-    })?;
-    Ok(Exit::Done)
+    })
 }
 
 /// A worker with the built-in handlers, and those that are in the registry already.
@@ -124,7 +129,7 @@ pub(crate) fn build(
 }
 
 /// Runs until a signal asks to stop, and what runs is finished or given back.
-async fn until_told(worker: Worker) -> Result<RunSummary, Failure> {
+pub(crate) async fn until_told(worker: Worker) -> Result<RunSummary, Failure> {
     let shutdown = Shutdown::new();
     tokio::select! {
         summary = worker.run(shutdown.clone()) => Ok(summary),

@@ -12,6 +12,7 @@ use crate::config::handlers::{self, HANDLERS};
 use crate::config::keys::{self, Key};
 use crate::config::kind::Kind;
 use crate::config::nearest::nearest;
+use crate::config::profiles::{self, PROFILES, Profiles};
 use crate::exit::{Exit, Failure};
 
 /// What a file says.
@@ -21,6 +22,8 @@ pub(crate) struct Content {
     pub(crate) values: Vec<(&'static Key, String, usize)>,
     /// The policy of the built-in handlers, and the line it begins on.
     pub(crate) handlers: Option<(BuiltIn, usize)>,
+    /// How agents are run, and the line that begins on.
+    pub(crate) profiles: Option<(Profiles, usize)>,
 }
 
 pub(crate) fn read(path: &Path) -> Result<Content, Failure> {
@@ -32,12 +35,15 @@ fn parse(path: &Path, text: &str) -> Result<Content, Failure> {
     let table = DeTable::parse(text).map_err(|error| wrong(path, text, &error))?;
     let mut reader = Reader { path, text, found: Vec::new() };
     reader.table("", table.get_ref())?;
-    let section = table.get_ref().keys().find(|key| key.get_ref() == HANDLERS);
-    let handlers = match section {
-        Some(key) => Some((handlers::read(path, text)?, line_of(text, key.span().start))),
-        None => None,
+    let line = |section: &str| {
+        let key = table.get_ref().keys().find(|key| key.get_ref() == section);
+        key.map(|key| line_of(text, key.span().start))
     };
-    Ok(Content { values: reader.found, handlers })
+    let handlers =
+        line(HANDLERS).map(|line| handlers::read(path, text).map(|read| (read, line))).transpose()?;
+    let profiles =
+        line(PROFILES).map(|line| profiles::read(path, text).map(|read| (read, line))).transpose()?;
+    Ok(Content { values: reader.found, handlers, profiles })
 }
 
 /// What the reader of TOML found, in our words.
@@ -60,8 +66,8 @@ impl Reader<'_> {
             let name = format!("{prefix}{}", name.get_ref());
             let inner = format!("{name}.");
             match value.get_ref() {
-                // Read as a whole: see `handlers.rs`.
-                DeValue::Table(_) if name == HANDLERS => {}
+                // Read as a whole: see `handlers.rs` and `profiles.rs`.
+                DeValue::Table(_) if name == HANDLERS || name == PROFILES => {}
                 DeValue::Table(table) if keys::ALL.iter().any(|key| key.name.starts_with(&inner)) => {
                     self.table(&inner, table)?;
                 }

@@ -20,15 +20,18 @@ struct Section {
 pub(super) fn read(path: &Path, text: &str) -> Result<BuiltIn, Failure> {
     match toml::from_str::<Section>(text) {
         Ok(section) => Ok(section.handlers),
-        Err(error) => {
-            let failure = wrong(path, text, &error);
-            Err(match meant(error.message()) {
-                Some(meant) => {
-                    Failure { message: format!("{}: did you mean `{meant}`?", failure.message), ..failure }
-                }
-                None => failure,
-            })
+        Err(error) => Err(explained(path, text, &error)),
+    }
+}
+
+/// What is wrong with a section that is read as a whole, with what was probably meant.
+pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let failure = wrong(path, text, error);
+    match meant(error.message()) {
+        Some(meant) => {
+            Failure { message: format!("{}: did you mean `{meant}`?", failure.message), ..failure }
         }
+        None => failure,
     }
 }
 

@@ -105,6 +105,42 @@ pub(crate) static WORKER_GRACE: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static RUNNER_POLL: &Key = &Key {
+    name: "runner.poll",
+    kind: Kind::Span,
+    default: "1s",
+    about: "between two polls of a runner, and two heartbeats",
+    flag: Some("--poll"),
+    is_place: false,
+};
+
+pub(crate) static RUNNER_LEASE: &Key = &Key {
+    name: "runner.lease",
+    kind: Kind::Span,
+    default: "120s",
+    about: "how long a runner's leases last: out of touch for longer, it ends its prompt",
+    flag: Some("--lease"),
+    is_place: false,
+};
+
+pub(crate) static RUNNER_GRACE: &Key = &Key {
+    name: "runner.grace",
+    kind: Kind::Span,
+    default: "30s",
+    about: "how long a prompt may go on after its runner was told to stop",
+    flag: Some("--grace"),
+    is_place: false,
+};
+
+pub(crate) static RUNNER_KILL_GRACE: &Key = &Key {
+    name: "runner.kill_grace",
+    kind: Kind::Span,
+    default: "5s",
+    about: "how long an agent's command may take to end after SIGTERM",
+    flag: Some("--kill-grace"),
+    is_place: false,
+};
+
 pub(crate) static SERVE_LISTEN: &Key = &Key {
     name: "serve.listen",
     kind: Kind::Text,
@@ -187,6 +223,10 @@ pub(crate) static ALL: &[&Key] = &[
     WORKER_NAMESPACES,
     WORKER_CONCURRENCY,
     WORKER_GRACE,
+    RUNNER_POLL,
+    RUNNER_LEASE,
+    RUNNER_GRACE,
+    RUNNER_KILL_GRACE,
     SERVE_LISTEN,
     SERVE_HOSTS,
     SERVE_TLS_CERTIFICATE,

@@ -6,6 +6,7 @@ mod handlers;
 pub(crate) mod keys;
 mod kind;
 mod nearest;
+mod profiles;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use weaver_server::handlers::BuiltIn;
 
 use crate::config::keys::Key;
 use crate::config::kind::Kind;
+use crate::config::profiles::Profiles;
 use crate::exit::{Exit, Failure};
 
 /// The file that is read if no other is named.
@@ -89,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) settings: Vec<Setting>,
     /// What the operator decided about the built-in handlers, and where.
     pub(crate) handlers: (BuiltIn, Origin),
+    /// How agents are run, by name, and where that stands.
+    pub(crate) profiles: (Profiles, Origin),
     /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does, for a service
     /// of that name), so they are told and not refused.
     pub(crate) unknown_variables: Vec<String>,
@@ -106,6 +110,7 @@ impl Config {
             file: None,
             settings: defaults.collect(),
             handlers: (BuiltIn::default(), Origin::Default),
+            profiles: (Profiles::new(), Origin::Default),
             unknown_variables: Vec::new(),
         }
     }
@@ -133,6 +138,9 @@ impl Config {
             let content = file::read(&path)?;
             if let Some((policy, line)) = content.handlers {
                 config.handlers = (policy, Origin::File { path: path.clone(), line });
+            }
+            if let Some((profiles, line)) = content.profiles {
+                config.profiles = (profiles, Origin::File { path: path.clone(), line });
             }
             for (key, value, line) in content.values {
                 let value = if key.is_place { beside(&path, &value) } else { value };
@@ -165,6 +173,12 @@ impl Config {
     pub(crate) fn text(&self, key: &'static Key) -> &str {
         let setting = self.settings.iter().find(|setting| setting.key == key);
         setting.map_or(key.default, |setting| &setting.value)
+    }
+
+    /// Who said so.
+    pub(crate) fn origin(&self, key: &'static Key) -> &Origin {
+        let setting = self.settings.iter().find(|setting| setting.key == key);
+        setting.map_or(&Origin::Default, |setting| &setting.origin)
     }
 
     /// A path, if there is one.

@@ -9,19 +9,19 @@ mod template;
 mod workdir;
 
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use weaver_agent::attempt::{self, Told, ended_how};
+use weaver_agent::process::{Finished, ProcessSpec};
 use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::Outcome;
 use weaver_runtime::{Ctx, TaskHandler};
 
-use super::process::{self, Finished, ProcessSpec};
 use super::{EXEC_TASK_TYPE, PolicyError};
 use policy::Checked;
 pub use policy::{AllowedCommand, ExecPolicy};
@@ -53,14 +53,6 @@ struct Kept<'a> {
     output_bytes: u64,
 }
 
-/// Why a command was told to stop.
-enum Told {
-    /// By the worker.
-    ToStop,
-    /// Because the task's time is up.
-    TimeIsUp,
-}
-
 /// Runs `exec` tasks.
 #[derive(Debug)]
 pub struct ExecHandler {
@@ -77,15 +69,8 @@ impl ExecHandler {
     }
 
     async fn run(&self, name: &str, spec: &ProcessSpec, ctx: &Ctx) -> Outcome {
-        let stop = async {
-            tokio::select! {
-                biased;
-                () = ctx.cancelled() => Told::ToStop,
-                () = self.time_is_up(ctx) => Told::TimeIsUp,
-            }
-        };
-        let finished = process::run(spec, &*self.clock, |_, line| ctx.log(line), stop).await;
-        match finished {
+        let log = |_, line: &[u8]| ctx.log(String::from_utf8_lossy(line));
+        match attempt::run(spec, ctx, &*self.clock, log).await {
             Ok(Finished { told: Some(Told::TimeIsUp), .. }) => Outcome::TimedOut,
             // What it did with the signal does not matter, and least of all that it "succeeded": it did not finish.
             Ok(Finished { told: Some(Told::ToStop), .. }) => {
@@ -97,14 +82,6 @@ impl ExecHandler {
                 Outcome::failed(format!("`{name}` ({}) cannot be run: {error}", spec.program.display()))
             }
         }
-    }
-
-    /// Comes a little before the task's timeout, at which the worker drops the handler and everything is killed: the
-    /// difference is the command's chance to end in order.
-    async fn time_is_up(&self, ctx: &Ctx) {
-        let Some(left) = ctx.time_left() else { return std::future::pending().await };
-        let grace = self.policy.grace().min(left / 10);
-        self.clock.sleep_until(self.clock.monotonic().saturating_add(left.saturating_sub(grace))).await;
     }
 }
 
@@ -139,18 +116,14 @@ fn about(ctx: &Ctx) -> Vec<(&'static str, String)> {
 
 fn ended<T>(name: &str, finished: &Finished<T>) -> Outcome {
     let Finished { status, tail, output_bytes, .. } = finished;
-    let how = match (status.code(), status.signal()) {
-        (Some(0), _) => {
-            let kept = Kept { exit_code: 0, output: tail, output_bytes: *output_bytes };
-            return match serde_json::to_vec(&kept) {
-                Ok(json) => Outcome::Succeeded { result: Some(json.into()) },
-                Err(error) => Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
-            };
-        }
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
-        (None, None) => format!("ended: {status}"),
-    };
+    if status.success() {
+        let kept = Kept { exit_code: 0, output: tail, output_bytes: *output_bytes };
+        return match serde_json::to_vec(&kept) {
+            Ok(json) => Outcome::Succeeded { result: Some(json.into()) },
+            Err(error) => Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
+        };
+    }
+    let how = ended_how(*status);
     match tail.trim_end() {
         "" => Outcome::failed(format!("`{name}` {how} and said nothing")),
         tail => Outcome::failed(format!("`{name}` {how}; the end of its output:\n{tail}")),

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weaver_agent::process::{OutputLimits, ProcessSpec};
 
 use super::template::Template;
 use super::workdir::Root;
 use super::{ExecTask, PolicyError, milliseconds};
-use crate::handlers::process::{OutputLimits, ProcessSpec};
 
 /// The most of the output's end that fits a result, whatever bytes it is made of.
 const TAIL_BYTES: usize = 8 * 1024;
@@ -132,10 +132,6 @@ impl Checked {
         })
     }
 
-    pub(super) fn grace(&self) -> Duration {
-        self.grace
-    }
-
     /// What to run for a task, and the directory it is to run in, held open; or why it may not be run.
     pub(super) fn prepare(
         &self,
@@ -160,7 +156,8 @@ impl Checked {
         let (current_dir, held) = self.root.enter(task.dir.as_deref())?;
         let (limits, grace) = (self.limits, self.grace);
         let program = program.clone();
-        Ok((ProcessSpec { program, args, env, current_dir, stdin: None, grace, limits }, held))
+        let spec = ProcessSpec { program, args, env, current_dir, stdin: None, grace, limits, guard: None };
+        Ok((spec, held))
     }
 
     fn unknown(&self, command: &str) -> String {

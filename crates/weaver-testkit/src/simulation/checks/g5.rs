@@ -66,7 +66,8 @@ pub(super) fn check(history: &History) -> Findings {
                 let released = transition.verb == Verb::Release && told.contains(&fence);
                 let end = if released && end == Some(RunEnd::Failed) { Some(RunEnd::Obeyed) } else { end };
                 let handler_cancels = after.cause.is_some_and(|cause| cause.to_string().contains("handler"));
-                findings.hold(is_honest(transition.verb, end, handler_cancels), *at, || {
+                let runs_once = after.spec.runs_once();
+                findings.hold(is_honest(transition.verb, end, handler_cancels, runs_once), *at, || {
                     format!("{what}: its handler {end:?}")
                 });
             }
@@ -80,8 +81,12 @@ pub(super) fn check(history: &History) -> Findings {
 }
 
 /// Whether this end can be reported of a handler that ended like that.
-fn is_honest(verb: Verb, end: Option<RunEnd>, handler_cancels: bool) -> bool {
+fn is_honest(verb: Verb, end: Option<RunEnd>, handler_cancels: bool, runs_once: bool) -> bool {
     match verb {
+        // Its only run was cut off, or ended after its lease: nothing but failed, whatever its handler says (ADR 0024).
+        Verb::Fail if runs_once => true,
+        // Begun, it is never given back: that would be a second run.
+        Verb::Release if runs_once => end.is_none(),
         Verb::Succeed => end == Some(RunEnd::Done),
         Verb::Fail => matches!(end, Some(RunEnd::Failed | RunEnd::Obeyed)),
         Verb::Snooze => end == Some(RunEnd::Snoozed),

@@ -126,6 +126,14 @@ impl StoreTask {
         answer_of(with_progress(&*self.context.clock, progress, opened).await)
     }
 
+    /// Opens the store that is there, whatever kind it is, to run tasks of it.
+    pub(crate) async fn open_to_work(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
+        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
+        let url = self.url.clone();
+        let opened = tokio::task::spawn_blocking(move || url.open_to_work(&opener));
+        answer_of(with_progress(&*self.context.clock, progress, opened).await)
+    }
+
     /// Opens the store that is there.
     pub(crate) async fn open(&self, progress: &Arc<Progress>) -> Result<Arc<DirectoryStore>, Failure> {
         let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));

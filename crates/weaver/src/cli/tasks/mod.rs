@@ -2,8 +2,9 @@
 
 mod change;
 mod explain;
+mod groups;
 mod list;
-mod logs;
+pub(crate) mod logs;
 mod show;
 pub(crate) mod wait;
 
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     List(list::ListArgs),
     /// Show a task with its payload, result and attempts
     Show(ShowArgs),
+    /// List task groups with their counts
+    Groups(groups::GroupsArgs),
     /// Say why a task does not run, or how it ended
     Explain(ExplainArgs),
     /// Print what an attempt logged
@@ -91,6 +94,7 @@ impl Command {
         match self {
             Self::List(args) => &args.remote,
             Self::Show(args) => &args.remote,
+            Self::Groups(args) => &args.remote,
             Self::Explain(args) => &args.remote,
             Self::Logs(args) => &args.remote,
             Self::Wait(args) => &args.remote,
@@ -106,6 +110,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
     match command {
         Command::List(args) => list::run(&remote, args).await,
         Command::Show(args) => show::run(&remote, &args.id).await,
+        Command::Groups(_) => groups::run(&remote).await,
         Command::Explain(args) => explain::run(&remote, &args.id).await,
         Command::Logs(args) => logs::run(&remote, &args).await,
         Command::Wait(args) => wait::run(&remote, &args).await,

@@ -30,23 +30,27 @@ pub(crate) struct WaitArgs {
 }
 
 pub(crate) async fn run(remote: &Remote<'_>, args: &WaitArgs) -> Result<Exit, Failure> {
-    until_ended(remote, &args.id, args.timeout).await
+    until_ended(remote, &args.id, args.timeout, result).await
 }
 
-/// Waits, prints the result, and ends as the task did.
+/// What a task returned, as it is.
+pub(crate) fn result(ended: &Task) -> String {
+    let result = ended.result.as_ref().map(|result| result.as_str().to_owned());
+    result.or_else(|| ended.result_hex.clone()).map_or_else(String::new, |result| visible(&result) + "\n")
+}
+
+/// Waits, prints what is to be said of the result, and ends as the task did.
 pub(crate) async fn until_ended(
     remote: &Remote<'_>,
     id: &str,
     timeout: Option<Duration>,
+    text: impl FnOnce(&Task) -> String,
 ) -> Result<Exit, Failure> {
     let progress = Progress::new(format!("waiting for task {id}"));
     let ended =
         with_progress(&*remote.context.clock, &progress, wait(remote, id, timeout, &progress)).await?;
     let output = &remote.context.output;
-    output.answer(&ended, || {
-        let result = ended.result.as_ref().map(|result| result.as_str().to_owned());
-        result.or_else(|| ended.result_hex.clone()).map_or_else(String::new, |result| visible(&result) + "\n")
-    })?;
+    output.answer(&ended, || text(&ended))?;
     if ended.state == TaskState::Succeeded {
         return Ok(Exit::Done);
     }

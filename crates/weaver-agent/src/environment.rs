@@ -1,0 +1,75 @@
+//! What an agent's process knows of its surroundings: where programs and its own files are, and which task it does. The
+//! runner's secrets (its token, its store's password) are none of its business.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use weaver_runtime::Ctx;
+
+/// What every program needs to find its way.
+const INHERITED: &[&str] =
+    &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR"];
+/// Families of such.
+const INHERITED_PREFIXES: &[&str] = &["LC_", "XDG_"];
+/// Weaver's own: settings, among them a token.
+const OWN_PREFIX: &str = "WEAVER_";
+
+/// A variable that may not be passed on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` cannot be passed on: variables that begin with WEAVER_ are the runner's own")]
+pub struct NotPassed(pub String);
+
+/// What a process inherits of these variables: what every program needs, and what is named.
+pub fn inherited(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+    named: &BTreeSet<String>,
+) -> Result<Vec<(OsString, OsString)>, NotPassed> {
+    if let Some(own) = named.iter().find(|name| name.starts_with(OWN_PREFIX)) {
+        return Err(NotPassed(own.clone()));
+    }
+    let is_passed = |name: &str| {
+        INHERITED.contains(&name)
+            || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+            || named.contains(name)
+    };
+    let variables = variables.into_iter();
+    Ok(variables.filter(|(name, _)| name.to_str().is_some_and(is_passed)).collect())
+}
+
+/// What a process is told about its task.
+pub fn of_task(ctx: &Ctx) -> Vec<(OsString, OsString)> {
+    let origin = ctx.record().spec.origin();
+    let all = [
+        ("WEAVER_TASK_ID", Some(ctx.key().id.to_string())),
+        ("WEAVER_NAMESPACE", Some(ctx.key().namespace.to_string())),
+        ("WEAVER_TASK_GROUP_ID", origin.task_group_id.as_ref().map(ToString::to_string)),
+        ("WEAVER_SESSION_ID", origin.session_id.as_ref().map(ToString::to_string)),
+        ("WEAVER_ATTEMPT", Some(ctx.attempt().to_string())),
+        ("WEAVER_FENCE", Some(ctx.fence().to_string())),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(names: &[&str], named: &[&str]) -> Result<Vec<String>, NotPassed> {
+        let variables = names.iter().map(|name| (OsString::from(name), OsString::from("x")));
+        let named = named.iter().map(ToString::to_string).collect();
+        let passed = inherited(variables, &named)?;
+        Ok(passed.into_iter().map(|(name, _)| name.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn only_what_programs_need_and_what_is_named_is_passed_on() {
+        let all = ["PATH", "LC_ALL", "WEAVER_TOKEN", "AWS_SECRET_ACCESS_KEY", "AGENT_KEY", "WEAVER_STORE"];
+        assert_eq!(passed(&all, &[]).unwrap(), ["PATH", "LC_ALL"]);
+        assert_eq!(passed(&all, &["AGENT_KEY"]).unwrap(), ["PATH", "LC_ALL", "AGENT_KEY"]);
+    }
+
+    #[test]
+    fn the_runners_own_variables_cannot_even_be_named() {
+        assert_eq!(passed(&[], &["WEAVER_TOKEN"]), Err(NotPassed("WEAVER_TOKEN".to_owned())));
+    }
+}

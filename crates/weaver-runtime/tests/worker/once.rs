@@ -1,0 +1,130 @@
+//! Tasks that may run only once, and workers that take one at a time: what a runner of prompts is made of.
+
+use std::sync::Arc;
+
+use weaver_core::ports::Store;
+use weaver_core::prelude::*;
+use weaver_core::task::Cause;
+use weaver_runtime::{Ctx, Registry, TaskError};
+use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
+
+use crate::rig::{Notes, Rig, settle, until};
+
+/// Ends well when a permit is there, whatever it is told.
+async fn deaf(_: (), ctx: Ctx) -> Result<(), TaskError> {
+    ctx.shared::<Notes>()?.add("begun");
+    ctx.shared::<tokio::sync::Semaphore>()?.acquire().await?.forget();
+    Ok(())
+}
+
+/// Stops when it is told to, and says so.
+async fn obedient(_: (), ctx: Ctx) -> Result<(), TaskError> {
+    ctx.shared::<Notes>()?.add("begun");
+    ctx.cancelled().await;
+    Err(TaskError::retry("stopped in the middle"))
+}
+
+fn registry(notes: &Notes) -> Registry {
+    let registry = Registry::new().share(notes.clone()).share(tokio::sync::Semaphore::new(0));
+    registry.handle("deaf", deaf).unwrap().handle("obedient", obedient).unwrap()
+}
+
+fn once(task_type: &'static str) -> NewTask {
+    NewTask::new(task_type).max_attempts(1).max_losses(0)
+}
+
+fn without_renewals(rig: &Rig) -> Arc<dyn Store> {
+    let plan = |call: &CallSite| if call.method == "renew" { Fault::FailBefore } else { Fault::None };
+    Arc::new(FaultyStore::new(Arc::clone(&rig.store), Arc::new(rig.clock.clone()), plan))
+}
+
+#[tokio::test]
+async fn a_task_that_may_run_once_is_dead_when_a_shutdown_cuts_it_off() {
+    for (task_type, said) in [("deaf", "shut down"), ("obedient", "stopped in the middle")] {
+        let (rig, notes) = (Rig::new(), Notes::default());
+        let running = rig.work(registry(&notes));
+        let key = rig.enqueue(once(task_type)).await;
+        until("it runs", || notes.has("begun")).await;
+        running.shutdown.ask();
+        rig.pass(40).await;
+        assert_eq!(running.worker.await.unwrap().released, 0);
+        let record = rig.record(&key).await;
+        assert_eq!((record.state, record.executions), (TaskState::Dead, 1));
+        assert!(record.last_error.as_ref().unwrap().contains(said), "{record:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_may_run_once_is_dead_when_its_lease_cannot_be_kept() {
+    for task_type in ["deaf", "obedient"] {
+        let (rig, notes) = (Rig::new(), Notes::default());
+        let _running = rig.start(rig.builder_on(without_renewals(&rig), registry(&notes)));
+        let key = rig.enqueue(once(task_type)).await;
+        rig.pass(29).await;
+        let record = rig.record(&key).await;
+        assert_eq!((record.state, record.executions), (TaskState::Dead, 1), "{task_type}: {record:?}");
+        assert_eq!(record.cause, Some(Cause::Failed));
+    }
+}
+
+#[tokio::test]
+async fn what_a_task_that_may_run_once_says_after_its_lease_does_not_count() {
+    let (rig, notes) = (Rig::new(), Notes::default());
+    let permits = Arc::new(tokio::sync::Semaphore::new(0));
+    let waiting = Arc::clone(&permits);
+    let registry = Registry::new().share(notes.clone()).handle("wait", move |_: (), ctx: Ctx| {
+        let permits = Arc::clone(&waiting);
+        async move {
+            ctx.shared::<Notes>()?.add("begun");
+            permits.acquire().await?.forget();
+            Ok(())
+        }
+    });
+    let _running = rig.start(rig.builder(registry.unwrap()));
+    let key = rig.enqueue(once("wait")).await;
+    until("it runs", || notes.has("begun")).await;
+    // The process sleeps past its lease, and its handler is done at the very moment it wakes.
+    rig.clock.advance(std::time::Duration::from_secs(31));
+    permits.add_permits(1);
+    rig.pass(3).await;
+    let record = rig.until(&key, TaskState::Dead).await;
+    assert_eq!(record.executions, 1);
+}
+
+#[tokio::test]
+async fn a_worker_of_one_takes_nothing_ahead() {
+    let (rig, notes) = (Rig::new(), Notes::default());
+    let quick = registry(&notes).handle("quick", |_: (), _: Ctx| async move { Ok(()) }).unwrap();
+    let _running = rig.start(rig.builder(quick).concurrency(1).nothing_ahead());
+    for _ in 0..5 {
+        rig.enqueue(NewTask::new("quick")).await;
+    }
+    let first = rig.enqueue(NewTask::new("deaf")).await;
+    let second = rig.enqueue(NewTask::new("deaf")).await;
+    rig.until(&first, TaskState::Running).await;
+    until("it has begun", || notes.has("begun")).await;
+    settle().await;
+    assert_eq!(rig.record(&second).await.state, TaskState::Queued);
+}
+
+#[tokio::test]
+async fn a_worker_beats_as_often_as_it_is_asked_to_while_a_task_runs_and_while_it_waits() {
+    let second = std::time::Duration::from_secs(1);
+    for busy in [true, false] {
+        let (rig, notes) = (Rig::new(), Notes::default());
+        let builder = rig.builder(registry(&notes)).concurrency(1).beat_every(second);
+        let _running = rig.start(builder.poll_every(std::time::Duration::from_secs(30)));
+        if busy {
+            rig.enqueue(NewTask::new("deaf")).await;
+            until("it runs", || notes.has("begun")).await;
+        }
+        let mut last = None;
+        for _ in 0..5 {
+            rig.pass(1).await;
+            let runner =
+                rig.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
+            let before = last.replace(runner.last_heartbeat);
+            assert!(before.is_none_or(|before| runner.last_heartbeat.since(before) == second));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! `weaver prompt`: puts a prompt in, for a runner.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Deserialize;
+use weaver::core::queue::QueueExt;
+use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE, with_defaults};
+use weaver_client::wire::{Enqueued, Json, NewTask, Task};
+
+use crate::cli::enqueue::span_ms;
+use crate::cli::project::{self, ChosenNamespace};
+use crate::cli::remote::{self, Remote};
+use crate::cli::store::StoreTask;
+use crate::cli::tasks::{logs, wait};
+use crate::cli::{Context, Given, StoreArgs};
+use crate::config::keys;
+use crate::exit::{Exit, Failure};
+use crate::output::{Progress, visible};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver prompt \"Add a test for the parser\"\n  weaver prompt --session fix-7 --wait \"Now run the tests\"\n  \
+    git diff | weaver prompt --group review - --follow\n\n\
+    It goes to the runner of the project in the current directory (or --project-root), or of the namespace that is named.\n\
+    Prompts of one session are run one after another, in their order. A prompt runs once: see `weaver runner --help`.\n\
+    With --wait it prints what the agent answered, and ends with 7 if the prompt is an error or was cancelled."
+)]
+pub(crate) struct PromptArgs {
+    /// The prompt; `-` reads standard input
+    text: String,
+    /// The piece of work it is part of
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// The conversation it is part of: its prompts run one at a time, in order
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// How long the agent may take
+    #[arg(long, value_name = "SPAN", value_parser = span_ms)]
+    timeout: Option<u64>,
+    /// From 0, the most urgent, to 9
+    #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
+    priority: Option<u8>,
+    /// An error on this failure; 1 if not given: it is not tried again
+    #[arg(long, value_name = "COUNT")]
+    max_attempts: Option<u32>,
+    /// An error when runners were lost more often than this; 0 if not given
+    #[arg(long, value_name = "COUNT")]
+    max_losses: Option<u32>,
+    /// A second prompt with this key returns the first
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// Wait for its end and print the answer
+    #[arg(long)]
+    wait: bool,
+    /// Print what the agent prints, as it comes, until its end
+    #[arg(long, short)]
+    follow: bool,
+    /// The project whose runner is to do it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    project_root: PathBuf,
+    /// The namespace [default: made of the project's path]
+    #[arg(long, short, value_name = "NAME")]
+    namespace: Option<String>,
+    /// The server's address [default: http://127.0.0.1:7117]
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    server: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl PromptArgs {
+    pub(crate) fn given(&self) -> [Given<'_>; 3] {
+        [
+            self.store.setting(),
+            (keys::SERVER, self.server.as_ref()),
+            (keys::NAMESPACE, self.namespace.as_ref()),
+        ]
+    }
+}
+
+pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Failure> {
+    let prompt = text(&args.text)?;
+    let namespace = project::namespace(&context.config, &args.project_root)?;
+    let (wait, follow) = (args.wait, args.follow);
+    let on_store = args.store.store.is_some();
+    let task = task(args, &prompt, &namespace)?;
+    if namespace.is_derived && !context.output.is_json {
+        eprintln!("namespace {}  ({})", namespace.name, namespace.because);
+    }
+    if on_store {
+        if wait || follow {
+            let message = "a store does not tell when a prompt has ended";
+            return Err(
+                Failure::new(Exit::Usage, message).next("leave out --wait and --follow, or use --server")
+            );
+        }
+        return enqueue_on_store(task, context).await;
+    }
+    let remote = Remote {
+        client: remote::connect(&context.config)?,
+        namespace: namespace.name.to_string(),
+        context: &context,
+    };
+    let enqueued = remote.client.enqueue(task).await?;
+    if follow {
+        logs::follow(&remote, &enqueued.id).await?;
+        return wait::until_ended(&remote, &enqueued.id, None, |_| String::new()).await;
+    }
+    if wait {
+        return wait::until_ended(&remote, &enqueued.id, None, answer).await;
+    }
+    tell(&enqueued, &context)
+}
+
+/// The prompt as text.
+fn text(given: &str) -> Result<String, Failure> {
+    let mut read = String::new();
+    if given == "-" {
+        std::io::stdin().read_to_string(&mut read).map_err(|error| {
+            Failure::new(Exit::Usage, format!("standard input: {error}")).next("a prompt is text in UTF-8")
+        })?;
+    } else {
+        given.clone_into(&mut read);
+    }
+    if read.trim().is_empty() {
+        return Err(Failure::new(Exit::Usage, "the prompt is empty").next("say what the agent is to do"));
+    }
+    Ok(read)
+}
+
+fn task(args: PromptArgs, prompt: &str, namespace: &ChosenNamespace) -> Result<NewTask, Failure> {
+    let payload = Json::of(prompt)
+        .map_err(|error| Failure::new(Exit::Failed, format!("the prompt cannot be sent: {error}")))?;
+    Ok(with_defaults(NewTask {
+        task_type: PROMPT_TASK_TYPE.to_owned(),
+        namespace: Some(namespace.name.to_string()),
+        payload: Some(payload),
+        content_type: Some(PROMPT_CONTENT_TYPE.to_owned()),
+        task_group_id: args.group,
+        session_id: args.session,
+        timeout_ms: args.timeout,
+        priority: args.priority,
+        max_attempts: args.max_attempts,
+        max_losses: args.max_losses,
+        idempotency_key: args.key,
+        ..NewTask::default()
+    }))
+}
+
+async fn enqueue_on_store(task: NewTask, context: Context) -> Result<Exit, Failure> {
+    let refused = |error: String| Failure::new(Exit::Usage, error).next("see `weaver prompt --help`");
+    let task =
+        task.try_into().map_err(|invalid: weaver::core::error::Invalid| refused(invalid.to_string()))?;
+    let on = StoreTask::new(context)?;
+    let store = on.open_to_work(&Progress::new("opening the store")).await?;
+    let stored = Arc::clone(&store).enqueue(task).await?;
+    let enqueued = Enqueued {
+        id: stored.key.id.to_string(),
+        namespace: stored.key.namespace.to_string(),
+        existing: stored.existing,
+    };
+    tell(&enqueued, &on.context)
+}
+
+fn tell(enqueued: &Enqueued, context: &Context) -> Result<Exit, Failure> {
+    context.output.answer(enqueued, || match enqueued.existing {
+        true => format!("{} (it was there already)\n", enqueued.id),
+        false => format!("{}\n", enqueued.id),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// What the agent answered.
+fn answer(task: &Task) -> String {
+    #[derive(Deserialize)]
+    struct Kept {
+        output: String,
+    }
+    let kept = task.result.as_ref().and_then(|result| result.decode::<Kept>().ok());
+    let Some(Kept { output }) = kept.filter(|kept| !kept.output.is_empty()) else { return String::new() };
+    // An answer must not move the cursor of whoever reads it; a file gets it as it is.
+    let is_terminal = std::io::stdout().is_terminal();
+    let lines = output.lines().map(|line| if is_terminal { visible(line) } else { line.to_owned() });
+    lines.map(|line| line + "\n").collect()
+}

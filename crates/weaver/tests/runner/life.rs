@@ -1,0 +1,132 @@
+//! A prompt's whole life, on every store: queued, run by an agent, answered; the runner's record beside it.
+
+use serde_json::Value;
+
+use crate::bed::{Bed, NAMESPACE, until};
+use crate::pipe::Pipe;
+use crate::support::{Place, Run};
+
+/// What every store must carry. A new store joins with its URL.
+fn a_prompt_goes_through_its_whole_life(store: &str) {
+    let bed = Bed::on(store);
+    let (begun, go) = (Pipe::new(&bed, "begun"), Pipe::new(&bed, "go"));
+    bed.agent("read -r prompt || true; echo thinking >&2; echo begun > begun; cat go >/dev/null; echo \"you said: $prompt\"");
+    let first = bed.prompt("héllo 世界", "--group g1 --session s1");
+    let second = bed.prompt("and then?", "--group g1 --session s1");
+    assert_eq!(bed.task(&first)["state"], "queued");
+
+    let runner = bed.runner("--name r1");
+    begun.read();
+    let running = bed.task(&first);
+    assert_eq!((&running["state"], &running["lease"]["worker"]), (&"running".into(), &"r1".into()));
+    assert_eq!(bed.task(&second)["state"], "queued", "one at a time");
+    check_runner_record(&bed);
+    let groups = bed.run("tasks groups").succeeded();
+    let row = groups.lines().find(|line| line.starts_with("g1")).expect("the group is listed");
+    assert_eq!(
+        row.split_whitespace().take(6).collect::<Vec<_>>(),
+        ["g1", "1", "1", "0", "0", "0"],
+        "{groups}"
+    );
+    go.release();
+
+    let done = bed.ended(&first);
+    assert_eq!(done["state"], "succeeded");
+    let result = &done["result"];
+    assert_eq!((&result["exit_code"], &result["output"]), (&0.into(), &"you said: héllo 世界\n".into()));
+    assert_eq!(bed.run(&format!("tasks logs {first}")).succeeded(), "thinking\nyou said: héllo 世界\n");
+    begun.read();
+    go.release();
+    assert_eq!(bed.ended(&second)["state"], "succeeded");
+
+    let stopped = runner.stop();
+    assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
+    assert!(stopped.out.contains("2 succeeded"), "{}", stopped.out);
+    let record = bed.runners().remove(0);
+    assert_eq!((&record["status"], &record["alive"]), (&"stopped".into(), &false.into()));
+}
+
+/// `runner_id`, namespace, heartbeat, start, status and project are there, and the heart beats while the agent works.
+fn check_runner_record(bed: &Bed) {
+    let record = bed.runners().remove(0);
+    let beat = &record["beat"];
+    assert_eq!((&beat["runner_id"], &beat["namespace"]), (&"r1".into(), &NAMESPACE.into()));
+    assert_eq!((&record["status"], &record["alive"]), (&"running".into(), &true.into()));
+    let root = bed.project().canonicalize().expect("it is there").display().to_string();
+    assert_eq!(beat["project_root"], root);
+    assert_eq!(beat["capacity"], 1);
+    until("it says that it is busy", || bed.runners()[0]["beat"]["running"] == 1);
+    assert!(beat["started_at"].as_str() <= record["last_heartbeat"].as_str(), "{record}");
+    let first = record["last_heartbeat"].clone();
+    until("the heart beats while the agent works", || bed.runners()[0]["last_heartbeat"] != first);
+}
+
+#[test]
+fn a_prompt_goes_through_its_whole_life_in_memory() {
+    a_prompt_goes_through_its_whole_life("memory:");
+}
+
+#[test]
+fn a_prompt_goes_through_its_whole_life_on_the_embedded_store() {
+    a_prompt_goes_through_its_whole_life("./weaver-data");
+}
+
+#[test]
+fn a_runner_works_on_a_store_of_its_own() {
+    let place = Place::with_store();
+    place.write("agent.sh", "cat > said; echo done > ended");
+    assert!(std::process::Command::new("mkfifo").arg(place.path("ended")).status().is_ok());
+    let put = place.run("prompt --store ./weaver-data --namespace app hello").succeeded();
+    assert_eq!(put, "1\n");
+    let mut command =
+        place.command("runner --store ./weaver-data --namespace app --log warn -- sh -e agent.sh");
+    let runner = crate::bed::Runner::start(&mut command);
+    assert_eq!(place.read("ended"), "done\n");
+    let stopped = runner.stop();
+    assert!(stopped.out.contains("1 succeeded"), "{}{}", stopped.out, stopped.errors);
+    assert_eq!(place.read("said"), "hello");
+    place.run("prompt --store ./weaver-data --wait hello").failed(2, &["--wait"]);
+    place.run("prompt --store ./none hello").failed(3, &["there is no store"]);
+}
+
+#[test]
+fn a_prompt_is_followed_line_by_line_or_waited_for() {
+    let bed = Bed::new();
+    bed.agent("cat; echo; echo progress >&2; sleep 0; echo the answer");
+    let _runner = bed.runner("");
+    let followed = bed.run("prompt --follow question").succeeded();
+    assert!(followed.contains("question\n") && followed.contains("progress\n"), "{followed}");
+    assert_eq!(bed.run("prompt --wait question").succeeded(), "question\nthe answer\n");
+    bed.agent("echo no >&2; exit 3");
+    bed.run("prompt --wait question").failed(7, &["exited with code 3", "no"]);
+    let json: Value = bed.run("prompt --output json question").json();
+    assert_eq!(json["namespace"], NAMESPACE);
+}
+
+#[test]
+fn a_namespace_is_named_by_flag_then_variable_then_file_then_the_projects_path() {
+    let bed = Bed::new();
+    bed.agent("cat");
+    let start = |flags: &str, variable: Option<&str>| {
+        let mut command =
+            bed.command(&format!("runner --log warn {flags} --project-root project -- sh agent.sh"));
+        variable.map(|name| command.env("WEAVER_NAMESPACE", name));
+        crate::bed::Runner::start(&mut command).said
+    };
+    let line =
+        |said: &str| said.lines().find(|line| line.contains("namespace")).unwrap_or_default().to_owned();
+    let flag = line(&start("--namespace by-flag", Some("by-variable")));
+    assert!(flag.contains("by-flag") && flag.contains("--namespace"), "{flag}");
+    let variable = line(&start("", Some("by-variable")));
+    assert!(variable.contains("by-variable") && variable.contains("WEAVER_NAMESPACE"), "{variable}");
+    let derived = line(&start("", None));
+    assert!(derived.contains("project-") && derived.contains("the project's path"), "{derived}");
+    assert_eq!(derived, line(&start("", None)), "the same every time");
+    // Whoever prompts from the same project means the same runner.
+    let mut prompt = bed.command("prompt --project-root project --output json hello");
+    let namespace = Run::of(&mut prompt).json()["namespace"].as_str().expect("a name").to_owned();
+    assert!(derived.contains(&namespace), "{derived} {namespace}");
+    bed.place.write("weaver.toml", "namespace = \"by-file\"\n");
+    let file = line(&start("", None));
+    assert!(file.contains("by-file") && file.contains("weaver.toml:1"), "{file}");
+}
