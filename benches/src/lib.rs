@@ -1,5 +1,6 @@
 //! What every benchmark needs: interleaved rounds, medians with their spread, memory as the system sees it.
 
+pub mod scratch;
 pub mod source;
 
 use std::time::Duration;

@@ -1,14 +1,24 @@
 //! `cargo xtask bench <name>`: benchmarks live in a workspace of their own, so that the systems they are compared
 //! with never enter the product's build.
 
+use std::path::{Path, PathBuf};
+
 use crate::cargo::Cargo;
 use crate::project::Project;
+
+/// The benchmark that starts the released command, and therefore has it built first.
+const SERVER: &str = "api";
 
 pub(crate) fn run(project: &Project, name: Option<&str>, args: &[String]) -> Result<(), String> {
     let known = names(project.files()?);
     let name = choose(&known, name)?;
     let fixed = ["run", "--release", "--manifest-path", "benches/Cargo.toml", "--bin", name, "--"];
-    Cargo::new(fixed.into_iter().chain(args.iter().map(String::as_str))).run(project.root())
+    let mut bench = Cargo::new(fixed.into_iter().chain(args.iter().map(String::as_str)));
+    if name == SERVER {
+        Cargo::new(["build", "--release", "--package", "weaver", "--bin", "weaver"]).run(project.root())?;
+        bench = bench.env("WEAVER_BIN", weaver(project.root()).to_string_lossy());
+    }
+    bench.run(project.root())
 }
 
 fn choose<'a>(known: &'a [String], name: Option<&str>) -> Result<&'a str, String> {
@@ -20,6 +30,12 @@ fn choose<'a>(known: &'a [String], name: Option<&str>) -> Result<&'a str, String
         }
         format!("{asked}; there are: {}", known.join(", "))
     })
+}
+
+/// Where cargo leaves the released command.
+fn weaver(root: &Path) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    target.join("release/weaver")
 }
 
 /// Binaries as cargo finds them: `src/bin/NAME.rs` and `src/bin/NAME/main.rs`.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 #[derive(Debug, Clone)]
 pub(crate) struct Cargo {
     args: Vec<String>,
-    env: Option<(&'static str, &'static str)>,
+    env: Option<(&'static str, String)>,
 }
 
 impl Cargo {
@@ -16,14 +16,14 @@ impl Cargo {
         Self { args: args.into_iter().map(Into::into).collect(), env: None }
     }
 
-    pub(crate) fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env = Some((name, value));
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.env = Some((name, value.into()));
         self
     }
 
     /// The call as typed in a shell.
     pub(crate) fn shown(&self) -> String {
-        let env = self.env.map(|(name, value)| format!("{name}=\"{value}\" ")).unwrap_or_default();
+        let env = self.env.as_ref().map(|(name, value)| format!("{name}=\"{value}\" ")).unwrap_or_default();
         format!("{env}cargo {}", self.args.join(" "))
     }
 
@@ -59,7 +59,7 @@ impl Cargo {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(program);
         command.args(&self.args).current_dir(root);
-        if let Some((name, value)) = self.env {
+        if let Some((name, value)) = &self.env {
             command.env(name, value);
         }
         command

@@ -197,6 +197,21 @@ impl Client {
         self.work("leave", request, 0).await
     }
 
+    /// The tokens, without their secrets.
+    pub async fn tokens(&self, query: &wire::PageQuery) -> Result<wire::Page<wire::Token>> {
+        self.get(&["tokens"], query).await
+    }
+
+    /// Makes a token; the answer is the only place it is ever told.
+    pub async fn create_token(&self, token: &wire::NewToken) -> Result<wire::CreatedToken> {
+        self.post(&["tokens"], token).await
+    }
+
+    /// Ends a token.
+    pub async fn revoke_token(&self, id: &str) -> Result<()> {
+        self.http.delete(&path(&["tokens", id])).await
+    }
+
     /// Adds entries to streams.
     pub async fn append(&self, request: &wire::AppendRequest) -> Result<()> {
         self.work("append", request, 0).await

@@ -76,6 +76,12 @@ impl Http {
         self.answer(request).await
     }
 
+    /// Removes something.
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, ClientError> {
+        let request = self.request(Method::DELETE, segments, &())?.timeout(CALL_TIMEOUT);
+        self.answer(request).await
+    }
+
     /// Sends a body and reads an answer.
     pub(crate) async fn send<Q: Serialize, B: Serialize, T: DeserializeOwned>(
         &self,

@@ -7,6 +7,11 @@ mod exit;
 mod output;
 mod wiring;
 
+/// A request is allocated on a server's thread, its task freed on the store's: the system's allocator has the two wait for each
+/// other.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     cli::main()
 }

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use redb::{Builder, TableDefinition};
+use weaver_benches::scratch::Scratch;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use crate::disk::{Backend, Counted, Scratch};
+use crate::disk::{Backend, Counted};
 use crate::lifecycles::Round;
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("bare");

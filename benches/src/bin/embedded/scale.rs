@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
+use weaver_benches::scratch::Scratch;
 use weaver_benches::{Samples, per_second, resident_bytes};
 use weaver_core::name::{SessionId, TaskGroupId};
 use weaver_core::ports::{Selector, TaskFilter, TaskQuery, Tasks};
@@ -11,7 +12,6 @@ use weaver_core::prelude::*;
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_runtime::SystemClock;
 
-use crate::disk::Scratch;
 use crate::weaver;
 
 const TASKS: usize = 5_000_000;

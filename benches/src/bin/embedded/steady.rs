@@ -49,7 +49,7 @@ pub fn run(runtime: &Runtime) -> bool {
     );
     runtime.block_on(subject.store.compact()).expect("compacted");
     let compacted = subject.store.file_bytes().expect("a size");
-    let scratch = crate::disk::Scratch::new("live");
+    let scratch = weaver_benches::scratch::Scratch::new("live");
     subject.store.backup(scratch.path()).expect("copied");
     let live = std::fs::metadata(scratch.path().join("weaver.redb")).expect("a file").len();
     println!(

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::runtime::Runtime;
+use weaver_benches::scratch::Scratch;
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::prelude::*;
 use weaver_core::task::ContentType;
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_runtime::SystemClock;
 
-use crate::disk::{Counted, CountedFile, Scratch};
+use crate::disk::{Counted, CountedFile};
 use crate::lifecycles::Round;
 
 pub const PAYLOAD_BYTES: usize = 100;

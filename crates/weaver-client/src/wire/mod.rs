@@ -26,6 +26,9 @@
 //! | `GET /api/v1/counts` | [`CountsQuery`] | [`Counts`] |
 //! | `GET /api/v1/runners` | [`NamespacePageQuery`] | [`Page`]`<`[`Runner`]`>` |
 //! | `POST /api/v1/runners/{id}/direct` | [`NamespaceQuery`], [`DirectRequest`] | 204 |
+//! | `GET /api/v1/tokens` | [`PageQuery`] | [`Page`]`<`[`Token`]`>` |
+//! | `POST /api/v1/tokens` | [`NewToken`] | 201 [`CreatedToken`] |
+//! | `DELETE /api/v1/tokens/{id}` | | 204 |
 //! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
 //! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
@@ -56,6 +59,7 @@ mod runners;
 mod schema;
 mod task;
 mod task_record;
+mod tokens;
 mod whole;
 mod work;
 
@@ -79,4 +83,5 @@ pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queu
 pub use retry::RetryPolicy;
 pub use runners::{Beat, BeatRequest, BeatResponse, DirectRequest, LeaveRequest, Runner, RunnerRef};
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
+pub use tokens::{CreatedToken, NewToken, Role, Token};
 pub use work::{WaitForWork, WorkWaited};

@@ -76,7 +76,7 @@ async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<St
         }
     }
     for (namespace, ids) in made {
-        state.audit.write(caller, namespace, deed(&ids)).await;
+        state.audit.write_soon(caller, namespace, deed(&ids)).await;
     }
 }
 

@@ -20,18 +20,22 @@ mod queues;
 mod runners;
 mod state;
 mod task;
+mod tokens;
 mod work;
+
+use std::any::Any;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
+use tower_http::catch_panic::CatchPanicLayer;
 
 pub(crate) use metrics::observe;
 pub use openapi::document;
-pub use state::{ApiLimits, AppState};
+pub use state::{ApiLimits, AppState, Shared};
 
 use crate::problem::Problem;
 
@@ -74,6 +78,8 @@ pub fn routes(state: AppState) -> Routes {
         .route("/counts", get(queues::get_counts))
         .route("/runners", get(runners::list_runners))
         .route("/runners/{id}/direct", post(runners::direct_runner))
+        .route("/tokens", get(tokens::list_tokens).post(tokens::create_token))
+        .route("/tokens/{id}", delete(tokens::revoke_token))
         .route("/audit", get(audit::list_audit))
         .route("/events", get(events::stream_events))
         .nest("/work", work_routes());
@@ -104,6 +110,7 @@ fn work_routes() -> Router<AppState> {
 
 fn finished(routes: Router<AppState>, state: AppState) -> Router {
     routes
+        .layer(CatchPanicLayer::custom(panicked))
         .layer(DefaultBodyLimit::max(state.limits.body_max_bytes))
         .layer(from_fn_with_state(state.clone(), in_time))
         .with_state(state)
@@ -122,6 +129,17 @@ async fn in_time(State(state): State<AppState>, request: Request, next: Next) ->
         )
         .into_response(),
     }
+}
+
+/// A bug of ours is one request's failure, and told as such.
+fn panicked(_: Box<dyn Any + Send>) -> Response {
+    Problem::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "internal_error",
+        "the server failed while answering; what was asked for may or may not have been done",
+        "look before you ask again; the server's log says where it failed",
+    )
+    .into_response()
 }
 
 async fn no_such_route(uri: Uri) -> Problem {

@@ -1,5 +1,6 @@
 //! What every handler shares, and how much one request may ask for.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use weaver_core::ports::Store;
 
 use super::audit::Audit;
 use super::metrics::Metrics;
+use crate::security::Tokens;
 
 /// How much one request or connection may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +66,13 @@ impl Default for ApiLimits {
     }
 }
 
-/// What every handler shares. Cheap to clone.
+/// What every handler shares. Cheap to clone: the layers of a router do so several times for every request.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<Shared>);
+
+/// What an [`AppState`] holds.
+#[derive(Clone)]
+pub struct Shared {
     /// Where everything is.
     pub store: Arc<dyn Store>,
     /// Time.
@@ -75,8 +81,17 @@ pub struct AppState {
     pub limits: ApiLimits,
     /// Ends waits and streams when the server stops.
     pub closing: CancellationToken,
+    pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 impl AppState {
@@ -88,14 +103,22 @@ impl AppState {
     /// Over a store.
     pub fn with_limits(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: ApiLimits) -> Self {
         let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), limits.audit_kept));
-        Self {
+        Self(Arc::new(Shared {
             store,
             clock,
             limits,
             closing: CancellationToken::new(),
+            tokens: None,
             audit,
             metrics: Arc::new(Metrics::default()),
-        }
+        }))
+    }
+
+    /// With tokens that its routes manage: those that the guard in front asks for.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
+        Arc::make_mut(&mut self.0).tokens = Some(tokens);
+        self
     }
 
     /// Calls the store, and notes how long it took.

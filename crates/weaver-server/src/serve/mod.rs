@@ -33,6 +33,8 @@ where
     let mut connections = JoinSet::new();
     let watched = state.clone();
     connections.spawn(async move { observe(&watched).await });
+    let audited = state.clone();
+    connections.spawn(async move { audited.audit.keep(&audited.closing).await });
     loop {
         // A place first: connections beyond the limit wait in the backlog, and cost nothing.
         let accepted = async {
@@ -60,6 +62,7 @@ where
         () = async { while connections.join_next().await.is_some() {} } => {}
         () = state.clock.sleep_until(deadline) => tracing::warn!("requests were cut off by the shutdown"),
     }
+    state.audit.flush().await;
 }
 
 async fn connection<Io>(io: Stalling<Io>, address: SocketAddr, router: Router, state: AppState)

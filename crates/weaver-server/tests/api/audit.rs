@@ -3,6 +3,8 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use serde_json::json;
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_runtime::SystemClock;
 use weaver_server::api::{AppState, router};
@@ -108,4 +110,24 @@ async fn an_identity_is_named_and_held_to_its_role_and_namespaces() {
     );
     let entries = read.await.unwrap().entries;
     assert!(String::from_utf8_lossy(&entries[0].body).contains(r#""who":"ci""#), "{entries:?}");
+}
+
+#[tokio::test]
+async fn when_a_server_has_stopped_everything_it_did_is_in_the_journal_in_its_order() {
+    let server = Server::start().await;
+    let store = Arc::clone(&server.store);
+    let mut expected = Vec::new();
+    for _ in 0..20 {
+        expected.push(format!("task/{}", server.enqueue(json!({})).await));
+    }
+    server.poke("/api/v1/tasks/1/cancel").await.expect(200);
+    expected.push("task/1".to_owned());
+    server.stop().await;
+    let stream = StreamKey::new(Namespace::new("default").unwrap(), "audit");
+    let page = store.read_entries(&stream, ReadFrom::After(Seq(0)), 100).await.unwrap();
+    let target = |entry: &Entry| {
+        let line: serde_json::Value = serde_json::from_slice(&entry.body).unwrap();
+        line["target"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(page.entries.iter().map(target).collect::<Vec<_>>(), expected);
 }

@@ -1,8 +1,14 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use weaver_core::clock::{Clock, Sleep};
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_core::time::{Monotonic, Timestamp};
+use weaver_runtime::SystemClock;
 use weaver_server::api::ApiLimits;
 
 use crate::server::Server;
@@ -95,4 +101,34 @@ async fn a_client_that_does_not_read_is_disconnected() {
     };
     broken.await;
     server.get("/healthz").await.expect(200);
+}
+
+/// A clock that breaks.
+#[derive(Debug)]
+struct Breaking(SystemClock, AtomicBool);
+
+impl Clock for Breaking {
+    fn now(&self) -> Timestamp {
+        assert!(!self.1.load(Ordering::Relaxed), "the clock is broken");
+        self.0.now()
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        self.0.monotonic()
+    }
+
+    fn sleep_until(&self, deadline: Monotonic) -> Sleep {
+        self.0.sleep_until(deadline)
+    }
+}
+
+#[tokio::test]
+async fn a_bug_in_a_handler_is_one_requests_problem_and_the_server_goes_on() {
+    let store = Arc::new(InMemoryQueue::new(Arc::new(SystemClock::new())));
+    let clock = Arc::new(Breaking(SystemClock::new(), AtomicBool::new(false)));
+    let server = Server::over(store, clock.clone(), ApiLimits::default()).await;
+    clock.1.store(true, Ordering::Relaxed);
+    server.get("/api/v1/runners").await.problem(500, "internal_error");
+    clock.1.store(false, Ordering::Relaxed);
+    server.get("/api/v1/runners").await.expect(200);
 }

@@ -15,5 +15,6 @@ mod restart;
 mod runners;
 mod server;
 mod task;
+mod tokens;
 mod waits;
 mod work;

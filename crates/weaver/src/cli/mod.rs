@@ -178,7 +178,7 @@ impl Cli {
             Command::Prompt(args) => given.extend(args.given()),
             Command::Serve(args) => given.extend(args.given()),
             Command::Demo(args) => given.extend(args.given()),
-            Command::Tokens(command) => given.push(command.store().setting()),
+            Command::Tokens(command) => given.extend(command.given()),
             Command::Token(args) => given.push(args.store.setting()),
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),

@@ -143,6 +143,7 @@ pub(crate) async fn serve_store(
     let (listener, address) = entrance.bind().await?;
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
     root_token(task.token_directory(), &tokens).await?;
+    let state = AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens));
     let guard = Guard::new(GuardOptions {
         tokens: Some(tokens),
         clock: Arc::clone(clock),
@@ -152,7 +153,6 @@ pub(crate) async fn serve_store(
         behind_proxy: entrance.behind_proxy,
     })
     .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let state = AppState::new(store, Arc::clone(clock));
     let routes = api::routes(state.clone());
     let router = protect(routes.private, routes.public, Arc::new(guard));
     let closing = CancellationToken::new();
@@ -172,10 +172,13 @@ pub(crate) async fn serve_store(
 fn tell(task: &StoreTask, address: &str) -> Result<(), Failure> {
     let directory = task.token_directory().display();
     let answer = json!({"address": address, "store": task.url().to_string(), "token_directory": directory.to_string()});
+    // The command line looks where its settings say; what differs is named.
+    let is_expected = task.context.config.text(keys::SERVER) == address;
+    let server = if is_expected { String::new() } else { format!(" --server {address}") };
     task.context.output.answer(&answer, || {
         format!(
             "Weaver listens on {address}\n  store    {}\n  token    in {directory}, used by `weaver` here; `weaver token` prints it\n  \
-             try      weaver tasks list\n  API      {address}/api/openapi.json\n  stop     Ctrl-C\n",
+             try      weaver tasks list{server}\n  API      {address}/api/openapi.json\n  stop     Ctrl-C\n",
             task.url()
         )
     })

@@ -1,22 +1,27 @@
-//! `weaver tokens …`: who may come in. They are kept in the store, hashed.
+//! `weaver tokens …`: who may come in. The server is asked; a store that is named is opened, while no server has it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use weaver::core::clock::Clock;
+use weaver::core::limits::PAGE_MAX;
 use weaver::core::name::Namespace;
-use weaver_server::security::{NamespaceScope, NewToken, Role, TokenError, TokenInfo, Tokens};
+use weaver::core::ports::Cursor;
+use weaver_client::{Client, wire};
+use weaver_server::security::{NamespaceScope, NewToken, Role, TokenError, Tokens};
 
+use crate::cli::remote::connect;
 use crate::cli::store::StoreTask;
-use crate::cli::{Context, StoreArgs};
-use crate::config::parse_span;
+use crate::cli::{Context, Given, StoreArgs};
+use crate::config::{keys, parse_span};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, Table, instant, word};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver tokens create ci --role producer\n  weaver tokens list\n\n\
-    These open the store themselves: stop the server that has it open first.")]
+    These ask the server. Without one, name the store: weaver tokens list --store ./weaver-data")]
 pub(crate) enum Command {
     /// Make a token and print it, this once
     Create(CreateArgs),
@@ -24,6 +29,16 @@ pub(crate) enum Command {
     List(ListArgs),
     /// End a token
     Revoke(RevokeArgs),
+}
+
+/// Whose tokens.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    /// The server's address [default: http://127.0.0.1:7117]
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    server: Option<String>,
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 #[derive(Debug, Args)]
@@ -45,14 +60,14 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "SPAN", value_parser = span)]
     expires_in: Option<Duration>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver tokens list\n  weaver tokens list --output json")]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -61,55 +76,125 @@ pub(crate) struct RevokeArgs {
     /// Its id, as `list` shows it
     id: String,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 impl Command {
-    pub(crate) fn store(&self) -> &StoreArgs {
-        match self {
-            Self::Create(args) => &args.store,
-            Self::List(args) => &args.store,
-            Self::Revoke(args) => &args.store,
-        }
+    pub(crate) fn given(&self) -> [Given<'_>; 2] {
+        let place = match self {
+            Self::Create(args) => &args.place,
+            Self::List(args) => &args.place,
+            Self::Revoke(args) => &args.place,
+        };
+        [place.store.setting(), (keys::SERVER, place.server.as_ref())]
+    }
+
+    fn names_a_store(&self) -> bool {
+        self.given()[0].1.is_some()
     }
 }
 
 pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
+    if !command.names_a_store() {
+        let keeper = Keeper::Server(connect(&context.config)?);
+        return done(command, &keeper, &context).await;
+    }
     let task = StoreTask::new(context)?;
     let store = task.open(&Progress::new("opening the store")).await?;
-    let context = &task.context;
-    let tokens = Tokens::new(store, Arc::clone(&context.clock));
+    let clock = Arc::clone(&task.context.clock);
+    let keeper = Keeper::Store(Tokens::new(store, Arc::clone(&clock)), clock);
+    done(command, &keeper, &task.context).await
+}
+
+async fn done(command: Command, keeper: &Keeper, context: &Context) -> Result<Exit, Failure> {
     match command {
-        Command::Create(args) => create(&tokens, args, context).await,
-        Command::List(_) => list(&tokens, context).await,
-        Command::Revoke(args) => revoke(&tokens, &args.id, context).await,
+        Command::Create(args) => create(keeper, args, context).await,
+        Command::List(_) => list(keeper, context).await,
+        Command::Revoke(args) => revoke(keeper, &args.id, context).await,
     }
 }
 
-async fn create(tokens: &Tokens, args: CreateArgs, context: &Context) -> Result<Exit, Failure> {
-    let names: Result<Vec<_>, _> = args.namespaces.into_iter().map(Namespace::new).collect();
-    let names =
-        names.map_err(|error| Failure::new(Exit::Usage, error.to_string()).next("correct --namespaces"))?;
-    let new = NewToken {
-        name: args.name,
-        role: args.role,
-        namespaces: if names.is_empty() { NamespaceScope::All } else { NamespaceScope::only(names) },
-        may_exec: args.may_exec,
-        expires_at: args.expires_in.map(|span| context.clock.now().saturating_add(span)),
-        created_by: "command line".to_owned(),
-    };
-    let (text, info) = tokens.create(new).await?;
-    context
-        .output
-        .answer(&json!({"token": text.expose(), "info": info}), || format!("{}\n", text.expose()))?;
+/// Who keeps the tokens: a server, or a store that no server has open.
+enum Keeper {
+    Server(Client),
+    Store(Tokens, Arc<dyn Clock>),
+}
+
+impl Keeper {
+    async fn create(&self, new: wire::NewToken) -> Result<wire::CreatedToken, Failure> {
+        match self {
+            Self::Server(client) => Ok(client.create_token(&new).await?),
+            Self::Store(tokens, clock) => {
+                let names: Result<Vec<_>, _> =
+                    new.namespaces.into_iter().flatten().map(Namespace::new).collect();
+                let names = names.map_err(|error| {
+                    Failure::new(Exit::Usage, error.to_string()).next("correct --namespaces")
+                })?;
+                let lasting = new.expires_in_ms.map(Duration::from_millis);
+                let new = NewToken {
+                    name: new.name,
+                    role: new.role.into(),
+                    namespaces: if names.is_empty() {
+                        NamespaceScope::All
+                    } else {
+                        NamespaceScope::only(names)
+                    },
+                    may_exec: new.may_exec,
+                    expires_at: lasting.map(|span| clock.now().saturating_add(span)),
+                    created_by: "command line".to_owned(),
+                };
+                let (text, info) = tokens.create(new).await?;
+                Ok(wire::CreatedToken { token: text.expose().to_owned(), info: (&info).into() })
+            }
+        }
+    }
+
+    async fn page(&self, cursor: Option<String>) -> Result<wire::Page<wire::Token>, Failure> {
+        match self {
+            Self::Server(client) => {
+                Ok(client.tokens(&wire::PageQuery { cursor, limit: Some(PAGE_MAX) }).await?)
+            }
+            Self::Store(tokens, _) => {
+                let page = tokens.list(cursor.map(Cursor), PAGE_MAX).await?;
+                let items = page.items.iter().map(wire::Token::from).collect();
+                Ok(wire::Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete })
+            }
+        }
+    }
+
+    async fn revoke(&self, id: &str) -> Result<(), Failure> {
+        match self {
+            Self::Server(client) => Ok(client.revoke_token(id).await?),
+            Self::Store(tokens, _) => {
+                let unknown = || {
+                    Failure::new(Exit::NotFound, format!("there is no token {id}"))
+                        .next("`weaver tokens list` shows what there is")
+                };
+                Ok(tokens.revoke(&id.parse().map_err(|_| unknown())?).await?)
+            }
+        }
+    }
+}
+
+async fn create(keeper: &Keeper, args: CreateArgs, context: &Context) -> Result<Exit, Failure> {
+    let created = keeper
+        .create(wire::NewToken {
+            name: args.name,
+            role: args.role.into(),
+            namespaces: Some(args.namespaces).filter(|names| !names.is_empty()),
+            may_exec: args.may_exec,
+            expires_in_ms: args.expires_in.map(|span| span.as_millis() as u64),
+        })
+        .await?;
+    context.output.answer(&json!(created), || format!("{}\n", created.token))?;
     Ok(Exit::Done)
 }
 
-async fn list(tokens: &Tokens, context: &Context) -> Result<Exit, Failure> {
-    let mut items: Vec<TokenInfo> = Vec::new();
+async fn list(keeper: &Keeper, context: &Context) -> Result<Exit, Failure> {
+    let mut items: Vec<wire::Token> = Vec::new();
     let mut cursor = None;
     loop {
-        let page = tokens.list(cursor, weaver::core::limits::PAGE_MAX).await?;
+        let page = keeper.page(cursor).await?;
         items.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -120,10 +205,10 @@ async fn list(tokens: &Tokens, context: &Context) -> Result<Exit, Failure> {
         let mut table = Table::new(["ID", "NAME", "ROLE", "NAMESPACES", "EXEC", "CREATED", "EXPIRES"]);
         for token in &items {
             table.row([
-                token.id.to_string(),
-                token.name.to_string(),
-                token.role.to_string(),
-                word(&token.namespaces),
+                token.id.clone(),
+                token.name.clone(),
+                word(&token.role),
+                token.namespaces.as_ref().map_or_else(|| "*".to_owned(), |names| names.join(",")),
                 if token.may_exec { "yes" } else { "no" }.to_owned(),
                 instant(token.created_at),
                 token.expires_at.map_or_else(|| "never".to_owned(), instant),
@@ -134,13 +219,8 @@ async fn list(tokens: &Tokens, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn revoke(tokens: &Tokens, id: &str, context: &Context) -> Result<Exit, Failure> {
-    let unknown = || {
-        Failure::new(Exit::NotFound, format!("there is no token {id}"))
-            .next("`weaver tokens list` shows what there is")
-    };
-    let id = id.parse().map_err(|_| unknown())?;
-    tokens.revoke(&id).await?;
+async fn revoke(keeper: &Keeper, id: &str, context: &Context) -> Result<Exit, Failure> {
+    keeper.revoke(id).await?;
     context
         .output
         .answer(&json!({"id": id, "revoked": true}), || format!("{id} is good for nothing any more.\n"))?;

@@ -177,14 +177,15 @@ fn wait_ends_as_the_task_did() {
 }
 
 #[test]
-fn logs_are_followed_to_the_end_of_their_attempt() {
+fn logs_are_followed_to_the_end_of_their_task() {
     let place = Place::new();
     let page = |seq: u64, body: &str, ended: bool| {
         json!({"attempt": 2, "lines": [{"seq": seq, "at": "2026-01-31T09:30:00Z", "body": body}], "next": seq,
             "more": false, "ended": ended})
         .to_string()
     };
-    let answers = [(200, page(1, "one", false)), (200, page(2, "two", true))];
+    let over = task("succeeded").to_string();
+    let answers = [(200, page(1, "one", false)), (200, page(2, "two", true)), (200, over)];
     let answers: Vec<(u16, &str)> = answers.iter().map(|(status, body)| (*status, body.as_str())).collect();
     let (requests, run) = canned::run(&place, "tasks logs 17 -f", &answers);
     assert_eq!(run.succeeded(), "one\ntwo\n");

@@ -1,56 +1,7 @@
 //! A real server: the first start, the commands against it, and its end.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
+use crate::server::Server;
 use crate::support::{Place, Run};
-
-/// A server in a place, on a free port; killed if a test ends before it does.
-struct Server {
-    child: Option<Child>,
-    address: String,
-}
-
-impl Server {
-    /// Started, and answering.
-    fn start(place: &Place, arguments: &str) -> Self {
-        let mut command = place.command(&format!("{arguments} --listen 127.0.0.1:0 --log warn"));
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-        let mut lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();
-        let line = lines.next().and_then(Result::ok);
-        let Some(address) = line.as_ref().and_then(|line| line.strip_prefix("Weaver listens on ")) else {
-            let run = Run::from(child.wait_with_output().expect("it ends"));
-            panic!("no address: {line:?} {}{}", run.out, run.errors);
-        };
-        Self { address: address.to_owned(), child: Some(child) }
-    }
-
-    fn run(&self, place: &Place, arguments: &str) -> Run {
-        Run::of(place.command(arguments).env("WEAVER_SERVER", &self.address))
-    }
-
-    /// Told to stop; how it ended.
-    fn stop(mut self) -> Run {
-        let child = self.child.take().expect("it was not stopped before");
-        terminate(&child);
-        Run::from(child.wait_with_output().expect("it ends"))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill(); // It may have ended by itself.
-            let _ = child.wait();
-        }
-    }
-}
-
-fn terminate(child: &Child) {
-    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    assert!(told.expect("there is a `kill`").success());
-}
 
 #[test]
 fn a_first_start_makes_a_store_and_a_token_that_the_command_line_uses_by_itself() {
@@ -119,15 +70,49 @@ fn a_token_that_does_not_exist_yet_is_told_with_what_makes_it() {
 }
 
 #[test]
-fn tokens_are_made_listed_and_revoked() {
+fn tokens_of_a_store_without_a_server_are_made_listed_and_revoked() {
     let place = Place::with_store();
-    let made = place.run("tokens create ci --role producer --namespaces build --output json").json();
+    let store = "--store ./weaver-data";
+    let made = place
+        .run(&format!("tokens create ci --role producer --namespaces build --output json {store}"))
+        .json();
     let id = made["info"]["id"].as_str().expect("it has an id");
     assert!(made["token"].as_str().is_some_and(|token| token.starts_with("wvr_")));
-    let listed = place.run("tokens list").succeeded();
+    let listed = place.run(&format!("tokens list {store}")).succeeded();
     assert!(listed.contains(id) && listed.contains("producer"), "{listed}");
     assert!(!listed.contains(made["token"].as_str().unwrap_or_default()));
-    place.run(&format!("tokens revoke {id}")).succeeded();
-    place.run(&format!("tokens revoke {id}")).failed(3, &[id]);
+    place.run(&format!("tokens revoke {id} {store}")).succeeded();
+    place.run(&format!("tokens revoke {id} {store}")).failed(3, &[id]);
     place.run("tokens create x --role king").failed(2, &["king", "viewer, producer"]);
+}
+
+#[test]
+fn tokens_of_a_running_server_are_made_used_and_revoked() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve");
+    let made = server.run(&place, "tokens create ci --role producer --output json").json();
+    let (id, token) = (made["info"]["id"].as_str().expect("an id"), made["token"].as_str().expect("a token"));
+    let as_ci = |arguments: &str| {
+        let mut command = place.command(arguments);
+        Run::of(command.env("WEAVER_SERVER", &server.address).env("WEAVER_TOKEN", token))
+    };
+    as_ci("enqueue nobody --queue mail").succeeded();
+    as_ci("tasks cancel 1").failed(6, &["manage_tasks"]);
+    as_ci("tokens list").failed(6, &["next: "]);
+    assert!(server.run(&place, "tokens list").succeeded().contains(id));
+    server.run(&place, &format!("tokens revoke {id}")).succeeded();
+    as_ci("enqueue nobody --queue mail").failed(6, &["next: "]);
+    server.run(&place, &format!("tokens revoke {id}")).failed(3, &[id]);
+}
+
+#[test]
+fn a_followed_log_goes_on_with_the_next_attempt_until_the_task_ends() {
+    let place = Place::new();
+    let server = Server::start(&place, "demo");
+    let followed = server.run(&place, "tasks logs 4 -f").succeeded();
+    assert!(followed.contains("no such recipient"), "{followed}");
+    // Fails twice, five seconds apart, and then ends: the follower is there to the end.
+    server.run(&place, "tasks logs 3 -f").succeeded();
+    let shown = server.run(&place, "tasks show 3 --output json").json();
+    assert_eq!((&shown["state"], &shown["attempt"]), (&"succeeded".into(), &3.into()), "{shown}");
 }

@@ -10,7 +10,9 @@ use utoipa::openapi::{OpenApi as Document, Ref, RefOr};
 use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, Problem};
 
-use super::{audit, enqueue, events, finish, health, list, logs, metrics, queues, runners, task, work};
+use super::{
+    audit, enqueue, events, finish, health, list, logs, metrics, queues, runners, task, tokens, work,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -23,6 +25,7 @@ use super::{audit, enqueue, events, finish, health, list, logs, metrics, queues,
         task::task_history, task::wait_for_task, logs::task_logs,
         queues::list_queues, queues::put_queue, queues::pause_queue, queues::resume_queue, queues::get_counts,
         runners::list_runners, runners::direct_runner,
+        tokens::list_tokens, tokens::create_token, tokens::revoke_token,
         audit::list_audit, events::stream_events,
         work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
         finish::finish,

@@ -21,6 +21,14 @@ pub(super) fn refine(document: &mut Value) {
     labels["maxProperties"] = json!(64);
     labels["propertyNames"] = named();
     labels["additionalProperties"] = named();
+    // Weaver's own namespaces are nobody's.
+    schemas["NewToken"]["properties"]["namespaces"]["items"] =
+        json!({ "allOf": [named(), { "not": { "pattern": "^weaver\\." } }] });
+    // Who enqueues nothing enqueues no programs.
+    schemas["NewToken"]["not"] = json!({
+        "required": ["may_exec", "role"],
+        "properties": { "may_exec": { "const": true }, "role": { "enum": ["viewer", "worker"] } },
+    });
     closed(&mut schemas["RetryPolicy"]);
     closed(&mut schemas["Continuing"]);
     closed(&mut schemas["EnqueueRequest"]);

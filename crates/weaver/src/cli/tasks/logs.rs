@@ -20,7 +20,7 @@ const HOLD_MS: u64 = 20_000;
 pub(crate) struct LogsArgs {
     /// Its id
     id: String,
-    /// Go on until the attempt ends
+    /// Go on until the task ends; with --attempt, until that attempt does
     #[arg(long, short)]
     follow: bool,
     /// Of this attempt; of the latest if not given
@@ -43,7 +43,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &LogsArgs) -> Result<Exit, Fa
     print_lines(remote, &args.id, query, args.follow).await
 }
 
-/// Prints what a task's first attempt logs, as it comes, until it ends.
+/// Prints what a task logs, as it comes, until it ends.
 pub(crate) async fn follow(remote: &Remote<'_>, id: &str) -> Result<Exit, Failure> {
     let query = LogsQuery { namespace: Some(remote.namespace.clone()), ..LogsQuery::default() };
     print_lines(remote, id, query, true).await
@@ -55,18 +55,29 @@ async fn print_lines(
     mut query: LogsQuery,
     is_followed: bool,
 ) -> Result<Exit, Failure> {
+    let of_one_attempt = query.attempt.is_some();
     loop {
         let page = remote.client.logs(id, &query).await?;
         print(&text_of(&page, remote.context.output.is_json))?;
-        if !page.more && (page.ended || !is_followed) {
-            return Ok(Exit::Done);
-        }
         query.last = None;
+        if !page.more && (page.ended || !is_followed) {
+            if !is_followed || of_one_attempt || is_over(remote, id).await? {
+                return Ok(Exit::Done);
+            }
+            // The next attempt is waited for like the next line.
+            query =
+                LogsQuery { attempt: Some(page.attempt + 1), after: None, wait_ms: Some(HOLD_MS), ..query };
+            continue;
+        }
         query.after = Some(page.next);
         query.wait_ms = is_followed.then_some(HOLD_MS);
         // The attempt that was begun is read to its end, also if a later one has started. 0: none has yet.
         query.attempt = Some(page.attempt).filter(|attempt| *attempt > 0).or(query.attempt);
     }
+}
+
+async fn is_over(remote: &Remote<'_>, id: &str) -> Result<bool, Failure> {
+    Ok(remote.client.task(&remote.namespace, id).await?.state.is_terminal())
 }
 
 fn text_of(page: &LogPage, is_json: bool) -> Vec<u8> {

@@ -1,0 +1,74 @@
+//! A server in a process of its own, which ends with its handle.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use weaver_client::Client;
+
+use crate::empty;
+
+/// The queue of every task: not the one that the server's own worker takes from.
+pub const QUEUE: &str = "bench";
+
+pub struct Server {
+    child: Child,
+    /// `http://…`
+    pub address: String,
+    pub token: Option<String>,
+}
+
+impl Server {
+    /// `weaver serve` on a store in this directory.
+    pub fn weaver(directory: &Path) -> Self {
+        let mut command = Command::new(binary());
+        command.arg("serve").arg("--store").arg(directory).args(["--listen", "127.0.0.1:0", "--output", "json"]);
+        // What the newcomer's settings would change is no part of the measurement.
+        command.current_dir(directory.parent().expect("a directory to run in")).env("WEAVER_LOG", "warn");
+        let mut server = Self::start(command);
+        let token = std::fs::read_to_string(directory.join("root.token")).expect("the token of the first start");
+        server.token = Some(token.trim().to_owned());
+        server
+    }
+
+    /// The empty one.
+    pub fn empty() -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.arg(empty::PART);
+        Self::start(command)
+    }
+
+    pub fn client(&self) -> Client {
+        let client = Client::new(&self.address).expect("an address");
+        match &self.token {
+            Some(token) => client.with_token(token.clone()),
+            None => client,
+        }
+    }
+
+    fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
+        let mut line = String::new();
+        let mut reader = BufReader::new(child.stdout.take().expect("piped"));
+        // From its first line on it answers. (JSON answers may be indented: read until it is whole.)
+        let told: serde_json::Value = loop {
+            assert!(reader.read_line(&mut line).expect("a line") > 0, "the server ended: {line}");
+            if let Ok(told) = serde_json::from_str(&line) {
+                break told;
+            }
+        };
+        let address = told["address"].as_str().expect("an address").to_owned();
+        Self { child, address, token: None }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn binary() -> PathBuf {
+    std::env::var_os("WEAVER_BIN").map(PathBuf::from).expect("WEAVER_BIN names the command: `cargo xtask bench api` sets it")
+}

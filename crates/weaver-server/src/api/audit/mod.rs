@@ -1,0 +1,85 @@
+//! The audit journal: who changed what, and when. One stream per namespace, and one for what is about the whole server.
+
+mod journal;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use weaver_client::wire::{AuditEntry, AuditPage, AuditQuery, namespace_or_default};
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
+
+pub(crate) use journal::Audit;
+
+use super::caller::{Caller, Permission};
+use super::extract::Params;
+use super::{Answer, AppState};
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    who: String,
+    action: String,
+    target: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// What somebody did.
+pub(crate) struct Deed {
+    pub(crate) action: &'static str,
+    pub(crate) target: String,
+    pub(crate) detail: Option<String>,
+}
+
+impl Deed {
+    pub(crate) fn new(action: &'static str, target: impl Into<String>) -> Self {
+        Self { action, target: target.into(), detail: None }
+    }
+
+    pub(crate) fn detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+}
+
+/// Who changed what, and when.
+#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditQuery),
+    responses((status = 200, description = "Part of the journal, oldest first", body = AuditPage)))]
+pub(crate) async fn list_audit(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<AuditQuery>,
+) -> Answer<Json<AuditPage>> {
+    let namespace = namespace_or_default(query.namespace.as_deref())?;
+    if namespace == server_wide() {
+        caller.require_everywhere(Permission::ReadAudit)?;
+    } else {
+        caller.require(Permission::ReadAudit, &namespace)?;
+    }
+    let limit = state.page(query.limit)?;
+    let from = query.after.map_or(ReadFrom::Last(limit), |seq| ReadFrom::After(Seq(seq)));
+    // Whoever asks sees what this server has done until now.
+    state.audit.flush().await;
+    let page = state.store.read_entries(&stream(&namespace), from, limit).await?;
+    let next = page.entries.last().map_or(query.after.unwrap_or(0), |entry| entry.seq.0);
+    Ok(Json(AuditPage { entries: page.entries.iter().map(shown).collect(), next, more: page.more }))
+}
+
+fn stream(namespace: &Namespace) -> StreamKey {
+    StreamKey::new(namespace.clone(), "audit")
+}
+
+/// Where deeds are written that are about no namespace: Weaver's own, which nobody reaches by any other way.
+fn server_wide() -> Namespace {
+    Namespace::new("weaver.internal").expect("a literal that is a name")
+}
+
+fn shown(entry: &Entry) -> AuditEntry {
+    let unreadable = |_| Line {
+        who: "unknown".to_owned(),
+        action: "unreadable".to_owned(),
+        target: String::from_utf8_lossy(&entry.body).into_owned(),
+        detail: None,
+    };
+    let Line { who, action, target, detail } = serde_json::from_slice(&entry.body).unwrap_or_else(unreadable);
+    AuditEntry { seq: entry.seq.0, at: entry.at, who, action, target, detail }
+}

@@ -1,0 +1,170 @@
+//! Who may come in, decided by those who may decide it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use weaver_client::wire::{CreatedToken, NewToken, Page, PageQuery, Role, Token};
+use weaver_core::error::{Invalid, Problem as FieldProblem};
+use weaver_core::name::Namespace;
+use weaver_core::ports::Cursor;
+
+use super::audit::Deed;
+use super::caller::{Caller, Permission};
+use super::extract::{Body, Name, Params};
+use super::{Answer, AppState};
+use crate::problem::Problem;
+use crate::security::{self, NamespaceScope, TokenError, TokenInfo, Tokens};
+
+/// The longest a token may last that does not last for ever: ten years.
+const EXPIRES_MAX_MS: u64 = 315_360_000_000;
+
+/// The tokens, without their secrets.
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", params(PageQuery),
+    responses((status = 200, description = "A page of tokens, by id", body = Page<Token>)))]
+pub(crate) async fn list_tokens(
+    State(state): State<AppState>,
+    caller: Caller,
+    Params(query): Params<PageQuery>,
+) -> Answer<Json<Page<Token>>> {
+    let tokens = managed(&state, &caller)?;
+    let page = tokens.list(query.cursor.map(Cursor), state.page(query.limit)?).await?;
+    let items = page.items.iter().map(Token::from).collect();
+    Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
+}
+
+/// Make a token. The answer is the only place it is ever told.
+#[utoipa::path(post, path = "/api/v1/tokens", tag = "tokens", request_body = NewToken,
+    responses((status = 201, description = "The token, this once", body = CreatedToken)))]
+pub(crate) async fn create_token(
+    State(state): State<AppState>,
+    caller: Caller,
+    Body(request): Body<NewToken>,
+) -> Answer<(StatusCode, Json<CreatedToken>)> {
+    let tokens = managed(&state, &caller)?;
+    let lasting = request.expires_in_ms.map(lasting).transpose()?;
+    let now = state.clock.now();
+    let (text, info) = tokens
+        .create(security::NewToken {
+            name: request.name,
+            role: request.role.into(),
+            namespaces: scope(request.namespaces)?,
+            may_exec: request.may_exec,
+            expires_at: lasting.map(|span| now.saturating_add(span)),
+            created_by: caller.name().to_owned(),
+        })
+        .await?;
+    let deed = Deed::new("token.create", format!("token/{}", info.id));
+    state.audit.write_of_server(&caller, deed.detail(format!("{}, for `{}`", info.role, info.name))).await;
+    let created = CreatedToken { token: text.expose().to_owned(), info: Token::from(&info) };
+    Ok((StatusCode::CREATED, Json(created)))
+}
+
+/// End a token. It is good for nothing from now on.
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "tokens",
+    params(("id" = String, Path, description = "The token's id, as the list shows it", min_length = 1, max_length = 255)),
+    responses((status = 204, description = "It is revoked")))]
+pub(crate) async fn revoke_token(
+    State(state): State<AppState>,
+    caller: Caller,
+    Name(id): Name,
+) -> Answer<StatusCode> {
+    let tokens = managed(&state, &caller)?;
+    let id = id.parse().map_err(|_| no_such_token(&id))?;
+    tokens.revoke(&id).await?;
+    state.audit.write_of_server(&caller, Deed::new("token.revoke", format!("token/{id}"))).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn managed<'a>(state: &'a AppState, caller: &Caller) -> Answer<&'a Arc<Tokens>> {
+    caller.require_everywhere(Permission::ManageTokens)?;
+    state.tokens.as_ref().ok_or_else(|| {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "no_tokens",
+            "this server asks nobody for a token",
+            "start it with `weaver serve`, which does",
+        )
+    })
+}
+
+fn lasting(ms: u64) -> Result<Duration, Invalid> {
+    if (1..=EXPIRES_MAX_MS).contains(&ms) {
+        return Ok(Duration::from_millis(ms));
+    }
+    let problem = FieldProblem::OutOfRange { value: ms, min: 1, max: EXPIRES_MAX_MS };
+    Err(Invalid::new("expires_in_ms", problem))
+}
+
+fn scope(namespaces: Option<Vec<String>>) -> Answer<NamespaceScope> {
+    let Some(namespaces) = namespaces else { return Ok(NamespaceScope::All) };
+    let names: Result<Vec<_>, _> = namespaces.into_iter().map(Namespace::new).collect();
+    Ok(NamespaceScope::only(names?))
+}
+
+impl From<&TokenInfo> for Token {
+    fn from(info: &TokenInfo) -> Self {
+        let namespaces = match &info.namespaces {
+            NamespaceScope::All => None,
+            NamespaceScope::Only(names) => Some(names.iter().map(ToString::to_string).collect()),
+        };
+        Self {
+            id: info.id.to_string(),
+            name: info.name.to_string(),
+            role: info.role.into(),
+            namespaces,
+            may_exec: info.may_exec,
+            created_at: info.created_at,
+            created_by: info.created_by.clone(),
+            expires_at: info.expires_at,
+        }
+    }
+}
+
+impl From<security::Role> for Role {
+    fn from(role: security::Role) -> Self {
+        match role {
+            security::Role::Viewer => Self::Viewer,
+            security::Role::Producer => Self::Producer,
+            security::Role::Worker => Self::Worker,
+            security::Role::Operator => Self::Operator,
+            security::Role::Admin => Self::Admin,
+        }
+    }
+}
+
+impl From<Role> for security::Role {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Viewer => Self::Viewer,
+            Role::Producer => Self::Producer,
+            Role::Worker => Self::Worker,
+            Role::Operator => Self::Operator,
+            Role::Admin => Self::Admin,
+        }
+    }
+}
+
+fn no_such_token(id: &str) -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_such_token",
+        format!("there is no token `{id}`"),
+        "list the tokens to see what there is",
+    )
+}
+
+impl From<TokenError> for Problem {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Invalid { field, reason } => {
+                let next = "correct the field and send the request again";
+                Self::bad_request("invalid_field", format!("{field}: {reason}"), next).field(field)
+            }
+            TokenError::NotFound { id } => no_such_token(id.as_str()),
+            TokenError::Store(error) => error.into(),
+        }
+    }
+}

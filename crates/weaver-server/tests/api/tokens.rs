@@ -1,0 +1,128 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_runtime::SystemClock;
+use weaver_server::api::{AppState, Routes, routes};
+use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, Tokens, protect};
+
+use crate::server::{Answer, Server, request};
+
+/// A server that asks for tokens, and one that may do anything.
+async fn guarded() -> (Server, String) {
+    let clock = Arc::new(SystemClock::new());
+    let store = Arc::new(InMemoryQueue::new(clock.clone()));
+    let tokens = Arc::new(Tokens::new(store.clone(), clock.clone()));
+    let new = NewToken {
+        name: "root".to_owned(),
+        role: Role::Admin,
+        namespaces: NamespaceScope::All,
+        may_exec: true,
+        expires_at: None,
+        created_by: "the test".to_owned(),
+    };
+    let (token, _) = tokens.create(new).await.expect("as the test expects");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("as the test expects");
+    let guard = Guard::new(GuardOptions {
+        tokens: Some(tokens.clone()),
+        clock: clock.clone(),
+        listen: listener.local_addr().expect("as the test expects"),
+        hosts: Vec::new(),
+        tls: false,
+        behind_proxy: false,
+    });
+    let state = AppState::new(store.clone(), clock).with_tokens(tokens);
+    let Routes { private, public } = routes(state.clone());
+    let protected = protect(private, public, Arc::new(guard.expect("as the test expects")));
+    (Server::listening(listener, store, state, protected), token.expose().to_owned())
+}
+
+async fn ask(server: &Server, token: &str, method: &str, path: &str, body: &str) -> Answer {
+    let content = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+    let headers = format!("Authorization: Bearer {token}\r\n{content}");
+    server.send(&request(method, path, server.address, &headers, body)).await
+}
+
+#[tokio::test]
+async fn a_token_made_over_the_api_may_do_what_its_role_says_until_it_is_revoked() {
+    let (server, root) = guarded().await;
+    let new = json!({ "name": "ci", "role": "producer", "namespaces": ["build"], "expires_in_ms": 60_000 });
+    let made = ask(&server, &root, "POST", "/api/v1/tokens", &new.to_string()).await.expect(201);
+    let (ci, id) = (made["token"].as_str().unwrap(), made["info"]["id"].as_str().unwrap());
+    let task = r#"{"task_type":"t","namespace":"build"}"#;
+    ask(&server, ci, "POST", "/api/v1/tasks", task).await.expect(201);
+    ask(&server, ci, "POST", "/api/v1/tasks", r#"{"task_type":"t"}"#).await.expect(403);
+    ask(&server, ci, "POST", "/api/v1/tasks/1/cancel?namespace=build", "").await.expect(403);
+    let listed = ask(&server, &root, "GET", "/api/v1/tokens", "").await;
+    assert!(!listed.body.contains(ci), "a list tells no secrets");
+    let listed = listed.expect(200);
+    let item = listed["items"].as_array().unwrap().iter().find(|item| item["id"] == id).unwrap();
+    assert_eq!((&item["role"], &item["namespaces"]), (&json!("producer"), &json!(["build"])));
+    assert!(item["created_by"].as_str().unwrap().starts_with("root@"), "{item}");
+
+    let path = format!("/api/v1/tokens/{id}");
+    ask(&server, &root, "DELETE", &path, "").await.expect(204);
+    ask(&server, ci, "POST", "/api/v1/tasks", task).await.expect(401);
+    let again = ask(&server, &root, "DELETE", &path, "").await.expect(404);
+    assert_eq!(again["code"], "no_such_token");
+}
+
+#[tokio::test]
+async fn who_made_and_ended_tokens_is_in_the_journal_of_the_server() {
+    let (server, root) = guarded().await;
+    let new = json!({ "name": "ci", "role": "operator" }).to_string();
+    let made = ask(&server, &root, "POST", "/api/v1/tokens", &new).await.expect(201);
+    let id = made["info"]["id"].as_str().unwrap();
+    ask(&server, &root, "DELETE", &format!("/api/v1/tokens/{id}"), "").await.expect(204);
+    let path = "/api/v1/audit?namespace=weaver.internal";
+    let journal = ask(&server, &root, "GET", path, "").await.expect(200);
+    let entries = journal["entries"].as_array().unwrap();
+    let target = json!(format!("token/{id}"));
+    let deeds: Vec<_> = entries.iter().map(|entry| (&entry["action"], &entry["target"])).collect();
+    assert_eq!(deeds, [(&json!("token.create"), &target), (&json!("token.revoke"), &target)]);
+    assert!(entries[0]["who"].as_str().unwrap().starts_with("root@"));
+
+    let narrow = json!({ "name": "ops", "role": "operator", "namespaces": ["a"] }).to_string();
+    let made = ask(&server, &root, "POST", "/api/v1/tokens", &narrow).await.expect(201);
+    ask(&server, made["token"].as_str().unwrap(), "GET", path, "").await.expect(403);
+}
+
+#[tokio::test]
+async fn only_an_admin_of_everything_manages_tokens() {
+    let (server, root) = guarded().await;
+    let admin_of_one = json!({ "name": "a", "role": "admin", "namespaces": ["a"] });
+    for new in [json!({ "name": "o", "role": "operator" }), admin_of_one] {
+        let made = ask(&server, &root, "POST", "/api/v1/tokens", &new.to_string()).await.expect(201);
+        let token = made["token"].as_str().unwrap();
+        ask(&server, token, "GET", "/api/v1/tokens", "").await.expect(403);
+        ask(&server, token, "POST", "/api/v1/tokens", r#"{"name":"x","role":"admin"}"#).await.expect(403);
+        let id = made["info"]["id"].as_str().unwrap();
+        ask(&server, token, "DELETE", &format!("/api/v1/tokens/{id}"), "").await.expect(403);
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_makes_no_sense_is_refused_with_the_field() {
+    let (server, root) = guarded().await;
+    let cases = [
+        (json!({ "name": "x", "role": "king" }), "role"),
+        (json!({ "name": "", "role": "viewer" }), "name"),
+        (json!({ "name": "x", "role": "viewer", "may_exec": true }), "may_exec"),
+        (json!({ "name": "x", "role": "viewer", "namespaces": ["weaver.internal"] }), "namespaces"),
+        (json!({ "name": "x", "role": "viewer", "namespaces": [] }), "namespaces"),
+        (json!({ "name": "x", "role": "viewer", "expires": 1 }), "expires"),
+    ];
+    for (new, field) in cases {
+        let refused = ask(&server, &root, "POST", "/api/v1/tokens", &new.to_string()).await.expect(400);
+        let told = refused.to_string();
+        assert!(told.contains(field), "{new}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tokens_says_so() {
+    let server = Server::start().await;
+    let answer = server.get("/api/v1/tokens").await.expect(404);
+    assert_eq!(answer["code"], "no_tokens");
+}

@@ -1,0 +1,79 @@
+//! Every operation of the OpenAPI document with generated requests, good and bad: no answer is a 5xx, and every answer is as the
+//! document says. The generator is schemathesis, from PyPI, in an environment of its own beside the compiled tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_runtime::SystemClock;
+use weaver_server::api::{ApiLimits, AppState, router};
+use weaver_server::security::Tokens;
+use weaver_server::serve::serve;
+
+const VERSION: &str = "4.32.5";
+/// Generated requests per operation.
+const EXAMPLES: &str = "50";
+/// The same every time: a failure can be repeated.
+const SEED: &str = "7117";
+
+const INSTALL: &str = "it needs python3 with venv, and PyPI: apt-get update && apt-get install python3-venv";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn generated_requests_find_no_server_error_and_no_answer_that_is_not_described() {
+    let program = tokio::task::spawn_blocking(installed).await.expect("it ran");
+    let (url, stop) = server().await;
+    let mut command = Command::new(program);
+    command.args(["run", &format!("{url}/api/openapi.json"), "--max-examples", EXAMPLES, "--seed", SEED]);
+    command.args(["--phases", "examples,coverage,fuzzing", "--no-color", "--generation-database", "none"]);
+    // Its answer never ends.
+    command.args(["--exclude-path", "/api/v1/events"]);
+    command.current_dir(env!("CARGO_TARGET_TMPDIR"));
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("it ran");
+    let output = output.expect("schemathesis starts");
+    stop.cancel();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("Tested: 3"), "all but one operation, over thirty\n{printed}");
+}
+
+/// The server over a store in memory. Waits are short, since some hundred requests ask for them.
+#[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
+async fn server() -> (String, CancellationToken) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+    let clock = Arc::new(SystemClock::new());
+    let store = Arc::new(InMemoryQueue::new(clock.clone()));
+    let limits = ApiLimits { wait_max: Duration::from_millis(1), ..ApiLimits::default() };
+    let tokens = Arc::new(Tokens::new(store.clone(), clock.clone()));
+    let state = AppState::with_limits(store, clock, limits).with_tokens(tokens);
+    let stop = CancellationToken::new();
+    tokio::spawn(serve(listener, router(state.clone()), state, stop.clone()));
+    (url, stop)
+}
+
+/// The generator, installed if it is not there. It appears when it is complete: the next run may be killed in the middle.
+fn installed() -> PathBuf {
+    let shared = std::env::var_os("WEAVER_CI_CACHE").map(PathBuf::from).filter(|cache| cache.is_dir());
+    let cache = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));
+    let place = cache.join(format!("schemathesis-{VERSION}"));
+    let (program, complete) = (place.join("bin/schemathesis"), place.join("complete"));
+    if !complete.exists() {
+        let place = place.to_string_lossy();
+        run(Path::new("python3"), &["-m", "venv", "--clear", &place]);
+        let package = format!("schemathesis=={VERSION}");
+        run(&Path::new(&*place).join("bin/pip"), &["install", "--quiet", &package]);
+        std::fs::write(complete, "").expect("the environment can be written");
+    }
+    program
+}
+
+fn run(program: &Path, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{}: {error}; {INSTALL}", program.display()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {}: {said}\n{INSTALL}", program.display(), arguments.join(" "));
+}
