@@ -23,11 +23,26 @@ pub(crate) fn token_for(address: &str, config: &Config) -> Result<Option<String>
     Ok(root_token(config)?.map(|token| token.expose().to_owned()))
 }
 
-/// The token that the first start of a server left in the store's directory; else that of a demo, or of a server on a store in
-/// memory, which were started in this directory.
+/// The file, beside the token, that says where the server listens that it is for.
+const ADDRESS_FILE: &str = "server.address";
+
+/// Leaves word of where the server listens whose token is in this directory. Only for telling several servers of one directory
+/// apart, so a disk that does not take it is no reason to stop.
+pub(crate) fn note_address(directory: &Path, address: &str) {
+    let _ = std::fs::write(directory.join(ADDRESS_FILE), address);
+}
+
+/// The token that a server which was started in this directory left: in the store's directory, or that of a demo, or of a server
+/// on a store in memory. Of the one that listens at the address of the settings, if it can be told; else of the first.
 pub(crate) fn root_token(config: &Config) -> Result<Option<TokenText>, Failure> {
     let url = StoreUrl::parse(config.text(keys::STORE))?;
-    for directory in [url.token_directory(), Path::new(demo::DIRECTORY), Path::new(MEMORY_DIRECTORY)] {
+    let mut directories = [url.token_directory(), Path::new(demo::DIRECTORY), Path::new(MEMORY_DIRECTORY)];
+    let address = config.text(keys::SERVER).trim_end_matches('/');
+    let is_there = |directory: &Path| {
+        std::fs::read_to_string(directory.join(ADDRESS_FILE)).is_ok_and(|noted| noted == address)
+    };
+    directories.sort_by_key(|directory| !is_there(directory));
+    for directory in directories {
         if let Some(token) = read_root_token(directory)? {
             return Ok(Some(token));
         }

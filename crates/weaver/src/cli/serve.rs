@@ -18,7 +18,7 @@ use weaver_server::serve::serve;
 
 use crate::cli::store::StoreTask;
 use crate::cli::worker::{self, WorkerSettings};
-use crate::cli::{Context, Given, StoreArgs};
+use crate::cli::{Context, Given, StoreArgs, identity};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
@@ -157,7 +157,9 @@ pub(crate) async fn serve_store(
     let router = protect(routes.private, routes.public, Arc::new(guard));
     let closing = CancellationToken::new();
     let scheme = if entrance.tls.is_some() { "https" } else { "http" };
-    tell(task, &format!("{scheme}://{address}"))?;
+    let address = format!("{scheme}://{address}");
+    identity::note_address(task.token_directory(), &address);
+    tell(task, &address)?;
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));

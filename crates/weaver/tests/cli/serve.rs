@@ -116,3 +116,30 @@ fn a_followed_log_goes_on_with_the_next_attempt_until_the_task_ends() {
     let shown = server.run(&place, "tasks show 3 --output json").json();
     assert_eq!((&shown["state"], &shown["attempt"]), (&"succeeded".into(), &3.into()), "{shown}");
 }
+
+#[test]
+fn of_two_servers_of_one_directory_each_is_shown_its_own_token() {
+    let place = Place::new();
+    let (first, demo) = (Server::start(&place, "serve"), Server::start(&place, "demo"));
+    assert!(demo.run(&place, "tasks list").succeeded().contains("demo.hello"));
+    assert!(!first.run(&place, "tasks list").succeeded().contains("demo.hello"));
+}
+
+#[test]
+fn a_server_with_a_certificate_answers_over_tls_and_to_nobody_in_plain() {
+    let place = Place::new();
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    place.write("cert.pem", &certified.cert.pem());
+    place.write("key.pem", &certified.signing_key.serialize_pem());
+    let server = Server::start(&place, "serve --tls-certificate cert.pem --tls-key key.pem");
+    let port = server.address.rsplit(':').next().expect("a port").to_owned();
+    assert!(server.address.starts_with("https://"), "{}", server.address);
+    let curl = |url: String| {
+        let mut command = std::process::Command::new("curl");
+        command.args(["-fsS", "--max-time", "20", "--cacert", "cert.pem", &url]).current_dir(place.path(""));
+        Run::from(command.output().expect("curl starts: apt-get update && apt-get install curl"))
+    };
+    assert!(curl(format!("https://localhost:{port}/readyz")).succeeded().contains("ok"));
+    assert_ne!(curl(format!("http://localhost:{port}/readyz")).code, Some(0));
+    assert_eq!(server.stop().code, Some(0));
+}

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
+use crate::server::Server;
 use crate::support::{Place, Run};
 
 #[test]
@@ -34,6 +35,33 @@ fn a_worker_told_to_stop_finishes_what_runs() {
         (Some(1), Some(0)),
         "{summary}"
     );
+}
+
+#[test]
+fn a_worker_of_a_server_runs_its_tasks_with_the_programs_that_are_allowed_on_its_own_machine() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve --queues nothing");
+    let elsewhere = Place::new();
+    let root = elsewhere.path("");
+    let policy = format!(
+        "[handlers.exec]\nworking_root = \"{}\"\n[handlers.exec.commands.say]\nprogram = \"/bin/echo\"\nargs = [\"{{words}}\"]\n",
+        root.display()
+    );
+    elsewhere.write("weaver.toml", &policy);
+    let made = server.run(&place, "tokens create w --role worker --output json").json();
+    let token = made["token"].as_str().expect("a token");
+    let mut command = elsewhere.command("worker --log warn --output json");
+    command.env("WEAVER_SERVER", &server.address).env("WEAVER_TOKEN", token);
+    let worker = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let task = r#"{"command":"say","args":{"words":"hello"}}"#;
+    let id = server.run(&place, &format!("enqueue exec {task}")).succeeded();
+    server.run(&place, &format!("tasks wait {}", id.trim())).succeeded();
+    let logged = server.run(&place, &format!("tasks logs {}", id.trim())).succeeded();
+    assert!(logged.contains("hello"), "{logged}");
+    let told = Command::new("kill").args(["-TERM", &worker.id().to_string()]).status();
+    assert!(told.expect("there is a `kill`").success());
+    let summary = Run::from(worker.wait_with_output().expect("it ends")).json();
+    assert_eq!(summary["succeeded"], 1, "{summary}");
 }
 
 #[test]
