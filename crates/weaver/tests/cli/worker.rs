@@ -53,7 +53,7 @@ fn a_worker_of_a_server_runs_its_tasks_with_the_programs_that_are_allowed_on_its
     let mut command = elsewhere.command("worker --log warn --output json");
     command.env("WEAVER_SERVER", &server.address).env("WEAVER_TOKEN", token);
     let worker = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    let task = r#"{"command":"say","args":{"words":"hello"}}"#;
+    let task = r#"{"command":"say","values":{"words":"hello"}}"#;
     let id = server.run(&place, &format!("enqueue exec {task}")).succeeded();
     server.run(&place, &format!("tasks wait {}", id.trim())).succeeded();
     let logged = server.run(&place, &format!("tasks logs {}", id.trim())).succeeded();
