@@ -12,9 +12,12 @@ use weaver_core::task::NewTask;
 use crate::bed::{Bed, namespace, queue, seconds, worker};
 
 impl Bed {
-    /// Enqueues several tasks in one batch, all of which must be new.
+    /// Enqueues several tasks, all of which must be new, in one batch if the store takes one as large.
     pub(super) async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Vec<TaskKey> {
-        let answers = self.store.enqueue_batch(tasks).await.expect("the tasks are valid");
+        let mut answers = Vec::with_capacity(tasks.len());
+        for some in tasks.chunks(self.store.limits().max_batch) {
+            answers.extend(self.store.enqueue_batch(some.to_vec()).await.expect("the tasks are valid"));
+        }
         let stored = answers.into_iter().map(|answer| answer.expect("the task is stored"));
         stored
             .map(|enqueued| {

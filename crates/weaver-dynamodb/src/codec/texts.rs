@@ -1,0 +1,52 @@
+//! What is too large for the task's item, which every write pays for as a whole and `status-index` copies: payloads, results,
+//! errors and attempts above 1 KiB are items of their own, written before the item that refers to them.
+//!
+//! Each has a name drawn at random, so that of two writers who race, the loser cannot replace what the winner refers to.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use bytes::Bytes;
+
+use crate::codec::value::{Attributes, b, s};
+use crate::db::Item;
+
+/// The largest value kept in the task's own item.
+pub(crate) const INLINE_MAX_BYTES: usize = 1024;
+
+/// The attribute that says where the large values are.
+const REFERENCES: &str = "texts";
+
+/// Large values by their names in the record.
+pub(crate) type Texts = BTreeMap<&'static str, Bytes>;
+
+/// The large values a record may have.
+pub(crate) const NAMES: [&str; 4] = ["payload", "result", "error", "attempts"];
+
+/// Where an item says its large values are: the name of each, and its sort key.
+pub(crate) fn references(item: &Item) -> Vec<(&'static str, String)> {
+    let Some(AttributeValue::M(map)) = item.get(REFERENCES) else { return Vec::new() };
+    NAMES.into_iter().filter_map(|name| Some((name, map.get(name)?.as_s().ok()?.clone()))).collect()
+}
+
+/// Says in an item where its large values are.
+pub(crate) fn refer(item: &mut Item, references: &[(&'static str, String)]) {
+    item.remove(REFERENCES);
+    if !references.is_empty() {
+        let map = references.iter().map(|(name, sort)| ((*name).to_owned(), s(sort.clone()))).collect();
+        item.insert(REFERENCES.to_owned(), AttributeValue::M(map));
+    }
+}
+
+/// Bytes that may be empty, which an attribute may not: a zero stands for them.
+pub(crate) fn bytes_attribute(bytes: &[u8]) -> AttributeValue {
+    if bytes.is_empty() { AttributeValue::N("0".to_owned()) } else { b(bytes) }
+}
+
+/// The way back.
+pub(crate) fn bytes_of(item: &Item, name: &str) -> Option<Bytes> {
+    match item.get(name)? {
+        AttributeValue::N(_) => Some(Bytes::new()),
+        _ => item.bytes(name),
+    }
+}

@@ -1,0 +1,150 @@
+//! Reaching DynamoDB: where it is, and as whom. By default only on this machine, with placeholder credentials.
+
+use std::time::Duration;
+
+use aws_credential_types::Credentials;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Region};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+use crate::db::AwsDb;
+use crate::error::StoreError;
+
+/// How long a request may take before it is sent again.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+/// What DynamoDB Local is told: it checks nothing, and keeps a database of its own for each key.
+const PLACEHOLDER: &str = "local";
+
+/// Where DynamoDB is, and as whom it is asked.
+#[derive(Clone)]
+pub struct Connection {
+    /// `http://localhost:8000`.
+    pub endpoint: String,
+    /// The region; for DynamoDB Local, part of the name of the database.
+    pub region: String,
+    /// Whether it may be anywhere but on this machine.
+    pub allow_aws: bool,
+    /// Key, secret, and the token of a session.
+    pub credentials: Option<(String, String, Option<String>)>,
+}
+
+impl std::fmt::Debug for Connection {
+    /// Credentials never reach a log.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Connection").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// From a store's URL: `dynamodb://localhost:8000` is spoken to in the clear, anything else by TLS. Credentials and region
+    /// come from `variable`, which reads the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, …).
+    pub fn from_url(
+        text: &str,
+        allow_aws: bool,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, StoreError> {
+        let place = text.strip_prefix("dynamodb://").unwrap_or_default().trim_end_matches('/');
+        let known =
+            place.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']'));
+        if place.is_empty() || !known {
+            return Err(StoreError::NoUrl { text: text.to_owned() });
+        }
+        let scheme = if is_local(place) { "http" } else { "https" };
+        let filled = |name: &str| variable(name).filter(|text| !text.is_empty());
+        let region = filled("AWS_REGION").or_else(|| filled("AWS_DEFAULT_REGION"));
+        let credentials = filled("AWS_ACCESS_KEY_ID")
+            .zip(filled("AWS_SECRET_ACCESS_KEY"))
+            .map(|(key, secret)| (key, secret, filled("AWS_SESSION_TOKEN")));
+        Ok(Self {
+            endpoint: format!("{scheme}://{place}"),
+            region: region.unwrap_or_else(|| "us-east-1".to_owned()),
+            allow_aws,
+            credentials,
+        })
+    }
+
+    /// Makes the client. Nothing is asked yet.
+    pub fn open(&self) -> Result<AwsDb, StoreError> {
+        let place = self.endpoint.split_once("://").map_or(self.endpoint.as_str(), |(_, place)| place);
+        let local = is_local(place);
+        let endpoint = self.endpoint.clone();
+        if !local && !self.allow_aws {
+            return Err(StoreError::NotLocal { endpoint });
+        }
+        let credentials = match &self.credentials {
+            Some((key, secret, token)) => Credentials::new(key, secret, token.clone(), None, "weaver"),
+            None if local => Credentials::new(PLACEHOLDER, PLACEHOLDER, None, None, "weaver"),
+            None => return Err(StoreError::NoCredentials { endpoint }),
+        };
+        let http = if self.endpoint.starts_with("http://") {
+            Builder::new().build_http()
+        } else {
+            Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
+        };
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT_WITHIN)
+            .operation_attempt_timeout(ANSWER_WITHIN)
+            .build();
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .endpoint_url(&self.endpoint)
+            .region(Region::new(self.region.clone()))
+            .credentials_provider(credentials)
+            .http_client(http)
+            .timeout_config(timeouts)
+            // We repeat requests ourselves: each is then counted.
+            .retry_config(RetryConfig::disabled())
+            .build();
+        Ok(AwsDb::new(Client::from_conf(config), endpoint))
+    }
+}
+
+/// Whether a host, with or without a port, is this machine.
+fn is_local(place: &str) -> bool {
+    let host = match place.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => place.split(':').next().unwrap_or_default(),
+    };
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn only_this_machine_is_reached_unless_more_is_allowed() {
+        for text in ["dynamodb://localhost:8000", "dynamodb://127.0.0.1:8000/", "dynamodb://[::1]:8000"] {
+            let connection = Connection::from_url(text, false, nothing).unwrap();
+            assert!(connection.endpoint.starts_with("http://"), "{connection:?}");
+            assert!(connection.open().is_ok(), "{text}");
+        }
+        let elsewhere = "dynamodb://dynamodb.eu-west-1.amazonaws.com";
+        let refused = Connection::from_url(elsewhere, false, nothing).unwrap().open().unwrap_err();
+        assert!(refused.to_string().contains("allow_aws"), "{refused}");
+        let allowed = Connection::from_url(elsewhere, true, nothing).unwrap();
+        assert!(allowed.endpoint.starts_with("https://"));
+        let refused = allowed.open().unwrap_err();
+        assert!(refused.to_string().contains("AWS_ACCESS_KEY_ID"), "{refused}");
+        let with = Connection::from_url(elsewhere, true, |name| Some(name.to_owned())).unwrap();
+        assert!(with.open().is_ok());
+        assert!(!format!("{with:?}").contains("AWS_SECRET_ACCESS_KEY"), "a secret never shows");
+    }
+
+    #[test]
+    fn what_names_no_place_is_refused_with_an_example() {
+        for text in ["dynamodb://", "dynamodb:", "dynamodb://a b", "dynamodb://key:secret@host"] {
+            let refused = Connection::from_url(text, true, nothing).unwrap_err();
+            assert!(refused.to_string().contains("dynamodb://localhost:8000"), "{text}");
+        }
+    }
+}

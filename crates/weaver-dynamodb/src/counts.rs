@@ -1,0 +1,127 @@
+//! How many tasks are in each state: each process adds up what it changed and adds that to one item per queue, once a second.
+//! Exact counters in every write would make each a transaction on one hot item.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use weaver_core::error::Result;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::StateCounts;
+use weaver_core::task::{TaskRecord, TaskState};
+use weaver_core::time::Monotonic;
+
+use crate::codec::value::{Attributes, n};
+use crate::db::{Query, Table, Write};
+use crate::keys;
+use crate::store::DynamoStore;
+
+/// How often a process adds what it changed.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+
+/// The states, and last the slots taken.
+const FIELDS: [&str; 10] = [
+    "n_queued",
+    "n_scheduled",
+    "n_assigned",
+    "n_orphaned",
+    "n_running",
+    "n_retry_scheduled",
+    "n_succeeded",
+    "n_dead",
+    "n_cancelled",
+    "n_occupied",
+];
+const OCCUPIED: usize = 9;
+
+/// What this process changed since it last said so.
+#[derive(Debug, Default)]
+pub(crate) struct Deltas {
+    of: BTreeMap<(Namespace, QueueName), [i64; FIELDS.len()]>,
+    flushed_at: Option<Monotonic>,
+}
+
+impl Deltas {
+    /// A record moved.
+    pub(crate) fn moved(&mut self, before: Option<&TaskRecord>, after: &TaskRecord) {
+        if let Some(before) = before {
+            self.add(before, -1);
+        }
+        self.add(after, 1);
+    }
+
+    /// A record came (1) or went (-1).
+    pub(crate) fn add(&mut self, record: &TaskRecord, count: i64) {
+        let delta = self.of.entry((record.key.namespace.clone(), record.spec.queue.clone())).or_default();
+        delta[record.state.index()] += count;
+        delta[OCCUPIED] += count * i64::from(record.occupies_slot());
+    }
+}
+
+/// One queue in numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct QueueCounts {
+    pub(crate) queue: QueueName,
+    pub(crate) counts: StateCounts,
+    pub(crate) occupied: u64,
+}
+
+impl DynamoStore {
+    /// Adds up what was not said yet, if it is time.
+    pub(crate) async fn flush_counts_if_due(&self) -> Result<()> {
+        let now = self.clock.monotonic();
+        let is_due = {
+            let deltas = self.deltas.lock();
+            !deltas.of.is_empty() && deltas.flushed_at.is_none_or(|at| at.saturating_add(FLUSH_EVERY) <= now)
+        };
+        if is_due { self.flush_counts().await } else { Ok(()) }
+    }
+
+    /// Adds up what was not said yet.
+    pub(crate) async fn flush_counts(&self) -> Result<()> {
+        let taken = {
+            let mut deltas = self.deltas.lock();
+            deltas.flushed_at = Some(self.clock.monotonic());
+            std::mem::take(&mut deltas.of)
+        };
+        let mut failure = None;
+        for ((namespace, queue), delta) in taken {
+            if delta.iter().all(|count| *count == 0) {
+                continue;
+            }
+            let changed: Vec<usize> = (0..FIELDS.len()).filter(|index| delta[*index] != 0).collect();
+            let adds: Vec<String> =
+                changed.iter().map(|index| format!("{} :v{index}", FIELDS[*index])).collect();
+            let key = keys::data(&keys::counts(&namespace), queue.as_str());
+            let mut write = Write::update(Table::Data, key, format!("ADD {}", adds.join(", ")));
+            for index in changed {
+                write = write.value(VALUES[index], n(delta[index]));
+            }
+            if let Err(error) = self.db.write(write).await {
+                // Said again later. If it was done and only the answer got lost, it counts twice until the next recount.
+                let mut deltas = self.deltas.lock();
+                let sum = deltas.of.entry((namespace, queue)).or_default();
+                sum.iter_mut().zip(delta).for_each(|(sum, delta)| *sum += delta);
+                failure = Some(error);
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The queues of a namespace that have or had tasks, in numbers, by name.
+    pub(crate) async fn queue_counts(&self, namespace: &Namespace) -> Result<Vec<QueueCounts>> {
+        self.flush_counts().await?;
+        let items = self.query_all(Query::table(Table::Data, keys::counts(namespace))).await?;
+        let read = |item: crate::db::Item| {
+            let queue = QueueName::try_from(item.text("sk")?).ok()?;
+            let mut counts = StateCounts::default();
+            for state in TaskState::ALL {
+                // A count below zero is one that a crash left behind.
+                counts.set(state, item.number(FIELDS[state.index()]).unwrap_or_default());
+            }
+            Some(QueueCounts { queue, counts, occupied: item.number(FIELDS[OCCUPIED]).unwrap_or_default() })
+        };
+        Ok(items.into_iter().filter_map(read).collect())
+    }
+}
+
+const VALUES: [&str; 10] = [":v0", ":v1", ":v2", ":v3", ":v4", ":v5", ":v6", ":v7", ":v8", ":v9"];

@@ -1,0 +1,142 @@
+//! Serial keys. A gate is an item with a `turn` that grows with every arrival, departure and change of due time, and with the
+//! task that holds the key; those that wait at it are members. Whoever chose by what it read writes on condition that the turn
+//! is still the same, so that choice and claim are one step.
+
+use weaver_core::error::Result;
+use weaver_core::id::TaskId;
+use weaver_core::name::{Namespace, SerialKey};
+use weaver_core::task::TaskRecord;
+use weaver_core::time::Timestamp;
+
+use crate::codec::value::{Attributes, n, us};
+use crate::db::{Query, Table, Write};
+use crate::keys;
+use crate::store::DynamoStore;
+
+/// Members read at once: the lowest that is due is mostly among the first.
+const PAGE: u32 = 100;
+
+/// A gate as it was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gate {
+    pub(crate) turn: u64,
+    pub(crate) holder: Option<TaskId>,
+    /// The lowest number among the members that are due.
+    pub(crate) head: Option<TaskId>,
+}
+
+impl Gate {
+    /// Whether this task may be taken.
+    pub(crate) fn lets(&self, id: TaskId) -> bool {
+        match self.holder {
+            Some(holder) => holder == id,
+            None => self.head == Some(id),
+        }
+    }
+}
+
+impl DynamoStore {
+    pub(crate) async fn gate(&self, namespace: &Namespace, key: &SerialKey, now: Timestamp) -> Result<Gate> {
+        let mut gate = Gate::default();
+        let mut start = None;
+        loop {
+            let query = Query::table(Table::Data, keys::gate_partition(namespace, key)).limit(PAGE);
+            let found = self.db.query(query.after(start)).await?;
+            for item in found.items {
+                let sort = item.text("sk").unwrap_or_default();
+                if sort == keys::ALONE {
+                    gate.turn = item.number("turn").unwrap_or_default();
+                    gate.holder = item.number("holder").map(TaskId);
+                    if gate.holder.is_some() {
+                        return Ok(gate);
+                    }
+                    continue;
+                }
+                let is_due = item.instant("ready_at_us").is_some_and(|at| at <= now)
+                    && item.instant("expires_at_us").is_none_or(|at| at > now);
+                if is_due && let Some(id) = keys::split(sort).get(1).and_then(|text| text.parse().ok()) {
+                    gate.head = Some(TaskId(id));
+                    return Ok(gate);
+                }
+            }
+            match found.next {
+                Some(next) => start = Some(next),
+                None => return Ok(gate),
+            }
+        }
+    }
+
+    /// The numbers of the tasks that wait at a gate or hold its key.
+    pub(crate) async fn gate_tasks(&self, namespace: &Namespace, key: &SerialKey) -> Result<Vec<TaskId>> {
+        let items = self.query_all(Query::table(Table::Data, keys::gate_partition(namespace, key))).await?;
+        let id = |item: &crate::db::Item| {
+            let sort = item.text("sk")?;
+            if sort == keys::ALONE {
+                return item.number("holder").map(TaskId);
+            }
+            keys::split(sort).get(1)?.parse().ok().map(TaskId)
+        };
+        let mut ids: Vec<_> = items.iter().filter_map(id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+}
+
+/// Whether it waits at its gate: it has not begun, and has not ended.
+fn is_member(record: &TaskRecord) -> bool {
+    record.spec.serial_key.is_some() && record.state.is_waiting() && !record.holds_key()
+}
+
+/// What a new task writes.
+pub(crate) fn arrival(record: &TaskRecord) -> Vec<Write> {
+    match &record.spec.serial_key {
+        Some(key) => vec![turned(&record.key.namespace, key), member(record, key)],
+        None => Vec::new(),
+    }
+}
+
+/// What a move writes beside the task; `gate` is what the move was decided on, if it takes the key.
+pub(crate) fn passage(before: &TaskRecord, after: &TaskRecord, gate: Option<Gate>) -> Vec<Write> {
+    let (Some(key), namespace, id) = (&before.spec.serial_key, &before.key.namespace, before.key.id) else {
+        return Vec::new();
+    };
+    let gone = || Write::delete(Table::Data, keys::member(namespace, key, id));
+    match (before.holds_key(), after.holds_key()) {
+        (false, true) => {
+            let taken =
+                Write::update(Table::Data, keys::gate(namespace, key), "SET holder = :id ADD turn :one")
+                    .value(":id", n(id.0))
+                    .value(":one", n(1));
+            let taken = match gate {
+                Some(gate) if gate.turn > 0 => {
+                    taken.when("turn = :turn AND attribute_not_exists(holder)").value(":turn", n(gate.turn))
+                }
+                _ => taken.when("attribute_not_exists(turn)"),
+            };
+            vec![taken, gone()]
+        }
+        (true, false) => {
+            let freed = Write::update(Table::Data, keys::gate(namespace, key), "REMOVE holder ADD turn :one");
+            vec![freed.when("holder = :id").value(":id", n(id.0)).value(":one", n(1))]
+        }
+        _ if is_member(before) && !is_member(after) => vec![turned(namespace, key), gone()],
+        _ if is_member(after) && before.ready_at != after.ready_at => {
+            vec![turned(namespace, key), member(after, key)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn turned(namespace: &Namespace, key: &SerialKey) -> Write {
+    Write::update(Table::Data, keys::gate(namespace, key), "ADD turn :one").value(":one", n(1))
+}
+
+fn member(record: &TaskRecord, key: &SerialKey) -> Write {
+    let mut item = keys::member(&record.key.namespace, key, record.key.id);
+    item.insert("ready_at_us".to_owned(), us(record.ready_at));
+    if let Some(expires_at) = record.spec.expires_at {
+        item.insert("expires_at_us".to_owned(), us(expires_at));
+    }
+    Write::put(Table::Data, item)
+}

@@ -1,0 +1,206 @@
+//! Keys: what is stored where. The tables are listed in `docs/ports-on-dynamodb.md`.
+
+use weaver_core::id::{LeaseToken, TaskId, TaskKey};
+use weaver_core::name::{Namespace, QueueName, SerialKey};
+use weaver_core::ports::{DocumentKey, RunnerKey, StreamKey};
+use weaver_core::task::{Priority, UniqueKey};
+use weaver_core::time::Timestamp;
+
+use crate::codec::value::key;
+use crate::db::{Item, Table};
+
+/// Joins the parts of a key; no name can contain it.
+pub(crate) const SEPARATOR: char = '\u{1f}';
+
+/// Leases are spread over so many partitions.
+pub(crate) const LEASE_SHARDS: u128 = 16;
+
+/// The sort key of an item that is alone in its partition.
+pub(crate) const ALONE: &str = "-";
+
+/// Joins the parts of a key.
+pub(crate) fn join(parts: &[&str]) -> String {
+    parts.join("\u{1f}")
+}
+
+/// Takes a key apart.
+pub(crate) fn split(text: &str) -> Vec<&str> {
+    text.split(SEPARATOR).collect()
+}
+
+/// A task's item, by its own name.
+pub(crate) fn task(namespace: &Namespace, name: &str) -> Item {
+    key(Table::Queue.key(), namespace.as_str(), name)
+}
+
+/// A runner's item.
+pub(crate) fn runner(runner: &RunnerKey) -> Item {
+    key(Table::Runners.key(), runner.namespace.as_str(), runner.runner_id.as_str())
+}
+
+/// An item of `weaver-data`.
+pub(crate) fn data(partition: &str, sort: &str) -> Item {
+    key(Table::Data.key(), partition, sort)
+}
+
+/// A number in keys: text order is number order.
+pub(crate) fn padded(number: u64) -> String {
+    format!("{number:020}")
+}
+
+/// The number of a task that somebody else named: the same in every process, and above every number of ours.
+pub(crate) fn foreign_id(name: &str) -> TaskId {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    TaskId((hash ^ (hash >> 31)) | TaskId::FIRST_FOREIGN.0)
+}
+
+/// The number of a task by its own name.
+pub(crate) fn id_of(name: &str) -> TaskId {
+    match name.parse::<TaskId>() {
+        Ok(id) if !id.is_foreign() => id,
+        _ => foreign_id(name),
+    }
+}
+
+pub(crate) fn foreign(namespace: &Namespace) -> String {
+    join(&["foreign", namespace.as_str()])
+}
+
+pub(crate) fn ready_partition(namespace: &Namespace, queue: &QueueName) -> String {
+    join(&[namespace.as_str(), queue.as_str()])
+}
+
+pub(crate) fn ready_sort(priority: Priority, ready_at: Timestamp, id: TaskId) -> String {
+    join(&[&priority.get().to_string(), &ready_at.to_string(), &padded(id.0)])
+}
+
+pub(crate) fn unique(namespace: &Namespace, unique: &UniqueKey) -> Item {
+    let partition = match unique {
+        UniqueKey::Idempotency(key) => join(&["unique", namespace.as_str(), "idempotency", key.as_str()]),
+        UniqueKey::Schedule(definition, at) => {
+            join(&["unique", namespace.as_str(), "schedule", definition.as_str(), &at.to_string()])
+        }
+    };
+    data(&partition, ALONE)
+}
+
+pub(crate) fn lease_partition(shard: u128) -> String {
+    join(&["lease", &shard.to_string()])
+}
+
+pub(crate) fn lease(token: LeaseToken) -> Item {
+    data(&lease_partition(token.0 % LEASE_SHARDS), &token_text(token))
+}
+
+pub(crate) fn token_text(token: LeaseToken) -> String {
+    format!("{:032x}", token.0)
+}
+
+pub(crate) fn gate_partition(namespace: &Namespace, key: &SerialKey) -> String {
+    join(&["gate", namespace.as_str(), key.as_str()])
+}
+
+pub(crate) fn gate(namespace: &Namespace, key: &SerialKey) -> Item {
+    data(&gate_partition(namespace, key), ALONE)
+}
+
+pub(crate) fn member(namespace: &Namespace, key: &SerialKey, id: TaskId) -> Item {
+    data(&gate_partition(namespace, key), &member_sort(id))
+}
+
+pub(crate) fn member_sort(id: TaskId) -> String {
+    join(&["m", &padded(id.0)])
+}
+
+pub(crate) fn queues(namespace: &Namespace) -> String {
+    join(&["queue", namespace.as_str()])
+}
+
+pub(crate) fn counts(namespace: &Namespace) -> String {
+    join(&["counts", namespace.as_str()])
+}
+
+pub(crate) fn texts(key: &TaskKey) -> String {
+    join(&["text", key.namespace.as_str(), &key.id.to_string()])
+}
+
+/// Entries by which tasks are found: `group`, `session` or `label`.
+pub(crate) fn entries(kind: &str, namespace: &Namespace, value: &str) -> String {
+    join(&[kind, namespace.as_str(), value])
+}
+
+pub(crate) fn groups(namespace: &Namespace) -> String {
+    join(&["groups", namespace.as_str()])
+}
+
+pub(crate) const NAMESPACES: &str = "namespaces";
+
+/// Tasks that expire unless they start, by when.
+pub(crate) const EXPIRING: &str = "expiring";
+
+pub(crate) fn expiring(at: Timestamp, task: &TaskKey) -> Item {
+    let sort = join(&[&at.to_string(), task.namespace.as_str(), &task.id.to_string()]);
+    data(EXPIRING, &sort)
+}
+
+pub(crate) fn documents(namespace: &Namespace, kind: &str) -> String {
+    join(&["doc", namespace.as_str(), kind])
+}
+
+pub(crate) fn document(document: &DocumentKey) -> Item {
+    data(&documents(&document.namespace, &document.kind), &document.id)
+}
+
+pub(crate) fn due(kind: &str) -> String {
+    join(&["due", kind])
+}
+
+pub(crate) fn due_entry(at: Timestamp, document: &DocumentKey) -> Item {
+    let sort = join(&[&at.to_string(), document.namespace.as_str(), &document.id]);
+    data(&due(&document.kind), &sort)
+}
+
+pub(crate) fn heads(namespace: &Namespace) -> String {
+    join(&["heads", namespace.as_str()])
+}
+
+pub(crate) fn head(stream: &StreamKey) -> Item {
+    data(&heads(&stream.namespace), &stream.name)
+}
+
+pub(crate) fn stream(stream: &StreamKey) -> String {
+    join(&["stream", stream.namespace.as_str(), &stream.name])
+}
+
+/// How often somebody has begun to write, over all processes.
+pub(crate) fn activity() -> Item {
+    data("activity", ALONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_number_of_ours_gets_one_above_them() {
+        for name in ["task-001", "007", "18446744073709551615", ""] {
+            assert!(id_of(name).is_foreign(), "{name}");
+        }
+        assert_eq!(id_of("42"), TaskId(42));
+        assert_ne!(id_of("task-001"), id_of("task-002"));
+    }
+
+    #[test]
+    fn ready_keys_sort_by_priority_then_time_then_number() {
+        let at = |micros| Timestamp::from_micros(micros);
+        let sort =
+            |priority, micros, id| ready_sort(Priority::new(priority).unwrap(), at(micros), TaskId(id));
+        let in_order = [sort(0, 9, 1), sort(5, 1, 1), sort(5, 1, 2), sort(5, 1, 10), sort(5, 2, 1)];
+        assert!(in_order.is_sorted());
+    }
+}

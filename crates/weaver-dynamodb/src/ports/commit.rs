@@ -1,0 +1,326 @@
+//! Making decided moves: the whole item is replaced on condition that it is still what the move was decided on. Where a key, a
+//! limited queue or a leader is concerned, they are in the same transaction.
+
+use std::collections::HashSet;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::stream::{self, StreamExt};
+use weaver_core::error::{Error, Result};
+use weaver_core::id::{TaskKey, Version};
+use weaver_core::lifecycle::{HolderChange, Transition};
+use weaver_core::queue::{Blocked, Committed, LeaderEpoch};
+use weaver_core::task::TaskRecord;
+
+use crate::codec::value::{Attributes, n};
+use crate::codec::{foreign, record};
+use crate::db::{Table, Transacted, Write, Written};
+use crate::gate::{self, Gate};
+use crate::keys;
+use crate::ports::AT_ONCE;
+use crate::queues::{QueueState, add_slot, take_slot};
+use crate::records::{guard, too_busy};
+use crate::store::{DynamoStore, Stored};
+
+/// How often a move is tried that renewals, keys or queues get in the way of.
+const TRIES_MAX: u32 = 20;
+
+/// What a try came to.
+enum Try {
+    Answer(Committed),
+    /// Something else changed meanwhile: read again.
+    Again,
+    Deposed,
+}
+
+impl DynamoStore {
+    pub(super) async fn commit_all(
+        &self,
+        transitions: Vec<Transition>,
+        leader: Option<LeaderEpoch>,
+    ) -> Result<Vec<Committed>> {
+        if let Some(leader) = &leader {
+            self.check_leader(leader).await?;
+        }
+        if transitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.announce().await?;
+        let mut known = Vec::with_capacity(transitions.len());
+        let missing: Vec<TaskKey> = transitions
+            .iter()
+            .map(|transition| transition.key.clone())
+            .filter(|key| self.cached(key).is_none())
+            .collect();
+        let read = if missing.is_empty() { Default::default() } else { self.load(&missing).await? };
+        for transition in &transitions {
+            let stored = self.cached(&transition.key).or_else(|| read.get(&transition.key).cloned());
+            known.push(stored);
+        }
+        let answers = if leader.is_none() && are_independent(&transitions, &known) {
+            stream::iter(transitions.into_iter().zip(known))
+                .map(|(transition, stored)| self.commit_one(transition, stored, None))
+                .buffered(AT_ONCE)
+                .collect::<Vec<_>>()
+                .await
+        } else {
+            // In order: one may free the key or the slot that the next one takes.
+            let mut answers = Vec::with_capacity(transitions.len());
+            for (index, transition) in transitions.into_iter().enumerate() {
+                let stored = if index == 0 { known[0].take() } else { self.current(&transition.key).await? };
+                let answer = self.commit_one(transition, stored, leader.as_ref()).await;
+                let failed = answer.is_err();
+                answers.push(answer);
+                if failed {
+                    break;
+                }
+            }
+            answers
+        };
+        self.flush_counts_if_due().await?;
+        answers.into_iter().collect()
+    }
+
+    async fn current(&self, key: &TaskKey) -> Result<Option<Stored>> {
+        match self.cached(key) {
+            Some(stored) => Ok(Some(stored)),
+            None => self.load_one(key).await,
+        }
+    }
+
+    /// Whether this is still the leader; asked even if there is nothing to write.
+    async fn check_leader(&self, leader: &LeaderEpoch) -> Result<()> {
+        let found = self.db.get(Table::Data, vec![keys::document(&leader.document)]).await?;
+        let current =
+            found.first().filter(|item| !item.flag("deleted")).and_then(|item| item.number("version"));
+        match current {
+            Some(current) if current == leader.epoch.0 => Ok(()),
+            other => Err(Error::Deposed { epoch: leader.epoch, current: Version(other.unwrap_or_default()) }),
+        }
+    }
+
+    async fn commit_one(
+        &self,
+        transition: Transition,
+        mut stored: Option<Stored>,
+        leader: Option<&LeaderEpoch>,
+    ) -> Result<Committed> {
+        let mut is_fresh = false;
+        for attempt in 0..TRIES_MAX {
+            let Some(found) = &stored else {
+                if is_fresh {
+                    return Ok(Committed::Stale);
+                }
+                is_fresh = true;
+                stored = self.load_one(&transition.key).await?;
+                if stored.is_none() {
+                    return Ok(Committed::Stale);
+                }
+                continue;
+            };
+            if !transition.fits(&found.record) && !is_fresh {
+                // What this process remembers may be old.
+                is_fresh = true;
+                stored = self.load_one(&transition.key).await?;
+                continue;
+            }
+            match self.try_commit(&transition, found, leader).await? {
+                Try::Answer(answer) => return Ok(answer),
+                Try::Deposed => {
+                    if let Some(leader) = leader {
+                        self.check_leader(leader).await?;
+                    }
+                }
+                Try::Again => {}
+            }
+            if attempt > 2 {
+                crate::db::pause(attempt.min(4)).await;
+            }
+            self.forget(&transition.key);
+            is_fresh = true;
+            stored = self.load_one(&transition.key).await?;
+        }
+        Err(too_busy(&transition.key))
+    }
+
+    async fn try_commit(
+        &self,
+        transition: &Transition,
+        stored: &Stored,
+        leader: Option<&LeaderEpoch>,
+    ) -> Result<Try> {
+        let before = &stored.record;
+        if !transition.fits(before) {
+            let repeated = transition.is_already_applied(before);
+            return Ok(Try::Answer(if repeated { Committed::AlreadyApplied } else { Committed::Stale }));
+        }
+        let now = self.now();
+        let mut queue = None;
+        let mut gate = None;
+        if transition.admits() {
+            if before.ready_at > now || before.is_expired(now) {
+                return Ok(Try::Answer(Committed::Blocked(Blocked::NotDue)));
+            }
+            let states =
+                self.queue_states(&before.key.namespace, std::slice::from_ref(&before.spec.queue)).await?;
+            let state = states.get(&before.spec.queue).copied().unwrap_or_default();
+            if let Some(why) = state.blocked() {
+                return Ok(Try::Answer(Committed::Blocked(why)));
+            }
+            queue = Some(state);
+            if let Some(key) = before.spec.serial_key.as_ref().filter(|_| !before.holds_key()) {
+                let found = self.gate(&before.key.namespace, key, now).await?;
+                if !found.lets(before.key.id) {
+                    return Ok(Try::Answer(Committed::Blocked(Blocked::KeyHeld)));
+                }
+                gate = Some(found);
+            }
+        }
+        let mut after = before.clone();
+        transition.clone().apply(&mut after, now);
+        if let HolderChange::Lease { worker, token, .. } = &transition.holder {
+            self.plan_one(*token, worker, &before.key, before.version).await?;
+        }
+        let after = Stored { item: self.prepare(&after, Some(stored)).await?, record: after };
+        self.write_move(stored, after, queue, gate, leader).await
+    }
+
+    /// Writes a move with everything that must be written with it.
+    async fn write_move(
+        &self,
+        before: &Stored,
+        mut after: Stored,
+        queue: Option<QueueState>,
+        gate: Option<Gate>,
+        leader: Option<&LeaderEpoch>,
+    ) -> Result<Try> {
+        let mut beside = gate::passage(&before.record, &after.record, gate);
+        beside.extend(slot_writes(before, &mut after, queue));
+        let leader_at = leader.map(|leader| {
+            beside.push(leader_check(leader));
+            beside.len()
+        });
+        let task = guard(Write::put(Table::Queue, after.item.clone()), &before.item);
+        let tried = if beside.is_empty() {
+            match self.db.write(task).await? {
+                Written::Done(_) => None,
+                Written::Refused | Written::Busy => Some(Try::Again),
+            }
+        } else {
+            let mut writes = vec![task];
+            writes.extend(beside);
+            match self.db.transact(writes).await? {
+                Transacted::Done => None,
+                Transacted::Refused(members) if leader_at.is_some_and(|at| members.contains(&at)) => {
+                    Some(Try::Deposed)
+                }
+                Transacted::Refused(_) | Transacted::Busy => Some(Try::Again),
+            }
+        };
+        if let Some(tried) = tried {
+            return Ok(tried);
+        }
+        let version = after.record.version;
+        self.moved(counted_before(before).as_ref(), &after);
+        self.left_lease(&before.record, &after.record).await;
+        if before.record.executions == 0 && (after.record.executions > 0 || after.record.state.is_terminal())
+        {
+            self.started(&after).await;
+        }
+        Ok(Try::Answer(Committed::Applied { version }))
+    }
+
+    /// Writes down what somebody else has done to a task of ours, or that a task of somebody else's is ours now.
+    pub(crate) async fn settle(&self, stored: Stored) -> Result<bool> {
+        let after = Stored {
+            item: self.prepare(&stored.record, Some(&stored)).await?,
+            record: stored.record.clone(),
+        };
+        let counted =
+            foreign::is_adopted(&stored.item).then(|| record::decode(&stored.item, &Default::default()));
+        let before = match counted.transpose()? {
+            Some(record) => Stored { record, ..stored },
+            None => stored,
+        };
+        Ok(matches!(self.write_move(&before, after, None, None, None).await?, Try::Answer(_)))
+    }
+
+    /// Ends holds whose handlers have stopped.
+    pub(super) async fn confirm_all(&self, leases: Vec<weaver_core::lease::Lease>) -> Result<()> {
+        for lease in leases {
+            for attempt in 0..TRIES_MAX {
+                let Some(before) = self.load_one(&lease.key).await? else { break };
+                let mut record = before.record.clone();
+                if !weaver_core::lifecycle::confirm_stopped(&mut record, &lease) {
+                    break;
+                }
+                let mut after = Stored { item: self.prepare(&record, Some(&before)).await?, record };
+                let mut writes = gate::passage(&before.record, &after.record, None);
+                writes.extend(slot_writes(&before, &mut after, None));
+                writes.insert(0, guard(Write::put(Table::Queue, after.item.clone()), &before.item));
+                let done = match writes.len() {
+                    1 => matches!(self.db.write(writes.remove(0)).await?, Written::Done(_)),
+                    _ => self.db.transact(writes).await? == Transacted::Done,
+                };
+                if done {
+                    self.stopped(&before, &after).await;
+                    break;
+                }
+                crate::db::pause(attempt.min(4)).await;
+            }
+        }
+        self.flush_counts_if_due().await
+    }
+
+    /// A hold has ended: nothing moved, so nothing is published.
+    async fn stopped(&self, before: &Stored, after: &Stored) {
+        self.deltas.lock().moved(Some(&before.record), &after.record);
+        self.sighted(&after.record, self.clock.monotonic());
+        self.remember(after);
+        self.left_lease(&before.record, &after.record).await;
+        self.changed.notify_waiters();
+    }
+}
+
+/// The record as it was counted; `None` if it was not: somebody else's item that nobody has adopted.
+fn counted_before(stored: &Stored) -> Option<TaskRecord> {
+    if !foreign::is_adopted(&stored.item) {
+        return None;
+    }
+    if foreign::is_moved(&stored.item) {
+        return record::decode(&stored.item, &Default::default()).ok();
+    }
+    Some(stored.record.clone())
+}
+
+/// Whether no member can be in another's way: different tasks, no keys, no queue's limit.
+fn are_independent(transitions: &[Transition], known: &[Option<Stored>]) -> bool {
+    let distinct: HashSet<&TaskKey> = transitions.iter().map(|transition| &transition.key).collect();
+    let plain = |(transition, stored): (&Transition, &Option<Stored>)| {
+        !transition.admits()
+            && stored
+                .as_ref()
+                .is_none_or(|stored| stored.record.spec.serial_key.is_none() && !stored.item.flag("counted"))
+    };
+    distinct.len() == transitions.len() && transitions.iter().zip(known).all(plain)
+}
+
+/// What a move writes to its queue's item: only where the queue has a limit, or had one when the task was counted.
+fn slot_writes(before: &Stored, after: &mut Stored, queue: Option<QueueState>) -> Option<Write> {
+    match (before.record.occupies_slot(), after.record.occupies_slot()) {
+        (false, true) if queue.is_some_and(|queue| queue.settings.max_running.is_some()) => {
+            after.item.insert("counted".to_owned(), AttributeValue::Bool(true));
+            Some(take_slot(&after.record.key.namespace, &after.record.spec.queue))
+        }
+        (true, false) if before.item.flag("counted") => {
+            after.item.remove("counted");
+            Some(add_slot(&after.record, -1))
+        }
+        _ => None,
+    }
+}
+
+fn leader_check(leader: &LeaderEpoch) -> Write {
+    Write::check(Table::Data, keys::document(&leader.document))
+        .when("version = :epoch AND attribute_not_exists(deleted)")
+        .value(":epoch", n(leader.epoch.0))
+}

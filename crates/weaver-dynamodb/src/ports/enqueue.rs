@@ -1,0 +1,207 @@
+//! New tasks: one conditional put each; with a unique or serial key, one transaction each.
+
+use futures_util::stream::{self, StreamExt};
+use weaver_core::error::Result;
+use weaver_core::id::TaskId;
+use weaver_core::id::TaskKey;
+use weaver_core::lifecycle::admit;
+use weaver_core::name::Namespace;
+use weaver_core::queue::{Enqueued, Queue};
+use weaver_core::task::validate_batch;
+use weaver_core::task::{NewTask, TaskRecord, ValidTask};
+
+use crate::codec::record::name_of;
+use crate::codec::value::{Attributes, n, s, us};
+use crate::db::{Item, Table, Transacted, Write, Written};
+use crate::gate;
+use crate::keys;
+use crate::ports::AT_ONCE;
+use crate::records::too_busy;
+use crate::store::{DynamoStore, Stored};
+
+/// How often a task is tried to be stored: races for its number or its keys.
+const TRIES_MAX: u32 = 20;
+
+impl DynamoStore {
+    pub(super) async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+        let tasks = validate_batch(tasks, &self.limits())?;
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.announce().await?;
+        let now = self.now();
+        // Numbers are drawn in order before anything is stored, and so is what cannot be admitted found.
+        let mut records = Vec::with_capacity(tasks.len());
+        for (index, task) in tasks.into_iter().enumerate() {
+            records.push(admit_at(task, self.ids.draw(now), index, now)?);
+        }
+        let mut answers: Vec<Option<Result<Enqueued>>> = vec![None; records.len()];
+        let (alone, keyed): (Vec<_>, Vec<_>) = records
+            .into_iter()
+            .enumerate()
+            .partition(|(_, record)| !record.spec.has_unique_keys() && record.spec.serial_key.is_none());
+        let mut stored: Vec<(usize, Result<Stored>)> = stream::iter(alone)
+            .map(|(index, record)| async move { (index, self.store_alone(record).await) })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        stored.sort_by_key(|(index, _)| *index);
+        for (index, stored) in stored {
+            answers[index] = Some(stored.map(|stored| {
+                self.moved(None, &stored);
+                Enqueued { key: stored.record.key, existing: false }
+            }));
+        }
+        // One after the other: a later member with the same key finds the earlier one.
+        for (index, record) in keyed {
+            answers[index] = Some(self.store_keyed(record).await);
+        }
+        self.flush_counts_if_due().await?;
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn store_alone(&self, mut record: TaskRecord) -> Result<Stored> {
+        self.put_entries(&record).await?;
+        for _ in 0..TRIES_MAX {
+            let item = self.new_item(&record).await?;
+            let nonce = item.text("nonce").unwrap_or_default().to_owned();
+            let write = Write::put(Table::Queue, item.clone()).when("attribute_not_exists(task_id)");
+            match self.db.write(write).await? {
+                Written::Done(_) => return Ok(Stored { item, record }),
+                Written::Refused if self.is_ours(&record, &nonce).await? => {
+                    return Ok(Stored { item, record });
+                }
+                Written::Refused => record.key.id = self.ids.draw(self.now()),
+                Written::Busy => crate::db::pause(1).await,
+            }
+        }
+        Err(too_busy(&record.key))
+    }
+
+    /// Whether a put that was refused met its own item: its first answer got lost.
+    async fn is_ours(&self, record: &TaskRecord, nonce: &str) -> Result<bool> {
+        let key = keys::task(&record.key.namespace, &name_of(record));
+        let found = self.db.get(Table::Queue, vec![key]).await?;
+        Ok(found.first().is_some_and(|item| item.text("nonce") == Some(nonce)))
+    }
+
+    async fn store_keyed(&self, mut record: TaskRecord) -> Result<Enqueued> {
+        if let Some(first) = self.first_of(&record).await? {
+            return Ok(Enqueued { key: first, existing: true });
+        }
+        self.put_entries(&record).await?;
+        for attempt in 0..TRIES_MAX {
+            let item = self.new_item(&record).await?;
+            let nonce = item.text("nonce").unwrap_or_default().to_owned();
+            let mut writes =
+                vec![Write::put(Table::Queue, item.clone()).when("attribute_not_exists(task_id)")];
+            writes.extend(self.unique_writes(&record));
+            writes.extend(gate::arrival(&record));
+            match self.db.transact(writes).await? {
+                Transacted::Done => {}
+                Transacted::Refused(_) if self.is_ours(&record, &nonce).await? => {}
+                Transacted::Refused(_) => {
+                    if let Some(first) = self.first_of(&record).await? {
+                        return Ok(Enqueued { key: first, existing: true });
+                    }
+                    record.key.id = self.ids.draw(self.now());
+                    continue;
+                }
+                Transacted::Busy => {
+                    crate::db::pause(attempt).await;
+                    continue;
+                }
+            }
+            let stored = Stored { item, record };
+            self.moved(None, &stored);
+            return Ok(Enqueued { key: stored.record.key, existing: false });
+        }
+        Err(too_busy(&record.key))
+    }
+
+    /// The task that already stands for one of these keys (G8).
+    async fn first_of(&self, record: &TaskRecord) -> Result<Option<TaskKey>> {
+        let namespace = &record.key.namespace;
+        let wanted: Vec<Item> =
+            record.spec.unique_keys().map(|unique| keys::unique(namespace, &unique)).collect();
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let now = self.now();
+        let found = self.db.get(Table::Data, wanted.clone()).await?;
+        let live = |item: &&Item| item.instant("expires_at_us").is_some_and(|at| at > now);
+        let first = wanted.iter().find_map(|key| {
+            let same = |item: &&Item| item.text("pk") == key.text("pk");
+            found.iter().filter(live).find(same).and_then(|item| item.number("task"))
+        });
+        Ok(first.map(|id| TaskKey::new(namespace.clone(), TaskId(id))))
+    }
+
+    fn unique_writes(&self, record: &TaskRecord) -> Vec<Write> {
+        let now = self.now();
+        let until = now.saturating_add(self.options.idempotency_ttl.max(self.options.retention));
+        let write = |unique| {
+            let mut item = keys::unique(&record.key.namespace, &unique);
+            item.put_number("task", record.key.id.0);
+            item.insert("expires_at_us".to_owned(), us(until));
+            // DynamoDB's own clean-up goes by seconds.
+            item.insert("ttl".to_owned(), n(until.as_micros() / 1_000_000));
+            Write::put(Table::Data, item)
+                .when("attribute_not_exists(pk) OR expires_at_us <= :now")
+                .value(":now", us(now))
+        };
+        record.spec.unique_keys().map(write).collect()
+    }
+
+    async fn new_item(&self, record: &TaskRecord) -> Result<Item> {
+        let mut item = self.prepare(record, None).await?;
+        item.insert("nonce".to_owned(), s(format!("{:016x}", crate::db::random_bits() as u64)));
+        Ok(item)
+    }
+
+    /// What a task is found by, put before it: an entry without a task is passed over.
+    pub(crate) async fn put_entries(&self, record: &TaskRecord) -> Result<()> {
+        let (namespace, origin) = (&record.key.namespace, record.spec.origin());
+        self.put_once(keys::NAMESPACES.to_owned(), namespace.as_str()).await?;
+        if let Some(group) = &origin.task_group_id {
+            self.put_once(keys::groups(namespace), group.as_str()).await?;
+        }
+        for partition in entries_of(namespace, record) {
+            let _ = self
+                .db
+                .write(Write::put(Table::Data, keys::data(&partition, &keys::padded(record.key.id.0))))
+                .await?;
+        }
+        if let Some(expires_at) = record.spec.expires_at {
+            let mut entry = keys::expiring(expires_at, &record.key);
+            entry.insert("put_at_us".to_owned(), us(self.now()));
+            let _ = self.db.write(Write::put(Table::Data, entry)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The partitions of the entries a task is found by.
+pub(crate) fn entries_of(namespace: &Namespace, record: &TaskRecord) -> Vec<String> {
+    let origin = record.spec.origin();
+    let mut partitions = Vec::new();
+    if let Some(group) = &origin.task_group_id {
+        partitions.push(keys::entries("group", namespace, group.as_str()));
+    }
+    if let Some(session) = &origin.session_id {
+        partitions.push(keys::entries("session", namespace, session.as_str()));
+    }
+    for (name, value) in &origin.labels {
+        partitions.push(keys::entries("label", namespace, &keys::join(&[name, value])));
+    }
+    partitions
+}
+
+fn admit_at(
+    task: ValidTask,
+    id: TaskId,
+    index: usize,
+    now: weaver_core::time::Timestamp,
+) -> Result<TaskRecord> {
+    admit(task, id, now).map_err(|invalid| invalid.at(index).into())
+}

@@ -1,0 +1,354 @@
+//! Leasing: find, plan, claim. The conditional write decides; what the index shows is only where to try.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::stream::{self, StreamExt};
+use weaver_core::error::Result;
+use weaver_core::id::{Epoch, TaskKey};
+use weaver_core::lease::{LeaseRequest, Leased};
+use weaver_core::name::QueueName;
+use weaver_core::projection::seed_000::Status;
+use weaver_core::task::{HeldLease, TaskRecord, TaskState};
+use weaver_core::time::Timestamp;
+
+use crate::codec::foreign;
+use crate::codec::record::lease_values;
+use crate::codec::value::{iso, n, s, us};
+use crate::db::{Table, Transacted, Write, Written};
+use crate::gate::Gate;
+use crate::keys;
+use crate::leases::Plan;
+use crate::overlay::Ready;
+use crate::ports::AT_ONCE;
+use crate::ports::ready::{CLAIM_WINDOW, Due, Look};
+use crate::queues::take_slot;
+use crate::store::{DynamoStore, Stored};
+
+/// After losing a race, choose at random for so long.
+const CROWDED_FOR: Duration = Duration::from_secs(5);
+/// How often a call looks again after losing races.
+const ROUNDS_MAX: usize = 8;
+
+/// A task that is to be claimed, with what its claim rests on.
+#[derive(Debug)]
+struct Claim {
+    ready: Ready,
+    queue: QueueName,
+    gate: Option<Gate>,
+    is_limited: bool,
+}
+
+impl DynamoStore {
+    pub(super) async fn lease_tasks(&self, request: &LeaseRequest) -> Result<Vec<Leased>> {
+        self.adopt_if_due().await?;
+        let mut leased: Vec<(String, Leased)> = Vec::new();
+        let mut plan: Option<Plan> = None;
+        let mut tried = HashSet::new();
+        for _ in 0..ROUNDS_MAX {
+            let missing = request.max as usize - leased.len();
+            let fragile = leased.iter().filter(|(_, leased)| leased.record.is_fragile()).count();
+            let slots = (request.slots as usize).saturating_sub(fragile);
+            let claims = self.choose(request, missing, slots, &tried).await?;
+            if claims.is_empty() && plan.is_none() {
+                // A repeated call whose tasks are all under way finds nothing new either.
+                return self.repeated(request).await.map(Option::unwrap_or_default);
+            }
+            if claims.is_empty() {
+                break;
+            }
+            self.announce().await?;
+            if !self.extend_plan(request, &mut plan, &claims).await? {
+                if let Some(granted) = self.repeated(request).await?.filter(|granted| !granted.is_empty()) {
+                    return Ok(granted);
+                }
+                if plan.is_some() {
+                    break;
+                }
+                plan = self.plan(request.token).await?;
+                if !self.extend_plan(request, &mut plan, &claims).await? {
+                    break;
+                }
+            }
+            let wanted = claims.len();
+            tried.extend(claims.iter().map(|claim| claim.ready.key.clone()));
+            let granted = self.claim_all(request, claims).await?;
+            let lost = granted.len() < wanted;
+            leased.extend(granted);
+            if !lost || leased.len() == request.max as usize {
+                break;
+            }
+            *self.lost_race_at.lock() = Some(self.clock.monotonic());
+        }
+        if let Some(plan) = &plan {
+            self.settle_plan(plan, &leased).await;
+        }
+        leased.sort_by(|one, other| one.0.cmp(&other.0));
+        self.flush_counts_if_due().await?;
+        Ok(leased.into_iter().map(|(_, leased)| leased).collect())
+    }
+
+    /// Remembers what is under the token, or removes the plan if nothing is.
+    async fn settle_plan(&self, plan: &Plan, leased: &[(String, Leased)]) {
+        if leased.is_empty() {
+            self.drop_plan(plan.token, plan.revision).await;
+        } else {
+            let tasks = leased.iter().map(|(_, leased)| leased.lease.key.id);
+            self.holds(plan.token, plan.revision, tasks);
+        }
+    }
+
+    /// Chooses what to claim: from the head when alone; at random within the claim window when others take the same.
+    async fn choose(
+        &self,
+        request: &LeaseRequest,
+        max: usize,
+        slots: usize,
+        tried: &HashSet<TaskKey>,
+    ) -> Result<Vec<Claim>> {
+        let namespace = &request.namespace;
+        let states = self.queue_states(namespace, &request.queues).await?;
+        let mut queues: Vec<QueueName> = request.queues.clone();
+        queues.sort();
+        queues.dedup();
+        queues.retain(|queue| states.get(queue).is_none_or(|state| state.blocked().is_none()));
+        let rooms: Vec<_> = queues
+            .into_iter()
+            .map(|queue| {
+                let room = states.get(&queue).and_then(|state| state.room());
+                (queue, room)
+            })
+            .collect();
+        let now = self.clock.monotonic();
+        let crowded = self.lost_race_at.lock().is_some_and(|at| at.saturating_add(CROWDED_FOR) > now);
+        let types = request.types.as_deref();
+        let look = Look {
+            namespace,
+            types,
+            max: if crowded { max.max(CLAIM_WINDOW) } else { max },
+            slots,
+            except: tried,
+            now: self.now(),
+        };
+        let Due { mut tasks, gates, .. } = self.due_in(&look, &rooms).await?;
+        let mut fragile = 0;
+        tasks.retain(|ready| {
+            fragile += usize::from(ready.is_fragile);
+            !ready.is_fragile || fragile <= slots
+        });
+        if crowded {
+            tasks.truncate(CLAIM_WINDOW.max(max));
+            shuffle(&mut tasks);
+        }
+        tasks.truncate(max);
+        let claim = |ready: Ready| {
+            let queue =
+                rooms.iter().find(|(queue, _)| keys::ready_partition(namespace, queue) == ready.partition)?;
+            let gate = ready.serial_key.as_ref().and_then(|key| gates.get(key)).copied();
+            Some(Claim { queue: queue.0.clone(), is_limited: queue.1.is_some(), gate, ready })
+        };
+        Ok(tasks.into_iter().filter_map(claim).collect())
+    }
+
+    /// Plans claims; `false` if the plan is not what this call knows: it was repeated, or repeats another.
+    async fn extend_plan(
+        &self,
+        request: &LeaseRequest,
+        plan: &mut Option<Plan>,
+        claims: &[Claim],
+    ) -> Result<bool> {
+        let mut next = plan.clone().unwrap_or_else(|| Plan {
+            token: request.token,
+            worker: request.worker.clone(),
+            namespace: request.namespace.clone(),
+            revision: 0,
+            tasks: Vec::new(),
+        });
+        next.check(&request.worker, &request.namespace)?;
+        next.revision += 1;
+        next.tasks.extend(claims.iter().map(|claim| (claim.ready.key.id, claim.ready.version)));
+        let written = self.write_plan(&next).await?;
+        if written {
+            *plan = Some(next);
+        }
+        Ok(written)
+    }
+
+    /// What an earlier call with this token was granted and still holds; `None` if there was none. What it planned and has not
+    /// claimed yet is left to it: its plan is closed by the next revision.
+    async fn repeated(&self, request: &LeaseRequest) -> Result<Option<Vec<Leased>>> {
+        let Some(mut plan) = self.plan(request.token).await? else { return Ok(None) };
+        let under =
+            |stored: &Stored| stored.record.lease.as_ref().is_some_and(|held| held.token == request.token);
+        let mut stored: Vec<Stored> = self.load(&plan.keys()).await?.into_values().filter(under).collect();
+        if stored.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        plan.check(&request.worker, &request.namespace)?;
+        plan.revision += 1;
+        if self.write_plan(&plan).await? {
+            self.holds(plan.token, plan.revision, stored.iter().map(|stored| stored.record.key.id));
+        }
+        stored.sort_by(|one, other| one.record.key.cmp(&other.record.key));
+        let leased = stored.into_iter().filter_map(|stored| {
+            Some(Leased { lease: stored.record.current_lease()?, record: stored.record })
+        });
+        Ok(Some(leased.collect()))
+    }
+
+    /// Claims in parallel what needs nothing but the task, the rest one after the other.
+    async fn claim_all(&self, request: &LeaseRequest, claims: Vec<Claim>) -> Result<Vec<(String, Leased)>> {
+        let (plain, joint): (Vec<_>, Vec<_>) =
+            claims.into_iter().partition(|claim| !claim.is_limited && !claim.takes_key());
+        let mut answers: Vec<Result<Option<(String, Leased)>>> = stream::iter(plain)
+            .map(|claim| async move { self.claim(request, &claim).await })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        for claim in joint {
+            answers.push(self.claim(request, &claim).await);
+        }
+        let answers: Result<Vec<_>> = answers.into_iter().collect();
+        Ok(answers?.into_iter().flatten().collect())
+    }
+
+    async fn claim(&self, request: &LeaseRequest, claim: &Claim) -> Result<Option<(String, Leased)>> {
+        let now = self.now();
+        let task = claim.task_write(request, now);
+        let ready = &claim.ready;
+        let mut writes = vec![task];
+        if let (Some(key), Some(gate), true) = (&ready.serial_key, claim.gate, claim.takes_key()) {
+            writes.extend(claim_gate(&ready.key, key, gate));
+        }
+        if claim.is_limited {
+            writes.push(take_slot(&request.namespace, &claim.queue));
+        }
+        let item = if writes.len() == 1 {
+            match self.db.write(writes.remove(0)).await? {
+                Written::Done(item) => Some(item),
+                Written::Refused | Written::Busy => None,
+            }
+        } else {
+            match self.db.transact(writes).await? {
+                Transacted::Done => {
+                    let key = keys::task(&ready.key.namespace, &ready.name);
+                    self.db.get(Table::Queue, vec![key]).await?.pop()
+                }
+                Transacted::Refused(_) | Transacted::Busy => None,
+            }
+        };
+        let taken = match item {
+            Some(item) => self.read(vec![item]).await?.pop(),
+            None => self.after_lost_race(request, ready).await?,
+        };
+        let Some(stored) = taken else { return Ok(None) };
+        let Some(lease) = stored.record.current_lease() else { return Ok(None) };
+        // As it was counted.
+        let before = TaskRecord { state: ready.state, lease: None, ..stored.record.clone() };
+        self.moved(Some(&before), &stored);
+        self.started(&stored).await;
+        Ok(Some((ready.sort.clone(), Leased { lease, record: stored.record })))
+    }
+
+    /// A claim that was refused: whether it was done after all and its answer got lost, or why it was not.
+    async fn after_lost_race(&self, request: &LeaseRequest, ready: &Ready) -> Result<Option<Stored>> {
+        let Some(stored) = self.load_one(&ready.key).await? else {
+            self.overlay.lock().gone(ready, self.clock.monotonic());
+            return Ok(None);
+        };
+        let record = &stored.record;
+        let ours = record.version == ready.version.next()
+            && record.lease.as_ref().is_some_and(|held| held.token == request.token);
+        if ours {
+            return Ok(Some(stored));
+        }
+        if record.version > ready.version {
+            self.overlay.lock().gone(ready, self.clock.monotonic());
+        }
+        if foreign::is_moved(&stored.item) {
+            self.settle(stored).await?;
+        }
+        Ok(None)
+    }
+
+    /// What follows a first start: it cannot expire any more.
+    pub(crate) async fn started(&self, stored: &Stored) {
+        let record = &stored.record;
+        if let Some(expires_at) = record.spec.expires_at
+            && (record.executions == 1 || record.state.is_terminal())
+        {
+            self.write_lightly(Write::delete(Table::Data, keys::expiring(expires_at, &record.key))).await;
+        }
+    }
+}
+
+impl Claim {
+    /// Whether starting it takes its key: a task that has started before holds it.
+    fn takes_key(&self) -> bool {
+        self.ready.serial_key.is_some() && self.gate.is_none_or(|gate| gate.holder.is_none())
+    }
+
+    /// The start of a task, as `lifecycle::decide` makes it; the model test holds the two together.
+    fn task_write(&self, request: &LeaseRequest, now: Timestamp) -> Write {
+        let ready = &self.ready;
+        let held = HeldLease {
+            worker: request.worker.clone(),
+            token: request.token,
+            epoch: Epoch(0),
+            started_at: now,
+            expires_at: now.saturating_add(request.ttl),
+            ttl: request.ttl,
+        };
+        let waiting = if ready.has_started { Status::Running } else { Status::Queued };
+        let counted = if self.is_limited { ", counted = :true" } else { "" };
+        let expression = format!(
+            "SET version = :next, #status = :running, #state = :state, updated_at = :iso, updated_at_us = :now, \
+             first_started_at_us = if_not_exists(first_started_at_us, :now), claimed_by = :worker, \
+             executions = executions + :one, attempt = attempt + :one, lease_token = :token, lease_worker = :worker, \
+             lease_epoch = :epoch, lease_started_at_us = :started, lease_expires_at_us = :expires, \
+             lease_ttl_us = :ttl, lease_span_us = :span{counted} \
+             REMOVE cause, #progress, ready_pk, ready_sk"
+        );
+        let mut write =
+            Write::update(Table::Queue, keys::task(&ready.key.namespace, &ready.name), expression)
+                .when("version = :seen AND #status = :waiting AND attribute_exists(ready_pk)")
+                .name("#status", "status")
+                .name("#state", "state")
+                .name("#progress", "progress")
+                .value(":next", n(ready.version.next().0))
+                .value(":running", s(Status::Running.as_str()))
+                .value(":state", s(TaskState::Running.as_str()))
+                .value(":iso", s(iso(now)))
+                .value(":now", us(now))
+                .value(":one", n(1))
+                .value(":seen", n(ready.version.0))
+                .value(":waiting", s(waiting.as_str()));
+        for (name, value) in lease_values(&held) {
+            write = write.value(name, value);
+        }
+        if self.is_limited {
+            write = write.value(":true", AttributeValue::Bool(true));
+        }
+        write
+    }
+}
+
+fn claim_gate(task: &TaskKey, key: &weaver_core::name::SerialKey, gate: Gate) -> Vec<Write> {
+    let taken =
+        Write::update(Table::Data, keys::gate(&task.namespace, key), "SET holder = :id ADD turn :one");
+    let taken = taken
+        .when("turn = :turn AND attribute_not_exists(holder)")
+        .value(":id", n(task.id.0))
+        .value(":one", n(1))
+        .value(":turn", n(gate.turn));
+    vec![taken, Write::delete(Table::Data, keys::member(&task.namespace, key, task.id))]
+}
+
+/// Fisher–Yates, with fresh random bits.
+fn shuffle<T>(items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        let other = (crate::db::random_bits() % (last as u128 + 1)) as usize;
+        items.swap(last, other);
+    }
+}

@@ -1,0 +1,152 @@
+//! Finding what is due: `ready-index`, corrected by what this process knows better, and the gates.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::future::try_join_all;
+use weaver_core::error::Result;
+use weaver_core::id::TaskKey;
+use weaver_core::name::{Namespace, QueueName, SerialKey, TaskType};
+use weaver_core::time::Timestamp;
+
+use crate::db::{Index, Query, Range};
+use crate::gate::Gate;
+use crate::keys;
+use crate::overlay::Ready;
+use crate::store::DynamoStore;
+
+/// The window within which concurrent leasers may overtake each other, and a page of the index.
+pub(crate) const CLAIM_WINDOW: usize = 100;
+
+/// What somebody would take.
+#[derive(Debug)]
+pub(crate) struct Look<'a> {
+    pub(crate) namespace: &'a Namespace,
+    /// Of which types; `None`: of any.
+    pub(crate) types: Option<&'a [TaskType]>,
+    /// At most so many of each queue.
+    pub(crate) max: usize,
+    /// At most so many fragile ones.
+    pub(crate) slots: usize,
+    /// Not these.
+    pub(crate) except: &'a HashSet<TaskKey>,
+    pub(crate) now: Timestamp,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Due {
+    /// In order (G7).
+    pub(crate) tasks: Vec<Ready>,
+    /// The gates of those that have one.
+    pub(crate) gates: HashMap<SerialKey, Gate>,
+    /// When the next one is due that was not yet.
+    pub(crate) next_at: Option<Timestamp>,
+}
+
+impl DynamoStore {
+    /// The first due tasks of some queues, each with what it may still give (`None`: anything), as one order.
+    pub(crate) async fn due_in(&self, look: &Look<'_>, queues: &[(QueueName, Option<u64>)]) -> Result<Due> {
+        let found = queues.iter().map(|(queue, room)| self.due_in_queue(look, queue, *room));
+        let mut all = Due::default();
+        for due in try_join_all(found).await? {
+            all.tasks.extend(due.tasks);
+            all.gates.extend(due.gates);
+            all.next_at = [all.next_at, due.next_at].into_iter().flatten().min();
+        }
+        all.tasks.sort_by(|one, other| one.sort.cmp(&other.sort));
+        Ok(all)
+    }
+
+    async fn due_in_queue(&self, look: &Look<'_>, queue: &QueueName, room: Option<u64>) -> Result<Due> {
+        let room = room.map_or(usize::MAX, |room| usize::try_from(room).unwrap_or(usize::MAX));
+        let max = look.max.min(room);
+        let partition = keys::ready_partition(look.namespace, queue);
+        let mut due = Due::default();
+        let mut fragile = 0;
+        // Everything up to here has been looked at.
+        let mut position = String::new();
+        while due.tasks.len() < max {
+            let range = if position.is_empty() { Range::All } else { Range::After(position.clone()) };
+            let query = Query::index(Index::Ready, &partition).range(range).limit(CLAIM_WINDOW as u32);
+            let found = self.db.query(query).await?;
+            let page: Vec<Ready> = found.items.iter().filter_map(Ready::of_item).collect();
+            let end = found.next.is_some().then(|| page.last().map(|ready| ready.sort.clone())).flatten();
+            let page = {
+                let mut overlay = self.overlay.lock();
+                overlay.tick(self.clock.monotonic());
+                overlay.correct(&partition, &position, end.as_deref(), page)
+            };
+            let (candidates, jump) = look.candidates(page, &mut due.next_at);
+            self.read_gates(look, &candidates, &mut due.gates).await?;
+            for ready in candidates {
+                let may_go = ready
+                    .serial_key
+                    .as_ref()
+                    .is_none_or(|key| due.gates.get(key).is_some_and(|gate| gate.lets(ready.key.id)));
+                if !may_go || (ready.is_fragile && fragile >= look.slots) || due.tasks.len() == max {
+                    continue;
+                }
+                fragile += usize::from(ready.is_fragile);
+                due.tasks.push(ready);
+            }
+            match end {
+                Some(end) => position = jump.filter(|jump| *jump > end).unwrap_or(end),
+                None => break,
+            }
+        }
+        Ok(due)
+    }
+
+    pub(super) async fn read_gates(
+        &self,
+        look: &Look<'_>,
+        candidates: &[Ready],
+        gates: &mut HashMap<SerialKey, Gate>,
+    ) -> Result<()> {
+        let mut wanted: Vec<&SerialKey> =
+            candidates.iter().filter_map(|ready| ready.serial_key.as_ref()).collect();
+        wanted.sort();
+        wanted.dedup();
+        wanted.retain(|key| !gates.contains_key(*key));
+        let read = wanted.iter().map(|key| self.gate(look.namespace, key, look.now));
+        let read = try_join_all(read).await?;
+        gates.extend(wanted.into_iter().cloned().zip(read));
+        Ok(())
+    }
+}
+
+impl Look<'_> {
+    /// Those of a page that are due and wanted; and where to go on, if the rest of a priority is not due yet.
+    fn candidates(&self, page: Vec<Ready>, next_at: &mut Option<Timestamp>) -> (Vec<Ready>, Option<String>) {
+        let mut jump: Option<String> = None;
+        let mut candidates = Vec::new();
+        for ready in page {
+            if jump.as_ref().is_some_and(|jump| ready.sort < *jump) {
+                // Of another type, it does not concern who waits, but the first of the priority may.
+                self.note_next(&ready, next_at);
+                continue;
+            }
+            if ready.ready_at() > self.now {
+                self.note_next(&ready, next_at);
+                // The character after the digit: behind everything of this priority.
+                jump = Some(char::from(b'0' + ready.priority() + 1).to_string());
+                continue;
+            }
+            if self.wants(&ready) && !ready.is_expired(self.now) && !self.except.contains(&ready.key) {
+                candidates.push(ready);
+            }
+        }
+        (candidates, jump)
+    }
+
+    fn note_next(&self, ready: &Ready, next_at: &mut Option<Timestamp>) {
+        if self.wants(ready) {
+            *next_at = [*next_at, Some(ready.ready_at())].into_iter().flatten().min();
+        }
+    }
+
+    fn wants(&self, ready: &Ready) -> bool {
+        let of_type = |types: &[TaskType]| types.iter().any(|name| name.as_str() == ready.task_type);
+        (self.slots > 0 || !ready.is_fragile) && self.types.is_none_or(of_type)
+    }
+}

@@ -1,0 +1,198 @@
+//! The port `Tasks`. Lists are in [`super::list`].
+
+use std::collections::{HashMap, HashSet};
+
+use async_trait::async_trait;
+use weaver_core::error::Result;
+use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::limits::check_page;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::{Ahead, Counts, Cursor, GroupSummary, Page, Scope, StateCounts, TaskQuery, Tasks};
+use weaver_core::task::TaskRecord;
+use weaver_core::time::Timestamp;
+
+use crate::codec::value::Attributes;
+use crate::db::{Index, Query, Range, Table};
+use crate::keys;
+use crate::overlay::Ready;
+use crate::ports::ready::Look;
+use crate::store::DynamoStore;
+
+#[async_trait]
+impl Tasks for DynamoStore {
+    async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>> {
+        let mut found = Vec::with_capacity(ids.len());
+        for text in ids {
+            found.push(match text.parse::<TaskId>() {
+                Ok(id) => Some(TaskKey::new(namespace.clone(), id)),
+                Err(_) => self.by_name(namespace, text).await?,
+            });
+        }
+        Ok(found)
+    }
+
+    async fn get_tasks(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
+        let found = self.load(keys).await?;
+        Ok(keys.iter().map(|key| found.get(key).map(|stored| stored.record.clone())).collect())
+    }
+
+    async fn list_groups(
+        &self,
+        namespace: &Namespace,
+        cursor: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<GroupSummary>> {
+        check_page(limit)?;
+        self.groups(namespace, cursor, limit).await
+    }
+
+    async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
+        query.validate()?;
+        self.list(query).await
+    }
+
+    async fn counts(&self, scope: Scope) -> Result<Counts> {
+        let namespace = match &scope {
+            Scope::Namespace(namespace) | Scope::Queue(namespace, _) => namespace,
+        };
+        let mut values = StateCounts::default();
+        let mut queues = Vec::new();
+        for queue in self.queue_counts(namespace).await? {
+            if matches!(&scope, Scope::Queue(_, wanted) if *wanted != queue.queue) {
+                continue;
+            }
+            values += queue.counts;
+            queues.push(queue.queue);
+        }
+        let as_of = self.now();
+        let oldest_ready_at = self.oldest_ready_at(namespace, &queues, as_of).await?;
+        Ok(Counts { values, oldest_ready_at, as_of, exact: false })
+    }
+
+    async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>> {
+        let Some(stored) = self.load_one(key).await? else { return Ok(None) };
+        let Some(own) = Ready::of_record(&stored.record) else { return Ok(None) };
+        let cap = cap as usize;
+        let mut count = self.ahead_in_queue(&own, cap).await?;
+        if let Some(serial_key) = &stored.record.spec.serial_key {
+            count = count.max(self.ahead_at_gate(&stored.record, serial_key).await?);
+        }
+        let count = count.min(cap);
+        Ok(Some(Ahead { count: count as u32, capped: count == cap }))
+    }
+}
+
+impl DynamoStore {
+    /// A task by a name that somebody else chose.
+    async fn by_name(&self, namespace: &Namespace, name: &str) -> Result<Option<TaskKey>> {
+        if name.is_empty() || name.len() > 1024 {
+            return Ok(None);
+        }
+        let items = self.db.get(Table::Queue, vec![keys::task(namespace, name)]).await?;
+        let Some(stored) = self.read(items).await?.pop() else { return Ok(None) };
+        // From now on it is found by its number as well.
+        Ok(self.note_name(&stored.record).await?.then_some(stored.record.key))
+    }
+
+    /// How many of a queue would be leased before a task, counted no further than `cap`.
+    async fn ahead_in_queue(&self, own: &Ready, cap: usize) -> Result<usize> {
+        let (now, except) = (self.now(), HashSet::new());
+        let namespace = &own.key.namespace;
+        let look = Look { namespace, types: None, max: cap, slots: cap, except: &except, now };
+        let mut ahead: HashSet<TaskKey> = HashSet::new();
+        let mut gates = HashMap::new();
+        // Behind nothing: a key is never empty, and the first priority is zero.
+        let mut position = "0".to_owned();
+        while ahead.len() < cap {
+            let range = Range::Between(position.clone(), own.sort.clone());
+            let query = Query::index(Index::Ready, &own.partition).range(range).limit(1000);
+            let found = self.db.query(query).await?;
+            let page: Vec<Ready> = found.items.iter().filter_map(Ready::of_item).collect();
+            let end = found.next.is_some().then(|| page.last().map(|ready| ready.sort.clone())).flatten();
+            let page = self.overlay.lock().correct(&own.partition, &position, end.as_deref(), page);
+            let due =
+                |ready: &Ready| ready.sort < own.sort && ready.ready_at() <= now && !ready.is_expired(now);
+            let before: Vec<Ready> = page.into_iter().filter(due).collect();
+            self.read_gates(&look, &before, &mut gates).await?;
+            let may_go = |ready: &Ready| {
+                let gate = ready.serial_key.as_ref().map(|key| gates.get(key).copied().unwrap_or_default());
+                gate.is_none_or(|gate| gate.lets(ready.key.id))
+            };
+            ahead.extend(before.into_iter().filter(may_go).map(|ready| ready.key));
+            match end {
+                Some(end) => position = format!("{end}\u{1f}"),
+                None => break,
+            }
+        }
+        Ok(ahead.len())
+    }
+
+    /// How many go before a task at its gate.
+    async fn ahead_at_gate(&self, record: &TaskRecord, key: &weaver_core::name::SerialKey) -> Result<usize> {
+        let now = self.now();
+        let partition = keys::gate_partition(&record.key.namespace, key);
+        let items = self.query_all(Query::table(Table::Data, partition)).await?;
+        let goes_first = |item: &&crate::db::Item| {
+            let sort = item.text("sk").unwrap_or_default();
+            if sort == keys::ALONE {
+                return item.number("holder").is_some_and(|holder| holder != record.key.id.0);
+            }
+            let due = item.instant("ready_at_us").is_some_and(|at| at <= now)
+                && item.instant("expires_at_us").is_none_or(|at| at > now);
+            due && sort < keys::member_sort(record.key.id).as_str()
+        };
+        Ok(items.iter().filter(goes_first).count())
+    }
+
+    /// Since when the longest-waiting task that could be leased has been due: the first of each priority.
+    async fn oldest_ready_at(
+        &self,
+        namespace: &Namespace,
+        queues: &[QueueName],
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>> {
+        let mut oldest: Option<Timestamp> = None;
+        for queue in queues {
+            let partition = keys::ready_partition(namespace, queue);
+            for priority in 0..=9_u8 {
+                let first = self.first_due(namespace, &partition, priority, now).await?;
+                oldest = [oldest, first].into_iter().flatten().min();
+            }
+        }
+        Ok(oldest)
+    }
+
+    async fn first_due(
+        &self,
+        namespace: &Namespace,
+        partition: &str,
+        priority: u8,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>> {
+        let prefix = format!("{priority}\u{1f}");
+        let query = Query::index(Index::Ready, partition).range(Range::BeginsWith(prefix.clone())).limit(100);
+        let found = self.db.query(query).await?;
+        let page: Vec<Ready> = found.items.iter().filter_map(Ready::of_item).collect();
+        let until = found.next.is_some().then(|| page.last().map(|ready| ready.sort.clone())).flatten();
+        let until = until.unwrap_or_else(|| format!("{priority}\u{20}"));
+        let page = self.overlay.lock().correct(partition, &prefix, Some(&until), page);
+        let except = HashSet::new();
+        let look = Look { namespace, types: None, max: 1, slots: 1, except: &except, now };
+        for ready in page {
+            if ready.ready_at() > now {
+                return Ok(None);
+            }
+            if ready.is_expired(now) {
+                continue;
+            }
+            let may_go = match &ready.serial_key {
+                Some(key) => self.gate(look.namespace, key, now).await?.lets(ready.key.id),
+                None => true,
+            };
+            if may_go {
+                return Ok(Some(ready.ready_at()));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,100 @@
+//! Waiting: woken at once by what this process does, at the moment the next task is due, and once a second to look what others
+//! did.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use weaver_core::error::Result;
+use weaver_core::event::ChangeCursor;
+use weaver_core::name::{Namespace, QueueName, TaskType};
+use weaver_core::queue::{Interest, Wake};
+use weaver_core::time::{Monotonic, Timestamp};
+
+use crate::activity::POLL;
+use crate::ports::ready::Look;
+use crate::store::DynamoStore;
+
+impl DynamoStore {
+    pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
+        let deadline = self.clock.monotonic().saturating_add(timeout);
+        match interest {
+            Interest::Work { namespace, queues, types, fragile } => {
+                let taste = Taste { namespace, queues, types, fragile };
+                self.wait_for_work(&taste, deadline).await
+            }
+            Interest::Changes { after } => self.wait_for_changes(after, deadline).await,
+        }
+    }
+
+    async fn wait_for_work(&self, taste: &Taste, deadline: Monotonic) -> Result<Wake> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Registered before looking: what happens in between is not missed.
+            changed.as_mut().enable();
+            let next_at = match self.look(taste).await? {
+                Seen::Work => return Ok(Wake::Ready),
+                Seen::Nothing(next_at) => next_at,
+            };
+            let now = self.clock.monotonic();
+            if now >= deadline {
+                return Ok(Wake::TimedOut);
+            }
+            let due = next_at.map(|at| now.saturating_add(at.since(self.now())));
+            let until = [Some(deadline), Some(now.saturating_add(POLL)), due].into_iter().flatten().min();
+            tokio::select! {
+                () = changed => {}
+                () = self.clock.sleep_until(until.unwrap_or(deadline)) => {}
+            }
+        }
+    }
+
+    async fn look(&self, taste: &Taste) -> Result<Seen> {
+        let states = self.queue_states(&taste.namespace, &taste.queues).await?;
+        let mut rooms: Vec<(QueueName, Option<u64>)> = Vec::new();
+        for queue in &taste.queues {
+            let state = states.get(queue).copied().unwrap_or_default();
+            if state.blocked().is_none() && !rooms.iter().any(|(known, _)| known == queue) {
+                rooms.push((queue.clone(), state.room()));
+            }
+        }
+        let (except, slots) = (HashSet::new(), usize::from(taste.fragile));
+        let (namespace, types) = (&taste.namespace, taste.types.as_deref());
+        let look = Look { namespace, types, max: 1, slots, except: &except, now: self.now() };
+        let due = self.due_in(&look, &rooms).await?;
+        Ok(if due.tasks.is_empty() { Seen::Nothing(due.next_at) } else { Seen::Work })
+    }
+
+    async fn wait_for_changes(&self, after: ChangeCursor, deadline: Monotonic) -> Result<Wake> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            self.look_for_others().await?;
+            if self.ring.lock().has_after(after) {
+                return Ok(Wake::Ready);
+            }
+            let now = self.clock.monotonic();
+            if now >= deadline {
+                return Ok(Wake::TimedOut);
+            }
+            tokio::select! {
+                () = changed => {}
+                () = self.clock.sleep_until(deadline.min(now.saturating_add(POLL))) => {}
+            }
+        }
+    }
+}
+
+struct Taste {
+    namespace: Namespace,
+    queues: Vec<QueueName>,
+    types: Option<Vec<TaskType>>,
+    fragile: bool,
+}
+
+enum Seen {
+    Work,
+    /// And when the next is due, if that is known.
+    Nothing(Option<Timestamp>),
+}

@@ -1,0 +1,210 @@
+//! Queues: their settings, and how many of a limited queue's slots are taken. A queue without a limit is in nobody's write: its
+//! item would be a hot one in every transaction. Tasks that were counted remember it (`counted`).
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use weaver_core::error::Result;
+use weaver_core::id::Version;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::{Expect, QueueSettings};
+use weaver_core::queue::Blocked;
+use weaver_core::task::TaskRecord;
+
+use crate::codec::value::{Attributes, n};
+use crate::db::{Item, Query, Table, Transacted, Write, Written};
+use crate::keys;
+use crate::records::too_busy;
+use crate::store::{DynamoStore, Stored};
+
+/// How often a write that others get in the way of is tried.
+const TRIES_MAX: u32 = 20;
+
+/// A queue's item.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct QueueState {
+    pub(crate) settings: QueueSettings,
+    pub(crate) version: Version,
+    pub(crate) occupied: u64,
+    /// Its first limit was set and what runs has not been counted yet.
+    pub(crate) is_counting: bool,
+}
+
+impl QueueState {
+    pub(crate) fn of(item: &Item) -> Self {
+        let max_running = item.number("max_running").and_then(|max| u32::try_from(max).ok());
+        Self {
+            settings: QueueSettings { paused: item.flag("paused"), max_running },
+            version: Version(item.number("settings_version").unwrap_or_default()),
+            occupied: item.number("occupied").unwrap_or_default(),
+            is_counting: item.flag("counting"),
+        }
+    }
+
+    /// How many more may be taken; `None`: as many as there are.
+    pub(crate) fn room(&self) -> Option<u64> {
+        self.settings.max_running.map(|max| u64::from(max).saturating_sub(self.occupied))
+    }
+
+    /// Why nothing can be taken.
+    pub(crate) fn blocked(&self) -> Option<Blocked> {
+        if self.settings.paused {
+            Some(Blocked::Paused)
+        } else if self.room() == Some(0) {
+            Some(Blocked::LimitReached)
+        } else {
+            None
+        }
+    }
+}
+
+impl DynamoStore {
+    /// The states of queues; a queue nobody has set up is open. What has to be counted first is.
+    pub(crate) async fn queue_states(
+        &self,
+        namespace: &Namespace,
+        queues: &[QueueName],
+    ) -> Result<HashMap<QueueName, QueueState>> {
+        let mut names: Vec<_> = queues.to_vec();
+        names.sort();
+        names.dedup();
+        let partition = keys::queues(namespace);
+        let wanted = names.iter().map(|name| keys::data(&partition, name.as_str())).collect();
+        let mut states = HashMap::new();
+        for item in self.db.get(Table::Data, wanted).await? {
+            let Ok(name) = QueueName::try_from(item.text("sk").unwrap_or_default()) else { continue };
+            let mut state = QueueState::of(&item);
+            if state.is_counting {
+                self.count_running(namespace, &name).await?;
+                state = self.queue_state(namespace, &name).await?;
+            }
+            states.insert(name, state);
+        }
+        Ok(states)
+    }
+
+    pub(crate) async fn queue_state(&self, namespace: &Namespace, queue: &QueueName) -> Result<QueueState> {
+        let key = keys::data(&keys::queues(namespace), queue.as_str());
+        let found = self.db.get(Table::Data, vec![key]).await?;
+        Ok(found.first().map(QueueState::of).unwrap_or_default())
+    }
+
+    /// Changes the settings of a queue.
+    pub(crate) async fn set_queue(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueName,
+        settings: QueueSettings,
+        expect: Expect,
+    ) -> Result<Version> {
+        settings.validate()?;
+        self.put_once(keys::NAMESPACES.to_owned(), namespace.as_str()).await?;
+        for _ in 0..TRIES_MAX {
+            let state = self.queue_state(namespace, queue).await?;
+            let found = (state.version > Version(0)).then_some(state.version);
+            if !expect.is_met(found) {
+                return Err(expect.conflict(format!("queue {namespace}/{queue}"), found));
+            }
+            let is_first_limit = settings.max_running.is_some() && state.settings.max_running.is_none();
+            let write = settings_write(namespace, queue, settings, state, is_first_limit);
+            match self.db.write(write).await? {
+                Written::Done(_) => {
+                    if is_first_limit {
+                        self.count_running(namespace, queue).await?;
+                    }
+                    self.changed.notify_waiters();
+                    return Ok(state.version.next());
+                }
+                Written::Refused | Written::Busy => {}
+            }
+        }
+        Err(too_busy(&format!("queue {namespace}/{queue}")))
+    }
+
+    /// Counts what runs in a queue that has just got its first limit. Each task is counted once, whoever does it and however
+    /// often it is begun.
+    async fn count_running(&self, namespace: &Namespace, queue: &QueueName) -> Result<()> {
+        let items = self.query_all(Query::table(Table::Queue, namespace.as_str())).await?;
+        for stored in self.read(items).await? {
+            let record = &stored.record;
+            if record.spec.queue == *queue && record.occupies_slot() && !stored.item.flag("counted") {
+                self.count_one(&stored).await?;
+            }
+        }
+        let key = keys::data(&keys::queues(namespace), queue.as_str());
+        let done = Write::update(Table::Data, key, "REMOVE #counting").name("#counting", "counting");
+        let _ = self.db.write(done).await?;
+        Ok(())
+    }
+
+    async fn count_one(&self, stored: &Stored) -> Result<()> {
+        let key = keys::task(&stored.record.key.namespace, &crate::codec::record::name_of(&stored.record));
+        let Some(version) = stored.item.number("version") else { return Ok(()) };
+        for _ in 0..TRIES_MAX {
+            let task = Write::update(Table::Queue, key.clone(), "SET counted = :true")
+                .when("version = :version AND attribute_not_exists(counted)")
+                .value(":version", n(version))
+                .value(":true", AttributeValue::Bool(true));
+            let slot = add_slot(&stored.record, 1);
+            match self.db.transact(vec![task, slot]).await? {
+                // Refused: it has moved on, or somebody else has counted it.
+                Transacted::Done | Transacted::Refused(_) => {
+                    self.forget(&stored.record.key);
+                    return Ok(());
+                }
+                Transacted::Busy => crate::db::pause(1).await,
+            }
+        }
+        Err(too_busy(&stored.record.key))
+    }
+}
+
+fn settings_write(
+    namespace: &Namespace,
+    queue: &QueueName,
+    settings: QueueSettings,
+    state: QueueState,
+    is_first_limit: bool,
+) -> Write {
+    let key = keys::data(&keys::queues(namespace), queue.as_str());
+    let mut set = "SET paused = :paused, settings_version = :next, occupied = if_not_exists(occupied, :zero)"
+        .to_owned();
+    if is_first_limit {
+        set.push_str(", #counting = :true");
+    }
+    match settings.max_running {
+        Some(_) => set.push_str(", max_running = :max"),
+        None => set.push_str(" REMOVE max_running"),
+    }
+    let mut write = Write::update(Table::Data, key, set)
+        .value(":paused", AttributeValue::Bool(settings.paused))
+        .value(":next", n(state.version.next().0))
+        .value(":zero", n(0));
+    if is_first_limit {
+        write = write.name("#counting", "counting").value(":true", AttributeValue::Bool(true));
+    }
+    if let Some(max) = settings.max_running {
+        write = write.value(":max", n(max));
+    }
+    if state.version == Version(0) {
+        write.when("attribute_not_exists(settings_version)")
+    } else {
+        write.when("settings_version = :seen").value(":seen", n(state.version.0))
+    }
+}
+
+/// One slot more, or less, of a queue.
+pub(crate) fn add_slot(record: &TaskRecord, count: i32) -> Write {
+    let key = keys::data(&keys::queues(&record.key.namespace), record.spec.queue.as_str());
+    Write::update(Table::Data, key, "ADD occupied :slot").value(":slot", n(count))
+}
+
+/// One slot more, if the queue is open and has one left.
+pub(crate) fn take_slot(namespace: &Namespace, queue: &QueueName) -> Write {
+    let key = keys::data(&keys::queues(namespace), queue.as_str());
+    Write::update(Table::Data, key, "ADD occupied :slot")
+        .when("paused = :false AND occupied < max_running AND attribute_not_exists(#counting)")
+        .name("#counting", "counting")
+        .value(":slot", n(1))
+        .value(":false", AttributeValue::Bool(false))
+}

@@ -1,0 +1,9 @@
+//! The conformance suite on DynamoDB Local, behind indexes that lag.
+
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    weaver_testkit::conformance::main("dynamodb", || support::lagging())
+}

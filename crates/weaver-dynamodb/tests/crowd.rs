@@ -1,0 +1,62 @@
+//! Sixteen runners and five hundred tasks: nothing is claimed twice, and few writes are wasted on what somebody else took.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use weaver_core::clock::ManualClock;
+use weaver_core::id::{LeaseToken, TaskKey};
+use weaver_core::lease::LeaseRequest;
+use weaver_core::name::{Namespace, QueueName, WorkerId};
+use weaver_core::queue::Queue;
+use weaver_core::task::NewTask;
+use weaver_dynamodb::DynamoStore;
+
+const RUNNERS: usize = 16;
+const TASKS: usize = 500;
+
+/// Claims one task after the other until none is left; says which, and how many of its writes were refused.
+async fn claim_all(store: DynamoStore, number: usize) -> (Vec<TaskKey>, u64) {
+    let before = store.usage().refused;
+    let mut claimed = Vec::new();
+    let mut empty = 0;
+    for call in 0_u128.. {
+        let worker = WorkerId::try_from(format!("runner-{number}").as_str()).unwrap();
+        let token = LeaseToken(1 + call * RUNNERS as u128 + number as u128);
+        let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
+        let leased = store.lease(request).await.unwrap();
+        // A runner may lose every race of a call; whoever finds nothing twice has seen the end.
+        empty = if leased.is_empty() { empty + 1 } else { 0 };
+        if empty == 2 {
+            break;
+        }
+        claimed.extend(leased.into_iter().map(|leased| leased.lease.key));
+    }
+    (claimed, store.usage().refused - before)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixteen_runners_claim_five_hundred_tasks_once_each_and_waste_few_writes() {
+    let database = support::database();
+    let clock = Arc::new(ManualClock::default());
+    let producer = support::open(&database, clock.clone()).await;
+    let enqueued = producer.enqueue_batch(vec![NewTask::new("t"); TASKS]).await.unwrap();
+    let enqueued: BTreeSet<TaskKey> = enqueued.into_iter().map(|answer| answer.unwrap().key).collect();
+    let mut runners = tokio::task::JoinSet::new();
+    for number in 0..RUNNERS {
+        // Each with a memory of its own, as processes have.
+        let store = support::open(&database, clock.clone()).await;
+        runners.spawn(claim_all(store, number));
+    }
+    let (mut claimed, mut wasted) = (Vec::new(), 0);
+    while let Some(done) = runners.join_next().await {
+        let (keys, refused) = done.unwrap();
+        claimed.extend(keys);
+        wasted += refused;
+    }
+    assert_eq!(claimed.len(), TASKS, "a task was claimed twice or not at all");
+    assert_eq!(claimed.into_iter().collect::<BTreeSet<_>>(), enqueued);
+    println!("{wasted} wasted writes for {TASKS} claims");
+    assert!(wasted * 4 < TASKS as u64, "{wasted} wasted writes for {TASKS} claims");
+}

@@ -1,0 +1,10 @@
+//! The DynamoDB store walks beside the reference model, behind indexes that lag.
+
+mod support;
+
+use weaver_testkit::model::run_cases;
+
+#[test]
+fn the_dynamodb_store_and_the_reference_model_agree_step_by_step() {
+    run_cases("the DynamoDB store", || support::lagging(), 12, 40);
+}

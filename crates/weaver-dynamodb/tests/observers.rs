@@ -1,0 +1,152 @@
+//! Leases without a store's clock: a lease is over when it showed no sign of life for as long as it lasts, on the clock of
+//! whoever looks; what other clocks show does not matter.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weaver_core::clock::ManualClock;
+use weaver_core::event::Changes;
+use weaver_core::id::LeaseToken;
+use weaver_core::lease::{LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::lifecycle::{Command, OverdueWhy, decide};
+use weaver_core::name::{Namespace, QueueName, WorkerId};
+use weaver_core::outcome::Outcome;
+use weaver_core::queue::{Committed, Queue, QueueExt};
+use weaver_core::task::{NewTask, TaskState};
+use weaver_core::time::Timestamp;
+use weaver_dynamodb::DynamoStore;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A process: a store with a clock of its own.
+struct Process {
+    store: DynamoStore,
+    clock: ManualClock,
+}
+
+/// Two processes on one database; the second one's wall clock is off by an hour, into the future.
+async fn two() -> (Process, Process) {
+    let database = support::database();
+    let process = async |micros: i64| {
+        let clock = ManualClock::new(Timestamp::from_micros(micros));
+        Process { store: support::open(&database, Arc::new(clock.clone())).await, clock }
+    };
+    let start = 1_767_225_600_000_000;
+    (process(start).await, process(start + 3_600_000_000).await)
+}
+
+fn request(token: u128) -> LeaseRequest {
+    let worker = WorkerId::new("w").unwrap();
+    LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token))
+}
+
+async fn leased(process: &Process) -> Leased {
+    process.store.enqueue(NewTask::new("t")).await.unwrap();
+    process.store.lease(request(1)).await.unwrap().remove(0)
+}
+
+#[tokio::test]
+async fn an_observer_waits_one_whole_lease_whatever_its_wall_clock_shows() {
+    let (worker, observer) = two().await;
+    let leased = leased(&worker).await;
+    assert!(observer.store.overdue(10).await.unwrap().is_empty(), "an hour late by its wall clock");
+    observer.clock.advance(29 * SECOND);
+    assert!(observer.store.overdue(10).await.unwrap().is_empty());
+    observer.clock.advance(SECOND);
+    let overdue = observer.store.overdue(10).await.unwrap();
+    assert_eq!((overdue.len(), &overdue[0].record.key), (1, &leased.lease.key));
+}
+
+#[tokio::test]
+async fn a_renewal_begins_the_wait_anew() {
+    let (worker, observer) = two().await;
+    let leased = leased(&worker).await;
+    observer.store.overdue(10).await.unwrap();
+    observer.clock.advance(29 * SECOND);
+    assert_eq!(worker.store.renew(vec![Renewal::of(leased.lease)]).await.unwrap(), [Renewed::Extended]);
+    observer.clock.advance(SECOND);
+    assert!(observer.store.overdue(10).await.unwrap().is_empty(), "it was renewed since");
+    observer.clock.advance(30 * SECOND);
+    assert_eq!(observer.store.overdue(10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_renewal_between_the_finding_and_the_write_saves_the_lease() {
+    let (worker, observer) = two().await;
+    let leased = leased(&worker).await;
+    observer.store.overdue(10).await.unwrap();
+    observer.clock.advance(31 * SECOND);
+    let overdue = observer.store.overdue(10).await.unwrap().remove(0);
+    assert_eq!(worker.store.renew(vec![Renewal::of(leased.lease)]).await.unwrap(), [Renewed::Extended]);
+    let lost =
+        decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at).unwrap();
+    assert_eq!(observer.store.commit(vec![lost], None).await.unwrap(), [Committed::Stale]);
+}
+
+#[tokio::test]
+async fn a_task_lost_by_one_process_is_finished_by_another_and_the_first_is_refused() {
+    let (worker, observer) = two().await;
+    let old = leased(&worker).await;
+    observer.store.overdue(10).await.unwrap();
+    observer.clock.advance(30 * SECOND);
+    let overdue = observer.store.overdue(10).await.unwrap().remove(0);
+    let lost =
+        decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at).unwrap();
+    assert!(matches!(observer.store.commit(vec![lost], None).await.unwrap()[0], Committed::Applied { .. }));
+    let new = observer.store.lease(request(2)).await.unwrap().remove(0);
+    assert_eq!(new.record.losses, 1);
+    let end = |leased: &Leased| {
+        let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
+        decide(&leased.record, command, leased.record.updated_at).unwrap()
+    };
+    assert_eq!(worker.store.renew(vec![Renewal::of(old.lease.clone())]).await.unwrap(), [Renewed::Lost]);
+    assert_eq!(worker.store.commit(vec![end(&old)], None).await.unwrap(), [Committed::Stale]);
+    assert!(matches!(
+        observer.store.commit(vec![end(&new)], None).await.unwrap()[0],
+        Committed::Applied { .. }
+    ));
+    assert_eq!(worker.store.get_task(&new.lease.key).await.unwrap().state, TaskState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_lease_call_repeated_in_another_process_returns_what_the_first_granted() {
+    let (first, second) = two().await;
+    let granted = leased(&first).await;
+    second.store.enqueue(NewTask::new("t")).await.unwrap();
+    let again = second.store.lease(request(1)).await.unwrap();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].lease, granted.lease);
+}
+
+#[tokio::test]
+async fn readers_of_changes_are_told_to_read_again_when_another_process_writes_and_not_otherwise() {
+    let (reader, writer) = two().await;
+    let Changes::Next { next: start, .. } = reader.store.changes(None, 10).await.unwrap() else {
+        panic!("nobody has written yet");
+    };
+    reader.clock.advance(SECOND);
+    reader.store.enqueue(NewTask::new("t")).await.unwrap();
+    let Changes::Next { items, next } = reader.store.changes(Some(start), 10).await.unwrap() else {
+        panic!("only this process has written");
+    };
+    assert_eq!(items.len(), 1);
+    writer.store.enqueue(NewTask::new("t")).await.unwrap();
+    reader.clock.advance(SECOND);
+    let answer = reader.store.changes(Some(next), 10).await.unwrap();
+    assert!(matches!(answer, Changes::Resync { .. }), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_pause_in_one_process_holds_in_another() {
+    use weaver_core::ports::{Admin, Expect, QueueSettings};
+    let (one, other) = two().await;
+    one.store.enqueue(NewTask::new("t")).await.unwrap();
+    let paused = QueueSettings { paused: true, max_running: None };
+    one.store
+        .put_queue(&Namespace::default(), &QueueName::default(), paused, Expect::Anything)
+        .await
+        .unwrap();
+    assert!(other.store.lease(request(1)).await.unwrap().is_empty());
+}

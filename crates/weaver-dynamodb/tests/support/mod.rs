@@ -1,0 +1,79 @@
+//! A store in a database of its own: DynamoDB Local keeps one per access key.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub(crate) mod lagging;
+pub(crate) mod seed;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::ports::Store;
+use weaver_core::time::Timestamp;
+use weaver_dynamodb::db::{AwsDb, Db};
+use weaver_dynamodb::{Connection, DynamoOptions, DynamoStore, ensure_tables};
+use weaver_testkit::bed::TestStore;
+use weaver_testkit::services::dynamodb;
+
+use lagging::Lagging;
+
+/// An empty database, and how to reach it.
+pub(crate) fn database() -> Connection {
+    let mut key = [0; 12];
+    getrandom::fill(&mut key).expect("there are random bytes");
+    let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    Connection {
+        endpoint: dynamodb::endpoint(),
+        region: "us-east-1".to_owned(),
+        allow_aws: false,
+        credentials: Some((key, "secret".to_owned(), None)),
+    }
+}
+
+/// A connection to a database with the tables made.
+pub(crate) async fn connect(database: &Connection) -> AwsDb {
+    let db = database.open().expect("the endpoint is local");
+    ensure_tables(&db, &database.endpoint).await.expect("the tables can be made");
+    db
+}
+
+/// A store in a database.
+pub(crate) async fn open(database: &Connection, clock: Arc<dyn Clock>) -> DynamoStore {
+    DynamoStore::new(Arc::new(connect(database).await), clock, DynamoOptions::default())
+}
+
+/// A fresh store whose indexes lag, with a clock that stands still until it is moved.
+pub(crate) async fn lagging() -> Box<dyn TestStore> {
+    let clock = ManualClock::default();
+    let db: Arc<dyn Db> = Arc::new(Lagging::new(connect(&database()).await, Arc::new(clock.clone())));
+    let store = DynamoStore::new(db, Arc::new(clock.clone()), DynamoOptions::default());
+    Box::new(InDatabase { store: Arc::new(store), clock })
+}
+
+struct InDatabase {
+    store: Arc<DynamoStore>,
+    clock: ManualClock,
+}
+
+#[async_trait]
+impl TestStore for InDatabase {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+/// An instant as the seed writes it.
+pub(crate) fn seed_instant(instant: Timestamp) -> String {
+    let exact = instant.to_string();
+    format!("{}Z", &exact[..exact.len() - 4])
+}

@@ -1,0 +1,3 @@
+//! Throw-away services: the real thing, started by the first test that needs it, shared by all, gone when nobody uses it.
+
+pub mod dynamodb;
