@@ -22,10 +22,10 @@ async fn claim_all(store: DynamoStore, number: usize) -> (Vec<TaskKey>, u64) {
     let mut claimed = Vec::new();
     let mut empty = 0;
     for call in 0_u128.. {
-        let worker = WorkerId::try_from(format!("runner-{number}").as_str()).unwrap();
+        let worker = WorkerId::try_from(format!("runner-{number}").as_str()).expect("as set up");
         let token = LeaseToken(1 + call * RUNNERS as u128 + number as u128);
         let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
-        let leased = store.lease(request).await.unwrap();
+        let leased = store.lease(request).await.expect("as set up");
         // A runner may lose every race of a call; whoever finds nothing twice has seen the end.
         empty = if leased.is_empty() { empty + 1 } else { 0 };
         if empty == 2 {
@@ -41,8 +41,9 @@ async fn sixteen_runners_claim_five_hundred_tasks_once_each_and_waste_few_writes
     let database = support::database();
     let clock = Arc::new(ManualClock::default());
     let producer = support::open(&database, clock.clone()).await;
-    let enqueued = producer.enqueue_batch(vec![NewTask::new("t"); TASKS]).await.unwrap();
-    let enqueued: BTreeSet<TaskKey> = enqueued.into_iter().map(|answer| answer.unwrap().key).collect();
+    let enqueued = producer.enqueue_batch(vec![NewTask::new("t"); TASKS]).await.expect("as set up");
+    let enqueued: BTreeSet<TaskKey> =
+        enqueued.into_iter().map(|answer| answer.expect("as set up").key).collect();
     let mut runners = tokio::task::JoinSet::new();
     for number in 0..RUNNERS {
         // Each with a memory of its own, as processes have.
@@ -51,7 +52,7 @@ async fn sixteen_runners_claim_five_hundred_tasks_once_each_and_waste_few_writes
     }
     let (mut claimed, mut wasted) = (Vec::new(), 0);
     while let Some(done) = runners.join_next().await {
-        let (keys, refused) = done.unwrap();
+        let (keys, refused) = done.expect("as set up");
         claimed.extend(keys);
         wasted += refused;
     }

@@ -31,27 +31,27 @@ async fn rig() -> Rig {
 }
 
 fn space(name: &str) -> Namespace {
-    Namespace::try_from(name).unwrap()
+    Namespace::try_from(name).expect("as set up")
 }
 
 impl Rig {
     async fn lease(&self, namespace: &str, token: u128) -> Vec<Leased> {
         // Others' tasks are looked for once a second.
         self.clock.advance(Duration::from_secs(1));
-        let worker = WorkerId::new("runner-1").unwrap();
+        let worker = WorkerId::new("runner-1").expect("as set up");
         let request = LeaseRequest {
-            types: Some(vec![TaskType::new("prompt").unwrap()]),
+            types: Some(vec![TaskType::new("prompt").expect("as set up")]),
             max: 10,
             slots: 10,
             ..LeaseRequest::new(space(namespace), QueueName::default(), worker, LeaseToken(token))
         };
-        self.store.lease(request).await.unwrap()
+        self.store.lease(request).await.expect("as set up")
     }
 
     async fn finish(&self, leased: &Leased, outcome: Outcome) -> Committed {
         let command = Command::Finish { lease: leased.lease.clone(), outcome };
-        let transition = decide(&leased.record, command, leased.record.updated_at).unwrap();
-        self.store.commit(vec![transition], None).await.unwrap().remove(0)
+        let transition = decide(&leased.record, command, leased.record.updated_at).expect("as set up");
+        self.store.commit(vec![transition], None).await.expect("as set up").remove(0)
     }
 }
 
@@ -62,14 +62,14 @@ async fn an_item_with_only_the_seeds_attributes_is_a_task_under_its_own_id() {
     let leased = rig.lease("project-a", 1).await;
     assert_eq!(leased.len(), 1);
     let record = &leased[0].record;
-    assert_eq!(record.spec.envelope.decode::<serde_json::Value>().unwrap()["prompt"], "write a test");
+    assert_eq!(record.spec.envelope.payload, "write a test");
     assert_eq!((record.spec.max_attempts, record.spec.max_losses), (1, 0));
-    assert_eq!(record.spec.origin().external_id.as_ref().unwrap().as_str(), "task-001");
-    assert_eq!(record.spec.origin().task_group_id.as_ref().unwrap().as_str(), "group-1");
+    assert_eq!(record.spec.origin().external_id.as_ref().expect("as set up").as_str(), "task-001");
+    assert_eq!(record.spec.origin().task_group_id.as_ref().expect("as set up").as_str(), "group-1");
     assert!(record.key.id.is_foreign());
-    let found = rig.store.resolve(&space("project-a"), &["task-001".to_owned()]).await.unwrap();
+    let found = rig.store.resolve(&space("project-a"), &["task-001".to_owned()]).await.expect("as set up");
     assert_eq!(found, [Some(record.key.clone())]);
-    assert_eq!(rig.store.get_task(&record.key).await.unwrap().state, TaskState::Running);
+    assert_eq!(rig.store.get_task(&record.key).await.expect("as set up").state, TaskState::Running);
     let item = rig.seed.task("project-a", "task-001").await;
     assert_eq!((item["status"].as_str(), item["claimed_by"].as_str()), ("RUNNING", "runner-1"));
     let answer = rig.finish(&leased[0], Outcome::DONE).await;
@@ -87,12 +87,12 @@ async fn the_same_id_in_three_namespaces_is_three_tasks() {
     }
     let leased = rig.lease("project-a", 1).await;
     assert_eq!(leased.len(), 1);
-    rig.finish(&leased[0], Outcome::DONE).await;
+    let _ = rig.finish(&leased[0], Outcome::DONE).await;
     for (namespace, status) in [("project-a", "COMPLETE"), ("project-b", "QUEUED"), ("stable", "QUEUED")] {
         assert_eq!(rig.seed.task(namespace, "task-001").await["status"], status, "{namespace}");
-        let listed = rig.store.list_tasks(TaskQuery::new(space(namespace))).await.unwrap().items;
+        let listed = rig.store.list_tasks(TaskQuery::new(space(namespace))).await.expect("as set up").items;
         assert_eq!(listed.len(), 1, "{namespace}");
-        let found = rig.store.resolve(&space(namespace), &["task-001".to_owned()]).await.unwrap();
+        let found = rig.store.resolve(&space(namespace), &["task-001".to_owned()]).await.expect("as set up");
         assert_eq!(found, [Some(listed[0].key.clone())], "{namespace}");
     }
     assert_eq!(rig.lease("project-b", 2).await.len(), 1);
@@ -115,18 +115,23 @@ async fn a_cancelled_written_by_another_client_wins_over_a_waiting_task() {
     let leased = rig.lease("project-a", 1).await;
     assert_eq!(leased.len(), 2);
     for leased in &leased {
-        rig.finish(leased, Outcome::DONE).await;
+        let _ = rig.finish(leased, Outcome::DONE).await;
     }
     rig.seed.put_task("project-a", "task-003", "QUEUED", &[]).await;
-    rig.store.overdue(10).await.unwrap();
+    rig.store.overdue(10).await.expect("as set up");
     rig.clock.advance(Duration::from_secs(1));
-    rig.store.overdue(10).await.unwrap();
+    rig.store.overdue(10).await.expect("as set up");
     rig.seed.set_status("project-a", "task-003", "CANCELLED").await;
     assert!(rig.lease("project-a", 2).await.is_empty());
     assert_eq!(rig.seed.task("project-a", "task-003").await["status"], "CANCELLED");
-    let key =
-        rig.store.resolve(&space("project-a"), &["task-003".to_owned()]).await.unwrap().remove(0).unwrap();
-    assert_eq!(rig.store.get_task(&key).await.unwrap().state, TaskState::Cancelled);
+    let key = rig
+        .store
+        .resolve(&space("project-a"), &["task-003".to_owned()])
+        .await
+        .expect("as set up")
+        .remove(0)
+        .expect("as set up");
+    assert_eq!(rig.store.get_task(&key).await.expect("as set up").state, TaskState::Cancelled);
 }
 
 #[tokio::test]
@@ -135,12 +140,12 @@ async fn a_cancelled_written_by_another_client_wins_over_a_running_task() {
     rig.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
     let leased = rig.lease("project-a", 1).await.remove(0);
     rig.seed.set_status("project-a", "task-001", "CANCELLED").await;
-    let renewed = rig.store.renew(vec![Renewal::of(leased.lease.clone())]).await.unwrap();
+    let renewed = rig.store.renew(vec![Renewal::of(leased.lease.clone())]).await.expect("as set up");
     assert_eq!(renewed, [Renewed::Cancelled]);
     assert_eq!(rig.finish(&leased, Outcome::DONE).await, Committed::Stale);
     assert_eq!(rig.seed.task("project-a", "task-001").await["status"], "CANCELLED");
-    rig.store.confirm_stopped(vec![leased.lease.clone()]).await.unwrap();
-    let record = rig.store.get_task(&leased.lease.key).await.unwrap();
+    rig.store.confirm_stopped(vec![leased.lease.clone()]).await.expect("as set up");
+    let record = rig.store.get_task(&leased.lease.key).await.expect("as set up");
     assert_eq!((record.state, record.has_hold()), (TaskState::Cancelled, false));
 }
 
@@ -176,18 +181,20 @@ async fn a_task_that_a_seed_only_runner_took_ends_with_that_runners_two_minutes(
     rig.clock.advance(Duration::from_secs(100));
     beat(&now()).await;
     rig.clock.advance(Duration::from_secs(100));
-    assert!(rig.store.overdue(10).await.unwrap().is_empty(), "its runner was heard of 100 s ago");
+    assert!(rig.store.overdue(10).await.expect("as set up").is_empty(), "its runner was heard of 100 s ago");
     rig.clock.advance(Duration::from_secs(21));
-    let overdue = rig.store.overdue(10).await.unwrap();
+    let overdue = rig.store.overdue(10).await.expect("as set up");
     assert_eq!(overdue.len(), 1);
     assert_eq!(overdue[0].why, OverdueWhy::Lease);
-    let lost = decide(&overdue[0].record, Command::Expire(OverdueWhy::Lease), rig.clock.now()).unwrap();
-    rig.store.commit(vec![lost], None).await.unwrap();
+    let lost =
+        decide(&overdue[0].record, Command::Expire(OverdueWhy::Lease), rig.clock.now()).expect("as set up");
+    let _ = rig.store.commit(vec![lost], None).await.expect("as set up");
     let item = rig.seed.task("project-a", "task-001").await;
-    assert_eq!((item["status"].as_str(), item["error_message"].as_str()), ("ERROR", "its worker was lost"));
-    assert!(rig.store.foreign_runners(&space("project-a")).await.unwrap().is_empty());
+    assert_eq!(item["status"], "ERROR");
+    assert!(item["error_message"].contains("theirs was lost"), "{item:?}");
+    assert!(rig.store.foreign_runners(&space("project-a")).await.expect("as set up").is_empty());
     beat(&now()).await;
-    assert_eq!(rig.store.foreign_runners(&space("project-a")).await.unwrap().len(), 1);
+    assert_eq!(rig.store.foreign_runners(&space("project-a")).await.expect("as set up").len(), 1);
 }
 
 #[tokio::test]
@@ -195,8 +202,8 @@ async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed
     let rig = rig().await;
     let task =
         NewTask::new("prompt").namespace("project-a").task_group_id("g").session_id("s").max_attempts(1);
-    let task = task.json(&serde_json::json!({ "prompt": "say hello" })).unwrap();
-    let key = rig.store.enqueue(task).await.unwrap().key;
+    let task = task.json(&serde_json::json!({ "prompt": "say hello" })).expect("as set up");
+    let key = rig.store.enqueue(task).await.expect("as set up").key;
     let id = key.id.to_string();
     let item = rig.seed.task("project-a", &id).await;
     for (name, value) in [
@@ -213,7 +220,7 @@ async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed
     let leased = rig.lease("project-a", 1).await.remove(0);
     let item = rig.seed.task("project-a", &id).await;
     assert_eq!((item["status"].as_str(), item["claimed_by"].as_str()), ("RUNNING", "runner-1"));
-    rig.finish(&leased, Outcome::failed("the disk is full")).await;
+    let _ = rig.finish(&leased, Outcome::failed("the disk is full")).await;
     let item = rig.seed.task("project-a", &id).await;
     assert_eq!((item["status"].as_str(), item["error_message"].as_str()), ("ERROR", "the disk is full"));
     assert_eq!(item["created_at"].as_str(), "2026-01-01T00:00:00.000Z");
@@ -225,19 +232,20 @@ async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed
 #[tokio::test]
 async fn a_retry_wait_is_running_to_a_client_that_knows_only_the_seed() {
     let rig = rig().await;
-    let key = rig.store.enqueue(NewTask::new("prompt").namespace("project-a")).await.unwrap().key;
+    let key = rig.store.enqueue(NewTask::new("prompt").namespace("project-a")).await.expect("as set up").key;
     let leased = rig.lease("project-a", 1).await.remove(0);
-    rig.finish(&leased, Outcome::failed("again")).await;
+    let _ = rig.finish(&leased, Outcome::failed("again")).await;
     let item = rig.seed.task("project-a", &key.id.to_string()).await;
     assert_eq!((item["status"].as_str(), item["state"].as_str()), ("RUNNING", "retry_scheduled"));
-    rig.store.cancel(&key).await.unwrap();
+    rig.store.cancel(&key).await.expect("as set up");
     assert_eq!(rig.seed.task("project-a", &key.id.to_string()).await["status"], "CANCELLED");
 }
 
 #[tokio::test]
 async fn a_runner_reads_correctly_to_a_client_that_knows_only_the_seed_and_back() {
     let rig = rig().await;
-    let key = RunnerKey { namespace: space("project-a"), runner_id: WorkerId::new("ours").unwrap() };
+    let key =
+        RunnerKey { namespace: space("project-a"), runner_id: WorkerId::new("ours").expect("as set up") };
     let beat = Beat {
         key: key.clone(),
         project_root: Some("/srv/a".to_owned()),
@@ -248,11 +256,11 @@ async fn a_runner_reads_correctly_to_a_client_that_knows_only_the_seed_and_back(
         running: 0,
         draining: false,
     };
-    rig.store.beat(vec![beat]).await.unwrap();
+    rig.store.beat(vec![beat]).await.expect("as set up");
     let item = rig.seed.runner("project-a", "ours").await;
     assert_eq!((item["status"].as_str(), item["project_root"].as_str()), ("running", "/srv/a"));
     assert!(is_seed_instant(&item["last_heartbeat"]) && is_seed_instant(&item["started_at"]), "{item:?}");
-    rig.store.stop_runner(&key).await.unwrap();
+    rig.store.stop_runner(&key).await.expect("as set up");
     assert_eq!(rig.seed.runner("project-a", "ours").await["status"], "stopped");
     let theirs = [
         ("namespace", "project-a"),
@@ -263,7 +271,7 @@ async fn a_runner_reads_correctly_to_a_client_that_knows_only_the_seed_and_back(
         ("project_root", "/srv/b"),
     ];
     rig.seed.put("pm-runner-runners", &theirs).await;
-    let listed = rig.store.list_runners(&space("project-a"), None, 10).await.unwrap().items;
+    let listed = rig.store.list_runners(&space("project-a"), None, 10).await.expect("as set up").items;
     let names: Vec<_> = listed.iter().map(|runner| runner.beat.key.runner_id.as_str()).collect();
     assert_eq!(names, ["ours", "theirs"]);
     assert!(listed[1].is_alive(rig.clock.now()));

@@ -38,24 +38,27 @@ async fn two() -> (Process, Process) {
 }
 
 fn request(token: u128) -> LeaseRequest {
-    let worker = WorkerId::new("w").unwrap();
+    let worker = WorkerId::new("w").expect("as set up");
     LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token))
 }
 
 async fn leased(process: &Process) -> Leased {
-    process.store.enqueue(NewTask::new("t")).await.unwrap();
-    process.store.lease(request(1)).await.unwrap().remove(0)
+    process.store.enqueue(NewTask::new("t")).await.expect("as set up");
+    process.store.lease(request(1)).await.expect("as set up").remove(0)
 }
 
 #[tokio::test]
 async fn an_observer_waits_one_whole_lease_whatever_its_wall_clock_shows() {
     let (worker, observer) = two().await;
     let leased = leased(&worker).await;
-    assert!(observer.store.overdue(10).await.unwrap().is_empty(), "an hour late by its wall clock");
+    assert!(
+        observer.store.overdue(10).await.expect("as set up").is_empty(),
+        "an hour late by its wall clock"
+    );
     observer.clock.advance(29 * SECOND);
-    assert!(observer.store.overdue(10).await.unwrap().is_empty());
+    assert!(observer.store.overdue(10).await.expect("as set up").is_empty());
     observer.clock.advance(SECOND);
-    let overdue = observer.store.overdue(10).await.unwrap();
+    let overdue = observer.store.overdue(10).await.expect("as set up");
     assert_eq!((overdue.len(), &overdue[0].record.key), (1, &leased.lease.key));
 }
 
@@ -63,59 +66,71 @@ async fn an_observer_waits_one_whole_lease_whatever_its_wall_clock_shows() {
 async fn a_renewal_begins_the_wait_anew() {
     let (worker, observer) = two().await;
     let leased = leased(&worker).await;
-    observer.store.overdue(10).await.unwrap();
+    observer.store.overdue(10).await.expect("as set up");
     observer.clock.advance(29 * SECOND);
-    assert_eq!(worker.store.renew(vec![Renewal::of(leased.lease)]).await.unwrap(), [Renewed::Extended]);
+    assert_eq!(
+        worker.store.renew(vec![Renewal::of(leased.lease)]).await.expect("as set up"),
+        [Renewed::Extended]
+    );
     observer.clock.advance(SECOND);
-    assert!(observer.store.overdue(10).await.unwrap().is_empty(), "it was renewed since");
+    assert!(observer.store.overdue(10).await.expect("as set up").is_empty(), "it was renewed since");
     observer.clock.advance(30 * SECOND);
-    assert_eq!(observer.store.overdue(10).await.unwrap().len(), 1);
+    assert_eq!(observer.store.overdue(10).await.expect("as set up").len(), 1);
 }
 
 #[tokio::test]
 async fn a_renewal_between_the_finding_and_the_write_saves_the_lease() {
     let (worker, observer) = two().await;
     let leased = leased(&worker).await;
-    observer.store.overdue(10).await.unwrap();
+    observer.store.overdue(10).await.expect("as set up");
     observer.clock.advance(31 * SECOND);
-    let overdue = observer.store.overdue(10).await.unwrap().remove(0);
-    assert_eq!(worker.store.renew(vec![Renewal::of(leased.lease)]).await.unwrap(), [Renewed::Extended]);
-    let lost =
-        decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at).unwrap();
-    assert_eq!(observer.store.commit(vec![lost], None).await.unwrap(), [Committed::Stale]);
+    let overdue = observer.store.overdue(10).await.expect("as set up").remove(0);
+    assert_eq!(
+        worker.store.renew(vec![Renewal::of(leased.lease)]).await.expect("as set up"),
+        [Renewed::Extended]
+    );
+    let lost = decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at)
+        .expect("as set up");
+    assert_eq!(observer.store.commit(vec![lost], None).await.expect("as set up"), [Committed::Stale]);
 }
 
 #[tokio::test]
 async fn a_task_lost_by_one_process_is_finished_by_another_and_the_first_is_refused() {
     let (worker, observer) = two().await;
     let old = leased(&worker).await;
-    observer.store.overdue(10).await.unwrap();
+    observer.store.overdue(10).await.expect("as set up");
     observer.clock.advance(30 * SECOND);
-    let overdue = observer.store.overdue(10).await.unwrap().remove(0);
-    let lost =
-        decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at).unwrap();
-    assert!(matches!(observer.store.commit(vec![lost], None).await.unwrap()[0], Committed::Applied { .. }));
-    let new = observer.store.lease(request(2)).await.unwrap().remove(0);
+    let overdue = observer.store.overdue(10).await.expect("as set up").remove(0);
+    let lost = decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at)
+        .expect("as set up");
+    assert!(matches!(
+        observer.store.commit(vec![lost], None).await.expect("as set up")[0],
+        Committed::Applied { .. }
+    ));
+    let new = observer.store.lease(request(2)).await.expect("as set up").remove(0);
     assert_eq!(new.record.losses, 1);
     let end = |leased: &Leased| {
         let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
-        decide(&leased.record, command, leased.record.updated_at).unwrap()
+        decide(&leased.record, command, leased.record.updated_at).expect("as set up")
     };
-    assert_eq!(worker.store.renew(vec![Renewal::of(old.lease.clone())]).await.unwrap(), [Renewed::Lost]);
-    assert_eq!(worker.store.commit(vec![end(&old)], None).await.unwrap(), [Committed::Stale]);
+    assert_eq!(
+        worker.store.renew(vec![Renewal::of(old.lease.clone())]).await.expect("as set up"),
+        [Renewed::Lost]
+    );
+    assert_eq!(worker.store.commit(vec![end(&old)], None).await.expect("as set up"), [Committed::Stale]);
     assert!(matches!(
-        observer.store.commit(vec![end(&new)], None).await.unwrap()[0],
+        observer.store.commit(vec![end(&new)], None).await.expect("as set up")[0],
         Committed::Applied { .. }
     ));
-    assert_eq!(worker.store.get_task(&new.lease.key).await.unwrap().state, TaskState::Succeeded);
+    assert_eq!(worker.store.get_task(&new.lease.key).await.expect("as set up").state, TaskState::Succeeded);
 }
 
 #[tokio::test]
 async fn a_lease_call_repeated_in_another_process_returns_what_the_first_granted() {
     let (first, second) = two().await;
     let granted = leased(&first).await;
-    second.store.enqueue(NewTask::new("t")).await.unwrap();
-    let again = second.store.lease(request(1)).await.unwrap();
+    second.store.enqueue(NewTask::new("t")).await.expect("as set up");
+    let again = second.store.lease(request(1)).await.expect("as set up");
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].lease, granted.lease);
 }
@@ -123,18 +138,19 @@ async fn a_lease_call_repeated_in_another_process_returns_what_the_first_granted
 #[tokio::test]
 async fn readers_of_changes_are_told_to_read_again_when_another_process_writes_and_not_otherwise() {
     let (reader, writer) = two().await;
-    let Changes::Next { next: start, .. } = reader.store.changes(None, 10).await.unwrap() else {
+    let Changes::Next { next: start, .. } = reader.store.changes(None, 10).await.expect("as set up") else {
         panic!("nobody has written yet");
     };
     reader.clock.advance(SECOND);
-    reader.store.enqueue(NewTask::new("t")).await.unwrap();
-    let Changes::Next { items, next } = reader.store.changes(Some(start), 10).await.unwrap() else {
+    reader.store.enqueue(NewTask::new("t")).await.expect("as set up");
+    let Changes::Next { items, next } = reader.store.changes(Some(start), 10).await.expect("as set up")
+    else {
         panic!("only this process has written");
     };
     assert_eq!(items.len(), 1);
-    writer.store.enqueue(NewTask::new("t")).await.unwrap();
+    writer.store.enqueue(NewTask::new("t")).await.expect("as set up");
     reader.clock.advance(SECOND);
-    let answer = reader.store.changes(Some(next), 10).await.unwrap();
+    let answer = reader.store.changes(Some(next), 10).await.expect("as set up");
     assert!(matches!(answer, Changes::Resync { .. }), "{answer:?}");
 }
 
@@ -142,11 +158,11 @@ async fn readers_of_changes_are_told_to_read_again_when_another_process_writes_a
 async fn a_pause_in_one_process_holds_in_another() {
     use weaver_core::ports::{Admin, Expect, QueueSettings};
     let (one, other) = two().await;
-    one.store.enqueue(NewTask::new("t")).await.unwrap();
+    one.store.enqueue(NewTask::new("t")).await.expect("as set up");
     let paused = QueueSettings { paused: true, max_running: None };
     one.store
         .put_queue(&Namespace::default(), &QueueName::default(), paused, Expect::Anything)
         .await
-        .unwrap();
-    assert!(other.store.lease(request(1)).await.unwrap().is_empty());
+        .expect("as set up");
+    assert!(other.store.lease(request(1)).await.expect("as set up").is_empty());
 }

@@ -41,10 +41,10 @@ async fn the_queue_table_is_made_as_the_seeds_yaml_writes_it() {
         table.global_secondary_indexes().iter().find(|index| index.index_name() == Some("status-index"));
     let index = index.expect("the seed's index is there");
     assert_eq!(schema(index.key_schema()), pairs(&[("status", "HASH"), ("created_at", "RANGE")]));
-    assert_eq!(index.projection().unwrap().projection_type(), Some(&ProjectionType::All));
+    assert_eq!(index.projection().expect("as set up").projection_type(), Some(&ProjectionType::All));
     for name in ["namespace", "task_id", "status", "created_at"] {
         let defined = table.attribute_definitions().iter().find(|defined| defined.attribute_name() == name);
-        assert_eq!(defined.unwrap().attribute_type(), &ScalarAttributeType::S, "{name}");
+        assert_eq!(defined.expect("as set up").attribute_type(), &ScalarAttributeType::S, "{name}");
     }
 }
 
@@ -60,12 +60,13 @@ async fn the_runners_table_is_made_as_the_seeds_yaml_writes_it() {
 
 /// Makes a table by hand.
 async fn make(seed: &SeedClient, name: &str, keys: (&str, &str), with_index: bool) {
-    let element =
-        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    let element = |name: &str, kind| {
+        KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("as set up")
+    };
     let key = |keys: (&str, &str)| vec![element(keys.0, KeyType::Hash), element(keys.1, KeyType::Range)];
     let define = |name: &str| {
         let definition = AttributeDefinition::builder().attribute_name(name);
-        definition.attribute_type(ScalarAttributeType::S).build().unwrap()
+        definition.attribute_type(ScalarAttributeType::S).build().expect("as set up")
     };
     let mut request = seed.0.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
     request = request.set_key_schema(Some(key(keys)));
@@ -73,7 +74,7 @@ async fn make(seed: &SeedClient, name: &str, keys: (&str, &str), with_index: boo
     if with_index {
         let projection = Projection::builder().projection_type(ProjectionType::All).build();
         let index = GlobalSecondaryIndex::builder().index_name("status-index").projection(projection);
-        let index = index.set_key_schema(Some(key(("status", "created_at")))).build().unwrap();
+        let index = index.set_key_schema(Some(key(("status", "created_at")))).build().expect("as set up");
         request = request.attribute_definitions(define("status")).attribute_definitions(define("created_at"));
         request = request.global_secondary_indexes(index);
     }
@@ -87,26 +88,26 @@ async fn a_table_that_somebody_made_from_the_seeds_yaml_works_as_it_is() {
     make(&seed, "pm-runner-queue", ("namespace", "task_id"), true).await;
     make(&seed, "pm-runner-runners", ("namespace", "runner_id"), false).await;
     seed.put_task("default", "task-001", "QUEUED", &[]).await;
-    let db = database.open().unwrap();
+    let db = database.open().expect("as set up");
     let refused = check_tables(&db, &database.endpoint).await.unwrap_err();
     assert!(matches!(refused, StoreError::NoIndex { .. } | StoreError::Missing { .. }), "{refused}");
-    let made = ensure_tables(&db, &database.endpoint).await.unwrap();
+    let made = ensure_tables(&db, &database.endpoint).await.expect("as set up");
     assert_eq!(
         made.lines,
         ["added index `ready-index` to table `pm-runner-queue`", "made table `weaver-data`"]
     );
-    check_tables(&db, &database.endpoint).await.unwrap();
-    assert_eq!(ensure_tables(&db, &database.endpoint).await.unwrap().lines, Vec::<String>::new());
+    check_tables(&db, &database.endpoint).await.expect("as set up");
+    assert_eq!(ensure_tables(&db, &database.endpoint).await.expect("as set up").lines, Vec::<String>::new());
     let clock = Arc::new(ManualClock::default());
     let store = support::open(&database, clock).await;
-    store.enqueue(NewTask::new("t")).await.unwrap();
-    let (worker, token) = (WorkerId::new("w").unwrap(), LeaseToken(1));
+    store.enqueue(NewTask::new("t")).await.expect("as set up");
+    let (worker, token) = (WorkerId::new("w").expect("as set up"), LeaseToken(1));
     let request = LeaseRequest {
         max: 5,
         slots: 5,
         ..LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token)
     };
-    assert_eq!(store.lease(request).await.unwrap().len(), 2, "ours and theirs");
+    assert_eq!(store.lease(request).await.expect("as set up").len(), 2, "ours and theirs");
 }
 
 #[tokio::test]
@@ -114,10 +115,10 @@ async fn a_different_key_is_an_error_that_names_the_difference_and_touches_nothi
     let database = support::database();
     let seed = SeedClient::new(&database);
     make(&seed, "pm-runner-queue", ("namespace", "id"), false).await;
-    let refused = ensure_tables(&database.open().unwrap(), &database.endpoint).await.unwrap_err();
+    let refused = ensure_tables(&database.open().expect("as set up"), &database.endpoint).await.unwrap_err();
     let text = refused.to_string();
     assert!(text.contains("id (RANGE)") && text.contains("task_id (RANGE)"), "{text}");
-    let names = seed.0.list_tables().send().await.unwrap().table_names.unwrap();
+    let names = seed.0.list_tables().send().await.expect("as set up").table_names.expect("as set up");
     assert_eq!(names, ["pm-runner-queue"], "no other table was made");
 }
 
@@ -125,7 +126,7 @@ async fn a_different_key_is_an_error_that_names_the_difference_and_touches_nothi
 async fn a_queue_table_without_the_seeds_index_is_refused() {
     let database = support::database();
     make(&SeedClient::new(&database), "pm-runner-queue", ("namespace", "task_id"), false).await;
-    let refused = ensure_tables(&database.open().unwrap(), &database.endpoint).await.unwrap_err();
+    let refused = ensure_tables(&database.open().expect("as set up"), &database.endpoint).await.unwrap_err();
     assert!(refused.to_string().contains("status-index"), "{refused}");
 }
 
@@ -140,19 +141,31 @@ async fn tables_of_the_first_version_are_listed_and_left_alone() {
     )
     .await;
     let db = support::connect(&database).await;
-    assert_eq!(v1_tables(&db, &database.endpoint).await.unwrap(), ["pm-runner-queue-project-a"]);
+    assert_eq!(v1_tables(&db, &database.endpoint).await.expect("as set up"), ["pm-runner-queue-project-a"]);
     let store = support::open(&database, Arc::new(ManualClock::default())).await;
-    store.overdue(10).await.unwrap();
-    let items = seed.0.scan().table_name("pm-runner-queue-project-a").send().await.unwrap().items.unwrap();
+    store.overdue(10).await.expect("as set up");
+    let items = seed
+        .0
+        .scan()
+        .table_name("pm-runner-queue-project-a")
+        .send()
+        .await
+        .expect("as set up")
+        .items
+        .expect("as set up");
     assert_eq!(items.len(), 1, "it is still there");
-    assert_eq!(items[0]["status"].as_s().unwrap(), "QUEUED");
+    assert_eq!(items[0]["status"].as_s().expect("as set up"), "QUEUED");
 }
 
 #[tokio::test]
 async fn a_dynamodb_that_does_not_answer_is_said_with_how_to_start_one() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .expect("as set up")
+        .local_addr()
+        .expect("as set up")
+        .port();
     let database = Connection { endpoint: format!("http://127.0.0.1:{closed}"), ..support::database() };
-    let refused = check_tables(&database.open().unwrap(), &database.endpoint).await.unwrap_err();
+    let refused = check_tables(&database.open().expect("as set up"), &database.endpoint).await.unwrap_err();
     let text = refused.to_string();
     assert!(text.contains(&database.endpoint) && text.contains("docker run -p 8000:8000"), "{text}");
 }

@@ -1,6 +1,8 @@
 #![doc = include_str!("../../../README.md")]
 
 pub use weaver_core as core;
+#[cfg(feature = "dynamodb")]
+pub use weaver_dynamodb as dynamodb;
 #[cfg(feature = "embedded")]
 pub use weaver_embedded as embedded;
 pub use weaver_runtime as runtime;

@@ -1,5 +1,8 @@
 //! The only place that names a concrete store: what a store's URL means, and how it is opened.
 
+#[cfg(feature = "dynamodb")]
+pub(crate) mod dynamodb;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +25,9 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// A store in memory has no directory, but its server has a token to keep.
 pub(crate) const MEMORY_DIRECTORY: &str = "./weaver-memory";
+/// Neither has one in DynamoDB.
+#[cfg(feature = "dynamodb")]
+pub(crate) const DYNAMODB_DIRECTORY: &str = "./weaver-dynamodb";
 
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +36,9 @@ pub(crate) enum StoreUrl {
     Memory,
     /// In a directory of this machine.
     Directory(PathBuf),
+    /// In DynamoDB: its whole URL.
+    #[cfg(feature = "dynamodb")]
+    DynamoDb(String),
 }
 
 impl StoreUrl {
@@ -56,6 +65,9 @@ impl StoreUrl {
                 path => Ok(Self::Directory(PathBuf::from(path))),
             },
             "postgres" | "postgresql" => Err(lacking(text, "PostgreSQL", "postgres")),
+            #[cfg(feature = "dynamodb")]
+            "dynamodb" => Ok(Self::DynamoDb(text.to_owned())),
+            #[cfg(not(feature = "dynamodb"))]
             "dynamodb" => Err(lacking(text, "DynamoDB", "dynamodb")),
             other => Err(wrong(format!("`{text}`: there is no store of the kind `{other}:`")).next(known)),
         }
@@ -83,12 +95,18 @@ impl StoreUrl {
         match self {
             Self::Memory => Ok(Arc::new(InMemoryQueue::new(Arc::clone(&opener.clock)))),
             Self::Directory(_) => Ok(Arc::new(self.open_or_make(opener)?)),
+            #[cfg(feature = "dynamodb")]
+            Self::DynamoDb(url) => opener.open_dynamodb(url, true),
         }
     }
 
     /// Opens what a worker or a producer works on; it must be there. Blocks.
     pub(crate) fn open_to_work(&self, opener: &Opener) -> Result<Arc<dyn Store>, Failure> {
-        Ok(Arc::new(self.open_existing(opener)?))
+        match self {
+            #[cfg(feature = "dynamodb")]
+            Self::DynamoDb(url) => opener.open_dynamodb(url, false),
+            _ => Ok(Arc::new(self.open_existing(opener)?)),
+        }
     }
 
     /// Where a server on this store keeps its first token.
@@ -96,17 +114,25 @@ impl StoreUrl {
         match self {
             Self::Memory => Path::new(MEMORY_DIRECTORY),
             Self::Directory(directory) => directory,
+            #[cfg(feature = "dynamodb")]
+            Self::DynamoDb(_) => Path::new(DYNAMODB_DIRECTORY),
         }
     }
 
     /// The directory; a failure if it is none.
     pub(crate) fn directory(&self) -> Result<&Path, Failure> {
-        let Self::Directory(directory) = self else {
-            return Err(Failure::new(
-                Exit::Usage,
-                "a store in memory is gone with its process: there is none to open",
-            )
-            .next("name a directory with --store"));
+        let directory = match self {
+            Self::Directory(directory) => directory,
+            Self::Memory => {
+                let message = "a store in memory is gone with its process: there is none to open";
+                return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
+            }
+            #[cfg(feature = "dynamodb")]
+            Self::DynamoDb(_) => {
+                let message =
+                    "this command looks after a store in a directory; DynamoDB has backups of its own";
+                return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
+            }
         };
         if directory.exists() && !directory.is_dir() {
             let message = format!("{} is a file, and a store is a directory", directory.display());
@@ -121,6 +147,8 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Memory => out.write_str("memory:"),
             Self::Directory(path) => path.display().fmt(out),
+            #[cfg(feature = "dynamodb")]
+            Self::DynamoDb(url) => out.write_str(url),
         }
     }
 }
@@ -136,13 +164,28 @@ pub(crate) struct Opener {
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
     listener: Listener,
+    #[cfg(feature = "dynamodb")]
+    allow_aws: bool,
 }
 
 impl Opener {
     pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>, listener: Listener) -> Self {
         let options =
             EmbeddedOptions { retention: config.span(keys::RETENTION), ..EmbeddedOptions::default() };
-        Self { clock, options, listener }
+        Self {
+            clock,
+            options,
+            listener,
+            #[cfg(feature = "dynamodb")]
+            allow_aws: config.text(keys::DYNAMODB_ALLOW_AWS) == "true",
+        }
+    }
+
+    /// Called where blocking is allowed, inside a runtime.
+    #[cfg(feature = "dynamodb")]
+    fn open_dynamodb(&self, url: &str, may_make: bool) -> Result<Arc<dyn Store>, Failure> {
+        let connection = dynamodb::connection_to(url, self.allow_aws)?;
+        tokio::runtime::Handle::current().block_on(dynamodb::open(&connection, self, may_make))
     }
 
     fn open(&self, directory: &Path) -> Result<DirectoryStore, Failure> {
@@ -214,9 +257,11 @@ mod tests {
 
     #[test]
     fn a_store_this_build_lacks_is_answered_with_its_feature_and_without_its_password() {
-        for (text, feature) in
-            [("postgres://u:secret@h/db", "`postgres`"), ("dynamodb://localhost:8000", "`dynamodb`")]
-        {
+        let mut lacking = vec![("postgres://u:secret@h/db", "`postgres`")];
+        if !cfg!(feature = "dynamodb") {
+            lacking.push(("dynamodb://localhost:8000", "`dynamodb`"));
+        }
+        for (text, feature) in lacking {
             let failure = StoreUrl::parse(text).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage);
             assert!(failure.next.as_ref().is_some_and(|next| next.contains(feature)), "{failure:?}");

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use weaver_core::error::Result;
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lifecycle::{self, Command, Grant};
@@ -16,13 +17,16 @@ use weaver_core::task::{
 };
 use weaver_core::time::Timestamp;
 
-use crate::codec::record::{self, PROMPT, prompt_payload};
+use crate::codec::record::{self, PROMPT};
 use crate::codec::texts::Texts;
 use crate::codec::value::Attributes;
 use crate::db::Item;
 
 /// The token of a lease that nobody of ours holds: a runner that knows only seed 000 has the task.
 pub(crate) const NOBODYS_TOKEN: LeaseToken = LeaseToken(0);
+
+/// The form of a prompt's payload: the text itself, as Weaver's own prompts have it.
+const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The record an item says, whoever wrote it last.
 pub(crate) fn read(item: &Item, texts: &Texts) -> Result<TaskRecord> {
@@ -67,8 +71,8 @@ fn admit(item: &Item) -> Result<TaskRecord> {
         queue: QueueName::default(),
         envelope: TaskEnvelope {
             task_type: TaskType::new(PROMPT)?,
-            payload: prompt_payload(item.text("prompt").unwrap_or_default()),
-            content_type: ContentType::JSON,
+            payload: Bytes::copy_from_slice(item.text("prompt").unwrap_or_default().as_bytes()),
+            content_type: ContentType::other(TEXT),
         },
         priority: Priority::default(),
         max_attempts: 1,

@@ -11,7 +11,7 @@ use weaver_core::error::{Error, Result};
 use weaver_core::id::{Epoch, LeaseToken, TaskKey, Version};
 use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::projection::seed_000::Status;
-use weaver_core::task::{Continuation, HeldLease, TaskRecord, TaskSpec, TaskState};
+use weaver_core::task::{Continuation, HeldLease, TaskEnvelope, TaskRecord, TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
 use crate::codec::damaged;
@@ -154,7 +154,7 @@ fn specification(item: &mut Item, texts: &mut Texts, record: &TaskRecord) -> Res
     let payload = &spec.envelope.payload;
     let text = std::str::from_utf8(payload).ok().filter(|text| !text.is_empty());
     let is_prompt = spec.envelope.task_type.as_str() == PROMPT;
-    if is_prompt && let Some(prompt) = prompt_in(payload) {
+    if is_prompt && let Some(prompt) = prompt_in(&spec.envelope) {
         // Where seed 000 has it, whatever its size; the payload is made of it again.
         item.put_text("prompt", prompt);
         return Ok(());
@@ -170,9 +170,6 @@ fn specification(item: &mut Item, texts: &mut Texts, record: &TaskRecord) -> Res
         && let Some(text) = text
     {
         item.put_text("prompt", cut(text));
-        if !texts.contains_key("payload") && !item.contains_key("payload") {
-            item.insert("payload".to_owned(), bytes_attribute(payload));
-        }
     }
     Ok(())
 }
@@ -300,23 +297,33 @@ pub(crate) fn state_of(item: &Item) -> Option<TaskState> {
 
 fn inline_payload(item: &Item, spec: &TaskSpec) -> Bytes {
     let prompt = item.text("prompt").unwrap_or_default();
-    if spec.envelope.task_type.as_str() == PROMPT {
+    if spec.envelope.task_type.as_str() == PROMPT && !is_text(&spec.envelope) {
         prompt_payload(prompt)
     } else {
         Bytes::copy_from_slice(prompt.as_bytes())
     }
 }
 
-/// The payload of a prompt: `{"prompt": …}`.
-pub(crate) fn prompt_payload(prompt: &str) -> Bytes {
+fn is_text(envelope: &TaskEnvelope) -> bool {
+    envelope.content_type.as_str().starts_with("text/")
+}
+
+/// The payload of a prompt in JSON: `{"prompt": …}`.
+fn prompt_payload(prompt: &str) -> Bytes {
     serde_json::json!({ "prompt": prompt }).to_string().into()
 }
 
-/// The prompt in a payload that says nothing else.
-fn prompt_in(payload: &[u8]) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_slice(payload).ok()?;
-    let prompt = value.as_object()?.get("prompt")?.as_str()?.to_owned();
-    (!prompt.is_empty() && prompt_payload(&prompt) == payload).then_some(prompt)
+/// The prompt in a payload that says nothing else: a text, or an object with nothing but it.
+fn prompt_in(envelope: &TaskEnvelope) -> Option<String> {
+    let payload = &envelope.payload;
+    let prompt = if is_text(envelope) {
+        std::str::from_utf8(payload).ok()?.to_owned()
+    } else {
+        let value: serde_json::Value = serde_json::from_slice(payload).ok()?;
+        let prompt = value.as_object()?.get("prompt")?.as_str()?.to_owned();
+        (prompt_payload(&prompt) == payload).then_some(prompt)?
+    };
+    (!prompt.is_empty()).then_some(prompt)
 }
 
 fn held_lease(item: &Item) -> Option<Result<HeldLease>> {

@@ -13,8 +13,8 @@ pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
 }
 
 /// A number.
-pub(crate) fn n(number: impl ToString) -> AttributeValue {
-    AttributeValue::N(number.to_string())
+pub(crate) fn n(number: impl Into<i128>) -> AttributeValue {
+    AttributeValue::N(number.into().to_string())
 }
 
 /// Bytes.

@@ -2,6 +2,7 @@
 //! A trait, so that whoever tests the store can stand in between (an index that lags, an answer that is lost).
 
 mod aws;
+mod build;
 mod meter;
 mod request;
 

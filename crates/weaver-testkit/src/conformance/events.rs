@@ -167,11 +167,9 @@ async fn a_cursor_of_another_life_of_the_store_means_resync(bed: Bed) {
 async fn a_reader_left_far_behind_misses_nothing_or_is_told(bed: Bed) {
     let mut cursor = end_of_stream(&bed).await;
     let batch = bed.store.limits().max_batch.min(10_000);
-    // Far by the measure of the store: what takes small batches is slow to fill, and remembers less.
-    let count = 7 * batch;
-    for _ in 0..7 {
-        bed.enqueue_all(vec![task(); batch]).await;
-    }
+    // More than a store in memory remembers; fewer where batches are small, as each task is a request of its own there.
+    let count = 7 * batch * batch / 10_000;
+    bed.enqueue_all(vec![task(); count]).await;
     let mut published = 0;
     loop {
         match bed.store.changes(Some(cursor), 1000).await.expect("the store answers") {

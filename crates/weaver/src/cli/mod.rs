@@ -139,7 +139,7 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
         match command {
             Command::Completions(args) => completions::run(&args),
             // Looks at the configuration too, and so starts without one.
-            Command::Doctor(_) => doctor::run(config, spoken, clock),
+            Command::Doctor(_) => doctor::run(config, spoken, clock).await,
             Command::Store(command) => store::run(command, Context::new(config?, clock)).await,
             Command::Config(command) => config::run(&command, &Context::new(config?, clock)),
             Command::Enqueue(args) => enqueue::run(args, &Context::new(config?, clock)).await,

@@ -100,7 +100,7 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
         return done(command, &keeper, &context).await;
     }
     let task = StoreTask::new(context)?;
-    let store = task.open(&Progress::new("opening the store")).await?;
+    let store = task.open_to_work(&Progress::new("opening the store")).await?;
     let clock = Arc::clone(&task.context.clock);
     let keeper = Keeper::Store(Tokens::new(store, Arc::clone(&clock)), clock);
     done(command, &keeper, &task.context).await

@@ -81,7 +81,7 @@ pub(crate) async fn run(args: WorkerArgs, context: Context) -> Result<Exit, Fail
     let is_local = args.store.store.is_some();
     let (source, context): (Arc<dyn WorkSource>, Context) = if is_local {
         let task = StoreTask::new(context)?;
-        let store = task.open(&Progress::new("opening the store")).await?;
+        let store = task.open_to_work(&Progress::new("opening the store")).await?;
         (Arc::new(LocalSource::new(store)), task.context)
     } else {
         (Arc::new(RemoteSource::new(remote::connect(&context.config)?)), context)

@@ -41,6 +41,15 @@ pub(crate) static RETENTION: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static DYNAMODB_ALLOW_AWS: &Key = &Key {
+    name: "dynamodb.allow_aws",
+    kind: Kind::Switch,
+    default: "false",
+    about: "whether a DynamoDB that is not on this machine may be used",
+    flag: None,
+    is_place: false,
+};
+
 pub(crate) static SERVER: &Key = &Key {
     name: "server",
     kind: Kind::Text,
@@ -216,6 +225,7 @@ pub(crate) static COLOR: &Key = &Key {
 pub(crate) static ALL: &[&Key] = &[
     STORE,
     RETENTION,
+    DYNAMODB_ALLOW_AWS,
     SERVER,
     NAMESPACE,
     TOKEN,

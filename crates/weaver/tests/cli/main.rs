@@ -3,6 +3,8 @@
 mod canned;
 mod configuration;
 mod doctor;
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod guide;
 mod help;
 mod killed;

@@ -1,5 +1,7 @@
 //! `weaver doctor`: what is wrong with this machine, and what to do about it.
 
+#[cfg(feature = "dynamodb")]
+mod dynamodb;
 mod store;
 
 use std::sync::Arc;
@@ -75,7 +77,7 @@ impl Finding {
 }
 
 /// `spoken` is how to talk if the configuration cannot be read.
-pub(crate) fn run(
+pub(crate) async fn run(
     config: Result<Config, Failure>,
     spoken: Config,
     clock: Arc<dyn Clock>,
@@ -87,6 +89,10 @@ pub(crate) fn run(
         Ok(config) => {
             findings.extend(of_config(&config));
             match StoreUrl::parse(config.text(keys::STORE)) {
+                #[cfg(feature = "dynamodb")]
+                Ok(StoreUrl::DynamoDb(url)) => {
+                    findings.extend(dynamodb::examine(&url, &config, Arc::clone(&clock)).await);
+                }
                 Ok(url) => findings.extend(store::examine(&url)),
                 Err(failure) => findings.push(Finding::of_failure("store", failure)),
             }

@@ -23,6 +23,9 @@ pub(super) fn examine(url: &StoreUrl) -> Vec<Finding> {
             return vec![Finding::warn("store", "memory: everything is gone with its process", next)];
         }
         StoreUrl::Directory(directory) => directory,
+        // Examined by itself: that takes requests.
+        #[cfg(feature = "dynamodb")]
+        StoreUrl::DynamoDb(_) => return Vec::new(),
     };
     if let Err(failure) = url.directory() {
         return vec![Finding::of_failure("store", failure)];

@@ -134,14 +134,6 @@ impl StoreTask {
         answer_of(with_progress(&*self.context.clock, progress, opened).await)
     }
 
-    /// Opens the store that is there.
-    pub(crate) async fn open(&self, progress: &Arc<Progress>) -> Result<Arc<DirectoryStore>, Failure> {
-        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
-        let url = self.url.clone();
-        let opened = tokio::task::spawn_blocking(move || url.open_existing(&opener));
-        answer_of(with_progress(&*self.context.clock, progress, opened).await).map(Arc::new)
-    }
-
     /// Opens the store, works on it, and closes it, where that may take its time.
     async fn on_store<T: Send + 'static>(
         &self,

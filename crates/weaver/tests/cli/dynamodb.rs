@@ -1,0 +1,90 @@
+//! `--store dynamodb://…`: the command line on DynamoDB Local.
+
+use std::sync::Arc;
+
+use weaver::core::clock::ManualClock;
+use weaver::core::queue::QueueExt;
+use weaver::dynamodb::{Connection, DynamoOptions, DynamoStore};
+use weaver::prelude::{Namespace, NewTask};
+use weaver_testkit::services::dynamodb;
+
+use crate::support::{Place, Run};
+
+/// The binary on a database of its own: DynamoDB Local keeps one per access key.
+struct Database {
+    place: Place,
+    url: String,
+    key: String,
+}
+
+impl Database {
+    fn new(name: &str) -> Self {
+        let url = dynamodb::endpoint().replace("http://", "dynamodb://");
+        Self { place: Place::new(), url, key: format!("{name}{}", std::process::id()) }
+    }
+
+    fn run(&self, arguments: &str) -> Run {
+        let mut command = self.place.command(&format!("{arguments} --store {}", self.url));
+        Run::of(
+            command
+                .env("AWS_ACCESS_KEY_ID", &self.key)
+                .env("AWS_SECRET_ACCESS_KEY", "x")
+                .env_remove("AWS_REGION"),
+        )
+    }
+
+    fn connection(&self) -> Connection {
+        Connection::from_url(&self.url, false, |name| match name {
+            "AWS_ACCESS_KEY_ID" => Some(self.key.clone()),
+            "AWS_SECRET_ACCESS_KEY" => Some("x".to_owned()),
+            _ => None,
+        })
+        .expect("it is a URL")
+    }
+}
+
+#[test]
+fn init_makes_the_tables_a_line_each_and_the_second_time_nothing() {
+    let database = Database::new("init");
+    let made = database.run("store init");
+    for table in ["pm-runner-queue", "pm-runner-runners", "weaver-data"] {
+        assert!(made.out.contains(&format!("made table `{table}`")), "{}", made.out);
+    }
+    assert!(database.run("store init").succeeded().contains("already"));
+}
+
+#[test]
+fn doctor_says_that_the_tables_are_missing_and_later_that_they_are_there() {
+    let database = Database::new("doctor");
+    let run = database.run("doctor");
+    assert!(run.out.contains("weaver store init"), "{}", run.out);
+    database.run("store init").succeeded();
+    let run = database.run("doctor");
+    assert_eq!(run.code, Some(0), "{}", run.out);
+    assert!(run.out.contains("the tables are seed 000's"), "{}", run.out);
+}
+
+#[test]
+fn a_worker_does_not_make_tables_by_accident_and_aws_is_refused_unless_allowed() {
+    let database = Database::new("worker");
+    database.run("worker").failed(3, &["there is no table `pm-runner-queue`", "weaver store init"]);
+    let elsewhere = database.place.run("store init --store dynamodb://dynamodb.eu-west-1.amazonaws.com");
+    elsewhere.failed(6, &["is not this machine", "allow_aws"]);
+    database.run("store backup ./copy").failed(2, &["DynamoDB has backups of its own"]);
+}
+
+#[test]
+fn tokens_and_tasks_are_kept_in_the_tables() {
+    let database = Database::new("tokens");
+    database.run("store init").succeeded();
+    database.run("tokens create ci --role operator").succeeded();
+    assert!(database.run("tokens list").succeeded().contains("ci"));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let db = database.connection().open().expect("it is local");
+        let clock = Arc::new(ManualClock::default());
+        let store = DynamoStore::new(Arc::new(db), clock, DynamoOptions::default());
+        let key = store.enqueue(NewTask::new("t")).await.expect("the task is valid").key;
+        assert_eq!(key.namespace, Namespace::default());
+    });
+}
