@@ -4,7 +4,8 @@ use crate::bed::{Bed, Runner};
 use crate::pipe::Pipe;
 
 /// Fails if another agent works in the same place at the same time.
-const ALONE: &str = "read -r prompt || true; mkdir ../busy; echo $prompt >> ../order; sleep 0.1; rmdir ../busy";
+const ALONE: &str =
+    "read -r prompt || true; mkdir ../busy; echo $prompt >> ../order; sleep 0.1; rmdir ../busy";
 
 fn order(bed: &Bed) -> Vec<String> {
     bed.place.read("order").lines().map(str::to_owned).collect()
