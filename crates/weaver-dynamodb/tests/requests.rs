@@ -125,14 +125,14 @@ async fn keys_cost_a_transaction_at_the_beginning_the_start_and_the_end() {
 }
 
 #[tokio::test]
-async fn looking_for_what_is_overdue_reads_sixteen_shards_and_writes_nothing() {
+async fn looking_for_what_is_overdue_reads_four_shards_and_writes_nothing() {
     let mut count = Count::warmed_up().await;
     count.store.enqueue_batch(vec![NewTask::new("t"); 3]).await.expect("as set up");
     count.lease(3).await;
     count.asked();
     count.store.overdue(100).await.expect("as set up");
-    // Sixteen shards, tasks that expire, and tasks that others run.
-    assert_eq!(count.asked(), [("BatchGetItem", 1), ("Query", 18)]);
+    // Four shards, tasks that expire, and tasks that others run.
+    assert_eq!(count.asked(), [("BatchGetItem", 1), ("Query", 6)]);
 }
 
 #[tokio::test]

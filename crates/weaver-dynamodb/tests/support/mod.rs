@@ -4,6 +4,7 @@
 
 pub(crate) mod lagging;
 pub(crate) mod seed;
+pub(crate) mod stepped;
 
 use std::sync::Arc;
 use std::time::Duration;
