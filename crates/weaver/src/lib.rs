@@ -5,6 +5,8 @@ pub use weaver_core as core;
 pub use weaver_dynamodb as dynamodb;
 #[cfg(feature = "embedded")]
 pub use weaver_embedded as embedded;
+#[cfg(feature = "postgres")]
+pub use weaver_postgres as postgres;
 pub use weaver_runtime as runtime;
 
 /// Everyday names: tasks and stores, and what runs them. `use weaver::prelude::*;`

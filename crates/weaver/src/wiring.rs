@@ -29,6 +29,9 @@ pub(crate) const MEMORY_DIRECTORY: &str = "./weaver-memory";
 #[cfg(feature = "dynamodb")]
 pub(crate) const DYNAMODB_DIRECTORY: &str = "./weaver-dynamodb";
 
+/// A store on a database server has no directory here, but this node has a token to keep.
+pub(crate) const NODE_DIRECTORY: &str = "./weaver-node";
+
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
@@ -39,6 +42,9 @@ pub(crate) enum StoreUrl {
     /// In DynamoDB: its whole URL.
     #[cfg(feature = "dynamodb")]
     DynamoDb(String),
+    /// On a PostgreSQL server. Shown without its password.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<weaver::postgres::PostgresOptions>),
 }
 
 impl StoreUrl {
@@ -64,6 +70,13 @@ impl StoreUrl {
                 }
                 path => Ok(Self::Directory(PathBuf::from(path))),
             },
+            #[cfg(feature = "postgres")]
+            "postgres" | "postgresql" => match weaver::postgres::PostgresOptions::parse(text) {
+                Ok(options) => Ok(Self::Postgres(Box::new(options))),
+                Err(error) => Err(wrong(error.to_string())
+                    .next("write `postgres://user:password@host/database`; docs/operating/postgres.md has the options")),
+            },
+            #[cfg(not(feature = "postgres"))]
             "postgres" | "postgresql" => Err(lacking(text, "PostgreSQL", "postgres")),
             #[cfg(feature = "dynamodb")]
             "dynamodb" => Ok(Self::DynamoDb(text.to_owned())),
@@ -90,13 +103,39 @@ impl StoreUrl {
         opener.open(self.directory()?)
     }
 
-    /// Opens what a server serves, made if it is not there. Blocks.
-    pub(crate) fn open_to_serve(&self, opener: &Opener) -> Result<Arc<dyn Store>, Failure> {
+    /// Opens what a server serves, made if it is not there.
+    pub(crate) async fn open_to_serve(self, opener: Opener) -> Result<Arc<dyn Store>, Failure> {
         match self {
             Self::Memory => Ok(Arc::new(InMemoryQueue::new(Arc::clone(&opener.clock)))),
-            Self::Directory(_) => Ok(Arc::new(self.open_or_make(opener)?)),
+            Self::Directory(_) => {
+                let opened = tokio::task::spawn_blocking(move || self.open_or_make(&opener)).await;
+                // A panic of the work is one of the command.
+                let opened =
+                    opened.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
+                Ok(Arc::new(opened?))
+            }
             #[cfg(feature = "dynamodb")]
-            Self::DynamoDb(url) => opener.open_dynamodb(url, true),
+            Self::DynamoDb(url) => {
+                let opened = tokio::task::spawn_blocking(move || opener.open_dynamodb(&url, true)).await;
+                opened.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(options) => {
+                Ok(Arc::new(weaver::postgres::PostgresStore::open(*options, opener.clock).await?))
+            }
+        }
+    }
+
+    /// Brings a schema up to date, or only says what that would take.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn migrate(&self, dry_run: bool) -> Result<weaver::postgres::Migrations, Failure> {
+        match self {
+            Self::Postgres(options) => Ok(weaver::postgres::PostgresStore::migrate(options, dry_run).await?),
+            _ => {
+                let message =
+                    format!("{self} has no schema to migrate: it is brought up to date when it is opened");
+                Err(Failure::new(Exit::Usage, message).next("name a database with --store postgres://…"))
+            }
         }
     }
 
@@ -105,6 +144,13 @@ impl StoreUrl {
         match self {
             #[cfg(feature = "dynamodb")]
             Self::DynamoDb(url) => opener.open_dynamodb(url, false),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(options) => {
+                let mut options = options.clone();
+                options.migrate = false;
+                let open = weaver::postgres::PostgresStore::open(*options, Arc::clone(&opener.clock));
+                Ok(Arc::new(tokio::runtime::Handle::current().block_on(open)?))
+            }
             _ => Ok(Arc::new(self.open_existing(opener)?)),
         }
     }
@@ -116,6 +162,8 @@ impl StoreUrl {
             Self::Directory(directory) => directory,
             #[cfg(feature = "dynamodb")]
             Self::DynamoDb(_) => Path::new(DYNAMODB_DIRECTORY),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => Path::new(NODE_DIRECTORY),
         }
     }
 
@@ -133,6 +181,15 @@ impl StoreUrl {
                     "this command looks after a store in a directory; DynamoDB has backups of its own";
                 return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
             }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {
+                let message =
+                    format!("{self} is looked after by PostgreSQL's own tools, not by this command");
+                return Err(Failure::new(Exit::Usage, message).next(
+                    "back it up with pg_dump, check it with pg_amcheck; `weaver store migrate` brings its schema up \
+                     to date (docs/operating/postgres.md)",
+                ));
+            }
         };
         if directory.exists() && !directory.is_dir() {
             let message = format!("{} is a file, and a store is a directory", directory.display());
@@ -149,6 +206,8 @@ impl fmt::Display for StoreUrl {
             Self::Directory(path) => path.display().fmt(out),
             #[cfg(feature = "dynamodb")]
             Self::DynamoDb(url) => out.write_str(url),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(options) => write!(out, "{}", options.redacted()),
         }
     }
 }
@@ -222,6 +281,20 @@ impl From<StoreError> for Failure {
     }
 }
 
+#[cfg(feature = "postgres")]
+impl From<weaver::postgres::OpenError> for Failure {
+    fn from(error: weaver::postgres::OpenError) -> Self {
+        use weaver::postgres::OpenError;
+        let exit = match &error {
+            OpenError::Url(_) => Exit::Usage,
+            OpenError::Connect { .. } => Exit::Busy,
+            OpenError::Newer { .. } | OpenError::Older { .. } => Exit::Refused,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
 fn lacking(text: &str, what: &str, feature: &str) -> Failure {
     // What follows the scheme may hold a password.
     let scheme = text.split(':').next().unwrap_or_default();
@@ -257,7 +330,10 @@ mod tests {
 
     #[test]
     fn a_store_this_build_lacks_is_answered_with_its_feature_and_without_its_password() {
-        let mut lacking = vec![("postgres://u:secret@h/db", "`postgres`")];
+        let mut lacking = Vec::new();
+        if !cfg!(feature = "postgres") {
+            lacking.push(("postgres://u:secret@h/db", "`postgres`"));
+        }
         if !cfg!(feature = "dynamodb") {
             lacking.push(("dynamodb://localhost:8000", "`dynamodb`"));
         }
@@ -267,6 +343,16 @@ mod tests {
             assert!(failure.next.as_ref().is_some_and(|next| next.contains(feature)), "{failure:?}");
             assert!(!format!("{failure:?}").contains("secret"));
         }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_database_is_shown_without_its_password() {
+        let url = StoreUrl::parse("postgres://u:secret@h:5433/db?schema=x").unwrap();
+        assert_eq!(url.to_string(), "postgres://u@h:5433/db");
+        assert!(!format!("{url:?}").contains("secret"));
+        let failure = StoreUrl::parse("postgres://u:secret@h/db?shema=x").unwrap_err();
+        assert!(!format!("{failure:?}").contains("secret"), "{failure:?}");
     }
 
     #[test]

@@ -191,7 +191,8 @@ impl Progress {
     pub const MESSAGE_MAX_BYTES: usize = 1024;
 
     /// Within its bounds: progress is a courtesy, never a reason to refuse a renewal.
-    pub(crate) fn bounded(mut self) -> Self {
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
         self.fraction = if self.fraction.is_nan() { 0.0 } else { self.fraction.clamp(0.0, 1.0) };
         if self.message.len() > Self::MESSAGE_MAX_BYTES {
             self.message = cut(&self.message, Self::MESSAGE_MAX_BYTES);

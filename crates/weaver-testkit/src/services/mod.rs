@@ -1,3 +1,4 @@
 //! Throw-away services: the real thing, started by the first test that needs it, shared by all, gone when nobody uses it.
 
 pub mod dynamodb;
+pub mod postgres;

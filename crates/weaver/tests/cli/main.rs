@@ -9,6 +9,8 @@ mod guide;
 mod help;
 mod killed;
 mod output;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod remote;
 mod serve;
 mod server;

@@ -26,6 +26,11 @@ pub(super) fn examine(url: &StoreUrl) -> Vec<Finding> {
         // Examined by itself: that takes requests.
         #[cfg(feature = "dynamodb")]
         StoreUrl::DynamoDb(_) => return Vec::new(),
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(_) => {
+            let detail = format!("{url}: looked at when it is opened");
+            return vec![Finding::ok("store", detail)];
+        }
     };
     if let Err(failure) = url.directory() {
         return vec![Finding::of_failure("store", failure)];

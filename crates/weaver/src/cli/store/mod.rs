@@ -6,6 +6,8 @@ mod compact;
 mod export;
 mod import;
 mod init;
+#[cfg(feature = "postgres")]
+mod migrate;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +37,9 @@ pub(crate) enum Command {
     Export(export::ExportArgs),
     /// Read in what `export` wrote
     Import(import::ImportArgs),
+    /// Bring the schema of a PostgreSQL store up to date
+    #[cfg(feature = "postgres")]
+    Migrate(migrate::MigrateArgs),
 }
 
 #[derive(Debug, Args)]
@@ -71,6 +76,8 @@ impl Command {
             Self::Backup(args) => &args.store,
             Self::Export(args) => &args.store,
             Self::Import(args) => &args.store,
+            #[cfg(feature = "postgres")]
+            Self::Migrate(args) => &args.store,
         }
     }
 }
@@ -84,6 +91,8 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
         Command::Backup(args) => backup::run(&task, args).await,
         Command::Export(args) => export::run(&task, &args).await,
         Command::Import(args) => import::run(&task, &args).await,
+        #[cfg(feature = "postgres")]
+        Command::Migrate(args) => migrate::run(&task, &args).await,
     }
 }
 
@@ -121,9 +130,7 @@ impl StoreTask {
     /// Opens the store for a server, and makes it if it is not there.
     pub(crate) async fn open_to_serve(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
         let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
-        let url = self.url.clone();
-        let opened = tokio::task::spawn_blocking(move || url.open_to_serve(&opener));
-        answer_of(with_progress(&*self.context.clock, progress, opened).await)
+        with_progress(&*self.context.clock, progress, self.url.clone().open_to_serve(opener)).await
     }
 
     /// Opens the store that is there, whatever kind it is, to run tasks of it.

@@ -1,0 +1,162 @@
+//! The port `Admin`, and what is tidied up on the way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Row;
+use weaver_core::error::{Error, Result};
+use weaver_core::id::Version;
+use weaver_core::limits::check_page;
+use weaver_core::name::{Namespace, QueueName};
+use weaver_core::ports::{Admin, Cursor, Expect, Page, PurgeRule, Purged, QueueInfo, QueueSettings};
+
+use super::log_files::remove;
+use super::{after, cut, expectation};
+use crate::PostgresStore;
+use crate::error::{Outcome, Trouble, reason};
+use crate::names::words_of;
+use crate::types::micros;
+
+/// How often one process tidies up.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
+/// How many rows it removes at once.
+const TIDY_BATCH: i32 = 5000;
+
+#[async_trait]
+impl Admin for PostgresStore {
+    async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>> {
+        Ok(self.queues(namespace).await?)
+    }
+
+    async fn put_queue(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueName,
+        settings: QueueSettings,
+        expect: Expect,
+    ) -> Result<Version> {
+        settings.validate()?;
+        let version = self.again(|| self.set_queue(namespace, queue, settings, expect)).await?;
+        self.hints.work();
+        Ok(version)
+    }
+
+    async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged> {
+        rule.validate()?;
+        let purged = self.again(|| self.purge(&rule, limit)).await?;
+        self.tidy_now_and_then().await;
+        Ok(purged)
+    }
+
+    async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>> {
+        check_page(limit)?;
+        let after = after(cursor)?;
+        Ok(self.namespaces(&after, limit).await?)
+    }
+}
+
+impl PostgresStore {
+    async fn queues(&self, namespace: &Namespace) -> Outcome<Vec<QueueInfo>> {
+        let mut queues: BTreeMap<QueueName, (QueueSettings, Version)> = BTreeMap::new();
+        let names = sqlx::query(self.sql.queue_names.text()).bind(namespace.as_str());
+        for row in names.fetch_all(&self.pool).await? {
+            queues.insert(queue_name(row.try_get(0)?)?, (QueueSettings::default(), Version(0)));
+        }
+        let settings = sqlx::query(self.sql.queue_settings.text()).bind(namespace.as_str());
+        for row in settings.fetch_all(&self.pool).await? {
+            let max_running: Option<i64> = row.try_get(2)?;
+            let max_running = max_running.map(|max| u32::try_from(max).unwrap_or(u32::MAX));
+            let settings = QueueSettings { paused: row.try_get(1)?, max_running };
+            let version = Version(row.try_get::<i64, _>(3)?.unsigned_abs());
+            queues.insert(queue_name(row.try_get(0)?)?, (settings, version));
+        }
+        let mut infos = Vec::with_capacity(queues.len());
+        for (name, (settings, version)) in queues {
+            let occupied = sqlx::query_scalar::<_, i64>(self.sql.occupied.text())
+                .bind(namespace.as_str())
+                .bind(name.as_str())
+                .fetch_one(&self.pool)
+                .await?;
+            infos.push(QueueInfo { name, settings, version, occupied: occupied.unsigned_abs() });
+        }
+        Ok(infos)
+    }
+
+    async fn set_queue(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueName,
+        settings: QueueSettings,
+        expect: Expect,
+    ) -> Outcome<Version> {
+        let (word, version) = expectation(expect);
+        let row = sqlx::query(self.sql.put_queue.text())
+            .bind(namespace.as_str())
+            .bind(queue.as_str())
+            .bind(settings.paused)
+            .bind(settings.max_running.map(i64::from))
+            .bind(word)
+            .bind(version)
+            .fetch_one(&self.pool)
+            .await?;
+        let found = row.try_get::<Option<i64>, _>(1)?.map(|found| Version(found.unsigned_abs()));
+        match (row.try_get::<bool, _>(0)?, found) {
+            (true, Some(version)) => Ok(version),
+            _ => Err(expect.conflict(format!("queue {namespace}/{queue}"), found).into()),
+        }
+    }
+
+    async fn purge(&self, rule: &PurgeRule, limit: u32) -> Outcome<Purged> {
+        // One more than may go is not asked for: a full batch means that there may be more.
+        let row = sqlx::query(self.sql.purge.text())
+            .bind(rule.namespace.as_ref().map(|name| name.as_str()))
+            .bind(rule.queue.as_ref().map(|name| name.as_str()))
+            .bind(rule.state.map(words_of))
+            .bind(micros(rule.finished_for))
+            .bind(i32::try_from(limit).unwrap_or(i32::MAX))
+            .fetch_one(&self.pool)
+            .await?;
+        let count = row.try_get::<i32, _>(0)?.unsigned_abs();
+        remove(&row.try_get::<Option<Vec<String>>, _>(1)?.unwrap_or_default());
+        Ok(Purged { count, more: count == limit && limit > 0 })
+    }
+
+    async fn namespaces(&self, after: &str, limit: u32) -> Outcome<Page<Namespace>> {
+        let rows = sqlx::query(self.sql.namespaces.text())
+            .bind(after)
+            .bind(i64::from(limit) + 1)
+            .fetch_all(&self.pool)
+            .await?;
+        let name = |row: &sqlx::postgres::PgRow| {
+            Namespace::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)
+        };
+        let mut items = rows.iter().map(name).collect::<Outcome<Vec<_>>>()?;
+        let next = cut(&mut items, limit, |name| name.to_string());
+        Ok(Page { items, next, complete: true })
+    }
+
+    /// Off everybody's way: a few seconds apart, a batch at a time, by one node at once. What fails is done next time.
+    pub(crate) async fn tidy_now_and_then(&self) {
+        let now = self.clock.monotonic();
+        {
+            let mut tidied_at = self.tidied_at.lock();
+            if tidied_at.is_some_and(|at| now < at.saturating_add(TIDY_EVERY)) {
+                return;
+            }
+            *tidied_at = Some(now);
+        }
+        let tidy = sqlx::query_scalar::<_, bool>(self.sql.tidy.text()).bind(TIDY_BATCH).fetch_one(&self.pool);
+        match tidy.await {
+            // There is more than one batch: the next call goes on.
+            Ok(true) => *self.tidied_at.lock() = None,
+            Ok(false) => {}
+            Err(error) => tracing::debug!(reason = reason(&error), "tidying up is put off"),
+        }
+        self.move_old_logs().await;
+    }
+}
+
+fn queue_name(text: String) -> Outcome<QueueName> {
+    QueueName::new(text).map_err(|invalid| Trouble::from(Error::from(invalid)))
+}

@@ -1,0 +1,194 @@
+//! The port `Journal`. Logs of runs, the audit and everything else have a table each; what has left the database for a
+//! file is read from there.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use weaver_core::error::Result;
+use weaver_core::limits::check_page;
+use weaver_core::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
+
+use crate::PostgresStore;
+use crate::error::{Outcome, Trouble};
+use crate::sql::Statement;
+use crate::types::{At, storable};
+
+/// The tables entries are in.
+#[derive(Debug)]
+pub(crate) struct StreamTables {
+    logs: StreamTable,
+    audit: StreamTable,
+    others: StreamTable,
+    append: Statement,
+    last: Statement,
+}
+
+#[derive(Debug)]
+struct StreamTable {
+    name: &'static str,
+    after: Statement,
+    last: Statement,
+    trim_seq: Statement,
+    trim_time: Statement,
+}
+
+impl StreamTable {
+    fn new(schema: &str, name: &'static str) -> Self {
+        let statement = |text: String| Statement::new(schema, &text);
+        let of_stream = format!("weaver.{name} WHERE namespace = $1 AND name = $2");
+        Self {
+            name,
+            after: statement(format!(
+                "SELECT seq, at, body FROM {of_stream} AND seq > $3 ORDER BY seq LIMIT $4"
+            )),
+            last: statement(format!(
+                "SELECT * FROM (SELECT seq, at, body FROM {of_stream} ORDER BY seq DESC LIMIT $3) last ORDER BY seq"
+            )),
+            trim_seq: statement(format!("DELETE FROM {of_stream} AND seq < $3")),
+            trim_time: statement(format!("DELETE FROM {of_stream} AND at < $3")),
+        }
+    }
+}
+
+impl StreamTables {
+    pub(crate) fn new(schema: &str) -> Self {
+        Self {
+            logs: StreamTable::new(schema, "job_run_logs"),
+            audit: StreamTable::new(schema, "audit"),
+            others: StreamTable::new(schema, "journal"),
+            append: Statement::new(schema, "SELECT weaver.append($1, $2, $3, $4, $5)"),
+            last: Statement::new(
+                schema,
+                "SELECT coalesce((SELECT last_seq FROM weaver.streams WHERE namespace = $1 AND name = $2), 0)",
+            ),
+        }
+    }
+
+    fn of(&self, name: &str) -> &StreamTable {
+        match run_of(name) {
+            Some(_) => &self.logs,
+            None if name == "audit" => &self.audit,
+            None => &self.others,
+        }
+    }
+}
+
+/// The run a stream is a log of.
+fn run_of(name: &str) -> Option<i64> {
+    name.strip_prefix("task/")?.split_once('/')?.0.parse().ok()
+}
+
+#[async_trait]
+impl Journal for PostgresStore {
+    async fn append_entries(&self, stream: &StreamKey, bodies: &[Bytes]) -> Result<Seq> {
+        stream.validate()?;
+        check_entries(bodies)?;
+        Ok(self.append(stream, bodies).await?)
+    }
+
+    async fn read_entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Result<JournalPage> {
+        check_page(limit)?;
+        Ok(self.entries(stream, from, limit).await?)
+    }
+
+    async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()> {
+        let table = self.streams.of(&stream.name);
+        let name = storable(&stream.name).into_owned();
+        let trim = match before {
+            TrimBefore::Seq(seq) => sqlx::query(table.trim_seq.text())
+                .bind(stream.namespace.as_str())
+                .bind(name)
+                .bind(i64::try_from(seq.0).unwrap_or(i64::MAX)),
+            TrimBefore::Time(instant) => sqlx::query(table.trim_time.text())
+                .bind(stream.namespace.as_str())
+                .bind(name)
+                .bind(At(instant)),
+        };
+        trim.execute(&self.pool).await.map_err(Trouble::from)?;
+        Ok(())
+    }
+}
+
+impl PostgresStore {
+    async fn append(&self, stream: &StreamKey, bodies: &[Bytes]) -> Outcome<Seq> {
+        let last: i64 = if bodies.is_empty() {
+            sqlx::query_scalar(self.streams.last.text())
+                .bind(stream.namespace.as_str())
+                .bind(&stream.name)
+                .fetch_one(&self.pool)
+                .await?
+        } else {
+            let bodies: Vec<&[u8]> = bodies.iter().map(|body| body.as_ref()).collect();
+            sqlx::query_scalar(self.streams.append.text())
+                .bind(self.streams.of(&stream.name).name)
+                .bind(stream.namespace.as_str())
+                .bind(&stream.name)
+                .bind(run_of(&stream.name))
+                .bind(bodies)
+                .fetch_one(&self.pool)
+                .await?
+        };
+        Ok(Seq(last.unsigned_abs()))
+    }
+
+    async fn entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Outcome<JournalPage> {
+        let table = self.streams.of(&stream.name);
+        let name = storable(&stream.name).into_owned();
+        let read = match from {
+            ReadFrom::After(seq) => sqlx::query(table.after.text())
+                .bind(stream.namespace.as_str())
+                .bind(name)
+                .bind(i64::try_from(seq.0).unwrap_or(i64::MAX))
+                .bind(i64::from(limit) + 1),
+            ReadFrom::Last(count) => sqlx::query(table.last.text())
+                .bind(stream.namespace.as_str())
+                .bind(name)
+                .bind(i64::from(count)),
+        };
+        let rows = read.fetch_all(&self.pool).await?;
+        let mut entries = rows.iter().map(entry).collect::<Result<Vec<_>, sqlx::Error>>()?;
+        if run_of(&stream.name).is_some() {
+            self.add_moved(stream, from, &mut entries).await?;
+        }
+        let more = entries.len() > limit as usize;
+        entries.truncate(limit as usize);
+        Ok(JournalPage { entries, more })
+    }
+}
+
+impl PostgresStore {
+    /// Puts what has left for a file before what is here.
+    async fn add_moved(&self, stream: &StreamKey, from: ReadFrom, entries: &mut Vec<Entry>) -> Outcome<()> {
+        let wanted = match from {
+            ReadFrom::After(_) => usize::MAX,
+            ReadFrom::Last(count) => (count as usize).saturating_sub(entries.len()),
+        };
+        if wanted == 0 {
+            return Ok(());
+        }
+        let Some(reference) = self.moved(stream).await? else { return Ok(()) };
+        if matches!(from, ReadFrom::After(seq) if seq.0 >= reference.seq) {
+            return Ok(());
+        }
+        let (until, mut moved) = (reference.seq, self.read_moved(reference).await?);
+        match from {
+            ReadFrom::After(seq) => moved.retain(|entry| entry.seq > seq),
+            ReadFrom::Last(_) => {
+                moved.drain(..moved.len().saturating_sub(wanted));
+            }
+        }
+        // Moved between the two reads: it is in the file now.
+        moved.extend(entries.drain(..).filter(|entry| entry.seq.0 > until));
+        *entries = moved;
+        Ok(())
+    }
+}
+
+fn entry(row: &PgRow) -> Result<Entry, sqlx::Error> {
+    Ok(Entry {
+        seq: Seq(row.try_get::<i64, _>(0)?.unsigned_abs()),
+        at: row.try_get::<At, _>(1)?.0,
+        body: Bytes::copy_from_slice(row.try_get(2)?),
+    })
+}

@@ -1,0 +1,43 @@
+//! The ports beside the queue.
+
+mod admin;
+mod documents;
+mod journal;
+mod list;
+mod log_files;
+mod runners;
+mod tasks;
+
+pub(crate) use documents::DocumentTables;
+pub(crate) use journal::StreamTables;
+pub(crate) use log_files::LogStatements;
+
+use weaver_core::error::{Invalid, Problem};
+use weaver_core::ports::{Cursor, Expect};
+
+/// What a conditional write expects, as the functions of the schema take it.
+fn expectation(expect: Expect) -> (&'static str, Option<i64>) {
+    match expect {
+        Expect::Anything => ("anything", None),
+        Expect::Absent => ("absent", None),
+        Expect::Version(version) => ("version", Some(version.0 as i64)),
+    }
+}
+
+/// The name a page goes on after; no name sorts before the empty text.
+fn after(cursor: Option<Cursor>) -> Result<String, Invalid> {
+    let Some(Cursor(text)) = cursor else { return Ok(String::new()) };
+    match weaver_core::name::name_problem(&text) {
+        None => Ok(text),
+        Some(_) => Err(Invalid::new("cursor", Problem::UnknownCursor)),
+    }
+}
+
+/// Cuts a page that was read one item too far, and says where to go on.
+fn cut<T>(items: &mut Vec<T>, limit: u32, name: impl Fn(&T) -> String) -> Option<Cursor> {
+    if items.len() <= limit as usize {
+        return None;
+    }
+    items.truncate(limit as usize);
+    items.last().map(|last| Cursor(name(last)))
+}

@@ -1,0 +1,134 @@
+//! The port `Runners`.
+
+use async_trait::async_trait;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use weaver_core::error::Result;
+use weaver_core::limits::check_page;
+use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
+use weaver_core::ports::{Beat, Cursor, Directive, Page, RunnerKey, RunnerRecord, RunnerStatus, Runners};
+
+use super::{after, cut};
+use crate::PostgresStore;
+use crate::error::{Outcome, Trouble};
+use crate::types::{At, storable};
+
+#[async_trait]
+impl Runners for PostgresStore {
+    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+        self.options.limits.check_batch("beats", beats.len())?;
+        for (index, beat) in beats.iter().enumerate() {
+            beat.validate().map_err(|invalid| invalid.at(index))?;
+        }
+        let mut directives = Vec::with_capacity(beats.len());
+        for beat in &beats {
+            directives.push(self.again(|| self.beat_one(beat)).await?);
+        }
+        Ok(directives)
+    }
+
+    async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
+        let direct = sqlx::query(self.sql.direct.text())
+            .bind(key.namespace.as_str())
+            .bind(key.runner_id.as_str())
+            .bind(word(directive));
+        direct.execute(&self.pool).await.map_err(Trouble::from)?;
+        Ok(())
+    }
+
+    async fn list_runners(
+        &self,
+        namespace: &Namespace,
+        cursor: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<RunnerRecord>> {
+        check_page(limit)?;
+        let rows = sqlx::query(self.sql.list_runners.text())
+            .bind(namespace.as_str())
+            .bind(after(cursor)?)
+            .bind(i64::from(limit) + 1)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(Trouble::from)?;
+        let mut items = rows.iter().map(|row| runner(namespace, row)).collect::<Outcome<Vec<_>>>()?;
+        let next = cut(&mut items, limit, |runner| runner.beat.key.runner_id.to_string());
+        Ok(Page { items, next, complete: true })
+    }
+
+    async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {
+        let stop = sqlx::query(self.sql.stop_runner.text());
+        let stop = stop.bind(key.namespace.as_str()).bind(key.runner_id.as_str());
+        stop.execute(&self.pool).await.map_err(Trouble::from)?;
+        Ok(())
+    }
+}
+
+impl PostgresStore {
+    async fn beat_one(&self, beat: &Beat) -> Outcome<Directive> {
+        let queues: Vec<&str> = beat.queues.iter().map(|name| name.as_str()).collect();
+        let types: Option<Vec<&str>> =
+            beat.types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
+        let directive: String = sqlx::query_scalar(self.sql.beat.text())
+            .bind(beat.key.namespace.as_str())
+            .bind(beat.key.runner_id.as_str())
+            .bind(beat.project_root.as_deref().map(|path| storable(path).into_owned()))
+            .bind(At(beat.started_at))
+            .bind(queues)
+            .bind(types)
+            .bind(i64::from(beat.capacity))
+            .bind(i64::from(beat.running))
+            .bind(beat.draining)
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(directive_of(&directive))
+    }
+}
+
+fn runner(namespace: &Namespace, row: &PgRow) -> Outcome<RunnerRecord> {
+    let runner_id = WorkerId::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)?;
+    let queues = names(row.try_get(3)?, QueueName::new)?;
+    let types: Option<Vec<String>> = row.try_get(4)?;
+    let types = types.map(|types| names(types, TaskType::new)).transpose()?;
+    let number = |at: usize| -> Result<u32, sqlx::Error> {
+        Ok(u32::try_from(row.try_get::<i64, _>(at)?).unwrap_or(u32::MAX))
+    };
+    let beat = Beat {
+        key: RunnerKey { namespace: namespace.clone(), runner_id },
+        project_root: row.try_get(1)?,
+        started_at: row.try_get::<At, _>(2)?.0,
+        queues,
+        types,
+        capacity: number(5)?,
+        running: number(6)?,
+        draining: row.try_get(7)?,
+    };
+    let status = match row.try_get::<&str, _>(8)? {
+        "stopped" => RunnerStatus::Stopped,
+        _ => RunnerStatus::Running,
+    };
+    let directive = directive_of(row.try_get(9)?);
+    Ok(RunnerRecord { beat, last_heartbeat: row.try_get::<At, _>(10)?.0, status, directive })
+}
+
+fn names<T>(
+    texts: Vec<String>,
+    make: impl Fn(String) -> Result<T, weaver_core::error::Invalid>,
+) -> Outcome<Vec<T>> {
+    texts.into_iter().map(|text| make(text).map_err(Trouble::unreadable)).collect()
+}
+
+fn word(directive: Directive) -> &'static str {
+    match directive {
+        Directive::Run => "run",
+        Directive::Drain => "drain",
+        Directive::Stop => "stop",
+    }
+}
+
+fn directive_of(word: &str) -> Directive {
+    match word {
+        "drain" => Directive::Drain,
+        "stop" => Directive::Stop,
+        _ => Directive::Run,
+    }
+}

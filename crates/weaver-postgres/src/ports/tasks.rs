@@ -1,0 +1,155 @@
+//! The port `Tasks`.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sqlx::Row;
+use weaver_core::error::{Invalid, Problem, Result};
+use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::limits::check_page;
+use weaver_core::name::{Namespace, TaskGroupId};
+use weaver_core::ports::{Ahead, Counts, Cursor, GroupSummary, Page, Scope, StateCounts, TaskQuery, Tasks};
+use weaver_core::task::{TaskRecord, TaskState};
+
+use super::{after, cut};
+use crate::PostgresStore;
+use crate::error::{Outcome, Trouble};
+use crate::names::Seen;
+use crate::row::record;
+use crate::types::At;
+
+#[async_trait]
+impl Tasks for PostgresStore {
+    async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>> {
+        // Ids are drawn from a sequence here: there are no foreign names to find.
+        let id = |text: &String| text.parse::<TaskId>().ok();
+        Ok(ids.iter().map(|text| id(text).map(|id| TaskKey::new(namespace.clone(), id))).collect())
+    }
+
+    async fn get_tasks(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
+        self.options.limits.check_batch("keys", keys.len())?;
+        Ok(self.read(keys).await?)
+    }
+
+    async fn list_groups(
+        &self,
+        namespace: &Namespace,
+        cursor: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<GroupSummary>> {
+        check_page(limit)?;
+        let after = after(cursor)?;
+        Ok(self.groups(namespace, &after, limit).await?)
+    }
+
+    async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
+        query.validate()?;
+        Ok(self.list(&query).await?)
+    }
+
+    async fn counts(&self, scope: Scope) -> Result<Counts> {
+        Ok(self.count(&scope).await?)
+    }
+
+    async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>> {
+        if cap == 0 {
+            let problem = Problem::OutOfRange { value: 0, min: 1, max: u32::MAX.into() };
+            return Err(Invalid::new("cap", problem).into());
+        }
+        Ok(self.ahead(key, cap).await?)
+    }
+}
+
+impl PostgresStore {
+    /// Reads runs, live or finished, in one snapshot: one that ends meanwhile is seen in one place or the other.
+    pub(crate) async fn read(&self, keys: &[TaskKey]) -> Outcome<Vec<Option<TaskRecord>>> {
+        let known = |key: &&TaskKey| i64::try_from(key.id.0).is_ok();
+        let namespaces: Vec<&str> = keys.iter().filter(known).map(|key| key.namespace.as_str()).collect();
+        let ids: Vec<i64> = keys.iter().filter(known).map(|key| key.id.0 as i64).collect();
+        if ids.is_empty() {
+            return Ok(vec![None; keys.len()]);
+        }
+        let rows = sqlx::query(self.sql.get.text()).bind(namespaces).bind(ids).fetch_all(&self.pool).await?;
+        let mut seen = Seen::default();
+        let mut found: HashMap<TaskKey, TaskRecord> = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let record = record(row, &mut seen)?;
+            found.insert(record.key.clone(), record);
+        }
+        Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
+    }
+
+    async fn groups(&self, namespace: &Namespace, after: &str, limit: u32) -> Outcome<Page<GroupSummary>> {
+        let rows = sqlx::query(self.sql.groups.text())
+            .bind(namespace.as_str())
+            .bind(after)
+            .bind(limit as i32 + 1)
+            .fetch_all(&self.pool)
+            .await?;
+        let mut items = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let id = TaskGroupId::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)?;
+            let (states, numbers): (Vec<i16>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);
+            let mut counts = StateCounts::default();
+            for (state, number) in states.into_iter().zip(numbers) {
+                add(&mut counts, state, number);
+            }
+            items.push(GroupSummary { id, counts, last_at: row.try_get::<At, _>(3)?.0 });
+        }
+        let next = cut(&mut items, limit, |group| group.id.to_string());
+        Ok(Page { items, next, complete: true })
+    }
+
+    async fn count(&self, scope: &Scope) -> Outcome<Counts> {
+        let (namespace, queue) = match scope {
+            Scope::Namespace(namespace) => (namespace, None),
+            Scope::Queue(namespace, queue) => (namespace, Some(queue.as_str())),
+        };
+        let rows = sqlx::query(self.sql.counts.text())
+            .bind(namespace.as_str())
+            .bind(queue)
+            .fetch_all(&self.pool)
+            .await?;
+        let mut values = StateCounts::default();
+        let mut queues: Vec<String> = Vec::new();
+        for row in &rows {
+            let name: String = row.try_get(0)?;
+            let (state, count): (i16, i64) = (row.try_get(1)?, row.try_get(2)?);
+            add(&mut values, state, count);
+            if matches!(state, 0 | 1 | 5) && !queues.contains(&name) {
+                queues.push(name);
+            }
+        }
+        let as_of = self.now().await?;
+        let oldest: Option<At> = sqlx::query_scalar(self.sql.oldest_ready_at.text())
+            .bind(namespace.as_str())
+            .bind(queues)
+            .bind(At(as_of))
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(Counts { values, oldest_ready_at: oldest.map(|at| at.0), as_of, exact: true })
+    }
+
+    async fn ahead(&self, key: &TaskKey, cap: u32) -> Outcome<Option<Ahead>> {
+        let Ok(id) = i64::try_from(key.id.0) else { return Ok(None) };
+        let count: Option<i64> = sqlx::query_scalar(self.sql.ahead_of.text())
+            .bind(key.namespace.as_str())
+            .bind(id)
+            .bind(i32::try_from(cap).unwrap_or(i32::MAX))
+            .fetch_one(&self.pool)
+            .await?;
+        let ahead = |count: i64| {
+            let count = u32::try_from(count).unwrap_or(cap).min(cap);
+            Ahead { count, capped: count == cap }
+        };
+        Ok(count.map(ahead))
+    }
+}
+
+/// A count by the number of its state.
+pub(super) fn add(counts: &mut StateCounts, state: i16, count: i64) {
+    let state = usize::try_from(state).ok().and_then(|index| TaskState::ALL.get(index));
+    if let (Some(state), Ok(count)) = (state, u64::try_from(count)) {
+        counts.add_many(*state, count);
+    }
+}

@@ -1,0 +1,229 @@
+//! Decided moves: ends of attempts in batches, everything else one by one on the locked row.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use sqlx::{PgConnection, Row};
+use weaver_core::error::Error;
+use weaver_core::id::{TaskKey, Version};
+use weaver_core::lease::Lease;
+use weaver_core::lifecycle::{HolderChange, Transition};
+use weaver_core::ports::Tasks;
+use weaver_core::queue::{Committed, LeaderEpoch};
+use weaver_core::task::TaskState;
+
+use crate::PostgresStore;
+use crate::error::{Outcome, Trouble};
+use crate::names::{cause_word, outcome_word};
+use crate::types::{micros, storable};
+
+impl PostgresStore {
+    pub(super) async fn commit_all(
+        &self,
+        transitions: Vec<Transition>,
+        leader: Option<LeaderEpoch>,
+    ) -> Outcome<Vec<Committed>> {
+        let mut answers = Vec::with_capacity(transitions.len());
+        if let Some(leader) = leader {
+            answers = self.again(|| self.commit_led(&transitions, &leader)).await?;
+        } else {
+            let mut rest = transitions.as_slice();
+            while !rest.is_empty() {
+                let ends = ends_ahead(rest);
+                if ends == 0 {
+                    answers.push(self.again(|| self.commit_one(&rest[0])).await?);
+                    rest = &rest[1..];
+                } else {
+                    let (batch, after) = rest.split_at(ends);
+                    answers.extend(self.commit_ends(batch).await?);
+                    rest = after;
+                }
+            }
+        }
+        if answers.iter().any(|answer| matches!(answer, Committed::Applied { .. })) {
+            self.hints.moved();
+        }
+        Ok(answers)
+    }
+
+    /// Ends of attempts that succeeded or go on, each of another run.
+    async fn commit_ends(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+        let mut applied: HashSet<&TaskKey> = HashSet::with_capacity(batch.len());
+        let mut groups: Vec<(&TaskKey, bool, Vec<&Transition>)> = Vec::new();
+        for transition in batch {
+            let succeeds = transition.to == TaskState::Succeeded;
+            let same = |(key, kind, _): &&mut (&TaskKey, bool, Vec<&Transition>)| {
+                *kind == succeeds && key.namespace == transition.key.namespace
+            };
+            match groups.iter_mut().find(same) {
+                Some((_, _, members)) => members.push(transition),
+                None => groups.push((&transition.key, succeeds, vec![transition])),
+            }
+        }
+        for (_, succeeds, members) in &groups {
+            let ids = match succeeds {
+                true => self.again(|| self.succeed(members)).await?,
+                false => self.again(|| self.retry(members)).await?,
+            };
+            let ids: HashSet<i64> = ids.into_iter().collect();
+            let made = members.iter().filter(|member| ids.contains(&(member.key.id.0 as i64)));
+            applied.extend(made.map(|member| &member.key));
+        }
+        self.answers(batch, &applied).await
+    }
+
+    /// What became of each: those that were not made were made before, or are stale.
+    async fn answers(&self, batch: &[Transition], applied: &HashSet<&TaskKey>) -> Outcome<Vec<Committed>> {
+        let others: Vec<TaskKey> = batch
+            .iter()
+            .filter(|transition| !applied.contains(&transition.key))
+            .map(|transition| transition.key.clone())
+            .collect();
+        let mut found =
+            if others.is_empty() { Vec::new() } else { self.get_tasks(&others).await? }.into_iter();
+        let answer = |transition: &Transition| {
+            if applied.contains(&transition.key) {
+                return Committed::Applied { version: transition.expected_version.next() };
+            }
+            match found.next().flatten() {
+                Some(record) if transition.is_already_applied(&record) => Committed::AlreadyApplied,
+                _ => Committed::Stale,
+            }
+        };
+        Ok(batch.iter().map(answer).collect())
+    }
+
+    async fn succeed(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
+        let results: Vec<Option<&[u8]>> = members.iter().map(|member| member.result.as_deref()).collect();
+        let row = sqlx::query(self.sql.succeed.text())
+            .bind(members[0].key.namespace.as_str())
+            .bind(ids(members))
+            .bind(versions(members))
+            .bind(results)
+            .fetch_one(&self.pool)
+            .await?;
+        // A free key or slot is work for somebody.
+        if row.try_get::<Option<bool>, _>(1)? == Some(true) {
+            self.hints.work();
+        }
+        Ok(row.try_get::<Option<Vec<i64>>, _>(0)?.unwrap_or_default())
+    }
+
+    async fn retry(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
+        let renewals: Vec<Option<i64>> =
+            members.iter().map(|member| member.expected_renewals.map(|count| count as i64)).collect();
+        let causes: Vec<Option<&str>> = members.iter().map(|member| member.cause.map(cause_word)).collect();
+        let outcomes: Vec<Option<&str>> =
+            members.iter().map(|member| member.attempt_ended.map(outcome_word)).collect();
+        let failures: Vec<i32> = members.iter().map(|member| member.counters.failures as i32).collect();
+        let losses: Vec<i32> = members.iter().map(|member| member.counters.losses as i32).collect();
+        let delays: Vec<i64> =
+            members.iter().map(|member| micros(member.ready_after.unwrap_or_default())).collect();
+        let errors: Vec<Option<String>> = members
+            .iter()
+            .map(|member| member.error.as_deref().map(|text| storable(text).into_owned()))
+            .collect();
+        let applied: Option<Vec<i64>> = sqlx::query_scalar(self.sql.retry.text())
+            .bind(members[0].key.namespace.as_str())
+            .bind(ids(members))
+            .bind(versions(members))
+            .bind(renewals)
+            .bind(causes)
+            .bind(outcomes)
+            .bind(failures)
+            .bind(losses)
+            .bind(delays)
+            .bind(errors)
+            .fetch_one(&self.pool)
+            .await?;
+        if applied.is_some() {
+            self.hints.work();
+        }
+        Ok(applied.unwrap_or_default())
+    }
+
+    /// Ends a task well within a transaction of the handler's: its writes and the end are stored together or not at all.
+    /// `Stale`: the lease was lost, and the handler rolls back. What the runtime reports afterwards is a repetition.
+    pub async fn complete_in(
+        &self,
+        connection: &mut PgConnection,
+        lease: &Lease,
+        result: Option<Bytes>,
+    ) -> Result<Committed, Error> {
+        let row = sqlx::query(self.sql.succeed.text())
+            .bind(lease.key.namespace.as_str())
+            .bind(vec![lease.key.id.0 as i64])
+            .bind(vec![lease.version.0 as i64])
+            .bind(vec![result.as_deref()])
+            .fetch_one(connection)
+            .await
+            .map_err(Trouble::from)?;
+        let applied: Option<Vec<i64>> = row.try_get(0).map_err(Trouble::from)?;
+        Ok(match applied {
+            Some(_) => Committed::Applied { version: lease.version.next() },
+            None => Committed::Stale,
+        })
+    }
+
+    /// A leader's moves: all in one transaction, in which it still leads.
+    async fn commit_led(&self, transitions: &[Transition], leader: &LeaderEpoch) -> Outcome<Vec<Committed>> {
+        let mut transaction = self.pool.begin().await?;
+        self.set_lock_timeout(&mut transaction).await?;
+        let table = self.tables.of(&leader.document.kind);
+        let current: Option<i64> = sqlx::query_scalar(table.leader.text())
+            .bind(leader.document.namespace.as_str())
+            .bind(&leader.document.kind)
+            .bind(&leader.document.id)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let current = Version(current.unwrap_or(0).unsigned_abs());
+        if current != leader.epoch {
+            return Err(Error::Deposed { epoch: leader.epoch, current }.into());
+        }
+        let mut answers = Vec::with_capacity(transitions.len());
+        for transition in transitions {
+            answers.push(self.apply(&mut transaction, transition).await?);
+        }
+        transaction.commit().await?;
+        self.hints.work();
+        Ok(answers)
+    }
+
+    async fn commit_one(&self, transition: &Transition) -> Outcome<Committed> {
+        let mut transaction = self.pool.begin().await?;
+        self.set_lock_timeout(&mut transaction).await?;
+        let answer = self.apply(&mut transaction, transition).await?;
+        transaction.commit().await?;
+        if matches!(answer, Committed::Applied { .. }) {
+            self.hints.work();
+        }
+        Ok(answer)
+    }
+}
+
+/// How many transitions from the beginning are plain ends of attempts, each of another run.
+fn ends_ahead(transitions: &[Transition]) -> usize {
+    let mut keys = HashSet::new();
+    transitions
+        .iter()
+        .take_while(|transition| is_plain_end(transition) && keys.insert(&transition.key))
+        .count()
+}
+
+fn is_plain_end(transition: &Transition) -> bool {
+    transition.from == TaskState::Running
+        && transition.holder == HolderChange::Nobody
+        && match transition.to {
+            TaskState::Succeeded => transition.expected_renewals.is_none() && transition.error.is_none(),
+            TaskState::RetryScheduled => transition.attempt_ended.is_some() && transition.result.is_none(),
+            _ => false,
+        }
+}
+
+fn ids(members: &[&Transition]) -> Vec<i64> {
+    members.iter().map(|member| member.key.id.0 as i64).collect()
+}
+
+fn versions(members: &[&Transition]) -> Vec<i64> {
+    members.iter().map(|member| member.expected_version.0 as i64).collect()
+}

@@ -1,0 +1,198 @@
+//! New tasks into rows.
+
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+use weaver_core::error::{Error, Result};
+use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::retry::RetryPolicy;
+use weaver_core::task::NewTask;
+use weaver_core::task::{ContentType, Start, TaskSpec, ValidTask, validate_batch};
+
+use crate::PostgresStore;
+use crate::error::{Outcome, Trouble};
+use crate::types::{At, micros, storable};
+use weaver_core::queue::Enqueued;
+
+/// Tasks with keys take a lock each until they are stored; more of them than this go in several transactions.
+const KEYED_MAX: usize = 500;
+
+/// Wakes workers for tasks that were enqueued in a transaction of the caller's. Send it after the commit; workers that
+/// were not told find the tasks when they next poll.
+#[must_use = "send it after the commit, or workers find the tasks only when they next poll"]
+#[derive(Debug)]
+pub struct WakeUp(std::sync::Arc<crate::hints::Hints>);
+
+impl WakeUp {
+    /// Tells workers, here and on other nodes, to look.
+    pub fn send(self) {
+        self.0.moved();
+        self.0.work();
+    }
+}
+
+impl PostgresStore {
+    /// Enqueues within a transaction of the caller's: the tasks are there if it commits, and not otherwise.
+    pub async fn enqueue_in(
+        &self,
+        connection: &mut PgConnection,
+        tasks: Vec<NewTask>,
+    ) -> Result<(Vec<Enqueued>, WakeUp)> {
+        let tasks = validate_batch(tasks, &self.options.limits)?;
+        let answers = self.insert(connection, &tasks).await?;
+        Ok((answers, WakeUp(std::sync::Arc::clone(&self.hints))))
+    }
+
+    pub(super) async fn enqueue_valid(&self, tasks: Vec<ValidTask>) -> Outcome<Vec<Result<Enqueued>>> {
+        let mut answers: Vec<Result<Enqueued>> = Vec::with_capacity(tasks.len());
+        for part in parts(&tasks) {
+            let stored = self.again(|| async {
+                let mut connection = self.pool.acquire().await?;
+                self.insert(&mut connection, part).await
+            });
+            match stored.await {
+                Ok(stored) => answers.extend(stored.into_iter().map(Ok)),
+                // Nothing of this batch is stored: one answer for all. Later parts fail each with the same.
+                Err(trouble) if answers.is_empty() => return Err(trouble),
+                Err(trouble) => {
+                    let error = Error::from(trouble);
+                    answers.extend(part.iter().map(|_| Err(error.clone())));
+                }
+            }
+        }
+        if !answers.is_empty() {
+            self.hints.moved();
+            self.hints.work();
+        }
+        Ok(answers)
+    }
+
+    async fn insert(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<Enqueued>> {
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = match tasks.iter().all(|task| is_like(task, &tasks[0])) {
+            true => self.insert_alike(connection, tasks).await?,
+            false => self.insert_many(connection, tasks).await?,
+        };
+        if ids.len() != tasks.len() {
+            return Err(Trouble::unreadable("an answer of another length"));
+        }
+        let answer = |(id, task): (i64, &ValidTask)| Enqueued {
+            key: TaskKey::new(task.namespace.clone(), TaskId(id.unsigned_abs())),
+            existing: id < 0,
+        };
+        Ok(ids.into_iter().zip(tasks).map(answer).collect())
+    }
+
+    async fn insert_alike(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<i64>> {
+        let first = &tasks[0];
+        let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
+        Ok(sqlx::query_scalar(self.sql.enqueue_alike.text())
+            .bind(first.namespace.as_str())
+            .bind(first.spec.queue.as_str())
+            .bind(first.spec.envelope.task_type.as_str())
+            .bind(i16::from(first.spec.priority.get()))
+            .bind(payloads)
+            .fetch_one(connection)
+            .await?)
+    }
+
+    async fn insert_many(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<i64>> {
+        let namespaces: Vec<&str> = tasks.iter().map(|task| task.namespace.as_str()).collect();
+        let queues: Vec<&str> = tasks.iter().map(|task| task.spec.queue.as_str()).collect();
+        let types: Vec<&str> = tasks.iter().map(|task| task.spec.envelope.task_type.as_str()).collect();
+        let priorities: Vec<i16> = tasks.iter().map(|task| task.spec.priority.get().into()).collect();
+        let run_at: Vec<Option<At>> = tasks
+            .iter()
+            .map(|task| match task.start {
+                Start::At(instant) => Some(At(instant)),
+                Start::Now | Start::After(_) => None,
+            })
+            .collect();
+        let delays: Vec<Option<i64>> = tasks
+            .iter()
+            .map(|task| match task.start {
+                Start::After(delay) => Some(micros(delay)),
+                Start::Now | Start::At(_) => None,
+            })
+            .collect();
+        let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
+        let extras: Vec<Option<String>> = tasks.iter().map(|task| extra(&task.spec)).collect();
+        Ok(sqlx::query_scalar(self.sql.enqueue_many.text())
+            .bind(namespaces)
+            .bind(queues)
+            .bind(types)
+            .bind(priorities)
+            .bind(run_at)
+            .bind(delays)
+            .bind(payloads)
+            .bind(extras)
+            .bind(micros(self.options.unique_for))
+            .fetch_one(connection)
+            .await?)
+    }
+}
+
+/// The batch, or pieces of it if too many have keys.
+fn parts(tasks: &[ValidTask]) -> impl Iterator<Item = &[ValidTask]> {
+    let keyed =
+        tasks.iter().filter(|task| task.spec.serial_key.is_some() || task.spec.has_unique_keys()).count();
+    let size = if keyed <= KEYED_MAX { tasks.len() } else { KEYED_MAX };
+    tasks.chunks(size.max(1))
+}
+
+/// Whether two tasks differ in nothing but their payload, and have nothing that few tasks have.
+fn is_like(task: &ValidTask, other: &ValidTask) -> bool {
+    let (spec, like) = (&task.spec, &other.spec);
+    task.start == Start::Now
+        && task.namespace == other.namespace
+        && spec.queue == like.queue
+        && spec.envelope.task_type == like.envelope.task_type
+        && spec.priority == like.priority
+        && is_plain(spec)
+}
+
+fn is_plain(spec: &TaskSpec) -> bool {
+    spec.envelope.content_type == ContentType::JSON
+        && spec.max_attempts == 5
+        && spec.max_losses == 3
+        && spec.retry == RetryPolicy::DEFAULT
+        && spec.timeout.is_none()
+        && spec.expires_at.is_none()
+        && spec.serial_key.is_none()
+        && spec.idempotency_key.is_none()
+        && spec.origin.is_none()
+}
+
+/// What few tasks have, by the names of their columns.
+fn extra(spec: &TaskSpec) -> Option<String> {
+    if is_plain(spec) {
+        return None;
+    }
+    let mut extra = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            extra.insert(name.to_owned(), value);
+        }
+    };
+    let content_type = &spec.envelope.content_type;
+    put("content_type", (*content_type != ContentType::JSON).then(|| json!(content_type.as_str())));
+    put("max_attempts", Some(json!(spec.max_attempts)));
+    put("max_losses", Some(json!(spec.max_losses)));
+    put("retry", (spec.retry != RetryPolicy::DEFAULT).then(|| json!(spec.retry)));
+    put("timeout_us", spec.timeout.map(|span| json!(micros(span))));
+    put("expires_at", spec.expires_at.map(|at| json!(at)));
+    put("serial_key", spec.serial_key.as_ref().map(|name| json!(name.as_str())));
+    put("idempotency_key", spec.idempotency_key.as_ref().map(|name| json!(name.as_str())));
+    let origin = spec.origin();
+    put("task_group_id", origin.task_group_id.as_ref().map(|name| json!(name.as_str())));
+    put("session_id", origin.session_id.as_ref().map(|name| json!(name.as_str())));
+    put("labels", (!origin.labels.is_empty()).then(|| json!(origin.labels)));
+    put("job_definition_id", origin.job_definition_id.as_ref().map(|name| json!(name.as_str())));
+    put("scheduled_for", origin.scheduled_for.map(|at| json!(at)));
+    put("retry_of", origin.retry_of.map(|id| json!(id.0)));
+    put("trace", origin.trace.as_ref().map(|trace| json!(trace)));
+    let text = Value::Object(extra).to_string();
+    // JSON in PostgreSQL cannot hold a zero character either.
+    Some(storable(&text).replace("\\u0000", "\u{fffd}"))
+}

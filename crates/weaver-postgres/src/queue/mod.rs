@@ -1,0 +1,156 @@
+//! The port `Queue`.
+
+mod changes;
+mod commit;
+mod enqueue;
+mod renew;
+mod wait;
+mod write;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::Row;
+use weaver_core::error::{Invalid, Problem, Result};
+use weaver_core::event::{ChangeCursor, Changes};
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::lifecycle::{OverdueWhy, Transition};
+use weaver_core::limits::Limits;
+use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use weaver_core::task::{NewTask, TaskState, validate_batch};
+
+pub(crate) use changes::Follower;
+pub use enqueue::WakeUp;
+
+use crate::PostgresStore;
+use crate::error::Outcome;
+use crate::names::Seen;
+use crate::row::record;
+use crate::types::{Token, micros};
+
+#[async_trait]
+impl Queue for PostgresStore {
+    fn limits(&self) -> Limits {
+        self.options.limits
+    }
+
+    async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
+        let tasks = validate_batch(tasks, &self.options.limits)?;
+        Ok(self.enqueue_valid(tasks).await?)
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
+        request.validate()?;
+        Ok(self.again(|| self.claim(&request)).await?)
+    }
+
+    async fn commit(
+        &self,
+        transitions: Vec<Transition>,
+        leader: Option<LeaderEpoch>,
+    ) -> Result<Vec<Committed>> {
+        self.options.limits.check_batch("transitions", transitions.len())?;
+        Ok(self.commit_all(transitions, leader).await?)
+    }
+
+    async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
+        self.options.limits.check_batch("renewals", renewals.len())?;
+        Ok(self.renew_all(renewals).await?)
+    }
+
+    async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
+        self.options.limits.check_batch("leases", leases.len())?;
+        Ok(self.again(|| self.end_holds(&leases)).await?)
+    }
+
+    async fn overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
+        self.tidy_now_and_then().await;
+        Ok(self.find_overdue(limit).await?)
+    }
+
+    async fn changes(&self, after: Option<ChangeCursor>, limit: u32) -> Result<Changes> {
+        Ok(self.read_changes(after, limit).await?)
+    }
+
+    async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
+        Ok(self.wait_for(interest, timeout).await?)
+    }
+}
+
+impl PostgresStore {
+    async fn claim(&self, request: &LeaseRequest) -> Outcome<Vec<Leased>> {
+        let mut queues: Vec<&str> = request.queues.iter().map(|queue| queue.as_str()).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        let types: Option<Vec<&str>> =
+            request.types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
+        let rows = sqlx::query(self.sql.claim.text())
+            .bind(request.namespace.as_str())
+            .bind(queues)
+            .bind(types)
+            .bind(request.worker.as_str())
+            .bind(Token(request.token))
+            .bind(micros(request.ttl))
+            .bind(i32::try_from(request.max).unwrap_or(i32::MAX))
+            .bind(i32::try_from(request.slots).unwrap_or(i32::MAX))
+            .fetch_all(&self.pool)
+            .await?;
+        let mut seen = Seen::default();
+        let mut leased = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let record = record(row, &mut seen)?;
+            let foreign = record.key.namespace != request.namespace
+                || record.lease.as_ref().is_some_and(|held| held.worker != request.worker);
+            if foreign {
+                return Err(Invalid::new("token", Problem::TokenTaken).into());
+            }
+            if let Some(lease) = record.current_lease() {
+                leased.push(Leased { lease, record });
+            }
+        }
+        leased.sort_by_key(|each| (each.record.spec.priority, each.record.ready_at, each.record.key.id));
+        if !leased.is_empty() {
+            self.hints.moved();
+        }
+        Ok(leased)
+    }
+
+    async fn end_holds(&self, leases: &[Lease]) -> Outcome<()> {
+        let namespaces: Vec<&str> = leases.iter().map(|lease| lease.key.namespace.as_str()).collect();
+        let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();
+        let versions: Vec<i64> = leases.iter().map(|lease| lease.version.0 as i64).collect();
+        let tokens: Vec<Token> = leases.iter().map(|lease| Token(lease.token)).collect();
+        let any: bool = sqlx::query_scalar(self.sql.confirm_stopped.text())
+            .bind(namespaces)
+            .bind(ids)
+            .bind(versions)
+            .bind(tokens)
+            .fetch_one(&self.pool)
+            .await?;
+        if any {
+            self.hints.work();
+        }
+        Ok(())
+    }
+
+    async fn find_overdue(&self, limit: u32) -> Outcome<Vec<Overdue>> {
+        let rows = sqlx::query(self.sql.overdue.text()).bind(i64::from(limit)).fetch_all(&self.pool).await?;
+        let mut seen = Seen::default();
+        let overdue = rows.iter().map(|row| {
+            let record = record(row, &mut seen)?;
+            let why = match record.state {
+                TaskState::Running => OverdueWhy::Lease,
+                TaskState::Cancelled => OverdueWhy::Hold,
+                _ => OverdueWhy::ExpiresAt,
+            };
+            Ok(Overdue { record, why })
+        });
+        overdue.collect()
+    }
+
+    /// The store's time.
+    pub(crate) async fn now(&self) -> Outcome<weaver_core::time::Timestamp> {
+        let row = sqlx::query(self.sql.clock.text()).fetch_one(&self.pool).await?;
+        Ok(row.try_get::<crate::types::At, _>(0)?.0)
+    }
+}

@@ -1,0 +1,257 @@
+//! A run, read from its row.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sqlx::postgres::PgRow;
+use sqlx::{Decode, Postgres, Row, Type};
+use weaver_core::id::{Epoch, TaskId, TaskKey, Version};
+use weaver_core::name::{
+    IdempotencyKey, JobDefinitionId, SerialKey, SessionId, SharedText, TaskGroupId, WorkerId,
+};
+use weaver_core::retry::RetryPolicy;
+use weaver_core::task::{
+    Assignment, AttemptRecord, Attempts, Cause, ContentType, Continuation, HeldLease, Labels, Origin,
+    Priority, Progress, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
+};
+use weaver_core::time::Timestamp;
+
+use crate::error::{Outcome, Trouble};
+use crate::names::{Seen, cause_of, outcome_of, state_of};
+use crate::types::{At, Token, span};
+
+/// Reads columns one after the other, in the order of `run_columns!`.
+struct Columns<'a> {
+    row: &'a PgRow,
+    next: usize,
+}
+
+impl<'a> Columns<'a> {
+    fn take<T: Decode<'a, Postgres> + Type<Postgres>>(&mut self) -> Result<T, sqlx::Error> {
+        let at = self.next;
+        self.next += 1;
+        self.row.try_get(at)
+    }
+
+    fn at(&mut self) -> Result<Option<Timestamp>, sqlx::Error> {
+        Ok(self.take::<Option<At>>()?.map(|at| at.0))
+    }
+
+    fn instant(&mut self) -> Result<Timestamp, sqlx::Error> {
+        Ok(self.take::<At>()?.0)
+    }
+
+    fn count(&mut self) -> Result<u32, sqlx::Error> {
+        Ok(self.take::<i32>()?.unsigned_abs())
+    }
+
+    fn number(&mut self) -> Result<u64, sqlx::Error> {
+        Ok(self.take::<i64>()?.unsigned_abs())
+    }
+
+    fn name<T>(
+        &mut self,
+        make: impl Fn(SharedText) -> Result<T, weaver_core::error::Invalid>,
+    ) -> Outcome<Option<T>> {
+        let text: Option<&str> = self.take()?;
+        text.map(|text| make(Arc::<str>::from(text).into()).map_err(Trouble::unreadable)).transpose()
+    }
+
+    fn json<T: serde::de::DeserializeOwned>(&mut self) -> Outcome<Option<T>> {
+        let text: Option<&str> = self.take()?;
+        text.map(|text| serde_json::from_str(text).map_err(Trouble::unreadable)).transpose()
+    }
+}
+
+/// What the columns of the first half say; the rest needs some of it.
+struct Head {
+    cause: Option<Cause>,
+    version: Version,
+    attempt: u32,
+    finished_at: Option<Timestamp>,
+    lease: Option<HeldLease>,
+    lease_started_at: Option<Timestamp>,
+    worker: Option<WorkerId>,
+}
+
+/// Reads a run from a row that begins with `run_columns!`.
+pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
+    let mut columns = Columns { row, next: 0 };
+    let id = TaskId(columns.number()?);
+    let namespace = seen.namespace(columns.take()?)?;
+    let queue = seen.queue(columns.take()?)?;
+    let task_type = seen.task_type(columns.take()?)?;
+    let (word, scheduled): (&str, bool) = (columns.take()?, columns.take()?);
+    let state = state_of(word, scheduled)?;
+    let cause = columns.take::<Option<&str>>()?.map(cause_of).transpose()?;
+    let version = Version(columns.number()?);
+    let renewals = columns.number()?;
+    let (attempt, executions) = (columns.count()?, columns.count()?);
+    let (failures, losses) = (columns.count()?, columns.count()?);
+    let priority: i16 = columns.take()?;
+    let (max_attempts, max_losses) = (columns.count()?, columns.count()?);
+    let (created_at, updated_at, ready_at) = (columns.instant()?, columns.instant()?, columns.instant()?);
+    let (first_started_at, finished_at) = (columns.at()?, columns.at()?);
+    let (scheduled_for, expires_at) = (columns.at()?, columns.at()?);
+    let timeout = columns.take::<Option<i64>>()?.map(span);
+    let (lease, lease_started_at, worker, assignment) = holder(&mut columns, seen)?;
+    let confirming = |check_deadline_at| Continuation::Confirming { check_deadline_at };
+    let continuation = columns.at()?.map_or(Continuation::None, confirming);
+    let head = Head { cause, version, attempt, finished_at, lease, lease_started_at, worker };
+    let outcome: Option<&str> = columns.take()?;
+    let keys = (columns.name(SerialKey::new)?, columns.name(IdempotencyKey::new)?);
+    let origin = origin(&mut columns, scheduled_for)?;
+    let (retry, origin, content_type) = rare(&mut columns, origin)?;
+    let progress = progress(&mut columns)?;
+    let last_error = columns.take::<Option<&str>>()?.map(Arc::<str>::from);
+    let result = columns.take::<Option<&[u8]>>()?.map(Bytes::copy_from_slice);
+    let payload = Bytes::copy_from_slice(columns.take()?);
+    let attempts = attempts(&mut columns, seen, &head, outcome, last_error.as_ref())?;
+    let spec = TaskSpec {
+        queue,
+        envelope: TaskEnvelope { task_type, payload, content_type },
+        priority: u8::try_from(priority).ok().and_then(Priority::new).unwrap_or_default(),
+        max_attempts,
+        max_losses,
+        retry,
+        timeout,
+        expires_at,
+        serial_key: keys.0,
+        idempotency_key: keys.1,
+        origin: origin.boxed(),
+    };
+    Ok(TaskRecord {
+        key: TaskKey::new(namespace, id),
+        spec: Arc::new(spec),
+        state,
+        cause: head.cause,
+        version: head.version,
+        renewals,
+        executions,
+        failures,
+        losses,
+        attempt: head.attempt,
+        ready_at,
+        created_at,
+        updated_at,
+        first_started_at,
+        finished_at: head.finished_at,
+        last_error,
+        lease: head.lease,
+        assignment,
+        continuation,
+        result,
+        progress,
+        attempts,
+    })
+}
+
+/// What few tasks say.
+fn rare(columns: &mut Columns<'_>, origin: Origin) -> Outcome<(RetryPolicy, Origin, ContentType)> {
+    let retry: RetryPolicy = columns.json()?.unwrap_or_default();
+    let trace: Option<TraceContext> = columns.json()?;
+    let content_type = columns.take::<Option<&str>>()?.map_or(ContentType::JSON, ContentType::other);
+    Ok((retry, Origin { trace, ..origin }, content_type))
+}
+
+type Holder = (Option<HeldLease>, Option<Timestamp>, Option<WorkerId>, Option<Assignment>);
+
+/// Lease and assignment: both name the worker of one column.
+fn holder(columns: &mut Columns<'_>, seen: &mut Seen) -> Outcome<Holder> {
+    let epoch = columns.take::<Option<i64>>()?;
+    let token = columns.take::<Option<Token>>()?;
+    let (started_at, expires_at) = (columns.at()?, columns.at()?);
+    let ttl = columns.take::<Option<i64>>()?;
+    let worker = columns.take::<Option<&str>>()?.map(|text| seen.worker(text)).transpose()?;
+    let assigned_at = columns.at()?;
+    let assigned_epoch = columns.take::<Option<i64>>()?;
+    let lease = match (&worker, token, started_at, expires_at, ttl) {
+        (Some(worker), Some(token), Some(started_at), Some(expires_at), Some(ttl)) => Some(HeldLease {
+            worker: worker.clone(),
+            token: token.0,
+            epoch: Epoch(epoch.unwrap_or(0).unsigned_abs()),
+            started_at,
+            expires_at,
+            ttl: span(ttl),
+        }),
+        (_, None, ..) => None,
+        _ => return Err(Trouble::unreadable("half a lease")),
+    };
+    let assignment = match (&worker, assigned_at) {
+        (Some(worker), Some(assigned_at)) => {
+            let epoch = Epoch(assigned_epoch.unwrap_or(0).unsigned_abs());
+            Some(Assignment { worker: worker.clone(), epoch, assigned_at })
+        }
+        _ => None,
+    };
+    Ok((lease, started_at, worker, assignment))
+}
+
+fn origin(columns: &mut Columns<'_>, scheduled_for: Option<Timestamp>) -> Outcome<Origin> {
+    let job_definition_id = columns.name(JobDefinitionId::new)?;
+    let task_group_id = columns.name(TaskGroupId::new)?;
+    let session_id = columns.name(SessionId::new)?;
+    let retry_of = columns.take::<Option<i64>>()?.map(|id| TaskId(id.unsigned_abs()));
+    let labels: Labels = columns.json()?.unwrap_or_default();
+    Ok(Origin {
+        task_group_id,
+        session_id,
+        labels,
+        job_definition_id,
+        scheduled_for,
+        retry_of,
+        trace: None,
+        external_id: None,
+    })
+}
+
+fn progress(columns: &mut Columns<'_>) -> Outcome<Option<Box<Progress>>> {
+    let fraction: Option<f32> = columns.take()?;
+    let message: Option<&str> = columns.take()?;
+    Ok(fraction
+        .map(|fraction| Box::new(Progress { fraction, message: message.unwrap_or_default().to_owned() })))
+}
+
+/// A closed attempt, as the statement puts it into JSON.
+type Closed = (u32, String, u64, Option<i64>, i64, String, Option<String>);
+
+/// The attempts that were closed, and the one that ended the run.
+fn attempts(
+    columns: &mut Columns<'_>,
+    seen: &mut Seen,
+    head: &Head,
+    outcome: Option<&str>,
+    last_error: Option<&Arc<str>>,
+) -> Outcome<Attempts> {
+    let mut attempts = Vec::new();
+    for (attempt, worker, fence, started_at, ended_at, outcome, error) in
+        columns.json::<Vec<Closed>>()?.unwrap_or_default()
+    {
+        attempts.push(AttemptRecord {
+            attempt,
+            worker: seen.worker(&worker)?,
+            fence: Version(fence),
+            started_at: started_at.map(Timestamp::from_micros),
+            ended_at: Timestamp::from_micros(ended_at),
+            outcome: outcome_of(&outcome)?,
+            error: error.map(Arc::from),
+        });
+    }
+    if let (Some(outcome), Some(worker), Some(ended_at)) = (outcome, &head.worker, head.finished_at) {
+        use weaver_core::task::CancelReason::Handler;
+        let reported = matches!(
+            head.cause,
+            Some(Cause::Failed | Cause::TimedOut | Cause::Lost | Cause::Cancelled(Handler))
+        );
+        attempts.push(AttemptRecord {
+            attempt: head.attempt,
+            worker: worker.clone(),
+            fence: Version(head.version.0 - 1),
+            started_at: head.lease_started_at,
+            ended_at,
+            outcome: outcome_of(outcome)?,
+            error: last_error.filter(|_| reported).cloned(),
+        });
+    }
+    Ok(Attempts::from_oldest_first(attempts))
+}

@@ -1,0 +1,141 @@
+//! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
+
+mod net;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+
+use crate::error::{OpenError, reason};
+use crate::options::PostgresOptions;
+use crate::sql::render;
+
+pub use net::allowed_moves;
+use net::net_sql;
+
+/// The version of the schema this Weaver works with.
+pub const SCHEMA_VERSION: i32 = 1;
+
+/// A step of the schema.
+#[derive(Debug, Clone)]
+pub struct Migration {
+    /// Its number, from 1.
+    pub version: i32,
+    /// What it is about.
+    pub name: &'static str,
+    /// What it says to the server.
+    pub sql: String,
+}
+
+/// What has been done to a schema, and what is left.
+#[derive(Debug, Clone)]
+pub struct Migrations {
+    /// The version it had.
+    pub before: i32,
+    /// The steps that were made, or would be.
+    pub steps: Vec<Migration>,
+}
+
+/// Every step, in order, for a schema of this name.
+pub fn migrations(schema: &str) -> Vec<Migration> {
+    let first = [
+        include_str!("schema/time.sql"),
+        include_str!("schema/tables.sql"),
+        include_str!("schema/enqueue.sql"),
+        include_str!("schema/claim.sql"),
+        include_str!("schema/ends.sql"),
+        include_str!("schema/moves.sql"),
+        include_str!("schema/keep.sql"),
+        include_str!("schema/ports.sql"),
+        &net_sql(),
+    ]
+    .join("\n");
+    vec![Migration {
+        version: 1,
+        name: "runs, history, documents, streams, runners",
+        sql: render(schema, &first),
+    }]
+}
+
+/// Brings the schema up to date, or only says what that would take.
+pub(crate) async fn migrate(options: &PostgresOptions, dry_run: bool) -> Result<Migrations, OpenError> {
+    let mut connection = connect(options).await?;
+    let done = run(&mut connection, options, dry_run).await;
+    // Whatever happened, the answer is known; a connection that does not close politely is dropped.
+    let _ = connection.close().await;
+    done
+}
+
+async fn connect(options: &PostgresOptions) -> Result<PgConnection, OpenError> {
+    let place = options.redacted().to_string();
+    let connect_options = options.connect_options()?;
+    PgConnection::connect_with(&connect_options)
+        .await
+        .map_err(|error| OpenError::Connect { place, reason: reason(&error) })
+}
+
+async fn run(
+    connection: &mut PgConnection,
+    options: &PostgresOptions,
+    dry_run: bool,
+) -> Result<Migrations, OpenError> {
+    let schema = &options.schema;
+    let failed = |version: i32| {
+        move |error: sqlx::Error| OpenError::Migrate {
+            schema: schema.clone(),
+            version,
+            reason: reason(&error),
+        }
+    };
+    let mut transaction = connection.begin().await.map_err(failed(0))?;
+    // Several nodes that start at once: one migrates, the others wait and find nothing left.
+    let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('migrate {schema}', 11))");
+    sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(failed(0))?;
+    let before = version(&mut transaction, schema).await.map_err(failed(0))?;
+    if before > SCHEMA_VERSION {
+        return Err(OpenError::Newer { schema: schema.clone(), found: before, known: SCHEMA_VERSION });
+    }
+    let steps: Vec<_> = migrations(schema).into_iter().filter(|step| step.version > before).collect();
+    if dry_run || steps.is_empty() {
+        return Ok(Migrations { before, steps });
+    }
+    if before == 0 {
+        let begin = format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema};
+             CREATE TABLE {schema}.migrations (version integer PRIMARY KEY, name text NOT NULL, \
+             applied_at timestamptz NOT NULL DEFAULT now())"
+        );
+        sqlx::raw_sql(AssertSqlSafe(begin)).execute(&mut *transaction).await.map_err(failed(0))?;
+    }
+    for step in &steps {
+        let statements = sqlx::raw_sql(AssertSqlSafe(step.sql.clone()));
+        statements.execute(&mut *transaction).await.map_err(failed(step.version))?;
+        let note = format!("INSERT INTO {schema}.migrations (version, name) VALUES ($1, $2)");
+        let note = sqlx::query(AssertSqlSafe(note)).bind(step.version).bind(step.name);
+        note.execute(&mut *transaction).await.map_err(failed(step.version))?;
+    }
+    transaction.commit().await.map_err(failed(SCHEMA_VERSION))?;
+    Ok(Migrations { before, steps })
+}
+
+/// Refuses a schema that is not ours to work with.
+pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
+    let mut connection = connect(options).await?;
+    let schema = options.schema.clone();
+    let place = options.redacted().to_string();
+    let found = version(&mut connection, &schema)
+        .await
+        .map_err(|error| OpenError::Connect { place, reason: reason(&error) })?;
+    match found.cmp(&SCHEMA_VERSION) {
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(OpenError::Newer { schema, found, known: SCHEMA_VERSION }),
+        std::cmp::Ordering::Less => Err(OpenError::Older { schema, found, known: SCHEMA_VERSION }),
+    }
+}
+
+async fn version(connection: &mut PgConnection, schema: &str) -> Result<i32, sqlx::Error> {
+    let there = sqlx::query("SELECT to_regclass($1) IS NOT NULL").bind(format!("{schema}.migrations"));
+    if !there.fetch_one(&mut *connection).await?.try_get::<bool, _>(0)? {
+        return Ok(0);
+    }
+    let newest = format!("SELECT coalesce(max(version), 0) FROM {schema}.migrations");
+    sqlx::query(AssertSqlSafe(newest)).fetch_one(&mut *connection).await?.try_get(0)
+}

@@ -1,0 +1,141 @@
+-- The ends of attempts, in batches. Each is made only if the run still has the version and state it was decided on; the
+-- answer names those that were. Everything else that can happen to a run is decided and written row by row.
+--
+-- Runs are found by `id = ANY`, through the primary key, whatever the planner believes about the size of the table; what
+-- comes with them is joined by hashing.
+
+-- Runs that have succeeded: moved to history in the statement that ends them.
+CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_results bytea[],
+    OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+    SET weaver.moving = 'on' AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+BEGIN
+    WITH gone AS (
+        DELETE FROM weaver.job_runs r
+        USING unnest(p_ids, p_versions, p_results) AS i (id, version, result)
+        WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
+            AND r.state = 'RUNNING'
+        RETURNING r.*, i.result AS new_result
+    ), kept AS (
+        INSERT INTO weaver.job_run_history
+        SELECT id, created_at, v_now, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
+            leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
+            attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled,
+            'SUCCEEDED', NULL, 'succeeded', 'NONE', namespace, queue, task_type, assigned_worker_id, serial_key,
+            idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace,
+            progress_message, last_error, log_ref, coalesce(new_result, result), payload
+        FROM gone
+    ), counted AS (
+        SELECT queue, count(*)::integer AS count FROM gone GROUP BY 1
+    ), deltas AS (
+        SELECT queue, 4 AS state, -count AS delta FROM counted UNION ALL SELECT queue, 6, count FROM counted
+    ), moved AS (
+        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+            count_deltas)
+        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[6], c.namespaces, c.queues, c.states, c.deltas
+        FROM (SELECT array_agg(id) AS ids, array_agg(version + 1) AS versions FROM gone) t,
+            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
+                array_agg(delta) AS deltas FROM deltas) c
+        WHERE t.ids IS NOT NULL
+    )
+    SELECT array_agg(id), bool_or(serial_key IS NOT NULL
+        OR EXISTS (SELECT FROM weaver.queues s WHERE s.namespace = p_namespace AND s.max_running IS NOT NULL))
+    INTO applied, frees FROM gone;
+END
+$$;
+
+-- Attempts after which the run goes on: failed, timed out, lost, released, snoozed.
+CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_renewals bigint[],
+    p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
+    p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_applied bigint[];
+BEGIN
+    WITH held AS (
+        SELECT r.id, r.version, r.attempt, r.queue, r.assigned_worker_id, r.lease_started_at, i.cause,
+            i.outcome, i.failures, i.losses, i.delay_us, i.error
+        FROM unnest(p_ids, p_versions, p_renewals, p_causes, p_outcomes, p_failures, p_losses, p_delays_us, p_errors)
+            AS i (id, version, renewals, cause, outcome, failures, losses, delay_us, error)
+        JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id
+        WHERE r.version = i.version AND r.state = 'RUNNING' AND (i.renewals IS NULL OR r.renewals = i.renewals)
+        FOR NO KEY UPDATE OF r
+    ), closed AS (
+        INSERT INTO weaver.closed_attempts
+        SELECT p_namespace, id, attempt, assigned_worker_id, version, lease_started_at, v_now, outcome, error FROM held
+    ), again AS (
+        UPDATE weaver.job_runs r
+        SET state = 'RETRY_SCHEDULED', cause = h.cause, version = r.version + 1, updated_at = v_now,
+            failures = h.failures, losses = h.losses, ready_at = weaver.later(v_now, h.delay_us),
+            last_error = coalesce(h.error, r.last_error), continuation_state = 'NONE',
+            continuation_check_deadline_at = NULL, assigned_worker_id = NULL, assigned_at = NULL,
+            assigned_epoch = NULL, leader_epoch = NULL, lease_token = NULL, lease_started_at = NULL,
+            lease_expires_at = NULL, lease_ttl_us = NULL
+        FROM held h WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = h.id
+        RETURNING r.id, r.version, r.queue
+    ), counted AS (
+        SELECT queue, count(*)::integer AS count FROM again GROUP BY 1
+    ), deltas AS (
+        SELECT queue, 4 AS state, -count AS delta FROM counted UNION ALL SELECT queue, 5, count FROM counted
+    ), moved AS (
+        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+            count_deltas)
+        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[5], c.namespaces, c.queues, c.states, c.deltas
+        FROM (SELECT array_agg(id) AS ids, array_agg(version) AS versions FROM again) t,
+            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
+                array_agg(delta) AS deltas FROM deltas) c
+        WHERE t.ids IS NOT NULL
+    )
+    SELECT array_agg(id) INTO v_applied FROM again;
+    RETURN v_applied;
+END
+$$;
+
+-- Extends leases that are still the valid ones. What somebody else has locked is passed over, never waited for.
+CREATE FUNCTION weaver.renew(p_namespace text, p_ids bigint[], p_versions bigint[], p_tokens uuid[],
+    p_epochs bigint[], p_fractions real[], p_messages text[], p_within_us bigint[], p_continue boolean[])
+RETURNS bigint[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_applied bigint[];
+BEGIN
+    WITH held AS (
+        SELECT r.id, i.fraction, i.message,
+            CASE WHEN i.within_us IS NOT NULL THEN weaver.later(v_now, i.within_us)
+                WHEN NOT i.continue THEN r.continuation_check_deadline_at END AS deadline
+        FROM unnest(p_ids, p_versions, p_tokens, p_epochs, p_fractions, p_messages, p_within_us, p_continue)
+            AS i (id, version, token, epoch, fraction, message, within_us, continue)
+        JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id
+        WHERE r.version = i.version AND r.state = 'RUNNING' AND r.lease_token = i.token
+            -- None: it was pulled.
+            AND coalesce(r.leader_epoch, 0) = i.epoch
+        FOR NO KEY UPDATE OF r SKIP LOCKED
+    ), extended AS (
+        UPDATE weaver.job_runs r
+        SET renewals = r.renewals + 1,
+            lease_expires_at = greatest(weaver.later(v_now, r.lease_ttl_us), h.deadline),
+            continuation_state = CASE WHEN h.deadline IS NULL THEN 'NONE' ELSE 'CONFIRMING' END,
+            continuation_check_deadline_at = h.deadline,
+            progress_fraction = coalesce(h.fraction, r.progress_fraction),
+            progress_message = CASE WHEN h.fraction IS NULL THEN r.progress_message ELSE h.message END
+        FROM held h WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = h.id
+        RETURNING r.id
+    )
+    SELECT array_agg(id) INTO v_applied FROM extended;
+    RETURN v_applied;
+END
+$$;
+
+-- Moves runs that have ended, and that nobody holds, to history.
+CREATE FUNCTION weaver.archive(p_namespace text, p_ids bigint[]) RETURNS void LANGUAGE sql AS $$
+    WITH gone AS (
+        DELETE FROM weaver.job_runs r
+        WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.finished_at IS NOT NULL AND r.lease_token IS NULL
+        RETURNING r.*
+    )
+    INSERT INTO weaver.job_run_history SELECT * FROM gone
+$$;

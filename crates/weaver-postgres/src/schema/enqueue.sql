@@ -1,0 +1,164 @@
+-- New runs. Ids are drawn after every lock is held: whoever shares a serial key with us and commits later has higher ids.
+
+-- Tasks that differ in nothing but their payload: the common case of a bulk insert.
+CREATE FUNCTION weaver.enqueue_alike(p_namespace text, p_queue text, p_type text, p_priority smallint,
+    p_payloads bytea[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_ids bigint[] := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
+BEGIN
+    INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions, failures,
+        losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, queue, task_type,
+        payload)
+    SELECT i.id, 1, 0, v_now, v_now, v_now, 0, 0, 0, 0, 5, 3, p_priority, false, 'PENDING', 'NONE', p_namespace,
+        p_queue, p_type, i.payload
+    FROM unnest(v_ids, p_payloads) AS i (id, payload);
+    INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+        count_deltas)
+    VALUES (v_now, v_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[0], ARRAY[p_namespace], ARRAY[p_queue], ARRAY[0],
+        ARRAY[cardinality(v_ids)]);
+    RETURN v_ids;
+END
+$$;
+
+-- Everybody who adds to a serial key, or looks for a unique one, does so one after the other.
+CREATE FUNCTION weaver.lock_keys(p_namespaces text[], p_extras jsonb[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    v_lock bigint;
+BEGIN
+    -- In one order, so that two batches never wait for each other.
+    FOR v_lock IN
+        SELECT DISTINCT hashtextextended(k.kind || i.namespace || E'\x01' || k.name, 11) AS lock
+        FROM unnest(p_namespaces, p_extras) AS i (namespace, extra)
+        CROSS JOIN LATERAL (VALUES ('weaver.serial ', i.extra ->> 'serial_key'),
+            ('weaver.idempotency ', i.extra ->> 'idempotency_key'),
+            ('weaver.schedule ', (i.extra ->> 'job_definition_id') || E'\x01' || (i.extra ->> 'scheduled_for')))
+            AS k (kind, name)
+        WHERE k.name IS NOT NULL
+        ORDER BY lock
+    LOOP
+        PERFORM pg_advisory_xact_lock(v_lock);
+    END LOOP;
+END
+$$;
+
+-- The run that stands for one of these unique keys; if none does, this one does from now on.
+CREATE FUNCTION weaver.claim_unique(p_namespace text, p_extra jsonb, p_id bigint, p_now timestamptz, p_until timestamptz)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_key text := p_extra ->> 'idempotency_key';
+    v_definition text := p_extra ->> 'job_definition_id';
+    v_instant timestamptz := (p_extra ->> 'scheduled_for')::timestamptz;
+    v_found bigint;
+BEGIN
+    IF v_key IS NOT NULL THEN
+        SELECT k.run_id INTO v_found FROM weaver.idempotency_keys k
+        WHERE k.namespace = p_namespace AND k.idempotency_key = v_key AND k.until > p_now;
+    END IF;
+    IF v_found IS NULL AND v_definition IS NOT NULL AND v_instant IS NOT NULL THEN
+        SELECT k.run_id INTO v_found FROM weaver.schedule_keys k
+        WHERE k.namespace = p_namespace AND k.job_definition_id = v_definition AND k.scheduled_for = v_instant
+            AND k.until > p_now;
+    END IF;
+    IF v_found IS NOT NULL THEN
+        RETURN v_found;
+    END IF;
+    IF v_key IS NOT NULL THEN
+        INSERT INTO weaver.idempotency_keys VALUES (p_namespace, v_key, p_id, p_until)
+        ON CONFLICT (namespace, idempotency_key) DO UPDATE SET run_id = p_id, until = p_until;
+    END IF;
+    IF v_definition IS NOT NULL AND v_instant IS NOT NULL THEN
+        INSERT INTO weaver.schedule_keys VALUES (p_namespace, v_definition, v_instant, p_id, p_until)
+        ON CONFLICT (namespace, job_definition_id, scheduled_for) DO UPDATE SET run_id = p_id, until = p_until;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Tasks of any kind. What few tasks have comes in `extras`, one JSON object each, or nothing.
+-- Answers an id per member; negative: it was there before.
+CREATE FUNCTION weaver.enqueue_many(p_namespaces text[], p_queues text[], p_types text[], p_priorities smallint[],
+    p_run_at timestamptz[], p_delays_us bigint[], p_payloads bytea[], p_extras jsonb[], p_unique_us bigint)
+RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz;
+    v_ids bigint[];
+    v_answers bigint[];
+    v_found bigint;
+    v_member record;
+BEGIN
+    PERFORM weaver.lock_keys(p_namespaces, p_extras);
+    v_now := weaver.clock();
+    v_ids := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
+    v_answers := v_ids;
+    FOR v_member IN
+        SELECT i.namespace, i.extra, i.ordinality::integer AS place
+        FROM unnest(p_namespaces, p_extras) WITH ORDINALITY AS i (namespace, extra, ordinality)
+        WHERE i.extra ? 'idempotency_key' OR i.extra ? 'scheduled_for'
+        ORDER BY place
+    LOOP
+        v_found := weaver.claim_unique(v_member.namespace, v_member.extra, v_ids[v_member.place], v_now,
+            weaver.later(v_now, p_unique_us));
+        IF v_found IS NOT NULL THEN
+            v_answers[v_member.place] := -v_found;
+        END IF;
+    END LOOP;
+    WITH new AS (
+        INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions,
+            failures, losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace,
+            queue, task_type, payload, content_type, retry, timeout_us, expires_at, serial_key, idempotency_key,
+            task_group_id, session_id, labels, job_definition_id, scheduled_for, retry_of, trace)
+        SELECT i.id, 1, 0, v_now, v_now, t.ready_at, 0, 0, 0, 0, coalesce((i.extra ->> 'max_attempts')::integer, 5),
+            coalesce((i.extra ->> 'max_losses')::integer, 3), i.priority, t.ready_at > v_now, 'PENDING', 'NONE',
+            i.namespace, i.queue, i.task_type, i.payload, i.extra ->> 'content_type', i.extra -> 'retry',
+            (i.extra ->> 'timeout_us')::bigint, (i.extra ->> 'expires_at')::timestamptz, i.extra ->> 'serial_key',
+            i.extra ->> 'idempotency_key', i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels',
+            i.extra ->> 'job_definition_id', (i.extra ->> 'scheduled_for')::timestamptz,
+            (i.extra ->> 'retry_of')::bigint, i.extra -> 'trace'
+        FROM unnest(v_answers, p_namespaces, p_queues, p_types, p_priorities, p_run_at, p_delays_us, p_payloads,
+            p_extras) AS i (id, namespace, queue, task_type, priority, run_at, delay_us, payload, extra)
+        CROSS JOIN LATERAL (SELECT greatest(v_now, coalesce(i.run_at, weaver.later(v_now, i.delay_us))) AS ready_at) t
+        WHERE i.id > 0
+        RETURNING id, namespace, queue, scheduled
+    ), counted AS (
+        SELECT namespace, queue, scheduled, count(*)::integer AS count FROM new GROUP BY 1, 2, 3
+    )
+    INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+        count_deltas)
+    SELECT v_now, n.ids, n.namespaces, ARRAY[1], n.states, c.namespaces, c.queues, c.states, c.deltas
+    FROM (SELECT array_agg(id ORDER BY id) AS ids, array_agg(namespace ORDER BY id) AS namespaces,
+            array_agg(scheduled::integer ORDER BY id) AS states FROM new) n,
+        (SELECT array_agg(namespace) AS namespaces, array_agg(queue) AS queues,
+            array_agg(scheduled::integer) AS states, array_agg(count) AS deltas FROM counted) c
+    WHERE n.ids IS NOT NULL;
+    RETURN v_answers;
+END
+$$;
+
+-- For plain SQL: one task, in the transaction of whoever calls it. Options are the rest of a task's fields by name, as
+-- the JSON API has them (`serial_key`, `idempotency_key`, `max_attempts`, …). Answers the task's id.
+CREATE FUNCTION weaver.enqueue(task_type text, payload jsonb DEFAULT 'null', queue text DEFAULT 'default',
+    namespace text DEFAULT 'default', priority integer DEFAULT 5, run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL, options jsonb DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_name text;
+    v_answers bigint[];
+BEGIN
+    FOREACH v_name IN ARRAY ARRAY[task_type, queue, namespace] LOOP
+        IF v_name IS NULL OR octet_length(v_name) NOT BETWEEN 1 AND 255 OR v_name ~ '[[:cntrl:]]' THEN
+            RAISE EXCEPTION 'a type, queue or namespace is 1 to 255 bytes of printable text' USING ERRCODE = '22023';
+        END IF;
+    END LOOP;
+    IF priority IS NULL OR priority NOT BETWEEN 0 AND 9 THEN
+        RAISE EXCEPTION 'priority is %: it must be between 0 and 9', priority USING ERRCODE = '22023';
+    END IF;
+    IF run_at IS NOT NULL AND delay IS NOT NULL THEN
+        RAISE EXCEPTION 'run_at cannot be given together with delay' USING ERRCODE = '22023';
+    END IF;
+    v_answers := weaver.enqueue_many(ARRAY[namespace], ARRAY[queue], ARRAY[task_type], ARRAY[priority::smallint],
+        ARRAY[run_at], ARRAY[weaver.micros(timestamptz 'epoch' + delay)], ARRAY[convert_to(payload::text, 'UTF8')],
+        ARRAY[options], 30 * 86400 * 1000000::bigint);
+    PERFORM pg_notify('weaver.work', '');
+    RETURN abs(v_answers[1]);
+END
+$$;

@@ -1,0 +1,140 @@
+-- What goes when its time is over, and what the moves add up to.
+
+-- Folds the moves into the counts. One at a time; whoever comes meanwhile has nothing to do.
+CREATE FUNCTION weaver.fold() RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_before pg_snapshot;
+    v_now pg_snapshot;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('weaver.fold', 11)) THEN
+        RETURN false;
+    END IF;
+    SELECT snapshot INTO v_before FROM weaver.run_counts_as_of FOR UPDATE;
+    -- One statement, one snapshot: what is added and what is marked as added are the same.
+    WITH added AS (
+        SELECT c.namespace, c.queue, c.state, sum(c.delta) AS delta
+        FROM weaver.moves m
+        CROSS JOIN LATERAL unnest(m.count_namespaces, m.count_queues, m.count_states, m.count_deltas)
+            AS c (namespace, queue, state, delta)
+        WHERE m.xid >= pg_snapshot_xmin(v_before) AND NOT pg_visible_in_snapshot(m.xid, v_before)
+        GROUP BY 1, 2, 3
+    ), folded AS (
+        INSERT INTO weaver.run_counts AS t SELECT namespace, queue, state, delta FROM added
+        ON CONFLICT (namespace, queue, state) DO UPDATE SET count = t.count + excluded.count
+    )
+    UPDATE weaver.run_counts_as_of SET snapshot = pg_current_snapshot() RETURNING snapshot INTO v_now;
+    RETURN true;
+END
+$$;
+
+-- How many runs of each queue are in each state, exactly.
+CREATE FUNCTION weaver.counts(p_namespace text, p_queue text)
+RETURNS TABLE (namespace text, queue text, state smallint, count bigint) LANGUAGE sql STABLE AS $$
+    SELECT a.namespace, a.queue, a.state, sum(a.count)::bigint FROM (
+        SELECT t.namespace, t.queue, t.state, t.count FROM weaver.run_counts t
+        WHERE (p_namespace IS NULL OR t.namespace = p_namespace) AND (p_queue IS NULL OR t.queue = p_queue)
+        UNION ALL
+        SELECT c.namespace, c.queue, c.state, c.delta
+        FROM weaver.run_counts_as_of f
+        JOIN weaver.moves m ON m.xid >= pg_snapshot_xmin(f.snapshot) AND NOT pg_visible_in_snapshot(m.xid, f.snapshot)
+        CROSS JOIN LATERAL unnest(m.count_namespaces, m.count_queues, m.count_states, m.count_deltas)
+            AS c (namespace, queue, state, delta)
+        WHERE (p_namespace IS NULL OR c.namespace = p_namespace) AND (p_queue IS NULL OR c.queue = p_queue)
+    ) a GROUP BY 1, 2, 3
+$$;
+
+-- Since when the longest-waiting run of these queues has been due.
+CREATE FUNCTION weaver.oldest_ready_at(p_namespace text, p_queues text[], p_now timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+BEGIN
+    RETURN (
+        SELECT min(d.ready_at) FROM unnest(p_queues) AS q (name)
+        CROSS JOIN generate_series(0, 9) AS p (number)
+        CROSS JOIN LATERAL (
+            SELECT r.ready_at FROM weaver.job_runs r
+            WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
+                AND r.state IN ('PENDING', 'RETRY_SCHEDULED') AND r.ready_at <= p_now
+                AND (r.expires_at IS NULL OR r.expires_at > p_now OR r.executions > 0)
+            ORDER BY r.ready_at, r.id
+            LIMIT 1
+        ) d);
+END
+$$;
+
+-- Removes finished runs with their attempts and logs, at most so many; answers how many, and the files that are left over.
+CREATE FUNCTION weaver.purge(p_namespace text, p_queue text, p_states text[], p_finished_for_us bigint,
+    p_limit integer, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql SET weaver.purging = 'on' AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+BEGIN
+    WITH old AS (
+        SELECT h.ctid AS tid FROM weaver.job_run_history h
+        WHERE h.finished_at <= v_now - (p_finished_for_us / 1000000) * interval '1 second'
+                - (p_finished_for_us % 1000000) * interval '1 microsecond'
+            AND (p_namespace IS NULL OR h.namespace = p_namespace) AND (p_queue IS NULL OR h.queue = p_queue)
+            AND (p_states IS NULL OR h.state = ANY (p_states))
+        ORDER BY h.finished_at
+        LIMIT p_limit
+        FOR UPDATE SKIP LOCKED
+    ), gone AS (
+        DELETE FROM weaver.job_run_history h USING old WHERE h.ctid = old.tid
+        RETURNING h.namespace, h.id, h.queue, weaver.task_state(h.state, h.scheduled) AS state, h.attempt
+    ), attempts AS (
+        DELETE FROM weaver.closed_attempts c USING gone g
+        WHERE g.attempt > 0 AND c.namespace = g.namespace AND c.run_id = g.id
+    ), streams AS (
+        DELETE FROM weaver.streams s USING gone g
+        WHERE s.namespace = g.namespace AND s.run_id = g.id RETURNING s.namespace, s.name, s.log_ref
+    ), logs AS (
+        DELETE FROM weaver.job_run_logs l USING streams s WHERE l.namespace = s.namespace AND l.name = s.name
+    ), counted AS (
+        SELECT namespace, queue, state, -count(*)::integer AS delta FROM gone GROUP BY 1, 2, 3
+    ), moved AS (
+        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+            count_deltas)
+        SELECT v_now, '{}', '{}', '{}', '{}', array_agg(namespace), array_agg(queue), array_agg(state),
+            array_agg(delta)
+        FROM counted HAVING count(*) > 0
+    )
+    SELECT (SELECT count(*) FROM gone), (SELECT array_agg(log_ref) FILTER (WHERE log_ref IS NOT NULL) FROM streams)
+    INTO purged, log_refs;
+END
+$$;
+
+-- Off the hot path, in small batches: moves that everybody has had time to read, keys past their time, runners that have
+-- been silent for a day. Answers whether there may be more.
+CREATE FUNCTION weaver.tidy(p_limit integer) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_as_of pg_snapshot;
+    v_count integer;
+    v_trimmed xid8;
+    v_more boolean := false;
+BEGIN
+    PERFORM weaver.fold();
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('weaver.tidy', 11)) THEN
+        RETURN false;
+    END IF;
+    SELECT snapshot INTO v_as_of FROM weaver.run_counts_as_of;
+    WITH gone AS (
+        DELETE FROM weaver.moves m WHERE m.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM weaver.moves o
+            WHERE o.at < v_now - interval '10 minutes' AND o.xid < pg_snapshot_xmin(v_as_of)
+            ORDER BY o.xid LIMIT p_limit))
+        RETURNING m.xid
+    )
+    SELECT count(*), max(xid::text::bigint)::text::xid8 INTO v_count, v_trimmed FROM gone;
+    IF v_count > 0 THEN
+        UPDATE weaver.run_counts_as_of SET trimmed = v_trimmed WHERE trimmed < v_trimmed;
+    END IF;
+    v_more := v_count = p_limit;
+    DELETE FROM weaver.idempotency_keys k WHERE k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM weaver.idempotency_keys o WHERE o.until <= v_now ORDER BY o.until LIMIT p_limit
+        FOR UPDATE SKIP LOCKED));
+    DELETE FROM weaver.schedule_keys k WHERE k.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM weaver.schedule_keys o WHERE o.until <= v_now ORDER BY o.until LIMIT p_limit
+        FOR UPDATE SKIP LOCKED));
+    DELETE FROM weaver.runners r WHERE r.seen_at < v_now - interval '1 day';
+    RETURN v_more;
+END
+$$;

@@ -1,0 +1,156 @@
+-- Settings, documents, streams and runners: writes that look first, one after the other per key.
+
+CREATE FUNCTION weaver.put_queue(p_namespace text, p_queue text, p_paused boolean, p_max_running bigint,
+    p_expect text, p_version bigint, OUT done boolean, OUT current bigint) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('weaver.queue ' || p_namespace || E'\x01' || p_queue, 11));
+    SELECT q.version INTO current FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue;
+    done := p_expect = 'anything' OR (p_expect = 'absent' AND current IS NULL)
+        OR (p_expect = 'version' AND current IS NOT DISTINCT FROM p_version);
+    IF done THEN
+        current := coalesce(current, 0) + 1;
+        INSERT INTO weaver.queues VALUES (p_namespace, p_queue, p_paused, p_max_running, current)
+        ON CONFLICT (namespace, queue) DO UPDATE
+        SET paused = p_paused, max_running = p_max_running, version = current;
+    END IF;
+END
+$$;
+
+-- Writes a document, or removes it if there is no body, if what is there is what was expected.
+CREATE FUNCTION weaver.put_document(p_table text, p_namespace text, p_kind text, p_id text, p_body bytea,
+    p_due_at timestamptz, p_expect text, p_version bigint, OUT done boolean, OUT current bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('weaver.document ' || concat_ws(E'\x01', p_namespace, p_kind, p_id), 11));
+    EXECUTE format('SELECT d.version FROM weaver.%I d WHERE d.namespace = $1 AND d.kind = $2 AND d.id = $3 FOR UPDATE',
+        p_table) INTO current USING p_namespace, p_kind, p_id;
+    done := p_expect = 'anything' OR (p_expect = 'absent' AND current IS NULL)
+        OR (p_expect = 'version' AND current IS NOT DISTINCT FROM p_version);
+    IF NOT done THEN
+        RETURN;
+    END IF;
+    IF p_body IS NULL THEN
+        EXECUTE format('DELETE FROM weaver.%I d WHERE d.namespace = $1 AND d.kind = $2 AND d.id = $3', p_table)
+            USING p_namespace, p_kind, p_id;
+        RETURN;
+    END IF;
+    v_now := weaver.clock();
+    current := nextval('weaver.document_versions');
+    EXECUTE format('INSERT INTO weaver.%I (namespace, kind, id, version, due_at, created_at, updated_at, body)
+        VALUES ($1, $2, $3, $4, $5, $6, $6, $7) ON CONFLICT (namespace, kind, id) DO UPDATE
+        SET version = $4, due_at = $5, updated_at = $6, body = $7', p_table)
+        USING p_namespace, p_kind, p_id, current, p_due_at, v_now, p_body;
+END
+$$;
+
+-- Adds entries to a stream; the stream's row is held until they are stored, so that numbers have no gaps behind them.
+CREATE FUNCTION weaver.append(p_table text, p_namespace text, p_name text, p_run_id bigint, p_bodies bytea[])
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_last bigint;
+BEGIN
+    INSERT INTO weaver.streams AS s (namespace, name, last_seq, run_id)
+    VALUES (p_namespace, p_name, cardinality(p_bodies), p_run_id)
+    ON CONFLICT (namespace, name) DO UPDATE SET last_seq = s.last_seq + cardinality(p_bodies)
+    RETURNING s.last_seq INTO v_last;
+    EXECUTE format('INSERT INTO weaver.%I (namespace, name, seq, at, body)
+        SELECT $1, $2, $3 + i.place, $4, i.body FROM unnest($5) WITH ORDINALITY AS i (body, place)', p_table)
+        USING p_namespace, p_name, v_last - cardinality(p_bodies), weaver.clock(), p_bodies;
+    RETURN v_last;
+END
+$$;
+
+CREATE FUNCTION weaver.beat(p_namespace text, p_runner_id text, p_project_root text, p_started_at timestamptz,
+    p_queues text[], p_types text[], p_capacity bigint, p_running bigint, p_draining boolean) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_directive text;
+BEGIN
+    INSERT INTO weaver.runners AS r VALUES (p_namespace, p_runner_id, p_project_root, p_started_at, p_queues, p_types,
+        p_capacity, p_running, p_draining, 'running', 'run', v_now, v_now)
+    ON CONFLICT (namespace, runner_id) DO UPDATE
+    SET project_root = p_project_root, started_at = p_started_at, queues = p_queues, types = p_types,
+        capacity = p_capacity, running = p_running, draining = p_draining, status = 'running', last_heartbeat = v_now,
+        seen_at = v_now
+    RETURNING r.directive INTO v_directive;
+    RETURN v_directive;
+END
+$$;
+
+CREATE FUNCTION weaver.direct(p_namespace text, p_runner_id text, p_directive text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO weaver.runners (namespace, runner_id, status, directive, seen_at)
+    VALUES (p_namespace, p_runner_id, 'running', p_directive, weaver.clock())
+    ON CONFLICT (namespace, runner_id) DO UPDATE SET directive = p_directive, seen_at = weaver.clock()
+$$;
+
+-- The namespaces that have anything in them.
+CREATE FUNCTION weaver.namespaces() RETURNS SETOF text LANGUAGE sql STABLE AS $$
+    SELECT c.namespace FROM weaver.counts(NULL, NULL) c WHERE c.count <> 0
+    UNION SELECT namespace FROM weaver.queues
+    UNION SELECT namespace FROM weaver.runners WHERE last_heartbeat IS NOT NULL
+    UNION SELECT namespace FROM weaver.documents
+    UNION SELECT namespace FROM weaver.job_definitions
+    UNION SELECT namespace FROM weaver.settings
+    UNION SELECT namespace FROM weaver.events
+$$;
+
+-- Task groups with the counts of their runs.
+CREATE FUNCTION weaver.groups(p_namespace text, p_after text, p_limit integer)
+RETURNS TABLE (id text, states smallint[], counts bigint[], last_at timestamptz) LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE names AS (
+        (SELECT min(r.task_group_id) AS name, 1 AS place FROM weaver.all_job_runs r
+         WHERE r.namespace = p_namespace AND r.task_group_id > p_after)
+        UNION ALL
+        SELECT (SELECT min(r.task_group_id) FROM weaver.all_job_runs r
+            WHERE r.namespace = p_namespace AND r.task_group_id > n.name), n.place + 1
+        FROM names n WHERE n.name IS NOT NULL AND n.place < p_limit
+    )
+    SELECT n.name, array_agg(g.state ORDER BY g.state), array_agg(g.count ORDER BY g.state), max(g.last_at)
+    FROM names n CROSS JOIN LATERAL (
+        SELECT weaver.task_state(r.state, r.scheduled) AS state, count(*) AS count, max(r.updated_at) AS last_at
+        FROM weaver.all_job_runs r WHERE r.namespace = p_namespace AND r.task_group_id = n.name GROUP BY 1
+    ) g
+    WHERE n.name IS NOT NULL
+    GROUP BY n.name ORDER BY n.name
+$$;
+
+-- How many runs of its queue would be leased before a waiting one, counting no further than a cap; nothing if it does not
+-- wait.
+CREATE FUNCTION weaver.ahead_of(p_namespace text, p_id bigint, p_cap integer) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_run weaver.job_runs;
+    v_in_queue bigint;
+    v_of_key bigint := 0;
+BEGIN
+    SELECT * INTO v_run FROM weaver.job_runs r
+    WHERE r.namespace = p_namespace AND r.id = p_id AND r.state IN ('PENDING', 'RETRY_SCHEDULED');
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT count(*) INTO v_in_queue FROM (
+        SELECT FROM generate_series(0, v_run.priority) AS p (number)
+        CROSS JOIN LATERAL (
+            SELECT FROM weaver.job_runs r
+            WHERE r.namespace = p_namespace AND r.queue = v_run.queue AND r.priority = p.number::smallint
+                AND r.state IN ('PENDING', 'RETRY_SCHEDULED') AND r.ready_at <= v_now
+                AND (p.number < v_run.priority OR (r.ready_at, r.id) < (v_run.ready_at, v_run.id))
+                AND (r.expires_at IS NULL OR r.expires_at > v_now OR r.executions > 0)
+                AND (r.serial_key IS NULL
+                    OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, v_now))
+            LIMIT p_cap
+        ) d LIMIT p_cap
+    ) a;
+    IF v_run.serial_key IS NOT NULL THEN
+        SELECT count(*) INTO v_of_key FROM (
+            SELECT FROM weaver.job_runs k
+            WHERE k.namespace = p_namespace AND k.serial_key = v_run.serial_key AND k.id <> p_id
+                AND (k.executions > 0 OR k.state NOT IN ('PENDING', 'RETRY_SCHEDULED')
+                    OR (k.id < p_id AND weaver.is_due(k.state, k.ready_at, k.expires_at, k.executions, v_now)))
+            LIMIT p_cap) k;
+    END IF;
+    RETURN greatest(v_in_queue, v_of_key);
+END
+$$;

@@ -1,0 +1,268 @@
+-- What is kept. Names and words are those of seed 004; the schema's name is replaced when it is configured.
+-- Names are compared as bytes (COLLATE "C"): the order of every list is the same on every server.
+
+CREATE SEQUENCE weaver.job_run_ids;
+CREATE SEQUENCE weaver.document_versions;
+CREATE SEQUENCE weaver.move_numbers;
+
+-- Live runs: what has not ended, and what was cancelled while its handler has yet to stop. Nothing indexed changes with a
+-- renewal, so that renewals stay on their page. Half of each page is left free: a start then stays on it too, and only what it
+-- changed is logged.
+CREATE TABLE weaver.job_runs (
+    id bigint NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    ready_at timestamptz NOT NULL,
+    first_started_at timestamptz,
+    finished_at timestamptz,
+    lease_started_at timestamptz,
+    lease_expires_at timestamptz,
+    lease_ttl_us bigint,
+    lease_token uuid,
+    leader_epoch bigint,
+    assigned_at timestamptz,
+    assigned_epoch bigint,
+    scheduled_for timestamptz,
+    expires_at timestamptz,
+    timeout_us bigint,
+    continuation_check_deadline_at timestamptz,
+    retry_of bigint,
+    version integer NOT NULL,
+    renewals integer NOT NULL,
+    attempt integer NOT NULL,
+    executions integer NOT NULL,
+    failures smallint NOT NULL,
+    losses smallint NOT NULL,
+    max_attempts smallint NOT NULL,
+    max_losses smallint NOT NULL,
+    progress_fraction real,
+    priority smallint NOT NULL,
+    -- Whether it was accepted for a later time: both kinds are PENDING, and keep the difference for life.
+    scheduled boolean NOT NULL,
+    state text COLLATE "C" NOT NULL,
+    cause text COLLATE "C",
+    -- How the attempt that ended the run ended; its worker and start stay in the run.
+    outcome text COLLATE "C",
+    continuation_state text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    task_type text COLLATE "C" NOT NULL,
+    assigned_worker_id text COLLATE "C",
+    serial_key text COLLATE "C",
+    idempotency_key text COLLATE "C",
+    job_definition_id text COLLATE "C",
+    task_group_id text COLLATE "C",
+    session_id text COLLATE "C",
+    content_type text COLLATE "C",
+    labels jsonb,
+    retry jsonb,
+    trace jsonb,
+    progress_message text,
+    last_error text,
+    log_ref text,
+    result bytea,
+    payload bytea NOT NULL,
+    CONSTRAINT job_runs_pkey PRIMARY KEY (namespace, id),
+    CONSTRAINT job_runs_continuation CHECK (continuation_state IN ('NONE', 'CONFIRMING'))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0);
+
+-- Seed 3.1 `(state, scheduled_for)`: who goes next. Only what waits is in it, in the order of G7.
+CREATE INDEX job_runs_ready ON weaver.job_runs (namespace, queue, priority, ready_at, id)
+    WHERE state IN ('PENDING', 'RETRY_SCHEDULED');
+-- Seed 3.1 `(assigned_worker_id, state)`: orphans of a worker. Pulled runs are found by their lease.
+CREATE INDEX job_runs_assigned ON weaver.job_runs (assigned_worker_id, state)
+    WHERE state IN ('ASSIGNED', 'ORPHANED');
+-- A repeated lease call; and, as a whole, everything that runs.
+CREATE INDEX job_runs_leased ON weaver.job_runs (lease_token) WHERE lease_token IS NOT NULL;
+CREATE INDEX job_runs_serial ON weaver.job_runs (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
+CREATE INDEX job_runs_expiring ON weaver.job_runs (expires_at) WHERE expires_at IS NOT NULL AND executions = 0;
+CREATE INDEX job_runs_group ON weaver.job_runs (namespace, task_group_id, id) WHERE task_group_id IS NOT NULL;
+CREATE INDEX job_runs_session ON weaver.job_runs (namespace, session_id, id) WHERE session_id IS NOT NULL;
+CREATE INDEX job_runs_labels ON weaver.job_runs USING gin (labels) WHERE labels IS NOT NULL;
+
+-- Finished runs, moved here by the statement that finishes them. Never updated but for `log_ref`.
+CREATE TABLE weaver.job_run_history (
+    LIKE weaver.job_runs,
+    CONSTRAINT job_run_history_pkey PRIMARY KEY (namespace, id),
+    CONSTRAINT job_run_history_ended CHECK (finished_at IS NOT NULL AND lease_token IS NULL)
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.2);
+
+-- Retention, and seed 3.1 `(created_at)`: ids are in the order of creation, so the primary key shows the newest first.
+CREATE INDEX job_run_history_finished ON weaver.job_run_history (finished_at);
+CREATE INDEX job_run_history_queue ON weaver.job_run_history (namespace, queue, id);
+CREATE INDEX job_run_history_type ON weaver.job_run_history (namespace, task_type, id);
+CREATE INDEX job_run_history_state ON weaver.job_run_history (namespace, state, id) WHERE state <> 'SUCCEEDED';
+CREATE INDEX job_run_history_group ON weaver.job_run_history (namespace, task_group_id, id)
+    WHERE task_group_id IS NOT NULL;
+CREATE INDEX job_run_history_session ON weaver.job_run_history (namespace, session_id, id)
+    WHERE session_id IS NOT NULL;
+CREATE INDEX job_run_history_labels ON weaver.job_run_history USING gin (labels) WHERE labels IS NOT NULL;
+
+-- Attempts after which the run went on. The one that ended it is in the run itself.
+CREATE TABLE weaver.closed_attempts (
+    namespace text COLLATE "C" NOT NULL,
+    run_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    assigned_worker_id text COLLATE "C" NOT NULL,
+    fence bigint NOT NULL,
+    started_at timestamptz,
+    ended_at timestamptz NOT NULL,
+    outcome text COLLATE "C" NOT NULL,
+    error text,
+    CONSTRAINT closed_attempts_pkey PRIMARY KEY (namespace, run_id, attempt)
+);
+
+-- Keys that outlive a run (G8).
+CREATE TABLE weaver.idempotency_keys (
+    namespace text COLLATE "C" NOT NULL,
+    idempotency_key text COLLATE "C" NOT NULL,
+    run_id bigint NOT NULL,
+    until timestamptz NOT NULL,
+    CONSTRAINT idempotency_keys_pkey PRIMARY KEY (namespace, idempotency_key)
+);
+CREATE INDEX idempotency_keys_until ON weaver.idempotency_keys (until);
+
+CREATE TABLE weaver.schedule_keys (
+    namespace text COLLATE "C" NOT NULL,
+    job_definition_id text COLLATE "C" NOT NULL,
+    scheduled_for timestamptz NOT NULL,
+    run_id bigint NOT NULL,
+    until timestamptz NOT NULL,
+    CONSTRAINT schedule_keys_pkey PRIMARY KEY (namespace, job_definition_id, scheduled_for)
+);
+CREATE INDEX schedule_keys_until ON weaver.schedule_keys (until);
+
+-- One row per statement that moved runs: what it moved, for readers of changes, and by how much the counts differ.
+-- An array of one stands for all ids. `xid` tells, with a snapshot, what somebody has seen already.
+CREATE TABLE weaver.moves (
+    seq bigint NOT NULL DEFAULT nextval('weaver.move_numbers'),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    at timestamptz NOT NULL,
+    ids bigint[] NOT NULL,
+    namespaces text[] NOT NULL,
+    versions bigint[] NOT NULL,
+    states smallint[] NOT NULL,
+    count_namespaces text[] NOT NULL,
+    count_queues text[] NOT NULL,
+    count_states smallint[] NOT NULL,
+    count_deltas integer[] NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX moves_xid ON weaver.moves (xid);
+
+-- What the moves up to a snapshot add up to.
+CREATE TABLE weaver.run_counts (
+    namespace text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    state smallint NOT NULL,
+    count bigint NOT NULL,
+    CONSTRAINT run_counts_pkey PRIMARY KEY (namespace, queue, state)
+) WITH (fillfactor = 50);
+-- `trimmed`: the newest move that was removed; a reader who is not past it has missed something.
+CREATE TABLE weaver.run_counts_as_of (snapshot pg_snapshot NOT NULL, trimmed xid8 NOT NULL);
+INSERT INTO weaver.run_counts_as_of VALUES (pg_current_snapshot(), '0');
+
+CREATE TABLE weaver.queues (
+    namespace text COLLATE "C" NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    paused boolean NOT NULL,
+    max_running bigint,
+    version bigint NOT NULL,
+    CONSTRAINT queues_pkey PRIMARY KEY (namespace, queue)
+);
+
+CREATE TABLE weaver.runners (
+    namespace text COLLATE "C" NOT NULL,
+    runner_id text COLLATE "C" NOT NULL,
+    project_root text,
+    started_at timestamptz,
+    queues text[],
+    types text[],
+    capacity bigint,
+    running bigint,
+    draining boolean,
+    status text COLLATE "C" NOT NULL,
+    directive text COLLATE "C" NOT NULL,
+    -- Nobody yet, if it was told something before it came.
+    last_heartbeat timestamptz,
+    seen_at timestamptz NOT NULL,
+    CONSTRAINT runners_pkey PRIMARY KEY (namespace, runner_id)
+) WITH (fillfactor = 50);
+
+-- Documents, by kind: definitions, events and settings have tables of their own, as the seed has it.
+CREATE TABLE weaver.documents (
+    namespace text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    due_at timestamptz,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    body bytea NOT NULL,
+    CONSTRAINT documents_pkey PRIMARY KEY (namespace, kind, id)
+) WITH (fillfactor = 80);
+CREATE INDEX documents_due ON weaver.documents (kind, due_at, namespace, id) WHERE due_at IS NOT NULL;
+
+CREATE TABLE weaver.job_definitions (
+    LIKE weaver.documents,
+    CONSTRAINT job_definitions_pkey PRIMARY KEY (namespace, kind, id),
+    CONSTRAINT job_definitions_kind CHECK (kind = 'job_definition')
+);
+CREATE INDEX job_definitions_due ON weaver.job_definitions (kind, due_at, namespace, id) WHERE due_at IS NOT NULL;
+
+CREATE TABLE weaver.settings (
+    LIKE weaver.documents,
+    CONSTRAINT settings_pkey PRIMARY KEY (namespace, kind, id),
+    CONSTRAINT settings_kind CHECK (kind = 'setting')
+);
+CREATE INDEX settings_due ON weaver.settings (kind, due_at, namespace, id) WHERE due_at IS NOT NULL;
+
+-- An event is due until it is processed; its id is what makes it unique.
+CREATE TABLE weaver.events (
+    LIKE weaver.documents,
+    processed_at timestamptz GENERATED ALWAYS AS (CASE WHEN due_at IS NULL THEN updated_at END) STORED,
+    dedupe_key text COLLATE "C" GENERATED ALWAYS AS (id) STORED,
+    CONSTRAINT events_pkey PRIMARY KEY (namespace, kind, id),
+    CONSTRAINT events_kind CHECK (kind = 'event')
+);
+CREATE INDEX events_due ON weaver.events (kind, due_at, namespace, id) WHERE due_at IS NOT NULL;
+CREATE INDEX events_unprocessed ON weaver.events (processed_at, created_at);
+CREATE UNIQUE INDEX events_dedupe ON weaver.events (namespace, dedupe_key);
+
+-- Journal streams: the row of a stream numbers its entries; their bodies are apart.
+CREATE TABLE weaver.streams (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    last_seq bigint NOT NULL,
+    run_id bigint,
+    -- Where entries up to `log_ref_seq` have gone.
+    log_ref text,
+    log_ref_seq bigint,
+    CONSTRAINT streams_pkey PRIMARY KEY (namespace, name)
+) WITH (fillfactor = 50);
+CREATE INDEX streams_run ON weaver.streams (namespace, run_id) WHERE run_id IS NOT NULL;
+
+CREATE TABLE weaver.journal (
+    namespace text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    at timestamptz NOT NULL,
+    body bytea NOT NULL,
+    CONSTRAINT journal_pkey PRIMARY KEY (namespace, name, seq)
+);
+CREATE TABLE weaver.audit (LIKE weaver.journal, CONSTRAINT audit_pkey PRIMARY KEY (namespace, name, seq));
+CREATE TABLE weaver.job_run_logs (
+    LIKE weaver.journal,
+    CONSTRAINT job_run_logs_pkey PRIMARY KEY (namespace, name, seq)
+);
+CREATE INDEX job_run_logs_at ON weaver.job_run_logs (at);
+
+-- Everything there is about a run, live or finished.
+CREATE VIEW weaver.all_job_runs AS
+    SELECT * FROM weaver.job_runs UNION ALL SELECT * FROM weaver.job_run_history;
+CREATE VIEW weaver.job_run_attempts AS
+    SELECT * FROM weaver.closed_attempts
+    UNION ALL
+    SELECT namespace, id, attempt, assigned_worker_id, version - 1, lease_started_at, finished_at, outcome,
+        CASE WHEN cause IN ('failed', 'timed_out', 'lost', 'handler') THEN last_error END
+    FROM weaver.all_job_runs WHERE outcome IS NOT NULL;

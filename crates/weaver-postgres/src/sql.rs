@@ -1,0 +1,116 @@
+//! The text of every statement, with the schema's name in it.
+
+use std::sync::Arc;
+
+use sqlx::AssertSqlSafe;
+
+/// The name the texts are written with.
+const WRITTEN: &str = "weaver.";
+
+/// Puts the configured schema in the place of the one a text is written with.
+pub(crate) fn render(schema: &str, text: &str) -> String {
+    if schema == "weaver" { text.to_owned() } else { text.replace(WRITTEN, &format!("{schema}.")) }
+}
+
+/// A statement, ready to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Statement(Arc<str>);
+
+impl Statement {
+    pub(crate) fn new(schema: &str, text: &str) -> Self {
+        Self(render(schema, text).into())
+    }
+
+    /// The schema's name is all that was put into the text, and it was checked when the options were read.
+    pub(crate) fn text(&self) -> AssertSqlSafe<Arc<str>> {
+        AssertSqlSafe(Arc::clone(&self.0))
+    }
+}
+
+/// The columns of a run, as `row.rs` reads them.
+macro_rules! run_columns {
+    () => {
+        "r.id, r.namespace, r.queue, r.task_type, r.state, r.scheduled, r.cause, r.version::bigint, r.renewals::bigint, r.attempt, \
+         r.executions, r.failures::integer, r.losses::integer, r.priority, r.max_attempts::integer, \
+         r.max_losses::integer, r.created_at, r.updated_at, \
+         r.ready_at, r.first_started_at, r.finished_at, r.scheduled_for, r.expires_at, r.timeout_us, \
+         r.leader_epoch, r.lease_token, r.lease_started_at, r.lease_expires_at, r.lease_ttl_us, \
+         r.assigned_worker_id, r.assigned_at, r.assigned_epoch, r.continuation_check_deadline_at, r.outcome, \
+         r.serial_key, r.idempotency_key, r.job_definition_id, r.task_group_id, r.session_id, r.retry_of, \
+         r.labels::text, r.retry::text, r.trace::text, r.content_type, r.progress_fraction, r.progress_message, \
+         r.last_error, r.result, r.payload, \
+         CASE WHEN r.attempt > 1 OR (r.attempt = 1 AND r.state NOT IN ('ASSIGNED', 'RUNNING') AND r.outcome IS NULL) \
+         THEN (SELECT json_agg(json_build_array(c.attempt, c.assigned_worker_id, c.fence, \
+         weaver.micros(c.started_at), weaver.micros(c.ended_at), c.outcome, c.error) ORDER BY c.attempt)::text \
+         FROM (SELECT * FROM weaver.closed_attempts o WHERE o.namespace = r.namespace AND o.run_id = r.id \
+         ORDER BY o.attempt DESC LIMIT 20) c) END"
+    };
+}
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $text:expr;)+) => {
+        /// Every statement that is sent more than once.
+        #[derive(Debug)]
+        pub(crate) struct Statements {
+            $($(#[$doc])* pub(crate) $name: Statement),+
+        }
+
+        impl Statements {
+            pub(crate) fn new(schema: &str) -> Self {
+                Self { $($name: Statement::new(schema, $text)),+ }
+            }
+        }
+    };
+}
+
+statements! {
+    clock = "SELECT weaver.clock()";
+    notify = "SELECT pg_notify('weaver.work', '')";
+    incarnation = "SELECT nextval('weaver.move_numbers')";
+    lock_timeout = "SELECT set_config('lock_timeout', $1, true)";
+    enqueue_alike = "SELECT weaver.enqueue_alike($1, $2, $3, $4, $5)";
+    enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9)";
+    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8) r");
+    look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4)";
+    succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4)";
+    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    lock_run = concat!("SELECT ", run_columns!(),
+        " FROM weaver.job_runs r WHERE r.namespace = $1 AND r.id = $2 FOR NO KEY UPDATE OF r");
+    blocked = "SELECT weaver.blocked($1, $2, $3, $4, $5, $6)";
+    write_run = "SELECT weaver.write_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
+        $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)";
+    confirm_stopped = "SELECT weaver.confirm_stopped($1, $2, $3, $4)";
+    get = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
+        JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id UNION ALL SELECT ", run_columns!(),
+        " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
+        JOIN weaver.job_run_history r ON r.namespace = i.namespace AND r.id = i.id");
+    overdue = concat!("SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
+        WHERE (r.lease_token IS NOT NULL AND r.lease_expires_at <= clock.now) UNION ALL SELECT ", run_columns!(),
+        ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
+        WHERE r.expires_at IS NOT NULL AND r.executions = 0 AND r.expires_at <= clock.now AND r.finished_at IS NULL \
+        LIMIT $1");
+    changes = "SELECT s.now::text, (SELECT trimmed FROM weaver.run_counts_as_of) >= pg_snapshot_xmin($1::text::pg_snapshot), \
+        m.at, m.ids, m.namespaces, m.versions, m.states \
+        FROM (SELECT pg_current_snapshot() AS now) s LEFT JOIN weaver.moves m \
+        ON m.xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $1::text::pg_snapshot) \
+        AND cardinality(m.ids) > 0 ORDER BY m.seq LIMIT $2";
+    snapshot = "SELECT pg_current_snapshot()::text";
+    counts = "SELECT queue, state, count FROM weaver.counts($1, $2) WHERE count <> 0";
+    oldest_ready_at = "SELECT weaver.oldest_ready_at($1, $2, $3)";
+    ahead_of = "SELECT weaver.ahead_of($1, $2, $3)";
+    groups = "SELECT g.id, g.states, g.counts, g.last_at FROM weaver.groups($1, $2, $3) g";
+    queue_names = "SELECT DISTINCT queue FROM weaver.counts($1, NULL) WHERE count <> 0";
+    queue_settings = "SELECT queue, paused, max_running, version FROM weaver.queues WHERE namespace = $1";
+    occupied = "SELECT weaver.occupied($1, $2)";
+    put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
+    purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5)";
+    tidy = "SELECT weaver.tidy($1)";
+    namespaces = "SELECT namespace FROM weaver.namespaces() AS n (namespace) WHERE namespace > $1 ORDER BY 1 LIMIT $2";
+    beat = "SELECT weaver.beat($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    direct = "SELECT weaver.direct($1, $2, $3)";
+    stop_runner = "UPDATE weaver.runners SET status = 'stopped' WHERE namespace = $1 AND runner_id = $2";
+    list_runners = "SELECT runner_id, project_root, started_at, queues, types, capacity, running, draining, status, \
+        directive, last_heartbeat FROM weaver.runners WHERE namespace = $1 AND runner_id > $2 \
+        AND last_heartbeat IS NOT NULL ORDER BY runner_id LIMIT $3";
+}

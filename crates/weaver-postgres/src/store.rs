@@ -1,0 +1,121 @@
+//! The store: a pool, the texts of its statements, and what wakes those who wait.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use sqlx::postgres::{PgPool, PgPoolOptions};
+use weaver_core::clock::Clock;
+use weaver_core::time::Monotonic;
+
+use crate::error::{OpenError, Outcome, reason};
+use crate::hints::{Carriers, Hints};
+use crate::options::PostgresOptions;
+use crate::ports::{DocumentTables, LogStatements, StreamTables};
+use crate::queue::Follower;
+use crate::schema::{self, Migrations};
+use crate::sql::Statements;
+
+/// How often a call is made again when the server undid it for reasons of its own.
+const TRIES_MAX: usize = 5;
+
+/// Every port over PostgreSQL. Cheap to share behind an `Arc`; one per process is enough.
+pub struct PostgresStore {
+    pub(crate) pool: PgPool,
+    pub(crate) sql: Statements,
+    pub(crate) tables: DocumentTables,
+    pub(crate) streams: StreamTables,
+    pub(crate) logs: LogStatements,
+    pub(crate) options: PostgresOptions,
+    pub(crate) hints: Arc<Hints>,
+    /// For waiting only: no instant of this process enters a record.
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) follower: Mutex<Follower>,
+    /// When this process last tidied up.
+    pub(crate) tidied_at: Mutex<Option<Monotonic>>,
+    _carriers: Carriers,
+}
+
+impl PostgresStore {
+    /// Connects, brings the schema up to date unless told not to, and begins to listen. Must be called within a tokio
+    /// runtime.
+    pub async fn open(options: PostgresOptions, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
+        if options.migrate {
+            schema::migrate(&options, false).await?;
+        } else {
+            schema::check(&options).await?;
+        }
+        let sql = Statements::new(&options.schema);
+        let timeout = options.statement_timeout;
+        let pool = PgPoolOptions::new()
+            .max_connections(options.pool_max)
+            .acquire_timeout(options.acquire_timeout)
+            // A connection that broke is noticed by the statement that uses it; asking first costs a round trip each.
+            .test_before_acquire(false)
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    let Some(timeout) = timeout else { return Ok(()) };
+                    let set = sqlx::query("SELECT set_config('statement_timeout', $1, false)");
+                    set.bind(timeout.as_millis().to_string()).execute(connection).await.map(|_| ())
+                })
+            })
+            .connect_lazy_with(options.connect_options()?);
+        let place = options.redacted().to_string();
+        let first: i64 = sqlx::query_scalar(sql.incarnation.text())
+            .fetch_one(&pool)
+            .await
+            .map_err(|error| OpenError::Connect { place, reason: reason(&error) })?;
+        let hints = Hints::new();
+        let carriers =
+            Carriers::start(&hints, pool.clone(), sql.notify.clone(), options.clone(), Arc::clone(&clock));
+        Ok(Self {
+            tables: DocumentTables::new(&options.schema),
+            streams: StreamTables::new(&options.schema),
+            logs: LogStatements::new(&options.schema),
+            pool,
+            sql,
+            options,
+            hints,
+            clock,
+            // Drawn from the database: no other node, and no other life of this one, has it.
+            follower: Mutex::new(Follower::new(first.unsigned_abs())),
+            tidied_at: Mutex::new(None),
+            _carriers: carriers,
+        })
+    }
+
+    /// Brings a schema up to date, or only says what that would take.
+    pub async fn migrate(options: &PostgresOptions, dry_run: bool) -> Result<Migrations, OpenError> {
+        schema::migrate(options, dry_run).await
+    }
+
+    /// The connections, for those who write their own tables beside Weaver's.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// How it is reached.
+    pub fn options(&self) -> &PostgresOptions {
+        &self.options
+    }
+
+    /// Makes a call, and makes it again if the server undid it because two got in each other's way.
+    pub(crate) async fn again<T, F>(&self, call: impl Fn() -> F) -> Outcome<T>
+    where
+        F: Future<Output = Outcome<T>>,
+    {
+        for _ in 1..TRIES_MAX {
+            match call().await {
+                Err(trouble) if trouble.is_transient() => {}
+                answer => return answer,
+            }
+        }
+        call().await
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "PostgresStore({}, schema {})", self.options.redacted(), self.options.schema)
+    }
+}

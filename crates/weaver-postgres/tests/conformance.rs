@@ -1,0 +1,9 @@
+//! The conformance suite on PostgreSQL, each test in a schema of its own.
+
+mod support;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    weaver_testkit::conformance::main("postgres", support::fresh)
+}

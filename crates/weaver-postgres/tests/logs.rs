@@ -1,0 +1,120 @@
+//! Logs past their time in the database go to files, and are read as before.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use support::Schema;
+use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Journal, ReadFrom, Seq, StreamKey};
+use weaver_core::queue::Queue;
+use weaver_postgres::PostgresStore;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+struct Bed {
+    schema: Schema,
+    store: PostgresStore,
+    clock: ManualClock,
+    directory: PathBuf,
+}
+
+impl Bed {
+    async fn new(name: &str) -> Self {
+        let schema = Schema::new();
+        let directory =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("logs-{name}-{}", std::process::id()));
+        let mut options = schema.options();
+        options.log_directory = Some(directory.clone());
+        let clock = ManualClock::default();
+        let store =
+            PostgresStore::open(options, Arc::new(clock.clone())).await.expect("the schema can be made");
+        schema.stop_clock(store.pool(), clock.now()).await;
+        Self { schema, store, clock, directory }
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        let set = format!("UPDATE weaver.test_clock SET at = '{}'", self.clock.now());
+        sqlx::query(self.schema.sql(&set)).execute(self.store.pool()).await.expect("the clock can be moved");
+        // Whoever looks for what is overdue tidies up on the way.
+        self.store.overdue(1).await.expect("the store answers");
+    }
+
+    async fn append(&self, stream: &StreamKey, texts: &[&'static str]) {
+        let bodies: Vec<Bytes> = texts.iter().map(|text| Bytes::from_static(text.as_bytes())).collect();
+        self.store.append_entries(stream, &bodies).await.expect("the entries are valid");
+    }
+
+    async fn read(&self, stream: &StreamKey, from: ReadFrom) -> Vec<(u64, String)> {
+        let page = self.store.read_entries(stream, from, 100).await.expect("the log reads");
+        let text = |body: &Bytes| String::from_utf8_lossy(body).into_owned();
+        page.entries.iter().map(|entry| (entry.seq.0, text(&entry.body))).collect()
+    }
+
+    async fn number(&self, text: &str) -> i64 {
+        sqlx::query_scalar(self.schema.sql(text))
+            .fetch_one(self.store.pool())
+            .await
+            .expect("it can be counted")
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn log() -> StreamKey {
+    StreamKey::attempt_log(&TaskKey::new(Namespace::default(), TaskId(7)), 1)
+}
+
+fn numbered(texts: &[&str]) -> Vec<(u64, String)> {
+    (1..).zip(texts.iter().map(|text| (*text).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn an_old_log_goes_to_a_file_leaves_its_reference_and_reads_as_before() {
+    let bed = Bed::new("move").await;
+    bed.append(&log(), &["one", "two\n", "\u{0}three"]).await;
+    bed.advance(6 * DAY).await;
+    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 3, "it is not old enough");
+    bed.append(&log(), &["four"]).await;
+    bed.advance(2 * DAY).await;
+    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "the new entry stays");
+    assert_eq!(bed.number("SELECT count(log_ref) FROM weaver.streams").await, 1, "the reference stays");
+    let all = numbered(&["one", "two\n", "\u{0}three", "four"]);
+    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, all);
+    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(2))).await, all[2..]);
+    assert_eq!(bed.read(&log(), ReadFrom::Last(2)).await, all[2..]);
+    assert_eq!(bed.read(&log(), ReadFrom::Last(1)).await, all[3..]);
+    // The rest follows into the same file.
+    bed.advance(8 * DAY).await;
+    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 0);
+    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, all);
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_crash_between_the_file_and_the_table_loses_and_doubles_nothing() {
+    let bed = Bed::new("crash").await;
+    bed.append(&log(), &["one", "two"]).await;
+    let everything = bed.schema.sql("CREATE TABLE weaver.kept AS SELECT * FROM weaver.job_run_logs");
+    sqlx::query(everything).execute(bed.store.pool()).await.expect("it can be copied");
+    bed.advance(8 * DAY).await;
+    // As if the file had been written and the process had died before it could say so in the database.
+    let undo = "INSERT INTO weaver.job_run_logs SELECT * FROM weaver.kept; \
+                UPDATE weaver.streams SET log_ref = NULL, log_ref_seq = NULL";
+    sqlx::raw_sql(bed.schema.sql(undo)).execute(bed.store.pool()).await.expect("it can be undone");
+    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one", "two"]));
+    bed.advance(DAY).await;
+    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 0, "it is moved again");
+    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one", "two"]));
+    bed.schema.drop(bed.store.pool()).await;
+}

@@ -1,0 +1,49 @@
+//! The schema comes about once, whoever starts when, and an old binary leaves a newer one alone.
+
+mod support;
+
+use std::sync::Arc;
+
+use support::Schema;
+use weaver_postgres::{OpenError, PostgresStore, SCHEMA_VERSION};
+
+#[tokio::test]
+async fn nodes_that_start_at_once_make_one_schema() {
+    let schema = Schema::new();
+    let open = || PostgresStore::open(schema.options(), Arc::new(weaver_runtime::SystemClock::new()));
+    let (one, two, three, four) = tokio::join!(open(), open(), open(), open());
+    let stores = [one, two, three, four].map(|store| store.expect("each opens"));
+    let steps: i64 = sqlx::query_scalar(schema.sql("SELECT count(*) FROM weaver.migrations"))
+        .fetch_one(stores[0].pool())
+        .await
+        .expect("the table is there");
+    assert_eq!(steps, i64::from(SCHEMA_VERSION));
+    schema.drop(stores[0].pool()).await;
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_it_would_do_and_does_nothing() {
+    let schema = Schema::new();
+    for _ in 0..2 {
+        let planned = PostgresStore::migrate(&schema.options(), true).await.expect("the server answers");
+        assert_eq!((planned.before, planned.steps.len()), (0, SCHEMA_VERSION as usize));
+        assert!(planned.steps[0].sql.contains(&format!("CREATE TABLE {}.job_runs", schema.name)));
+    }
+    let mut options = schema.options();
+    options.migrate = false;
+    let refused = PostgresStore::open(options, Arc::new(weaver_runtime::SystemClock::new())).await;
+    assert!(matches!(refused, Err(OpenError::Older { found: 0, .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_old_binary_stops_before_a_newer_schema_and_says_so() {
+    let schema = Schema::new();
+    let clock = || Arc::new(weaver_runtime::SystemClock::new());
+    let store = PostgresStore::open(schema.options(), clock()).await.expect("the schema can be made");
+    let newer = schema.sql("INSERT INTO weaver.migrations (version, name) VALUES (99, 'from the future')");
+    sqlx::query(newer).execute(store.pool()).await.expect("the table is there");
+    let refused = PostgresStore::open(schema.options(), clock()).await.expect_err("it is newer");
+    assert!(matches!(refused, OpenError::Newer { found: 99, .. }), "{refused}");
+    assert!(refused.to_string().contains("use the newer Weaver"), "{refused}");
+    schema.drop(store.pool()).await;
+}

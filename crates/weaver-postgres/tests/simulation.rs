@@ -1,0 +1,55 @@
+//! Worlds of the simulation on PostgreSQL: virtual time outside, a real server inside, held to every guarantee.
+
+mod support;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use support::bridge::Bridge;
+use weaver_core::clock::Clock;
+use weaver_core::ports::Store;
+use weaver_testkit::simulation::simulate_on;
+
+/// Worlds per test: several tests run beside each other.
+const WORLDS: u64 = 13;
+
+fn hold(turn: u64) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = Arc::new(runtime.expect("a runtime can be had"));
+    let mut broken = Vec::new();
+    for seed in turn * WORLDS..(turn + 1) * WORLDS {
+        let made: RefCell<Option<Arc<Bridge>>> = RefCell::new(None);
+        let outcome = simulate_on(seed, &|clock: Arc<dyn Clock>| -> Arc<dyn Store> {
+            let bridge = Arc::new(Bridge::open(&runtime, clock));
+            *made.borrow_mut() = Some(Arc::clone(&bridge));
+            bridge
+        });
+        if !outcome.violations.is_empty() {
+            broken.push(outcome.to_string());
+        }
+        if let Some(bridge) = made.into_inner() {
+            bridge.drop_schema();
+        }
+    }
+    assert!(broken.is_empty(), "{} of {WORLDS} worlds broke promises:\n{}", broken.len(), broken.concat());
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_0_to_12() {
+    hold(0);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_13_to_25() {
+    hold(1);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_26_to_38() {
+    hold(2);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_39_to_51() {
+    hold(3);
+}

@@ -1,0 +1,110 @@
+//! A schema of its own for each test, on a server they share, with a clock that stands still until it is moved.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+pub(crate) mod bridge;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgPool;
+use sqlx::{AssertSqlSafe, Executor};
+use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::ports::Store;
+use weaver_core::time::Timestamp;
+use weaver_postgres::{PostgresOptions, PostgresStore};
+use weaver_testkit::bed::TestStore;
+use weaver_testkit::services::postgres::Shared;
+
+/// A place for one test.
+pub(crate) struct Schema {
+    pub(crate) name: String,
+    server: Shared,
+}
+
+impl Schema {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { name: format!("test_{}_{number}", std::process::id()), server: Shared::server() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}?schema={}", self.server.url(), self.name)
+    }
+
+    /// The server, without a schema.
+    pub(crate) fn server_url(&self) -> &str {
+        self.server.url()
+    }
+
+    pub(crate) fn options(&self) -> PostgresOptions {
+        PostgresOptions::parse(&self.url()).expect("the URL of the test server can be read")
+    }
+
+    /// The statement with the schema's name in it.
+    pub(crate) fn sql(&self, text: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(text.replace("weaver.", &format!("{}.", self.name)))
+    }
+
+    /// Removes it; a schema that is left behind harms nobody but fills the server.
+    pub(crate) async fn drop(&self, pool: &PgPool) {
+        let _ = pool.execute(AssertSqlSafe(format!("DROP SCHEMA {} CASCADE", self.name))).await;
+    }
+
+    /// Replaces the clock of the schema by one that shows what it is told.
+    pub(crate) async fn stop_clock(&self, pool: &PgPool, at: Timestamp) {
+        let text = format!(
+            "CREATE TABLE weaver.test_clock (at timestamptz NOT NULL);
+             INSERT INTO weaver.test_clock VALUES ('{at}');
+             CREATE OR REPLACE FUNCTION weaver.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
+             AS 'SELECT at FROM weaver.test_clock'"
+        );
+        sqlx::raw_sql(self.sql(&text)).execute(pool).await.expect("the clock can be replaced");
+    }
+}
+
+/// A fresh store on the shared server whose time only moves when told.
+pub(crate) async fn fresh() -> Box<dyn TestStore> {
+    let schema = Schema::new();
+    let clock = ManualClock::default();
+    let open = PostgresStore::open(schema.options(), Arc::new(clock.clone())).await;
+    let store = open.unwrap_or_else(|error| panic!("{error}"));
+    schema.stop_clock(store.pool(), clock.now()).await;
+    let start = clock.now();
+    Box::new(OnServer { store: Arc::new(store), clock, start, elapsed: Mutex::default(), schema })
+}
+
+struct OnServer {
+    store: Arc<PostgresStore>,
+    clock: ManualClock,
+    start: Timestamp,
+    /// As exact as the clock's own: two halves of a microsecond are one.
+    elapsed: Mutex<Duration>,
+    schema: Schema,
+}
+
+#[async_trait]
+impl TestStore for OnServer {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    async fn advance(&self, by: Duration) {
+        let at = {
+            let mut elapsed = self.elapsed.lock().expect("nobody panics here");
+            *elapsed += by;
+            self.start.saturating_add(*elapsed)
+        };
+        let text = format!("UPDATE weaver.test_clock SET at = '{at}'");
+        sqlx::query(self.schema.sql(&text)).execute(self.store.pool()).await.expect("the clock can be moved");
+        // After the server's: whoever this wakes finds the time it waited for.
+        self.clock.advance(by);
+    }
+
+    async fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}

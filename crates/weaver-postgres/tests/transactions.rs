@@ -1,0 +1,204 @@
+//! What users of a queue in PostgreSQL expect: their transactions, and nobody waiting behind somebody else's.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{Connection, Executor, PgConnection};
+use support::Schema;
+use weaver_core::error::Error;
+use weaver_core::id::LeaseToken;
+use weaver_core::lease::{LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::lifecycle::{Command, decide};
+use weaver_core::name::{Namespace, QueueName, WorkerId};
+use weaver_core::outcome::Outcome;
+use weaver_core::ports::Tasks;
+use weaver_core::queue::{Committed, Interest, Queue, QueueExt, Wake};
+use weaver_core::task::{NewTask, TaskState};
+use weaver_postgres::{PostgresOptions, PostgresStore};
+
+struct Bed {
+    schema: Schema,
+    store: PostgresStore,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        Self::with("").await
+    }
+
+    async fn with(options: &str) -> Self {
+        let schema = Schema::new();
+        let options =
+            PostgresOptions::parse(&format!("{}{options}", schema.url())).expect("the URL can be read");
+        let clock = Arc::new(weaver_runtime::SystemClock::new());
+        let store = PostgresStore::open(options, clock).await.expect("the schema can be made");
+        Self { schema, store }
+    }
+
+    async fn connection(&self) -> PgConnection {
+        PgConnection::connect(self.schema.server_url()).await.expect("the server answers")
+    }
+
+    async fn lease(&self, max: u32) -> Vec<Leased> {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let token = LeaseToken(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
+        let worker = WorkerId::new("w").expect("a name");
+        let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
+        self.store.lease(LeaseRequest { max, slots: max, ..request }).await.expect("the store answers")
+    }
+
+    async fn state(&self, leased: &Leased) -> TaskState {
+        let found =
+            self.store.get_tasks(std::slice::from_ref(&leased.lease.key)).await.expect("the store answers");
+        found[0].as_ref().expect("it is there").state
+    }
+}
+
+#[tokio::test]
+async fn a_task_enqueued_in_a_transaction_is_there_if_it_commits_and_not_otherwise() {
+    let bed = Bed::new().await;
+    let mut connection = bed.connection().await;
+    for commits in [false, true] {
+        let mut transaction = connection.begin().await.expect("the server answers");
+        let (enqueued, wake) =
+            bed.store.enqueue_in(&mut transaction, vec![NewTask::new("t")]).await.expect("the task is valid");
+        assert_eq!(enqueued.len(), 1);
+        assert!(bed.lease(10).await.is_empty(), "it is not there before the commit");
+        match commits {
+            true => transaction.commit().await.expect("it commits"),
+            false => transaction.rollback().await.expect("it rolls back"),
+        }
+        wake.send();
+        assert_eq!(bed.lease(10).await.len(), usize::from(commits));
+    }
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_wake_up_sent_after_the_commit_reaches_a_waiting_worker() {
+    let bed = Bed::new().await;
+    let (namespace, queues) = (Namespace::default(), vec![QueueName::default()]);
+    let interest = Interest::Work { namespace, queues, types: None, fragile: true };
+    let wait = bed.store.wait(interest, Duration::from_secs(60));
+    let enqueue = async {
+        let mut connection = bed.connection().await;
+        let mut transaction = connection.begin().await.expect("the server answers");
+        let (_, wake) = bed.store.enqueue_in(&mut transaction, vec![NewTask::new("t")]).await.expect("valid");
+        transaction.commit().await.expect("it commits");
+        wake.send();
+    };
+    let (woken, ()) = tokio::join!(wait, enqueue);
+    assert_eq!(woken.expect("the store answers"), Wake::Ready);
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_completion_commits_with_the_handlers_writes_or_not_at_all() {
+    let bed = Bed::new().await;
+    bed.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
+    let leased = bed.lease(1).await.remove(0);
+    let mut connection = bed.connection().await;
+    for commits in [false, true] {
+        let mut transaction = connection.begin().await.expect("the server answers");
+        let answer = bed
+            .store
+            .complete_in(&mut transaction, &leased.lease, Some("42".into()))
+            .await
+            .expect("the store answers");
+        assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
+        match commits {
+            true => transaction.commit().await.expect("it commits"),
+            false => transaction.rollback().await.expect("it rolls back"),
+        }
+        let expected = if commits { TaskState::Succeeded } else { TaskState::Running };
+        assert_eq!(bed.state(&leased).await, expected);
+    }
+    // What the runtime reports afterwards is a repetition, and a lost lease completes nothing.
+    let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
+    let report = decide(&leased.record, command, leased.record.updated_at).expect("it held the lease");
+    assert_eq!(bed.store.commit(vec![report], None).await.expect("it answers"), [Committed::AlreadyApplied]);
+    let again = bed.store.complete_in(&mut connection, &leased.lease, None).await.expect("the store answers");
+    assert_eq!(again, Committed::Stale);
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn plain_sql_enqueues_and_wakes_workers() {
+    let bed = Bed::new().await;
+    let (namespace, queues) = (Namespace::default(), vec![QueueName::new("mail").expect("a name")]);
+    let interest = Interest::Work { namespace, queues, types: None, fragile: true };
+    let wait = bed.store.wait(interest, Duration::from_secs(60));
+    let enqueue = async {
+        let text = "SELECT weaver.enqueue('send', '{\"to\": 1}', queue => 'mail', priority => 2, \
+                    options => '{\"idempotency_key\": \"k\"}')";
+        let mut connection = bed.connection().await;
+        let first: i64 =
+            sqlx::query_scalar(bed.schema.sql(text)).fetch_one(&mut connection).await.expect("valid");
+        let again: i64 =
+            sqlx::query_scalar(bed.schema.sql(text)).fetch_one(&mut connection).await.expect("valid");
+        assert_eq!(first, again, "the key makes them one");
+    };
+    let (woken, ()) = tokio::join!(wait, enqueue);
+    assert_eq!(woken.expect("the store answers"), Wake::Ready);
+    let mut refused = bed.connection().await;
+    let text = "SELECT weaver.enqueue('send', priority => 11)";
+    assert!(refused.execute(bed.schema.sql(text)).await.is_err(), "a priority out of range is refused");
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_wait_behind_somebodys_transaction() {
+    let bed = Bed::new().await;
+    bed.store.enqueue_batch(vec![NewTask::new("t"), NewTask::new("t")]).await.expect("the store answers");
+    let leased = bed.lease(2).await;
+    let mut stranger = bed.connection().await;
+    let mut transaction = stranger.begin().await.expect("the server answers");
+    let lock = format!("SELECT FROM weaver.job_runs WHERE id = {} FOR UPDATE", leased[0].lease.key.id);
+    transaction.execute(bed.schema.sql(&lock)).await.expect("the row is there");
+    let renewals = leased.iter().map(|each| Renewal::of(each.lease.clone())).collect();
+    let answers = tokio::time::timeout(Duration::from_secs(2), bed.store.renew(renewals)).await;
+    assert_eq!(answers.expect("nobody waits").expect("it answers"), [Renewed::Busy, Renewed::Extended]);
+    transaction.rollback().await.expect("it ends");
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_cancel_behind_somebodys_transaction_says_so_in_time() {
+    let bed = Bed::with("&lock_timeout_ms=200").await;
+    bed.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
+    let leased = bed.lease(1).await.remove(0);
+    let mut stranger = bed.connection().await;
+    let mut transaction = stranger.begin().await.expect("the server answers");
+    transaction.execute(bed.schema.sql("SELECT FROM weaver.job_runs FOR UPDATE")).await.expect("it is there");
+    let refused = bed.store.cancel(&leased.lease.key).await.expect_err("it is held");
+    let Error::Unavailable { reason } = refused else { panic!("{refused:?}") };
+    assert!(reason.contains("another transaction holds the task"), "{reason}");
+    transaction.rollback().await.expect("it ends");
+    bed.store.cancel(&leased.lease.key).await.expect("now it is free");
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn an_enqueue_that_commits_late_does_not_break_the_order_of_its_key() {
+    let bed = Bed::new().await;
+    let keyed = || vec![NewTask::new("t").serial_key("k")];
+    let mut connection = bed.connection().await;
+    let mut late = connection.begin().await.expect("the server answers");
+    let (first, wake) = bed.store.enqueue_in(&mut late, keyed()).await.expect("the task is valid");
+    let second = bed.store.enqueue_batch(keyed());
+    let commit = async {
+        // Whoever comes second waits for the first to commit: nobody can lease past it meanwhile.
+        assert!(bed.lease(10).await.is_empty());
+        late.commit().await.expect("it commits");
+        wake.send();
+    };
+    let (second, ()) = tokio::join!(second, commit);
+    let second = second.expect("the store answers").remove(0).expect("it is stored");
+    assert!(first[0].key.id < second.key.id);
+    let leased = bed.lease(10).await;
+    assert_eq!(leased.len(), 1, "one of the key");
+    assert_eq!(leased[0].lease.key, first[0].key);
+    bed.schema.drop(bed.store.pool()).await;
+}

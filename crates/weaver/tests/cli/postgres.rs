@@ -1,0 +1,95 @@
+//! Servers on PostgreSQL: two nodes on one schema, and the commands that look after it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use weaver_testkit::services::postgres::Shared;
+
+use crate::support::{Place, Run};
+
+/// A schema for one test; the server they share goes by itself.
+struct Database {
+    server: Shared,
+    schema: String,
+}
+
+impl Database {
+    fn new(name: &str) -> Self {
+        Self { server: Shared::server(), schema: format!("cli_{name}_{}", std::process::id()) }
+    }
+
+    fn url(&self) -> String {
+        format!("{}?schema={}", self.server.url(), self.schema)
+    }
+}
+
+/// A node; killed if a test ends before it does.
+struct Node {
+    child: Child,
+    address: String,
+    place: Place,
+}
+
+impl Node {
+    fn start(database: &Database) -> Self {
+        let place = Place::new();
+        let mut command = place.command("serve --listen 127.0.0.1:0 --log warn --store");
+        let mut child =
+            command.arg(database.url()).stdout(Stdio::piped()).spawn().expect("the binary starts");
+        let mut lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();
+        let line = lines.next().and_then(Result::ok).unwrap_or_default();
+        let address = line.strip_prefix("Weaver listens on ").expect("it answers").to_owned();
+        Self { child, address, place }
+    }
+
+    fn run(&self, database: &Database, arguments: &str) -> Run {
+        let mut command = self.place.command(arguments);
+        Run::of(command.env("WEAVER_SERVER", &self.address).env("WEAVER_STORE", database.url()))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // It may have ended by itself.
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn two_nodes_serve_one_schema_and_what_one_takes_the_other_shows() {
+    let database = Database::new("nodes");
+    let (one, other) = (Node::start(&database), Node::start(&database));
+    let id = one.run(&database, "enqueue nobody {\"a\":1} --queue mail").succeeded();
+    let listed = other.run(&database, "tasks list --output json").json();
+    assert_eq!(listed["items"][0]["id"], id.trim());
+    other.run(&database, &format!("tasks cancel {}", id.trim())).succeeded();
+    one.run(&database, &format!("tasks wait {}", id.trim())).failed(7, &["is cancelled"]);
+}
+
+#[test]
+fn a_schema_is_migrated_once_and_a_dry_run_changes_nothing() {
+    let database = Database::new("migrate");
+    let place = Place::new();
+    let migrate = |arguments: &str| {
+        Run::of(place.command(&format!("store migrate {arguments}")).arg("--store").arg(database.url()))
+    };
+    for _ in 0..2 {
+        assert!(
+            migrate("--dry-run").succeeded().contains("CREATE TABLE"),
+            "a dry run prints what it would do"
+        );
+    }
+    assert!(migrate("").succeeded().contains("step 1"));
+    assert!(migrate("").succeeded().contains("nothing to do"));
+}
+
+#[test]
+fn commands_for_a_directory_say_what_to_use_instead_and_show_no_password() {
+    let place = Place::new();
+    for command in ["store check", "store compact", "store backup ./b"] {
+        let mut command = place.command(command);
+        let run = Run::of(command.args(["--store", "postgres://ada:s3cret@localhost:1/jobs"]));
+        assert!(!run.errors.contains("s3cret"), "{}", run.errors);
+        run.failed(2, &["PostgreSQL's own tools", "pg_dump"]);
+    }
+}
