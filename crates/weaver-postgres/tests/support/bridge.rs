@@ -45,10 +45,12 @@ struct Inside {
 impl Bridge {
     pub(crate) fn open(runtime: &Arc<Runtime>, clock: Arc<dyn Clock>) -> Self {
         let schema = Schema::new();
+        // Asked here: on any other thread the world's clock shows real time.
+        let start = clock.now();
         let open = async {
             let waits = Arc::new(weaver_runtime::SystemClock::new());
             let store = PostgresStore::open(schema.options(), waits).await.expect("the schema can be made");
-            schema.stop_clock(store.pool(), clock.now()).await;
+            schema.stop_clock(store.pool(), start).await;
             store
         };
         let runtime = Arc::clone(runtime);
