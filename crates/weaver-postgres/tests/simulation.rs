@@ -11,7 +11,7 @@ use weaver_core::ports::Store;
 use weaver_testkit::simulation::simulate_on;
 
 /// Worlds per test: several tests run beside each other.
-const WORLDS: u64 = 13;
+const WORLDS: u64 = 7;
 
 fn hold(turn: u64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -35,21 +35,41 @@ fn hold(turn: u64) {
 }
 
 #[test]
-fn every_promise_is_kept_in_worlds_0_to_12() {
+fn every_promise_is_kept_in_worlds_0_to_6() {
     hold(0);
 }
 
 #[test]
-fn every_promise_is_kept_in_worlds_13_to_25() {
+fn every_promise_is_kept_in_worlds_7_to_13() {
     hold(1);
 }
 
 #[test]
-fn every_promise_is_kept_in_worlds_26_to_38() {
+fn every_promise_is_kept_in_worlds_14_to_20() {
     hold(2);
 }
 
 #[test]
-fn every_promise_is_kept_in_worlds_39_to_51() {
+fn every_promise_is_kept_in_worlds_21_to_27() {
     hold(3);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_28_to_34() {
+    hold(4);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_35_to_41() {
+    hold(5);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_42_to_48() {
+    hold(6);
+}
+
+#[test]
+fn every_promise_is_kept_in_worlds_49_to_55() {
+    hold(7);
 }
