@@ -43,7 +43,7 @@ fn weekdays_can_be_counted_within_the_month_and_sunday_has_two_numbers() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
     fn over_decades_the_days_are_those_that_a_look_at_each_day_finds(

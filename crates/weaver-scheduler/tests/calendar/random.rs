@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZoneDatabase;
 use proptest::prelude::*;
 use weaver_core::time::Timestamp as Instant;
@@ -110,6 +109,21 @@ fn overlap() -> impl Strategy<Value = Option<Overlap>> {
     proptest::sample::select(vec![None, Some(Overlap::First), Some(Overlap::Last), Some(Overlap::Both)])
 }
 
+/// The same on any day, in one hour: where the change is.
+fn aimed(meaning: Meaning, hour: i8) -> Meaning {
+    let minutes = meaning.text.split(' ').next().unwrap();
+    Meaning {
+        text: format!("{minutes} {hour} * * *"),
+        is_interval: minutes.contains('*'),
+        hours: [hour].into(),
+        days: None,
+        last_day: false,
+        months: all(1, 12),
+        weekdays: None,
+        ..meaning
+    }
+}
+
 fn seconds(fire: Instant) -> i64 {
     assert_eq!(fire.as_micros() % 1_000_000, 0);
     fire.as_micros() / 1_000_000
@@ -123,15 +137,25 @@ proptest! {
         meaning in meaning(),
         name in zone(),
         since in 1973_i16..2140,
+        later in 0..2_usize,
+        aim in proptest::option::weighted(0.7, -80..80_i64),
         shift in -20..20_i64,
         gap in gap(),
         overlap in overlap(),
     ) {
         let zone = TimeZoneDatabase::bundled().get(&name).unwrap();
         let since = jiff::civil::date(since, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
-        let change = zone.following(since).next().map_or(since, |change| change.timestamp());
-        // Some change is in the future of any machine that will run this, but not of the calendar.
-        prop_assume!(change < Timestamp::from_second(6_000_000_000).unwrap());
+        // The next change or the one after it; where there is none, the last there was.
+        let next = zone.following(since).nth(later).map(|change| change.timestamp());
+        let change = next.or_else(|| zone.preceding(since).next().map(|change| change.timestamp()));
+        let change = change.filter(|change| change.as_second() > 100_000_000).unwrap_or(since);
+        let meaning = match aim {
+            Some(minutes) => {
+                let shown = zone.to_datetime(change - jiff::SignedDuration::from_secs(1));
+                aimed(meaning, shown.saturating_add(jiff::SignedDuration::from_mins(minutes)).hour())
+            }
+            None => meaning,
+        };
         let middle = change.as_second() / 60 * 60 + shift * HOUR;
         let (from, to) = (middle - 24 * HOUR, middle + 24 * HOUR);
 

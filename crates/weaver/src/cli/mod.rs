@@ -12,6 +12,7 @@ mod queues;
 mod remote;
 mod runner;
 mod runners;
+mod schedules;
 mod serve;
 mod store;
 mod tasks;
@@ -78,6 +79,9 @@ enum Command {
     /// Look at queues: counts, pause, resume, limits
     #[command(subcommand)]
     Queues(queues::Command),
+    /// Look at schedules: when would one fire?
+    #[command(subcommand)]
+    Schedules(schedules::Command),
     /// Look at workers and runners
     #[command(subcommand)]
     Runners(runners::Command),
@@ -145,6 +149,7 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Enqueue(args) => enqueue::run(args, &Context::new(config?, clock)).await,
             Command::Tasks(command) => tasks::run(command, &Context::new(config?, clock)).await,
             Command::Queues(command) => queues::run(command, &Context::new(config?, clock)).await,
+            Command::Schedules(command) => schedules::run(&command, &Context::new(config?, clock)),
             Command::Serve(_) => serve::run(Context::new(config?, clock)).await,
             Command::Demo(_) => demo::run(Context::new(config?, clock)).await,
             Command::Runner(args) => runner::run(args, Context::new(config?, clock)).await,
@@ -183,7 +188,7 @@ impl Cli {
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),
             Command::Config(command) => given.push(command.store().setting()),
-            Command::Completions(_) => {}
+            Command::Completions(_) | Command::Schedules(_) => {}
         }
         let values = given.into_iter().filter_map(|(key, value)| Some((key, value?.clone()))).collect();
         Flags { file: self.global.config.clone(), values }

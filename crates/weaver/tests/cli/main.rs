@@ -12,6 +12,7 @@ mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod remote;
+mod schedules;
 mod serve;
 mod server;
 mod server_guide;
