@@ -4,7 +4,6 @@
 
 pub(crate) mod lagging;
 pub(crate) mod seed;
-pub(crate) mod stepped;
 
 use std::sync::Arc;
 use std::time::Duration;
