@@ -295,6 +295,7 @@ impl From<weaver::postgres::OpenError> for Failure {
     }
 }
 
+#[cfg(not(all(feature = "postgres", feature = "dynamodb")))]
 fn lacking(text: &str, what: &str, feature: &str) -> Failure {
     // What follows the scheme may hold a password.
     let scheme = text.split(':').next().unwrap_or_default();
