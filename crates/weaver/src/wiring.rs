@@ -26,7 +26,6 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 /// A store in memory has no directory, but its server has a token to keep.
 pub(crate) const MEMORY_DIRECTORY: &str = "./weaver-memory";
 /// Neither has one in DynamoDB.
-#[cfg(feature = "dynamodb")]
 pub(crate) const DYNAMODB_DIRECTORY: &str = "./weaver-dynamodb";
 
 /// A store on a database server has no directory here, but this node has a token to keep.

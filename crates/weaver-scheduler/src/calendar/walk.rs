@@ -45,11 +45,12 @@ impl Segment {
 
     fn before(&self, zone: &TimeZone) -> Option<Self> {
         let last = self.start?.checked_sub(jiff::SignedDuration::from_secs(1)).ok()?;
-        Some(Self::at(zone, last))
+        Some(Self { end: self.start, ..Self::at(zone, last) })
     }
 
     fn after(&self, zone: &TimeZone) -> Option<Self> {
-        Some(Self::at(zone, self.end?))
+        // The database knows nothing before a zone's first change, not even that it was one.
+        Some(Self { start: self.end, ..Self::at(zone, self.end?) })
     }
 
     /// The instant at which its clocks show a civil time, if they do.
@@ -67,8 +68,8 @@ impl Walk<'_> {
         // Civil times are whole seconds, and so are offsets.
         let mut cursor = Timestamp::from_second(after.as_second().checked_add(1)?).ok()?;
         let mut notes = Vec::new();
+        let mut segment = Segment::at(self.zone, cursor);
         for _ in 0..SEGMENTS_MAX {
-            let segment = Segment::at(self.zone, cursor);
             let before = segment.before(self.zone);
             if segment.start == Some(cursor)
                 && let Some(wanted) = before.as_ref().and_then(|before| self.in_gap(before, &segment, cursor))
@@ -82,7 +83,8 @@ impl Walk<'_> {
                 notes.extend(note);
                 return Some((instant, notes));
             }
-            cursor = segment.end?;
+            segment = segment.after(self.zone)?;
+            cursor = segment.start?;
         }
         None
     }

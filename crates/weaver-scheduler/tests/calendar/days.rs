@@ -2,6 +2,7 @@
 
 use jiff::civil::date;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weaver_core::time::Timestamp;
 use weaver_scheduler::calendar::{Schedule, ScheduleSpec};
 
@@ -43,7 +44,8 @@ fn weekdays_can_be_counted_within_the_month_and_sunday_has_two_numbers() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    // A gate must not depend on luck; for more, raise the cases and change the seed.
+    #![proptest_config(ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(7117), ..ProptestConfig::default() })]
 
     #[test]
     fn over_decades_the_days_are_those_that_a_look_at_each_day_finds(

@@ -174,3 +174,12 @@ fn a_schedule_is_data() {
     assert_eq!(serde_json::to_string(&spec).unwrap(), text);
     assert!(serde_json::from_str::<ScheduleSpec>(r#"{"schedule":"every 5m","zone":"UTC"}"#).is_err());
 }
+
+#[test]
+fn the_evening_before_a_zones_first_change_fires_whichever_pass_is_asked_for() {
+    for overlap in [Overlap::First, Overlap::Last, Overlap::Both] {
+        let troll = ScheduleSpec::new("0 23 * * *").tz("Antarctica/Troll").overlap(overlap);
+        let fires = shown(troll, "2005-02-11T00:00:00Z", 2);
+        assert_eq!(fires, ["2005-02-11 23:00:00 +00:00", "2005-02-12 23:00:00 +00:00"], "{overlap:?}");
+    }
+}

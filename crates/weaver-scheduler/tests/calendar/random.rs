@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZoneDatabase;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weaver_core::time::Timestamp as Instant;
 use weaver_scheduler::calendar::{Gap, Overlap, Schedule, ScheduleSpec};
 
@@ -130,7 +131,8 @@ fn seconds(fire: Instant) -> i64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    // A gate must not depend on luck; for more, raise the cases and change the seed.
+    #![proptest_config(ProptestConfig { cases: 200, rng_seed: RngSeed::Fixed(7117), ..ProptestConfig::default() })]
 
     #[test]
     fn every_fire_around_a_change_of_the_clocks_is_where_a_look_at_each_half_minute_finds_it(

@@ -8,7 +8,7 @@ use weaver_server::security::{RootTokenError, TokenText, read_root_token};
 use crate::cli::demo;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
-use crate::wiring::{MEMORY_DIRECTORY, StoreUrl};
+use crate::wiring::{DYNAMODB_DIRECTORY, MEMORY_DIRECTORY, NODE_DIRECTORY, StoreUrl};
 
 /// The token for the server at this address: the one that is set; else, for a server of this machine, the one in its store's
 /// directory. That one can do anything, and is never shown to another machine.
@@ -33,10 +33,12 @@ pub(crate) fn note_address(directory: &Path, address: &str) {
 }
 
 /// The token that a server which was started in this directory left: in the store's directory, or that of a demo, or of a server
-/// on a store in memory. Of the one that listens at the address of the settings, if it can be told; else of the first.
+/// on a store that has no directory. Of the one that listens at the address of the settings, if it can be told; else of the first.
 pub(crate) fn root_token(config: &Config) -> Result<Option<TokenText>, Failure> {
     let url = StoreUrl::parse(config.text(keys::STORE))?;
-    let mut directories = [url.token_directory(), Path::new(demo::DIRECTORY), Path::new(MEMORY_DIRECTORY)];
+    let others = [MEMORY_DIRECTORY, NODE_DIRECTORY, DYNAMODB_DIRECTORY];
+    let mut directories = vec![url.token_directory(), Path::new(demo::DIRECTORY)];
+    directories.extend(others.iter().map(Path::new));
     let address = config.text(keys::SERVER).trim_end_matches('/');
     let is_there = |directory: &Path| {
         std::fs::read_to_string(directory.join(ADDRESS_FILE)).is_ok_and(|noted| noted == address)

@@ -32,10 +32,15 @@ impl Bed {
 
     /// On the store of this URL.
     pub(crate) fn on(store: &str) -> Self {
+        Self::on_with(store, &[])
+    }
+
+    /// The same, of a server with these variables.
+    pub(crate) fn on_with(store: &str, variables: &[(&str, &str)]) -> Self {
         let place = Place::new();
         std::fs::create_dir(place.path("project")).expect("a test can make directories");
         let mut command = place.command("serve --listen 127.0.0.1:0 --log warn --store");
-        let mut server = Process::start(command.arg(store));
+        let mut server = Process::start(command.arg(store).envs(variables.iter().copied()));
         let line = server.line();
         let address = line.strip_prefix("Weaver listens on ").unwrap_or_else(|| panic!("no address: {line}"));
         Self { address: address.to_owned(), server, place }

@@ -6,10 +6,9 @@ use crate::bed::{Bed, NAMESPACE, until};
 use crate::pipe::Pipe;
 use crate::support::{Place, Run};
 
-/// What every store must carry. A new store joins with its URL.
-fn a_prompt_goes_through_its_whole_life(store: &str) {
-    let bed = Bed::on(store);
-    let (begun, go) = (Pipe::new(&bed, "begun"), Pipe::new(&bed, "go"));
+/// What every store must carry. A new store joins with a bed on its URL.
+fn a_prompt_goes_through_its_whole_life(bed: &Bed) {
+    let (begun, go) = (Pipe::new(bed, "begun"), Pipe::new(bed, "go"));
     bed.agent("read -r prompt || true; echo thinking >&2; echo begun > begun; cat go >/dev/null; echo \"you said: $prompt\"");
     let first = bed.prompt("héllo 世界", "--group g1 --session s1");
     let second = bed.prompt("and then?", "--group g1 --session s1");
@@ -20,7 +19,7 @@ fn a_prompt_goes_through_its_whole_life(store: &str) {
     let running = bed.task(&first);
     assert_eq!((&running["state"], &running["lease"]["worker"]), (&"running".into(), &"r1".into()));
     assert_eq!(bed.task(&second)["state"], "queued", "one at a time");
-    check_runner_record(&bed);
+    check_runner_record(bed);
     let groups = bed.run("tasks groups").succeeded();
     let row = groups.lines().find(|line| line.starts_with("g1")).expect("the group is listed");
     assert_eq!(
@@ -63,12 +62,31 @@ fn check_runner_record(bed: &Bed) {
 
 #[test]
 fn a_prompt_goes_through_its_whole_life_in_memory() {
-    a_prompt_goes_through_its_whole_life("memory:");
+    a_prompt_goes_through_its_whole_life(&Bed::on("memory:"));
 }
 
 #[test]
 fn a_prompt_goes_through_its_whole_life_on_the_embedded_store() {
-    a_prompt_goes_through_its_whole_life("./weaver-data");
+    a_prompt_goes_through_its_whole_life(&Bed::on("./weaver-data"));
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_prompt_goes_through_its_whole_life_on_postgresql() {
+    let server = weaver_testkit::services::postgres::Shared::server();
+    let url = format!("{}?schema=runner_{}", server.url(), std::process::id());
+    a_prompt_goes_through_its_whole_life(&Bed::on(&url));
+}
+
+#[cfg(feature = "dynamodb")]
+#[test]
+fn a_prompt_goes_through_its_whole_life_on_dynamodb() {
+    let url = weaver_testkit::services::dynamodb::endpoint().replace("http://", "dynamodb://");
+    // DynamoDB Local keeps a database per access key.
+    let key = format!("runner{}", std::process::id());
+    let variables =
+        [("AWS_ACCESS_KEY_ID", key.as_str()), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_REGION", "local")];
+    a_prompt_goes_through_its_whole_life(&Bed::on_with(&url, &variables));
 }
 
 #[test]
