@@ -41,6 +41,7 @@ Examples:
   cargo xtask bench core
   cargo xtask simulate --seeds 100000
   cargo xtask torture --minutes 10
+  cargo xtask services
 ";
 
 fn main() -> ExitCode {

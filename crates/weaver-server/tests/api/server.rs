@@ -16,7 +16,8 @@ use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_embedded::EmbeddedStore;
 use weaver_runtime::SystemClock;
-use weaver_server::api::{ApiLimits, AppState, router};
+use weaver_server::api::{ApiLimits, AppState, Routes, router, routes};
+use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, Tokens, protect};
 use weaver_server::serve::serve;
 
 pub(crate) struct Server {
@@ -73,6 +74,35 @@ impl Server {
         let mut tasks = JoinSet::new();
         tasks.spawn(serve(listener, routes, state.clone(), stop.clone()));
         Self { address, store, state, stop, serving: tasks }
+    }
+
+    /// Over a store in memory, asking for tokens; with the token of somebody of this role.
+    pub(crate) async fn guarded(name: &str, role: Role) -> (Self, String) {
+        let clock = Arc::new(SystemClock::new());
+        let store = Arc::new(InMemoryQueue::new(clock.clone()));
+        let tokens = Arc::new(Tokens::new(store.clone(), clock.clone()));
+        let new = NewToken {
+            name: name.to_owned(),
+            role,
+            namespaces: NamespaceScope::All,
+            may_exec: false,
+            expires_at: None,
+            created_by: "the test".to_owned(),
+        };
+        let (token, _) = tokens.create(new).await.expect("a token");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let guard = Guard::new(GuardOptions {
+            tokens: Some(tokens.clone()),
+            clock: clock.clone(),
+            listen: listener.local_addr().expect("it is bound"),
+            hosts: Vec::new(),
+            tls: false,
+            behind_proxy: false,
+        });
+        let state = AppState::new(store.clone(), clock).with_tokens(tokens);
+        let Routes { private, public } = routes(state.clone());
+        let protected = protect(private, public, Arc::new(guard.expect("its hosts are hosts")));
+        (Self::listening(listener, store, state, protected), token.expose().to_owned())
     }
 
     /// Stops as a signal would, and waits until everything has ended.

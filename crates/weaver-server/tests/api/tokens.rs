@@ -1,41 +1,10 @@
-use std::sync::Arc;
-
 use serde_json::json;
-use tokio::net::TcpListener;
-use weaver_core::queue::memory::InMemoryQueue;
-use weaver_runtime::SystemClock;
-use weaver_server::api::{AppState, Routes, routes};
-use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, Tokens, protect};
+use weaver_server::security::Role;
 
 use crate::server::{Answer, Server, request};
 
-/// A server that asks for tokens, and one that may do anything.
 async fn guarded() -> (Server, String) {
-    let clock = Arc::new(SystemClock::new());
-    let store = Arc::new(InMemoryQueue::new(clock.clone()));
-    let tokens = Arc::new(Tokens::new(store.clone(), clock.clone()));
-    let new = NewToken {
-        name: "root".to_owned(),
-        role: Role::Admin,
-        namespaces: NamespaceScope::All,
-        may_exec: true,
-        expires_at: None,
-        created_by: "the test".to_owned(),
-    };
-    let (token, _) = tokens.create(new).await.expect("as the test expects");
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("as the test expects");
-    let guard = Guard::new(GuardOptions {
-        tokens: Some(tokens.clone()),
-        clock: clock.clone(),
-        listen: listener.local_addr().expect("as the test expects"),
-        hosts: Vec::new(),
-        tls: false,
-        behind_proxy: false,
-    });
-    let state = AppState::new(store.clone(), clock).with_tokens(tokens);
-    let Routes { private, public } = routes(state.clone());
-    let protected = protect(private, public, Arc::new(guard.expect("as the test expects")));
-    (Server::listening(listener, store, state, protected), token.expose().to_owned())
+    Server::guarded("root", Role::Admin).await
 }
 
 async fn ask(server: &Server, token: &str, method: &str, path: &str, body: &str) -> Answer {

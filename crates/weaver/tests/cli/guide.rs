@@ -1,23 +1,15 @@
 //! The commands of the guide do what they say.
 
-use std::process::Command;
-
-use crate::support::{Place, Run, WEAVER};
+use crate::support::{Place, Run, shell};
 
 #[test]
 fn every_command_of_the_guide_succeeds_in_its_order() {
     let guide = include_str!("../../../../docs/guides/cli.md");
-    let blocks = guide.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let commands: Vec<&str> =
-        blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ ")).collect();
+    let commands = commands(guide);
     assert!(commands.len() > 9, "{commands:?}");
     let place = Place::new();
-    let directory = std::path::Path::new(WEAVER).parent().expect("the binary is in a directory");
-    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
     for command in commands {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", command]).current_dir(place.path("")).env("PATH", &path);
-        let run = Run::of(&mut shell);
+        let run = Run::of(&mut shell(&place, command));
         assert_eq!(run.code, Some(0), "{command}\n{}{}", run.out, run.errors);
     }
 }
@@ -41,4 +33,10 @@ fn the_guide_lists_every_setting_with_its_variable_flag_and_default() {
         );
         assert!(guide.contains(&row), "docs/guides/cli.md lacks the row\n{row}");
     }
+}
+
+/// The commands of a page: lines that begin with `$ ` in its `console` blocks.
+pub(crate) fn commands(page: &str) -> Vec<&str> {
+    let blocks = page.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ ")).collect()
 }

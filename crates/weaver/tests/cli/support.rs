@@ -66,6 +66,18 @@ impl Drop for Place {
     }
 }
 
+/// A command of a page, in a place, with the binary on its way.
+pub(crate) fn shell(place: &Place, command: &str) -> Command {
+    let directory = Path::new(WEAVER).parent().expect("the binary is in a directory");
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    for (name, _) in place.command("").get_envs() {
+        shell.env_remove(name); // No setting of whoever runs the tests.
+    }
+    shell.args(["-c", command]).current_dir(place.path("")).env("PATH", path);
+    shell
+}
+
 /// How a command ended.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,

@@ -1,11 +1,10 @@
 //! The guide is a transcript: its commands are run in their order, and print what it says.
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::bed::until;
-use crate::support::{Place, Run, WEAVER};
+use crate::support::{Place, Run, shell};
 
 /// A command of the guide, and what it prints.
 struct Step<'a> {
@@ -26,7 +25,7 @@ fn every_command_of_the_guide_for_agents_prints_what_the_guide_says() {
         match command.strip_suffix('&') {
             Some(command) => background.push(Background::start(&place, command.trim_end(), port)),
             None => {
-                let run = Run::of(&mut shell(&place, command, port));
+                let run = Run::of(&mut shell_of(&place, command, port));
                 assert_eq!(run.code, Some(0), "{command}\n{}{}", run.out, run.errors);
                 let said: Vec<&str> = run.out.lines().collect();
                 let as_written = printed
@@ -65,14 +64,8 @@ fn matches(written: &str, said: &str) -> bool {
     rest.is_empty() || written.ends_with('…')
 }
 
-fn shell(place: &Place, command: &str, port: u16) -> Command {
-    let directory = Path::new(WEAVER).parent().expect("the binary is in a directory");
-    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
-    let mut shell = Command::new("sh");
-    for (name, _) in place.command("").get_envs() {
-        shell.env_remove(name);
-    }
-    shell.args(["-c", command]).current_dir(place.path("")).env("PATH", path);
+fn shell_of(place: &Place, command: &str, port: u16) -> Command {
+    let mut shell = shell(place, command);
     shell.env("WEAVER_SERVER", format!("http://127.0.0.1:{port}"));
     // Commands in a directory of the project are still about the store beside it.
     shell.env("WEAVER_STORE", place.path("weaver-data"));
@@ -86,7 +79,7 @@ struct Background(Child);
 impl Background {
     /// Started, and through with what it says at its start.
     fn start(place: &Place, command: &str, port: u16) -> Self {
-        let mut shell = shell(place, &format!("exec {command}"), port);
+        let mut shell = shell_of(place, &format!("exec {command}"), port);
         let mut child = shell.stdin(Stdio::null()).spawn().expect("there is a shell");
         let (_, log) = command.split_once("> ").expect("what runs on writes into a file");
         let log = place.path(log.split(' ').next().unwrap_or_default());

@@ -20,8 +20,9 @@ use weaver_core::clock::Clock;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Store, TrimBefore};
 
-use super::{Deed, Line, server_wide, stream};
+use super::{Deed, Line, stream};
 use crate::api::caller::Caller;
+use crate::security::internal_namespace;
 
 /// Old entries are looked for once per so many new ones.
 const TRIM_EVERY: u64 = 1024;
@@ -66,7 +67,7 @@ impl Audit {
 
     /// Writes down what was done to the server as a whole.
     pub(crate) async fn write_of_server(&self, caller: &Caller, deed: Deed) {
-        self.write(caller, &server_wide(), deed).await;
+        self.write(caller, &internal_namespace(), deed).await;
     }
 
     /// Writes down what was done, before it is acknowledged. The deed is done: if the journal cannot be written, the

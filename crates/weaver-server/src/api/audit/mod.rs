@@ -14,6 +14,7 @@ pub(crate) use journal::Audit;
 use super::caller::{Caller, Permission};
 use super::extract::Params;
 use super::{Answer, AppState};
+use crate::security::internal_namespace;
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -50,7 +51,7 @@ pub(crate) async fn list_audit(
     Params(query): Params<AuditQuery>,
 ) -> Answer<Json<AuditPage>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
-    if namespace == server_wide() {
+    if namespace == internal_namespace() {
         caller.require_everywhere(Permission::ReadAudit)?;
     } else {
         caller.require(Permission::ReadAudit, &namespace)?;
@@ -66,11 +67,6 @@ pub(crate) async fn list_audit(
 
 fn stream(namespace: &Namespace) -> StreamKey {
     StreamKey::new(namespace.clone(), "audit")
-}
-
-/// Where deeds are written that are about no namespace: Weaver's own, which nobody reaches by any other way.
-fn server_wide() -> Namespace {
-    Namespace::new("weaver.internal").expect("a literal that is a name")
 }
 
 fn shown(entry: &Entry) -> AuditEntry {
