@@ -1,8 +1,25 @@
-//! Weaver's scheduler.
+//! Weaver's scheduler: job definitions, the fires that make runs of them, and events.
 //!
-//! [`calendar`] is pure: a schedule as data, and the instants it means. Nothing in it asks what time it is or where it
-//! runs, so any number of nodes compute the same fires. [`misfire`] decides, as purely, what becomes of fires that nobody was
-//! there for. Job definitions, the ticks that fire them, and events build on these two and are not here yet.
+//! ```text
+//! calendar   pure: text and a zone in, instants out
+//! misfire    pure: what becomes of fires that nobody was there for
+//! definition what people write, checked when it is written; a document of kind `job_definition`
+//! Scheduler  add, edit, … · emit · tick: due definitions and events become tasks · run: ticks until it is told to stop
+//! settings   known keys in the store, changed at run time
+//! ```
+//!
+//! Any number of nodes run it at once and none of them leads: what a fire becomes is decided by one conditional write, and
+//! the run has a key made of its definition and instant, so that it is one task however often it is enqueued. Nothing here
+//! asks what time it is: the clock is passed in.
 
 pub mod calendar;
+pub mod definition;
+pub mod error;
+pub mod event;
 pub mod misfire;
+mod run;
+mod service;
+pub mod settings;
+
+pub use error::{InvalidField, SchedulerError};
+pub use service::{Options, Scheduler};

@@ -1,0 +1,353 @@
+//! The service over a store: what people do with definitions.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use weaver_core::clock::Clock;
+use weaver_core::error::Error as StoreError;
+use weaver_core::id::{TaskKey, Version};
+use weaver_core::lifecycle::Command;
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Cursor, Document, DocumentKey, Expect, Page, Store};
+use weaver_core::queue::QueueExt;
+use weaver_core::time::Timestamp;
+
+use crate::calendar::{Fire, Schedule};
+use crate::definition::{
+    ConcurrencyPolicy, DEFINITION_KIND, Definition, DefinitionSpec, Stored, TRIGGER_KIND, Trigger, check,
+};
+use crate::error::{Result, SchedulerError};
+use crate::run::task_of;
+use crate::settings::Settings;
+
+/// How often a change is tried again when a fire came in between.
+const TRIES_MAX: usize = 16;
+
+/// What a scheduler needs to know of its place.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Unique among the nodes and their lives, and at most 32 bytes: ids of events are made of it.
+    pub node: String,
+}
+
+/// Schedules, events and settings over a store. Any number of them may work on one store; clones are one and the same.
+#[derive(Clone)]
+pub struct Scheduler {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+    pub(crate) node: Arc<str>,
+    pub(crate) emitted: Arc<AtomicU64>,
+    /// Wakes [`run`](Scheduler::run) when something changed on this node.
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Scheduler {
+    /// A scheduler over a store.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: Options) -> Self {
+        Self {
+            settings: Settings::new(Arc::clone(&store)),
+            store,
+            clock,
+            node: options.node.into(),
+            emitted: Arc::default(),
+            changed: Arc::default(),
+        }
+    }
+
+    /// The settings of the whole installation.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Adds a definition.
+    pub async fn add(&self, namespace: &Namespace, name: &str, spec: DefinitionSpec) -> Result<Definition> {
+        let schedule = check(name, &spec, &self.store.limits())?;
+        let now = self.clock.now();
+        let mut stored = Stored::new(spec, now);
+        stored.state.next_fire_at = first_fire(&stored.spec, schedule.as_ref(), now)?;
+        self.put_trigger(namespace, name, &stored.spec).await?;
+        let key = Stored::key(namespace, name);
+        match self.write(&key, &stored, Expect::Absent).await {
+            Err(SchedulerError::Store(StoreError::Conflict { .. })) => {
+                let found = self.get(namespace, name).await?;
+                Err(SchedulerError::Exists { name: name.to_owned(), version: found.version })
+            }
+            answer => answer,
+        }
+    }
+
+    /// Reads a definition.
+    pub async fn get(&self, namespace: &Namespace, name: &str) -> Result<Definition> {
+        let document = self.read(namespace, name).await?;
+        definition_of(&document)
+    }
+
+    /// The definitions of a namespace whose name begins with `prefix`, by name.
+    pub async fn list(
+        &self,
+        namespace: &Namespace,
+        prefix: &str,
+        cursor: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Definition>> {
+        let page = self.store.list_documents(namespace, DEFINITION_KIND, prefix, cursor, limit).await?;
+        let items = page.items.iter().map(definition_of).collect::<Result<Vec<_>>>()?;
+        Ok(Page { items, next: page.next, complete: page.complete })
+    }
+
+    /// Replaces what a definition says, if it is still the version the caller read. A fire that is due is not lost by it;
+    /// one that is not due yet is planned anew.
+    pub async fn edit(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        expected: Version,
+        spec: DefinitionSpec,
+    ) -> Result<Definition> {
+        let schedule = check(name, &spec, &self.store.limits())?;
+        self.put_trigger(namespace, name, &spec).await?;
+        let change = |stored: &mut Stored, now| {
+            let due_already = stored.spec.enabled
+                && matches!(spec.trigger, Trigger::Time(_))
+                && stored.state.next_fire_at.is_some_and(|next| next <= now);
+            if !(spec.enabled && due_already) {
+                stored.state.next_fire_at = first_fire(&spec, schedule.as_ref(), now)?;
+            }
+            stored.spec = spec.clone();
+            Ok(())
+        };
+        self.change(namespace, name, Some(expected), change).await
+    }
+
+    /// Lets a definition make runs, from now on: fires of the time it was disabled are not made up for.
+    pub async fn enable(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        expected: Option<Version>,
+    ) -> Result<Definition> {
+        let change = |stored: &mut Stored, now| {
+            if stored.spec.enabled {
+                return Ok(());
+            }
+            let schedule = check(name, &stored.spec, &self.store.limits())?;
+            stored.spec.enabled = true;
+            stored.state.next_fire_at = first_fire(&stored.spec, schedule.as_ref(), now)?;
+            Ok(())
+        };
+        self.change(namespace, name, expected, change).await
+    }
+
+    /// Lets a definition make no more runs. Those it made go on.
+    pub async fn disable(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        expected: Option<Version>,
+    ) -> Result<Definition> {
+        let change = |stored: &mut Stored, _| {
+            stored.spec.enabled = false;
+            stored.state.next_fire_at = None;
+            Ok(())
+        };
+        self.change(namespace, name, expected, change).await
+    }
+
+    /// Removes a definition. Its runs stay.
+    pub async fn remove(&self, namespace: &Namespace, name: &str, expected: Option<Version>) -> Result<()> {
+        for _ in 0..TRIES_MAX {
+            let document = self.read(namespace, name).await?;
+            if let Some(expected) = expected {
+                is_expected(&document, expected)?;
+            }
+            match self.store.delete_document(&document.key, Expect::Version(document.version)).await {
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    // After the definition: an entry without one finds nothing, a definition without one is not found.
+                    if let Ok(Stored { spec, .. }) = Stored::read(&document)
+                        && let Some(key) = trigger_key(namespace, name, &spec)
+                    {
+                        self.store.delete_document(&key, Expect::Anything).await?;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Err(busy(name))
+    }
+
+    /// The next fires of a definition after an instant (now, if none is given), whether or not it is enabled.
+    pub async fn next_fires(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        from: Option<Timestamp>,
+        count: usize,
+    ) -> Result<Vec<Fire>> {
+        let definition = self.get(namespace, name).await?;
+        let Trigger::Time(spec) = definition.spec.trigger else { return Ok(Vec::new()) };
+        Ok(Schedule::new(spec)?.next(from.unwrap_or_else(|| self.clock.now()), count))
+    }
+
+    /// Makes a run now, whether or not the definition is enabled. The overlap policy holds:
+    /// [`SchedulerError::StillRunning`] if it forbids.
+    pub async fn run_now(&self, namespace: &Namespace, name: &str) -> Result<TaskKey> {
+        for _ in 0..TRIES_MAX {
+            let document = self.read(namespace, name).await?;
+            let mut stored = Stored::read(&document)?.kept(&document);
+            let live = self.live_runs(namespace, &stored).await?;
+            match (stored.spec.concurrency_policy, live.first()) {
+                (ConcurrencyPolicy::Forbid, Some(task)) => {
+                    return Err(SchedulerError::StillRunning { name: name.to_owned(), task: task.clone() });
+                }
+                (ConcurrencyPolicy::Replace, _) => {
+                    for task in &live {
+                        self.store.change(task, Command::Replace).await?;
+                    }
+                }
+                _ => {}
+            }
+            // The version makes the key: no two runs by hand are one, and a repeated try is.
+            let key = format!("manual:{name}:{}", document.version);
+            let task = task_of(name, &stored.spec.task, None, None, &key)?.namespace(namespace);
+            let run = self.store.enqueue(task).await?.key;
+            stored.state.push_run(run.id);
+            match self.write(&document.key, &stored, Expect::Version(document.version)).await {
+                Err(SchedulerError::Store(StoreError::Conflict { .. })) => {}
+                answer => return answer.map(|_| run),
+            }
+        }
+        Err(busy(name))
+    }
+
+    /// The runs it knows of that have not ended, or whose handler has yet to stop.
+    pub(crate) async fn live_runs(&self, namespace: &Namespace, stored: &Stored) -> Result<Vec<TaskKey>> {
+        let keys: Vec<TaskKey> =
+            stored.state.runs.iter().map(|id| TaskKey::new(namespace.clone(), *id)).collect();
+        let records = self.store.get_tasks(&keys).await?.into_iter().flatten();
+        Ok(records.filter(|run| !run.state.is_terminal() || run.has_hold()).map(|run| run.key).collect())
+    }
+
+    pub(crate) async fn read(&self, namespace: &Namespace, name: &str) -> Result<Document> {
+        let key = Stored::key(namespace, name);
+        let not_found = || SchedulerError::NotFound { namespace: namespace.clone(), name: name.to_owned() };
+        if key.validate().is_err() {
+            return Err(not_found());
+        }
+        self.store.get_document(&key).await?.ok_or_else(not_found)
+    }
+
+    /// A change by people: again, if a fire came in between; refused, if it was somebody else.
+    async fn change(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        expected: Option<Version>,
+        change: impl Fn(&mut Stored, Timestamp) -> Result<()>,
+    ) -> Result<Definition> {
+        for _ in 0..TRIES_MAX {
+            let document = self.read(namespace, name).await?;
+            if let Some(expected) = expected {
+                is_expected(&document, expected)?;
+            }
+            let mut stored = Stored::read(&document)?;
+            let before = stored.clone();
+            change(&mut stored, self.clock.now())?;
+            if stored == before {
+                return definition_of(&document);
+            }
+            stored.version = None;
+            match self.write(&document.key, &stored, Expect::Version(document.version)).await {
+                Err(SchedulerError::Store(StoreError::Conflict { .. })) => {}
+                Ok(definition) => {
+                    self.drop_trigger(namespace, name, &before.spec, &stored.spec).await?;
+                    return Ok(definition);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(busy(name))
+    }
+
+    pub(crate) async fn write(
+        &self,
+        key: &DocumentKey,
+        stored: &Stored,
+        expect: Expect,
+    ) -> Result<Definition> {
+        let now = self.clock.now();
+        let version = self.store.put_document(key, stored.body()?, expect, stored.due(now)).await?;
+        self.changed.notify_one();
+        Ok(stored.clone().definition(key, version, now))
+    }
+
+    /// Before the definition is written, so that no event of its type can miss it.
+    async fn put_trigger(&self, namespace: &Namespace, name: &str, spec: &DefinitionSpec) -> Result<()> {
+        if let Some(key) = trigger_key(namespace, name, spec) {
+            let body = Bytes::from(name.to_owned());
+            self.store.put_document(&key, body, Expect::Anything, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_trigger(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        before: &DefinitionSpec,
+        after: &DefinitionSpec,
+    ) -> Result<()> {
+        let kept = trigger_key(namespace, name, after);
+        match trigger_key(namespace, name, before) {
+            Some(key) if Some(&key) != kept.as_ref() => {
+                Ok(self.store.delete_document(&key, Expect::Anything).await?)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn trigger_key(namespace: &Namespace, name: &str, spec: &DefinitionSpec) -> Option<DocumentKey> {
+    match &spec.trigger {
+        Trigger::Time(_) => None,
+        Trigger::Event { event_type } => {
+            Some(DocumentKey::new(namespace.clone(), TRIGGER_KIND, format!("{event_type}/{name}")))
+        }
+    }
+}
+
+/// The first fire from now on. A schedule that has none any more is refused: nobody writes it on purpose.
+fn first_fire(
+    spec: &DefinitionSpec,
+    schedule: Option<&Schedule>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>> {
+    let Some(schedule) = schedule else { return Ok(None) };
+    let next = schedule.next_after(now).map(|fire| fire.at);
+    if next.is_none() && spec.enabled {
+        let problem = format!("`{}` never fires after {now}", schedule.spec().schedule.trim());
+        return Err(crate::error::InvalidField::error("trigger.schedule", problem, "name a time to come"));
+    }
+    Ok(next.filter(|_| spec.enabled))
+}
+
+fn definition_of(document: &Document) -> Result<Definition> {
+    Ok(Stored::read(document)?.definition(&document.key, document.version, document.updated_at))
+}
+
+fn is_expected(document: &Document, expected: Version) -> Result<()> {
+    // What cannot be read has no version of its own: it can still be removed by the document's.
+    let found = Stored::read(document).ok().and_then(|stored| stored.version).unwrap_or(document.version);
+    if found == expected {
+        return Ok(());
+    }
+    Err(SchedulerError::Stale { what: format!("schedule `{}`", document.key.id), expected, found })
+}
+
+fn busy(name: &str) -> SchedulerError {
+    SchedulerError::Busy { what: format!("schedule `{name}`") }
+}
