@@ -172,6 +172,9 @@ pub enum Problem {
         /// The other field.
         other: &'static str,
     },
+    /// Two members of a batch are about one thing.
+    #[error("is there twice in the batch: give each once")]
+    Repeated,
     /// A cursor that this query did not return.
     #[error("was not returned by this query: start again without a cursor")]
     UnknownCursor,

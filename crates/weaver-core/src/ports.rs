@@ -11,7 +11,10 @@ mod runners;
 mod tasks;
 
 pub use admin::{Admin, Expect, PurgeRule, Purged, QueueInfo, QueueSettings};
-pub use documents::{DOCUMENT_MAX_BYTES, Document, DocumentKey, Documents, check_document};
+pub use documents::{
+    DOCUMENT_MAX_BYTES, DOCUMENT_WRITES_MAX, Document, DocumentKey, DocumentWrite, Documents, check_document,
+    check_document_writes,
+};
 pub use journal::{
     APPEND_MAX_BYTES, ENTRY_MAX_BYTES, Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore,
     check_entries,

@@ -1,5 +1,7 @@
 //! Small documents with versions: definitions, settings, leadership.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,8 @@ use crate::time::Timestamp;
 
 /// The largest body.
 pub const DOCUMENT_MAX_BYTES: usize = 256 * 1024;
+/// The most writes of one batch.
+pub const DOCUMENT_WRITES_MAX: usize = 1000;
 
 /// Documents.
 ///
@@ -38,6 +42,12 @@ pub trait Documents: Send + Sync {
 
     /// Removes a document. Removing what is not there is a conflict unless anything was expected.
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()>;
+
+    /// Writes or removes many documents, at most [`DOCUMENT_WRITES_MAX`], each as
+    /// [`put_document`](Documents::put_document) or [`delete_document`](Documents::delete_document) would. If one member is
+    /// invalid, or two are about one key, nothing is written, and the error names it; else each succeeds or conflicts by
+    /// itself. Answers the new version of each, `None` for one that was removed.
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>>;
 
     /// The documents of a kind whose id begins with `prefix`, by id.
     async fn list_documents(
@@ -75,6 +85,48 @@ impl DocumentKey {
     pub fn new(namespace: Namespace, kind: impl Into<String>, id: impl Into<String>) -> Self {
         Self { namespace, kind: kind.into(), id: id.into() }
     }
+}
+
+/// A write of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentWrite {
+    /// Which document.
+    pub key: DocumentKey,
+    /// What it should say; `None` removes it.
+    pub body: Option<Bytes>,
+    /// What is expected to be there.
+    pub expect: Expect,
+    /// When it should be brought up.
+    pub due: Option<Timestamp>,
+}
+
+impl DocumentWrite {
+    /// Writes a document.
+    pub fn put(key: DocumentKey, body: Bytes, expect: Expect, due: Option<Timestamp>) -> Self {
+        Self { key, body: Some(body), expect, due }
+    }
+
+    /// Removes a document.
+    pub fn delete(key: DocumentKey, expect: Expect) -> Self {
+        Self { key, body: None, expect, due: None }
+    }
+}
+
+/// Refuses batches that are too large, invalid members, and two about one key. Stores call it before they write.
+pub fn check_document_writes(writes: &[DocumentWrite]) -> Result<(), Invalid> {
+    if writes.len() > DOCUMENT_WRITES_MAX {
+        let (value, max) = (writes.len() as u64, DOCUMENT_WRITES_MAX as u64);
+        return Err(Invalid::new("writes", Problem::OutOfRange { value, min: 0, max }));
+    }
+    let mut keys = HashSet::with_capacity(writes.len());
+    for (index, write) in writes.iter().enumerate() {
+        check_document(&write.key, write.body.as_deref().unwrap_or_default())
+            .map_err(|invalid| invalid.at(index))?;
+        if !keys.insert(&write.key) {
+            return Err(Invalid::new("key", Problem::Repeated).at(index));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses keys that are no names and bodies that are too large. Stores call it before they write.

@@ -3,17 +3,22 @@
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::limits::check_page;
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page, check_document};
+use weaver_core::ports::{
+    Cursor, Document, DocumentKey, DocumentWrite, Documents, Expect, Page, check_document,
+    check_document_writes,
+};
 use weaver_core::time::Timestamp;
 
 use crate::codec::texts::{bytes_attribute, bytes_of};
 use crate::codec::value::{Attributes, n, us};
 use crate::db::{Item, Query, Range, Table, Write, Written};
 use crate::keys;
+use crate::ports::AT_ONCE;
 use crate::ports::overdue::{data_key, is_old};
 use crate::records::too_busy;
 use crate::store::DynamoStore;
@@ -97,6 +102,18 @@ impl Documents for DynamoStore {
             },
             Err(error) => Err(error),
         }
+    }
+
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        check_document_writes(&writes)?;
+        let write = |DocumentWrite { key, body, expect, due }| async move {
+            match body {
+                Some(body) => self.put_document(&key, body, expect, due).await.map(Some),
+                None => self.delete_document(&key, expect).await.map(|()| None),
+            }
+        };
+        // Each by itself: a transaction would refuse the whole of it for one conflict, and hold ten at most.
+        Ok(stream::iter(writes).map(write).buffered(AT_ONCE).collect().await)
     }
 
     async fn list_documents(

@@ -6,7 +6,10 @@ use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::limits::check_page;
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page, check_document};
+use weaver_core::ports::{
+    Cursor, Document, DocumentKey, DocumentWrite, Documents, Expect, Page, check_document,
+    check_document_writes,
+};
 use weaver_core::time::Timestamp;
 
 use crate::EmbeddedStore;
@@ -42,6 +45,11 @@ impl Documents for EmbeddedStore {
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
         let key = key.clone();
         self.write(move |work| work.remove_document(&key, expect)).await
+    }
+
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        check_document_writes(&writes)?;
+        self.write(move |work| work.write_documents(writes)).await
     }
 
     async fn list_documents(

@@ -1,14 +1,15 @@
 //! Documents on disk.
 
 use bytes::Bytes;
+use weaver_core::error::Result;
 use weaver_core::id::Version;
-use weaver_core::ports::{Document, DocumentKey, Expect};
+use weaver_core::ports::{Document, DocumentKey, DocumentWrite, Expect};
 use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredDocument, decode_document, encode_document};
 use crate::keys;
 use crate::rows;
-use crate::trouble::Outcome;
+use crate::trouble::{Outcome, Trouble};
 use crate::work::Work;
 
 impl Work<'_> {
@@ -34,6 +35,26 @@ impl Work<'_> {
             self.put_mark(&keys::document_due(number, key, due))?;
         }
         Ok(version)
+    }
+
+    /// Each by itself: one that meets another version has written nothing.
+    pub(crate) fn write_documents(
+        &mut self,
+        writes: Vec<DocumentWrite>,
+    ) -> Outcome<Vec<Result<Option<Version>>>> {
+        let mut answers = Vec::with_capacity(writes.len());
+        for DocumentWrite { key, body, expect, due } in writes {
+            let answer = match body {
+                Some(body) => self.put_document(&key, body, expect, due).map(Some),
+                None => self.remove_document(&key, expect).map(|()| None),
+            };
+            answers.push(match answer {
+                Ok(version) => Ok(version),
+                Err(Trouble::Refused(error)) => Err(error),
+                Err(broken) => return Err(broken),
+            });
+        }
+        Ok(answers)
     }
 
     /// Removes a document, if what is there is what the caller expects.

@@ -1,5 +1,7 @@
 //! The port `Documents`. Kinds the seed has a table for have one; all others share one.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row;
@@ -8,7 +10,10 @@ use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::limits::check_page;
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page, check_document};
+use weaver_core::ports::{
+    Cursor, Document, DocumentKey, DocumentWrite, Documents, Expect, Page, check_document,
+    check_document_writes,
+};
 use weaver_core::time::Timestamp;
 
 use super::{cut, expectation};
@@ -16,6 +21,9 @@ use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::sql::Statement;
 use crate::types::At;
+
+/// The most documents one statement writes: each takes an advisory lock, and the server has a few thousand for everybody.
+const WRITES_AT_ONCE_MAX: usize = 500;
 
 /// The tables documents are in.
 #[derive(Debug)]
@@ -36,6 +44,7 @@ pub(crate) struct DocumentTable {
     /// A leader's document, kept as it is until the moves it guards are stored.
     pub(crate) leader: Statement,
     put: Statement,
+    put_many: Statement,
 }
 
 impl DocumentTable {
@@ -61,6 +70,15 @@ impl DocumentTable {
             put: Statement::new(
                 schema,
                 "SELECT done, current FROM weaver.put_document($1, $2, $3, $4, $5, $6, $7, $8)",
+            ),
+            // In one order, so that two batches never wait for each other.
+            put_many: Statement::new(
+                schema,
+                "SELECT i.place, p.done, p.current
+                 FROM (SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[],
+                     $7::text[], $8::bigint[]) WITH ORDINALITY AS i (namespace, kind, id, body, due_at, expect, version, place)
+                     ORDER BY i.namespace COLLATE \"C\", i.kind COLLATE \"C\", i.id COLLATE \"C\" OFFSET 0) i
+                 CROSS JOIN LATERAL weaver.put_document($1, i.namespace, i.kind, i.id, i.body, i.due_at, i.expect, i.version) p",
             ),
         }
     }
@@ -112,6 +130,26 @@ impl Documents for PostgresStore {
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
         self.again(|| self.put(key, None, expect, None)).await?;
         Ok(())
+    }
+
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        check_document_writes(&writes)?;
+        let mut answers: Vec<Option<Result<Option<Version>>>> = Vec::new();
+        answers.resize_with(writes.len(), || None);
+        let mut by_table: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, write) in writes.iter().enumerate() {
+            by_table.entry(self.tables.of(&write.key.kind).name).or_default().push(index);
+        }
+        for indexes in by_table.into_values() {
+            for members in indexes.chunks(WRITES_AT_ONCE_MAX) {
+                let found = self.again(|| self.put_many(&writes, members)).await?;
+                for (index, answer) in found {
+                    answers[index] = Some(answer);
+                }
+            }
+        }
+        let missing = || Trouble::unreadable("a document of the batch got no answer");
+        answers.into_iter().map(|answer| Ok(answer.ok_or_else(missing)?)).collect()
     }
 
     async fn list_documents(
@@ -175,9 +213,46 @@ impl PostgresStore {
         if row.try_get(0)? {
             return Ok(found.unwrap_or_default());
         }
-        let what = format!("document {}/{}/{}", key.namespace, key.kind, key.id);
-        Err(expect.conflict(what, found).into())
+        Err(expect.conflict(shown(key), found).into())
     }
+}
+
+/// What became of the members of a batch, by their place in it.
+type Answers = Vec<(usize, Result<Option<Version>>)>;
+
+impl PostgresStore {
+    /// Writes the members of a batch that go to one table, in one statement.
+    async fn put_many(&self, writes: &[DocumentWrite], members: &[usize]) -> Outcome<Answers> {
+        let Some(first) = members.first() else { return Ok(Vec::new()) };
+        let table = self.tables.of(&writes[*first].key.kind);
+        let of = || members.iter().map(|index| &writes[*index]);
+        let rows = sqlx::query(table.put_many.text())
+            .bind(table.name)
+            .bind(of().map(|write| write.key.namespace.as_str()).collect::<Vec<_>>())
+            .bind(of().map(|write| storable_key(&write.key.kind)).collect::<Vec<_>>())
+            .bind(of().map(|write| storable_key(&write.key.id)).collect::<Vec<_>>())
+            .bind(of().map(|write| write.body.as_deref()).collect::<Vec<_>>())
+            .bind(of().map(|write| write.due.map(At)).collect::<Vec<_>>())
+            .bind(of().map(|write| expectation(write.expect).0).collect::<Vec<_>>())
+            .bind(of().map(|write| expectation(write.expect).1).collect::<Vec<_>>())
+            .fetch_all(&self.pool)
+            .await?;
+        let answer = |row: &PgRow| {
+            let place = usize::try_from(row.try_get::<i64, _>(0)? - 1).map_err(Trouble::unreadable)?;
+            let index = *members.get(place).ok_or_else(|| Trouble::unreadable("a place beyond the batch"))?;
+            let found = row.try_get::<Option<i64>, _>(2)?.map(|found| Version(found.unsigned_abs()));
+            let write = &writes[index];
+            if row.try_get(1)? {
+                return Ok((index, Ok(found.filter(|_| write.body.is_some()))));
+            }
+            Ok((index, Err(write.expect.conflict(shown(&write.key), found))))
+        };
+        rows.iter().map(answer).collect()
+    }
+}
+
+fn shown(key: &DocumentKey) -> String {
+    format!("document {}/{}/{}", key.namespace, key.kind, key.id)
 }
 
 fn document(kind: &str, row: &PgRow) -> Outcome<Document> {

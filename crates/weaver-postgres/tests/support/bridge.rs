@@ -250,6 +250,9 @@ impl Documents for Bridge {
         let key = key.clone();
         self.call(move |inside| async move { inside.store.delete_document(&key, expect).await })
     }
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        self.call(move |inside| async move { inside.store.write_documents(writes).await })
+    }
     async fn list_documents(
         &self,
         namespace: &Namespace,

@@ -10,7 +10,7 @@ use weaver_core::clock::ManualClock;
 use weaver_core::error::{Error, Result};
 use weaver_core::id::Version;
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page};
+use weaver_core::ports::{Cursor, Document, DocumentKey, DocumentWrite, Documents, Expect, Page};
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_core::time::Timestamp;
 use weaver_server::security::{NamespaceScope, Role, TokenText, Tokens, Unverified};
@@ -70,6 +70,10 @@ impl Documents for Faulty {
         self.inner.delete_document(key, expect).await?;
         self.loses.store(true, Ordering::Relaxed);
         self.answer(())
+    }
+
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        self.inner.write_documents(writes).await
     }
 
     async fn list_documents(

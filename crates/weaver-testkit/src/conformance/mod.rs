@@ -18,6 +18,7 @@ mod bad_input;
 mod cancel;
 mod counting;
 mod delays;
+mod document_batches;
 mod documents;
 mod ends;
 mod enqueue;
@@ -100,6 +101,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("admin", admin::cases()),
         ("runners", runners::cases()),
         ("documents", documents::cases()),
+        ("documents", document_batches::cases()),
         ("journal", journal::cases()),
         ("verbs", verbs::cases()),
         ("explain", explain::cases()),

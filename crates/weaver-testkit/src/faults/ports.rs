@@ -12,9 +12,9 @@ use weaver_core::lifecycle::Transition;
 use weaver_core::limits::Limits;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{
-    Admin, Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, Documents, Expect, GroupSummary,
-    Journal, JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom, RunnerKey,
-    RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks, TrimBefore,
+    Admin, Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, DocumentWrite, Documents, Expect,
+    GroupSummary, Journal, JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom,
+    RunnerKey, RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks, TrimBefore,
 };
 use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use weaver_core::task::{NewTask, TaskRecord};
@@ -164,6 +164,10 @@ impl Documents for FaultyStore {
 
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
         self.call("delete_document", || self.inner.delete_document(key, expect)).await
+    }
+
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        self.call("write_documents", || self.inner.write_documents(writes.clone())).await
     }
 
     async fn list_documents(

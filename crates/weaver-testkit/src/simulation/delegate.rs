@@ -41,6 +41,12 @@ macro_rules! delegate_side_ports {
             async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
                 self.$field.delete_document(key, expect).await
             }
+            async fn write_documents(
+                &self,
+                writes: Vec<weaver_core::ports::DocumentWrite>,
+            ) -> Result<Vec<Result<Option<Version>>>> {
+                self.$field.write_documents(writes).await
+            }
             async fn list_documents(
                 &self,
                 namespace: &Namespace,

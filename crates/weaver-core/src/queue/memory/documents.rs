@@ -10,7 +10,10 @@ use crate::error::Result;
 use crate::id::Version;
 use crate::limits::check_page;
 use crate::name::Namespace;
-use crate::ports::{Cursor, Document, DocumentKey, Documents, Expect, Page, check_document};
+use crate::ports::{
+    Cursor, Document, DocumentKey, DocumentWrite, Documents, Expect, Page, check_document,
+    check_document_writes,
+};
 use crate::queue::memory::InMemoryQueue;
 use crate::time::Timestamp;
 
@@ -39,6 +42,32 @@ impl DocumentsState {
         Err(expect.conflict(format!("document {}/{}/{}", key.namespace, key.kind, key.id), found))
     }
 
+    fn put(
+        &mut self,
+        key: &DocumentKey,
+        body: Bytes,
+        expect: Expect,
+        due: Option<Timestamp>,
+        updated_at: Timestamp,
+    ) -> Result<Version> {
+        self.check(key, expect)?;
+        self.remove(key);
+        self.last_version += 1;
+        let version = Version(self.last_version);
+        if let Some(due) = due {
+            self.due.insert((key.kind.clone(), due, key.clone()));
+        }
+        let document = Document { key: key.clone(), body, version, due, updated_at };
+        self.documents.insert(key.clone(), document);
+        Ok(version)
+    }
+
+    fn delete(&mut self, key: &DocumentKey, expect: Expect) -> Result<()> {
+        self.check(key, expect)?;
+        self.remove(key);
+        Ok(())
+    }
+
     fn remove(&mut self, key: &DocumentKey) {
         if let Some(Document { key, due: Some(due), .. }) = self.documents.remove(key) {
             self.due.remove(&(key.kind.clone(), due, key));
@@ -61,24 +90,22 @@ impl Documents for InMemoryQueue {
     ) -> Result<Version> {
         check_document(key, &body)?;
         let updated_at = self.clock.now();
-        let mut state = self.documents.lock();
-        state.check(key, expect)?;
-        state.remove(key);
-        state.last_version += 1;
-        let version = Version(state.last_version);
-        if let Some(due) = due {
-            state.due.insert((key.kind.clone(), due, key.clone()));
-        }
-        let document = Document { key: key.clone(), body, version, due, updated_at };
-        state.documents.insert(key.clone(), document);
-        Ok(version)
+        self.documents.lock().put(key, body, expect, due, updated_at)
     }
 
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
+        self.documents.lock().delete(key, expect)
+    }
+
+    async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
+        check_document_writes(&writes)?;
+        let updated_at = self.clock.now();
         let mut state = self.documents.lock();
-        state.check(key, expect)?;
-        state.remove(key);
-        Ok(())
+        let write = |DocumentWrite { key, body, expect, due }| match body {
+            Some(body) => state.put(&key, body, expect, due, updated_at).map(Some),
+            None => state.delete(&key, expect).map(|()| None),
+        };
+        Ok(writes.into_iter().map(write).collect())
     }
 
     async fn list_documents(
