@@ -1,0 +1,108 @@
+//! The head of the queue: one step towards landing, or back.
+
+use weaver_core::time::Timestamp;
+
+use super::leave::is_on;
+use super::{Action, CheckSet, Observations, Plan, Policy, PullRequestSeen};
+use crate::domain::{Candidate, EntryId, MergeError, Oid, QueueEntry, Status};
+
+impl Plan {
+    pub(super) fn move_head(
+        &mut self,
+        seen: &Observations,
+        base: &Oid,
+        checks: &CheckSet,
+        policy: &Policy,
+        now: Timestamp,
+    ) -> Result<(), MergeError> {
+        let Some(entry) = self.queue.current_entry() else { return Ok(()) };
+        let (id, status) = (entry.id, entry.status);
+        let head = newest_head(entry, seen);
+        let is_void = entry.candidate.as_ref().is_some_and(|candidate| {
+            (&candidate.base, &candidate.head) != (base, &head) || candidate.checks_id != checks.id
+        });
+        match status {
+            Status::Pending | Status::Updating => self.build(id, base, &head, checks, now),
+            // Somebody may be moving the base at this moment. What was tested lands, and a later push is a later change.
+            Status::Ready if entry.is_landing() && is_on(entry, base) => self.land(id, now),
+            // Whatever was tested is no longer what would land.
+            Status::Checking | Status::Ready if is_void => self.rebuild(id, base, &head, checks, now),
+            Status::Checking => self.move_checks(id, seen, policy, now),
+            Status::Ready => self.land(id, now),
+            Status::Failed | Status::Cancelled => Err(MergeError::EntryNotFound(id)),
+        }
+    }
+
+    /// Stores which candidate is to be built, and asks for it.
+    fn build(
+        &mut self,
+        id: EntryId,
+        base: &Oid,
+        head: &Oid,
+        checks: &CheckSet,
+        now: Timestamp,
+    ) -> Result<(), MergeError> {
+        if self.is_waiting_out_trouble(id, now)? {
+            return Ok(());
+        }
+        let entry = self.queue.entry_mut(id)?;
+        entry.status = Status::Updating;
+        entry.started_at.get_or_insert(now);
+        entry.checks = Vec::new();
+        entry.candidate = Some(Candidate {
+            base: base.clone(),
+            head: head.clone(),
+            checks_id: checks.id.clone(),
+            merged: None,
+        });
+        self.actions.push(Action::Build { entry: id, base: base.clone(), head: head.clone() });
+        Ok(())
+    }
+
+    fn rebuild(
+        &mut self,
+        id: EntryId,
+        base: &Oid,
+        head: &Oid,
+        checks: &CheckSet,
+        now: Timestamp,
+    ) -> Result<(), MergeError> {
+        let tasks = self.queue.stop_checks(id)?;
+        self.stop(tasks);
+        // What went wrong with the old one says nothing about the new one.
+        self.queue.entry_mut(id)?.trouble = None;
+        self.build(id, base, head, checks, now)
+    }
+
+    /// Asks for the base to be moved, from the tested parent only.
+    pub(super) fn land(&mut self, id: EntryId, now: Timestamp) -> Result<(), MergeError> {
+        if self.is_waiting_out_trouble(id, now)? {
+            return Ok(());
+        }
+        let entry = self.queue.entry(id)?;
+        if let (Some(candidate), Some(merged)) = (&entry.candidate, entry.merged()) {
+            let (base, commit) = (candidate.base.clone(), merged.commit.clone());
+            self.actions.push(Action::Land { entry: id, base, commit });
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_waiting_out_trouble(&mut self, id: EntryId, now: Timestamp) -> Result<bool, MergeError> {
+        let retry_at = self.queue.entry(id)?.trouble.as_ref().map(|trouble| trouble.retry_at);
+        match retry_at {
+            Some(at) if at > now => {
+                self.wake(at);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+fn newest_head(entry: &QueueEntry, seen: &Observations) -> Oid {
+    match seen.pull_requests.get(&entry.id) {
+        Some(PullRequestSeen::Is(change)) => change.pull_request.head.clone(),
+        // Not asked: what is known stands.
+        _ => entry.candidate.as_ref().map_or(&entry.pull_request.head, |candidate| &candidate.head).clone(),
+    }
+}

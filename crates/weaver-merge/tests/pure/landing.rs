@@ -1,0 +1,217 @@
+//! From a candidate to the base.
+
+use weaver_merge::domain::{Departure, MergeError, Notice, On, Status};
+use weaver_merge::plan::{Action, PullRequestSeen, Report, RunSeen};
+
+use crate::scene::{Scene, change, failed, merged, oid, passed};
+
+fn ready() -> Scene {
+    let mut scene = Scene::new(&["a", "b"], &["unit", "lint"]);
+    scene.step();
+    scene.step();
+    scene.end_runs(|_, _| passed());
+    scene
+}
+
+fn landed(scene: &Scene) -> usize {
+    let is_landed = |notice: &&Notice| matches!(notice, Notice::Left { departure: Departure::Landed, .. });
+    scene.queue.outbox.iter().filter(is_landed).count()
+}
+
+#[test]
+fn a_candidate_whose_checks_all_passed_lands_from_its_tested_parent() {
+    let mut scene = ready();
+    let commit = merged(&oid(100), &oid(1)).commit;
+    let entry = scene.first();
+    assert_eq!(scene.plan(), [Action::Land { entry, base: oid(100), commit: commit.clone() }]);
+    assert_eq!(scene.status(), Some(Status::Ready));
+    scene.report(Report::Landed { entry, commit });
+    assert_eq!((landed(&scene), scene.queue.tally.landed), (1, 1));
+    assert_eq!(scene.status(), Some(Status::Pending), "the next one is untouched");
+}
+
+#[test]
+fn every_change_lands_in_turn_each_on_the_one_before() {
+    let mut scene = Scene::new(&["a", "b", "c"], &["unit"]);
+    for _ in 0..20 {
+        if scene.queue.entries.is_empty() {
+            break;
+        }
+        scene.end_runs(|_, _| passed());
+        scene.step();
+    }
+    assert_eq!((landed(&scene), scene.queue.entries.len()), (3, 0));
+}
+
+#[test]
+fn one_check_that_has_not_passed_keeps_the_candidate_from_landing() {
+    let mut scene = Scene::new(&["a"], &["unit", "lint"]);
+    scene.step();
+    scene.step();
+    let unit = scene.queue.entries[0].checks[0].runs[0].task.unwrap();
+    scene.seen.runs.insert(unit, RunSeen::Over(passed()));
+    assert_eq!(scene.plan(), []);
+    assert_eq!(scene.status(), Some(Status::Checking));
+}
+
+#[test]
+fn a_landing_whose_report_was_lost_is_seen_and_not_repeated() {
+    let mut scene = ready();
+    scene.plan();
+    scene.set_base(&merged(&oid(100), &oid(1)).commit);
+    scene.seen.base_has_candidate = true;
+    assert_eq!(scene.plan(), []);
+    assert_eq!((landed(&scene), scene.first().0), (1, 2));
+}
+
+#[test]
+fn a_landing_counts_even_if_the_branch_was_deleted_before_it_was_seen() {
+    let mut scene = ready();
+    scene.plan();
+    scene.set_base(&merged(&oid(100), &oid(1)).commit);
+    scene.seen.base_has_candidate = true;
+    scene.seen.pull_requests.insert(scene.first(), PullRequestSeen::BranchDeleted);
+    scene.plan();
+    assert_eq!(landed(&scene), 1);
+}
+
+#[test]
+fn a_base_that_moved_makes_the_candidate_void_whether_it_is_checked_or_ready() {
+    for is_ready in [false, true] {
+        let mut scene = Scene::new(&["a"], &["unit"]);
+        scene.step();
+        scene.step();
+        if is_ready {
+            scene.end_runs(|_, _| passed());
+            scene.plan();
+        }
+        scene.set_base(&oid(101));
+        let actions = scene.plan();
+        let build = Action::Build { entry: scene.first(), base: oid(101), head: oid(1) };
+        assert_eq!(actions.last(), Some(&build));
+        assert_eq!(scene.status(), Some(Status::Updating));
+    }
+}
+
+#[test]
+fn a_push_to_the_head_makes_the_candidate_void_and_stops_its_checks() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    scene.step();
+    let task = scene.queue.entries[0].checks[0].runs[0].task.unwrap();
+    scene.seen.pull_requests.insert(scene.first(), PullRequestSeen::Is(change("a", 50)));
+    let actions = scene.plan();
+    let build = Action::Build { entry: scene.first(), base: oid(100), head: oid(50) };
+    assert_eq!(actions, [Action::StopCheck { task }, build]);
+    // It passes after all, too late.
+    scene.act(&actions[1..]);
+    scene.seen.runs.insert(task, RunSeen::Over(passed()));
+    scene.plan();
+    assert_eq!(scene.status(), Some(Status::Checking));
+    assert_eq!(scene.queue.entries[0].checks[0].runs.len(), 1, "a run of its own");
+    assert!(!scene.queue.stopping.contains(&task));
+}
+
+#[test]
+fn once_it_is_landing_a_change_is_neither_rebuilt_nor_taken_out() {
+    let mut scene = ready();
+    scene.plan();
+    let (entry, now) = (scene.first(), scene.now);
+    for seen in [PullRequestSeen::Is(change("a", 50)), PullRequestSeen::BranchDeleted] {
+        scene.seen.pull_requests.insert(entry, seen);
+        let actions = scene.plan();
+        assert!(matches!(actions[..], [Action::Land { .. }]), "{actions:?}");
+    }
+    assert_eq!(scene.queue.cancel(entry, now), Err(MergeError::Landing(entry)));
+    // It could not be done: then it is not under way, and can be taken out.
+    scene.report(Report::Trouble { entry, message: "denied".into() });
+    scene.plan();
+    assert_eq!(scene.queue.tally.removed["branch_deleted"], 1);
+}
+
+#[test]
+fn a_late_start_of_an_old_candidate_is_stopped_and_not_forgotten() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    let actions = scene.plan();
+    scene.set_base(&oid(101));
+    scene.plan();
+    scene.act(&actions);
+    assert_eq!(scene.queue.stopping.len(), 1);
+    assert_eq!(scene.queue.checks_under_way(), 1);
+}
+
+#[test]
+fn a_landing_that_fails_for_now_is_tried_again_and_removes_nobody() {
+    let mut scene = ready();
+    scene.plan();
+    scene.report(Report::Trouble { entry: scene.first(), message: "cannot lock ref".into() });
+    assert_eq!((scene.status(), scene.plan().len()), (Some(Status::Ready), 0));
+    scene.pass(5);
+    assert_eq!(scene.plan().len(), 1);
+}
+
+#[test]
+fn no_more_checks_start_than_there_are_slots() {
+    let mut scene = Scene::new(&["a"], &["one", "two", "three"]);
+    scene.step();
+    scene.seen.slots = 2;
+    let actions = scene.step();
+    assert_eq!(actions.len(), 2);
+    scene.seen.slots = 0;
+    assert_eq!(scene.step(), []);
+    scene.seen.slots = 1;
+    assert_eq!(scene.step().len(), 1);
+}
+
+#[test]
+fn a_run_whose_task_is_not_known_is_asked_for_under_the_same_number() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    let first = scene.plan();
+    scene.seen.slots = 0;
+    assert_eq!(scene.plan(), first, "and takes no second slot");
+}
+
+#[test]
+fn a_silent_check_is_timed_out_and_stopped_and_still_counts_until_it_is_gone() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    scene.step();
+    scene.pass(3599);
+    assert_eq!(scene.plan(), []);
+    scene.pass(1);
+    scene.seen.slots = 0;
+    let actions = scene.plan();
+    assert!(matches!(actions[..], [Action::StopCheck { .. }]), "{actions:?}");
+    assert_eq!(scene.queue.checks_under_way(), 1);
+    scene.act(&actions);
+    scene.plan();
+    assert_eq!(scene.queue.checks_under_way(), 0);
+}
+
+#[test]
+fn a_check_that_gives_signs_of_life_is_not_timed_out() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    scene.step();
+    scene.pass(3599);
+    let task = scene.queue.entries[0].checks[0].runs[0].task.unwrap();
+    scene.seen.runs.insert(task, RunSeen::UnderWay { last_sign_at: scene.now });
+    scene.pass(3599);
+    assert_eq!(scene.plan(), []);
+}
+
+#[test]
+fn a_candidate_lands_although_its_control_run_goes_on() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    scene.step();
+    scene.end_runs(|_, _| failed());
+    scene.step();
+    let retry = scene.queue.entries[0].checks[0].runs.iter().rfind(|run| run.on == On::Candidate);
+    scene.seen.runs.insert(retry.unwrap().task.unwrap(), RunSeen::Over(passed()));
+    let actions = scene.plan();
+    assert!(matches!(actions[..], [Action::StopCheck { .. }, Action::Land { .. }]), "{actions:?}");
+    assert_eq!(scene.queue.tally.flaky, 1);
+}

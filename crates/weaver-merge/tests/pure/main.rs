@@ -1,0 +1,11 @@
+//! The merge queue without a repository: order, invariants, plans.
+#![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
+
+mod build;
+mod invariants;
+mod landing;
+mod order;
+mod random;
+mod red;
+mod scene;
+mod size;
