@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! domain/   MergeQueue, QueueEntry, their statuses and invariants. Pure
+//! forge/    the port to where the branches are, and plain git behind it
+//! config.rs the checks a base branch asks for
 //! plan/     (queue, observations, policy, now) ─▶ the queue as it will be, and actions. Pure
 //! ```
 
+pub mod config;
 pub mod domain;
+pub mod forge;
 pub mod plan;

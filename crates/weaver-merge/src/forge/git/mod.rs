@@ -1,0 +1,166 @@
+//! Plain git: a bare repository on this machine, by the `git` command, 2.38 or newer. A change is a branch.
+
+mod checkout;
+mod command;
+mod merge;
+mod version;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weaver_core::clock::Clock;
+
+use super::{CommitSeen, Forge, ForgeError, Landing, MergeOutcome, MergeRequest};
+use crate::domain::{Oid, PullRequest, PullRequestState};
+use crate::plan::PullRequestSeen;
+use command::Git;
+
+/// A repository on this machine.
+#[derive(Debug, Clone)]
+pub struct GitForge {
+    git: Git,
+}
+
+impl GitForge {
+    /// A repository, which need not be there.
+    pub fn new(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
+        Self { git: Git::new(path.into(), clock) }
+    }
+
+    /// Looks whether this can work: git is new enough, the repository is there, and its base branch is not checked out by
+    /// somebody (moving it would leave their files behind).
+    ///
+    /// # Errors
+    /// With what is wrong and what to do.
+    pub async fn examine(&self, base_branch: &str) -> Result<(), ForgeError> {
+        let unavailable = |problem: String| Err(ForgeError::Unavailable(problem));
+        version::check(&self.git.run(&["version"]).await?.stdout)?;
+        let Some(_) = self.tip(base_branch).await? else {
+            return unavailable(format!("there is no branch `{base_branch}`: push one first"));
+        };
+        let is_bare = self.git.run(&["config", "--bool", "core.bare"]).await?;
+        let head = self.git.run(&["symbolic-ref", "--quiet", "HEAD"]).await?;
+        if is_bare.text() != "true" && head.text() == branch_ref(base_branch) {
+            return unavailable(format!(
+                "`{base_branch}` is checked out there: use a bare repository (git clone --bare), or check out another branch"
+            ));
+        }
+        Ok(())
+    }
+
+    async fn heads(&self) -> Result<HashMap<String, Oid>, ForgeError> {
+        let format = "--format=%(objectname) %(refname:lstrip=2)";
+        let listed = self.git.good(&["for-each-ref", format, "refs/heads/"]).await?;
+        let line = |line: &str| {
+            let (oid, name) = line.split_once(' ')?;
+            Some((name.to_owned(), oid.parse().ok()?))
+        };
+        Ok(listed.lines().filter_map(line).collect())
+    }
+}
+
+#[async_trait]
+impl Forge for GitForge {
+    async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
+        let revision = format!("{}^{{commit}}", branch_ref(branch));
+        let asked =
+            self.git.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).await?;
+        match asked.code {
+            Some(0) => oid(&asked.text()).map(Some),
+            Some(1) => Ok(None),
+            _ => Err(asked.error()),
+        }
+    }
+
+    async fn change(&self, name: &str, base_branch: &str) -> Result<Option<PullRequestState>, ForgeError> {
+        let name = name.strip_prefix("refs/heads/").unwrap_or(name);
+        Ok(self.tip(name).await?.map(|head| branch_as_change(name, head, base_branch)))
+    }
+
+    async fn changes(&self, ids: &[String], base_branch: &str) -> Result<Vec<PullRequestSeen>, ForgeError> {
+        let mut heads = self.heads().await?;
+        let seen = |id: &String| match heads.remove(id) {
+            Some(head) => PullRequestSeen::Is(branch_as_change(id, head, base_branch)),
+            None => PullRequestSeen::BranchDeleted,
+        };
+        Ok(ids.iter().map(seen).collect())
+    }
+
+    async fn read_file(
+        &self,
+        commit: &Oid,
+        path: &str,
+        max_bytes: u64,
+    ) -> Result<Option<Vec<u8>>, ForgeError> {
+        let listed = self.git.good(&["ls-tree", "-l", commit.as_str(), "--", path]).await?;
+        // `<mode> <type> <object> <size>\t<path>`
+        let Some(line) = listed.lines().next() else { return Ok(None) };
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [mode, "blob", object, size, ..] = words[..] else { return Ok(None) };
+        if mode == "120000" || size.parse::<u64>().map_or(true, |size| size > max_bytes) {
+            return Err(ForgeError::Unavailable(format!(
+                "{path} is no plain file of at most {max_bytes} bytes"
+            )));
+        }
+        let read = self.git.run(&["cat-file", "blob", oid(object)?.as_str()]).await?;
+        if read.code == Some(0) { Ok(Some(read.stdout)) } else { Err(read.error()) }
+    }
+
+    async fn merge(&self, request: &MergeRequest) -> Result<MergeOutcome, ForgeError> {
+        merge::merge(&self.git, request).await
+    }
+
+    async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
+        self.git.is_ancestor(commit, tip).await
+    }
+
+    async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
+        let name = branch_ref(branch);
+        let words = ["update-ref", "-m", "weaver merge", &name, to.as_str(), from.as_str()];
+        let moved = self.git.run(&words).await?;
+        if moved.code == Some(0) {
+            return Ok(Landing::Done);
+        }
+        // Why it failed is in prose; where the branch is, is a fact.
+        match self.tip(branch).await? {
+            Some(tip) if tip == *from => Err(moved.error()),
+            Some(tip) if tip == *to => Ok(Landing::Done),
+            _ => Ok(Landing::BaseMoved),
+        }
+    }
+
+    async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError> {
+        let shown = self.git.good(&["show", "-s", "--format=%T %P", commit.as_str()]).await?;
+        let mut objects = shown.split_whitespace().map(oid);
+        let tree =
+            objects.next().ok_or_else(|| ForgeError::Unavailable(format!("{commit} has no tree")))??;
+        Ok(CommitSeen { tree, parents: objects.collect::<Result<_, _>>()? })
+    }
+
+    async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
+        checkout::check_out(&self.git, commit, into).await
+    }
+}
+
+/// In full, so that no name is taken for an option, a tag or an expression.
+fn branch_ref(branch: &str) -> String {
+    format!("refs/heads/{branch}")
+}
+
+fn oid(text: &str) -> Result<Oid, ForgeError> {
+    text.trim().parse().map_err(|error| ForgeError::Unavailable(format!("git answered nonsense: {error}")))
+}
+
+/// Plain git knows neither drafts nor labels: a branch is open as long as it is there, for whichever base it was enqueued.
+fn branch_as_change(name: &str, head: Oid, base_branch: &str) -> PullRequestState {
+    PullRequestState {
+        pull_request: PullRequest { id: name.to_owned(), head_ref: name.to_owned(), head },
+        base_branch: base_branch.to_owned(),
+        is_open: true,
+        is_draft: false,
+        is_conflicted: false,
+        has_trigger: true,
+    }
+}
