@@ -1,9 +1,13 @@
 //! How an execution ended, as its worker reports it. What that does to the task is decided in [`crate::lifecycle`].
 
+mod output;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+
+pub use output::IntoOutcome;
 
 /// The longest error text a record keeps; the rest is cut off.
 pub const ERROR_MAX_BYTES: usize = 16 * 1024;
@@ -40,6 +44,9 @@ pub enum Outcome {
     },
     /// The worker shuts down and gives the task back; charges nothing.
     Released,
+    /// The handler ended the task itself, in a transaction of its own (`complete_in` of the PostgreSQL store). No move by
+    /// itself: whoever decides reads the task back and believes what it finds.
+    Committed,
 }
 
 /// What a failed handler asks for. The record's budget has the last word.

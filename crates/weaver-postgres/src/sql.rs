@@ -72,8 +72,8 @@ statements! {
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9)";
     claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8) r");
     look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4)";
-    succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4)";
-    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4, $5)";
+    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     lock_run = concat!("SELECT ", run_columns!(),
         " FROM weaver.job_runs r WHERE r.namespace = $1 AND r.id = $2 FOR NO KEY UPDATE OF r");

@@ -8,8 +8,8 @@ use std::time::Duration;
 use sqlx::{Connection, Executor, PgConnection};
 use support::Schema;
 use weaver_core::error::Error;
-use weaver_core::id::LeaseToken;
-use weaver_core::lease::{LeaseRequest, Leased, Renewal, Renewed};
+use weaver_core::id::{Epoch, LeaseToken};
+use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
@@ -107,7 +107,7 @@ async fn a_completion_commits_with_the_handlers_writes_or_not_at_all() {
             .complete_in(&mut transaction, &leased.lease, Some("42".into()))
             .await
             .expect("the store answers");
-        assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
+        assert_eq!(answer, Outcome::Committed);
         match commits {
             true => transaction.commit().await.expect("it commits"),
             false => transaction.rollback().await.expect("it rolls back"),
@@ -119,8 +119,31 @@ async fn a_completion_commits_with_the_handlers_writes_or_not_at_all() {
     let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
     let report = decide(&leased.record, command, leased.record.updated_at).expect("it held the lease");
     assert_eq!(bed.store.commit(vec![report], None).await.expect("it answers"), [Committed::AlreadyApplied]);
-    let again = bed.store.complete_in(&mut connection, &leased.lease, None).await.expect("the store answers");
-    assert_eq!(again, Committed::Stale);
+    let again = bed.store.complete_in(&mut connection, &leased.lease, None).await;
+    assert!(matches!(again, Err(Error::Stale { .. })), "{again:?}");
+    bed.schema.drop(bed.store.pool()).await;
+}
+
+#[tokio::test]
+async fn a_completion_under_another_epoch_or_with_too_large_a_result_is_refused() {
+    let bed = Bed::new().await;
+    bed.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
+    let leased = bed.lease(1).await.remove(0);
+    let mut connection = bed.connection().await;
+    let of_a_leader = Lease { epoch: Epoch(7), ..leased.lease.clone() };
+    let refused = bed.store.complete_in(&mut connection, &of_a_leader, None).await;
+    assert!(matches!(refused, Err(Error::Stale { .. })), "{refused:?}");
+    let large = vec![0; weaver_core::outcome::RESULT_MAX_BYTES + 1].into();
+    let refused = bed.store.complete_in(&mut connection, &leased.lease, Some(large)).await;
+    assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    assert_eq!(bed.state(&leased).await, TaskState::Running);
+    // The same for ends that are reported: the epoch is in the condition of the statement.
+    for outcome in [Outcome::DONE, Outcome::failed("x"), Outcome::fatal("x")] {
+        let command = Command::Finish { lease: leased.lease.clone(), outcome };
+        let mut end = decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease");
+        end.expected_epoch = Some(Epoch(7));
+        assert_eq!(bed.store.commit(vec![end], None).await.expect("it answers"), [Committed::Stale]);
+    }
     bed.schema.drop(bed.store.pool()).await;
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
 use weaver_core::id::TaskKey;
-use weaver_core::lease::Leased;
+use weaver_core::lease::{Lease, Leased};
 use weaver_core::ports::StreamKey;
 use weaver_core::queue::Enqueued;
 use weaver_core::task::{NewTask, Progress, TaskRecord};
@@ -118,6 +118,11 @@ impl Ctx {
     /// A number that only grows per task: hand it to the systems you write to, and let them refuse a smaller one.
     pub fn fence(&self) -> u64 {
         self.inner.leased.lease.version.0
+    }
+
+    /// The lease this attempt runs under, for a store that ends the task in the handler's own transaction.
+    pub fn lease(&self) -> &Lease {
+        &self.inner.leased.lease
     }
 
     /// Resolves when the handler should stop; [`stop_reason`](Ctx::stop_reason) says why. A handler that does not listen

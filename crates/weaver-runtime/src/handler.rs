@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_core::name::TaskType;
-use weaver_core::outcome::Outcome;
+use weaver_core::outcome::{IntoOutcome, Outcome};
 
 use crate::ctx::Ctx;
 use crate::error::TaskError;
@@ -44,7 +43,7 @@ where
     F: Fn(Args, Ctx) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Output, TaskError>> + Send,
     Args: DeserializeOwned + Send,
-    Output: Serialize + Send,
+    Output: IntoOutcome + Send,
 {
     fn task_type(&self) -> &TaskType {
         &self.task_type
@@ -57,7 +56,7 @@ where
             Err(invalid) => return Outcome::fatal(invalid.to_string()),
         };
         match (self.function)(args, ctx).await {
-            Ok(output) => encode(&output),
+            Ok(output) => output.into_outcome(),
             Err(error) => error.into_outcome(),
         }
     }
@@ -75,73 +74,5 @@ pub async fn blocking<T: Send + 'static>(
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(TaskError::retry(error)),
         },
-    }
-}
-
-/// `()` is no result; anything else is kept as JSON.
-fn encode<Output: Serialize>(output: &Output) -> Outcome {
-    let mut json = Json::default();
-    match serde_json::to_writer(&mut json, output) {
-        Ok(()) if json.is_null() => Outcome::DONE,
-        Ok(()) => Outcome::Succeeded { result: Some(json.into_bytes()) },
-        Err(error) => Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
-    }
-}
-
-/// A text being written. Most results are `null`, or short: they are not worth an allocation of their own to find out.
-#[derive(Default)]
-struct Json {
-    short: [u8; 32],
-    short_bytes: usize,
-    /// All of it, once it does not fit.
-    long: Vec<u8>,
-}
-
-impl Json {
-    fn is_null(&self) -> bool {
-        self.long.is_empty() && self.short[..self.short_bytes] == *b"null"
-    }
-
-    fn into_bytes(self) -> Bytes {
-        if self.long.is_empty() {
-            Bytes::copy_from_slice(&self.short[..self.short_bytes])
-        } else {
-            self.long.into()
-        }
-    }
-}
-
-impl std::io::Write for Json {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        let end = self.short_bytes + text.len();
-        if self.long.is_empty() && end <= self.short.len() {
-            self.short[self.short_bytes..end].copy_from_slice(text);
-            self.short_bytes = end;
-        } else {
-            if self.long.is_empty() {
-                self.long.extend_from_slice(&self.short[..self.short_bytes]);
-            }
-            self.long.extend_from_slice(text);
-        }
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_result_is_kept_as_json_whatever_its_length() {
-        assert_eq!(encode(&()), Outcome::DONE);
-        for length in [0, 1, 29, 30, 31, 32, 33, 500] {
-            let text = "x".repeat(length);
-            let expected = Outcome::Succeeded { result: Some(format!("\"{text}\"").into()) };
-            assert_eq!(encode(&text), expected, "{length} letters");
-        }
     }
 }

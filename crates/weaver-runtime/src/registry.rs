@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_core::error::Invalid;
 use weaver_core::name::{SharedText, TaskType};
+use weaver_core::outcome::IntoOutcome;
 
 use crate::ctx::{Ctx, SharedValues};
 use crate::error::TaskError;
@@ -47,7 +47,8 @@ impl Registry {
     }
 
     /// Handles tasks of a type with a plain `async fn(Args, Ctx) -> Result<Output, TaskError>`. The payload is read as
-    /// JSON into `Args`; what it returns is kept as JSON. A second handler of the type replaces the first.
+    /// JSON into `Args`; what it returns is kept as JSON, unless it is an `Outcome`. A second handler of the type replaces
+    /// the first.
     pub fn handle<F, Fut, Args, Output>(
         self,
         task_type: impl Into<SharedText>,
@@ -57,7 +58,7 @@ impl Registry {
         F: Fn(Args, Ctx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Output, TaskError>> + Send + 'static,
         Args: DeserializeOwned + Send + 'static,
-        Output: Serialize + Send + 'static,
+        Output: IntoOutcome + Send + 'static,
     {
         Ok(self.handler(TypedHandler::new(TaskType::new(task_type)?, function)))
     }

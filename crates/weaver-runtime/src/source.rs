@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use weaver_core::error::{Error, Result};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition, decide};
+use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition, decide, was_committed};
 use weaver_core::name::Namespace;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
@@ -132,6 +132,23 @@ impl LocalSource {
         &self.store
     }
 
+    /// Looks at tasks that were ended in a transaction of their handler's, where that is not known yet.
+    async fn read_back(&self, ends: &[End], answers: &mut [Ended]) -> Result<()> {
+        let is_open =
+            |(end, answer): &(&End, &mut Ended)| end.outcome == Outcome::Committed && **answer == Ended::Lost;
+        let open: Vec<_> = ends.iter().zip(answers).filter(is_open).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<_> = open.iter().map(|(end, _)| end.leased.lease.key.clone()).collect();
+        for ((end, answer), record) in open.into_iter().zip(self.store.get_tasks(&keys).await?) {
+            if record.is_some_and(|record| was_committed(&record, &end.leased.lease)) {
+                *answer = Ended::Recorded { state: TaskState::Succeeded, due_after: None };
+            }
+        }
+        Ok(())
+    }
+
     async fn expire(&self, overdue: Vec<Overdue>) -> Result<Maintained> {
         let mut done = Maintained::default();
         let (mut holds, mut transitions) = (Vec::new(), Vec::new());
@@ -174,7 +191,11 @@ impl WorkSource for LocalSource {
         let mut answers = vec![Ended::Lost; ends.len()];
         let mut decided = Vec::with_capacity(ends.len());
         let mut transitions = Vec::with_capacity(ends.len());
+        self.read_back(ends, &mut answers).await?;
         for (index, end) in ends.iter().enumerate() {
+            if answers[index] != Ended::Lost {
+                continue;
+            }
             match decide_end(end) {
                 Ok(transition) => {
                     decided.push((index, transition.to, transition.ready_after));
@@ -197,6 +218,8 @@ impl WorkSource for LocalSource {
                 answers[index] = Ended::Recorded { state, due_after };
             }
         }
+        // A commit whose answer was lost may have come through only after the first look.
+        self.read_back(ends, &mut answers).await?;
         Ok(answers)
     }
 

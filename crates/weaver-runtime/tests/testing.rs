@@ -278,3 +278,24 @@ async fn an_assertion_that_fails_says_where_it_stands_and_what_was_enqueued() {
         assert!(text.contains("default/2 `note` (queued, queue `default`): pixels"), "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_handler_that_says_committed_without_a_transaction_has_failed_its_attempt() {
+    async fn pretend(_: (), _: Ctx) -> Result<Outcome, TaskError> {
+        Ok(Outcome::Committed)
+    }
+    let registry = Registry::new().handle("pretend", pretend).unwrap();
+    let (_, task) = drain_one(&registry, NewTask::new("pretend").max_attempts(2)).await;
+    assert_eq!((task.state, task.failures), (TaskState::Dead, 2));
+    assert!(task.last_error.unwrap().contains("`complete_in` was never called"));
+}
+
+#[tokio::test]
+async fn a_handler_may_return_an_outcome_of_its_own() {
+    async fn enough(_: (), _: Ctx) -> Result<Outcome, TaskError> {
+        Ok(Outcome::Cancelled { message: "enough".into() })
+    }
+    let registry = Registry::new().handle("enough", enough).unwrap();
+    let (_, task) = drain_one(&registry, NewTask::new("enough")).await;
+    assert_eq!(task.cause, Some(Cause::Cancelled(CancelReason::Handler)));
+}

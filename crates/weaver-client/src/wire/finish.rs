@@ -70,6 +70,9 @@ pub enum OutcomeKind {
     Cancelled,
     /// The worker gives the task back; charges nothing.
     Released,
+    /// The handler ended the task itself, in a transaction of its own on the store's database: `recorded` with
+    /// `succeeded` if it did, a failed attempt if the task still runs.
+    Committed,
 }
 
 impl Finish {
@@ -110,6 +113,7 @@ impl Finish {
                 finish.error = Some(message.to_string());
             }
             Outcome::Released => finish.outcome = OutcomeKind::Released,
+            Outcome::Committed => finish.outcome = OutcomeKind::Committed,
         }
         finish
     }
@@ -148,6 +152,7 @@ impl Finish {
             Snoozed => Outcome::Snoozed { delay: after.unwrap_or_default() },
             Cancelled => Outcome::Cancelled { message: error.into() },
             OutcomeKind::Released => Outcome::Released,
+            OutcomeKind::Committed => Outcome::Committed,
         };
         Ok((self.lease.try_into()?, outcome))
     }

@@ -28,6 +28,7 @@ mod assign;
 mod bury;
 mod cancel;
 mod command;
+mod committed;
 mod expire;
 mod fail;
 mod lease;
@@ -46,6 +47,7 @@ mod transition;
 pub use admit::admit;
 pub use again::again;
 pub use command::{Command, Grant, OverdueWhy, Refused};
+pub use committed::was_committed;
 pub use renew::{confirm_stopped, renew};
 pub use table::Verb;
 pub use transition::{Counters, HolderChange, Transition};
@@ -81,6 +83,7 @@ pub fn decide(record: &TaskRecord, command: Command, now: Timestamp) -> Result<T
                 Outcome::Snoozed { delay } => snooze::decide(record, delay),
                 Outcome::Cancelled { message } => cancel::decide_by_handler(record, &message),
                 Outcome::Released => release::decide(record),
+                Outcome::Committed => committed::decide(record),
             }
         }
         Command::Expire(OverdueWhy::Lease) => lose::decide(record),

@@ -26,6 +26,9 @@ pub struct Transition {
     pub expected_version: Version,
     /// For the expiry of a lease, the renewals it was decided on: one more renewal and nothing has expired.
     pub expected_renewals: Option<u64>,
+    /// For the end of an attempt, the leader's epoch it started under (0: it was pulled). The store compares it with the
+    /// one in the lease, never with the current leader's.
+    pub expected_epoch: Option<Epoch>,
     /// What moves it.
     pub verb: Verb,
     /// Where to.
@@ -101,6 +104,7 @@ impl Transition {
             from: record.state,
             expected_version: record.version,
             expected_renewals: None,
+            expected_epoch: record.lease.as_ref().map(|held| held.epoch),
             verb,
             to,
             cause,
@@ -130,6 +134,7 @@ impl Transition {
             && record.version == self.expected_version
             && record.state == self.from
             && self.expected_renewals.is_none_or(|renewals| renewals == record.renewals)
+            && self.expected_epoch == record.lease.as_ref().map(|held| held.epoch)
     }
 
     /// Whether the record shows that this very move was made before: its report got lost and it was sent again.

@@ -87,6 +87,7 @@ pub(crate) fn outcomes() -> impl Iterator<Item = Outcome> {
         Outcome::Snoozed { delay: HOUR },
         Outcome::Cancelled { message: "unsubscribed".into() },
         Outcome::Released,
+        Outcome::Committed,
     ]
     .into_iter()
 }

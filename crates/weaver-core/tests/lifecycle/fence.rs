@@ -2,7 +2,9 @@
 
 use weaver_core::id::{Epoch, LeaseToken, Version};
 use weaver_core::lease::{ContinuationChange, LEASE_TTL_MAX, Lease, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, Grant, OverdueWhy, Refused, confirm_stopped, decide, renew};
+use weaver_core::lifecycle::{
+    Command, Grant, OverdueWhy, Refused, confirm_stopped, decide, renew, was_committed,
+};
 use weaver_core::outcome::Outcome;
 use weaver_core::task::{Continuation, Progress, TaskState};
 
@@ -187,4 +189,20 @@ fn a_repeated_lease_is_recognised_by_its_token() {
     granted.clone().apply(&mut life.record, life.now);
     assert!(granted.is_already_applied(&life.record));
     assert!(!rival.is_already_applied(&life.record) && !rival.fits(&life.record));
+}
+
+#[test]
+fn committed_is_believed_only_if_the_record_shows_it() {
+    let mut life = Life::running(task());
+    let lease = life.record.current_lease().unwrap();
+    assert!(!was_committed(&life.record, &lease), "it still runs");
+    let mut rolled_back = Life::running(task());
+    let held = rolled_back.record.current_lease().unwrap();
+    assert_eq!(end(&mut rolled_back, held.clone(), Outcome::Committed), Ok(()));
+    assert_eq!((rolled_back.record.state, rolled_back.record.failures), (TaskState::RetryScheduled, 1));
+    assert!(!was_committed(&rolled_back.record, &held));
+    assert_eq!(end(&mut life, lease.clone(), Outcome::DONE), Ok(()));
+    assert!(was_committed(&life.record, &lease));
+    let another = Lease { version: lease.version.next(), ..lease };
+    assert!(!was_committed(&life.record, &another), "another attempt's end");
 }

@@ -20,7 +20,8 @@ pub(crate) fn verb_of(command: &Command) -> Option<Verb> {
         Command::Bury => Verb::Bury,
         Command::Finish { outcome, .. } => match outcome {
             Outcome::Succeeded { .. } => Verb::Succeed,
-            Outcome::Failed { .. } => Verb::Fail,
+            // Committed and still running: the handler promised more than it kept.
+            Outcome::Failed { .. } | Outcome::Committed => Verb::Fail,
             Outcome::TimedOut => Verb::TimeOut,
             Outcome::Snoozed { .. } => Verb::Snooze,
             Outcome::Cancelled { .. } => Verb::Cancel,

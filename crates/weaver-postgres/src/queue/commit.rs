@@ -7,7 +7,8 @@ use sqlx::{PgConnection, Row};
 use weaver_core::error::Error;
 use weaver_core::id::{TaskKey, Version};
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{HolderChange, Transition};
+use weaver_core::lifecycle::{HolderChange, Refused, Transition};
+use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
@@ -99,6 +100,7 @@ impl PostgresStore {
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
+            .bind(epochs(members))
             .bind(results)
             .fetch_one(&self.pool)
             .await?;
@@ -127,6 +129,7 @@ impl PostgresStore {
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
+            .bind(epochs(members))
             .bind(renewals)
             .bind(causes)
             .bind(outcomes)
@@ -143,26 +146,48 @@ impl PostgresStore {
     }
 
     /// Ends a task well within a transaction of the handler's: its writes and the end are stored together or not at all.
-    /// `Stale`: the lease was lost, and the handler rolls back. What the runtime reports afterwards is a repetition.
+    /// What it yields is what the handler returns after its commit: [`Outcome::Committed`], upon which the worker reads the
+    /// task back. [`Error::Stale`]: the lease was lost; return the error, and the transaction is rolled back with the rest.
+    ///
+    /// ```no_run
+    /// # use weaver_core::{lease::Lease, outcome::Outcome};
+    /// # use weaver_postgres::PostgresStore;
+    /// # async fn ship(order: i64, lease: &Lease, store: &PostgresStore) -> Result<Outcome, Box<dyn std::error::Error>> {
+    /// let mut transaction = store.pool().begin().await?;
+    /// sqlx::query("UPDATE orders SET shipped = true WHERE id = $1").bind(order).execute(&mut *transaction).await?;
+    /// let end = store.complete_in(&mut transaction, lease, None).await?; // in a handler: `ctx.lease()`
+    /// transaction.commit().await?;
+    /// Ok(end)
+    /// # }
+    /// ```
+    ///
+    /// A commit whose answer got lost may have been made: a handler that returns what this yielded all the same has it
+    /// looked up.
     pub async fn complete_in(
         &self,
         connection: &mut PgConnection,
         lease: &Lease,
         result: Option<Bytes>,
-    ) -> Result<Committed, Error> {
+    ) -> Result<EndOfTask, Error> {
+        let bytes = result.as_ref().map_or(0, Bytes::len);
+        if bytes > RESULT_MAX_BYTES {
+            let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
+            return Err(Error::Refused { key: lease.key.clone(), refused });
+        }
         let row = sqlx::query(self.sql.succeed.text())
             .bind(lease.key.namespace.as_str())
             .bind(vec![lease.key.id.0 as i64])
             .bind(vec![lease.version.0 as i64])
+            .bind(vec![lease.epoch.0 as i64])
             .bind(vec![result.as_deref()])
             .fetch_one(connection)
             .await
             .map_err(Trouble::from)?;
         let applied: Option<Vec<i64>> = row.try_get(0).map_err(Trouble::from)?;
-        Ok(match applied {
-            Some(_) => Committed::Applied { version: lease.version.next() },
-            None => Committed::Stale,
-        })
+        match applied {
+            Some(_) => Ok(EndOfTask::Committed),
+            None => Err(Error::Stale { key: lease.key.clone() }),
+        }
     }
 
     /// A leader's moves: all in one transaction, in which it still leads.
@@ -222,6 +247,10 @@ fn is_plain_end(transition: &Transition) -> bool {
 
 fn ids(members: &[&Transition]) -> Vec<i64> {
     members.iter().map(|member| member.key.id.0 as i64).collect()
+}
+
+fn epochs(members: &[&Transition]) -> Vec<i64> {
+    members.iter().map(|member| member.expected_epoch.map_or(0, |epoch| epoch.0 as i64)).collect()
 }
 
 fn versions(members: &[&Transition]) -> Vec<i64> {

@@ -1,12 +1,12 @@
--- The ends of attempts, in batches. Each is made only if the run still has the version and state it was decided on; the
--- answer names those that were. Everything else that can happen to a run is decided and written row by row.
+-- The ends of attempts, in batches. Each is made only if the run still has the version and state it was decided on, and the
+-- epoch it started under (seed 1.3; none: it was pulled); the answer names those that were. Everything else that can happen to a run is decided and written row by row.
 --
 -- Runs are found by `id = ANY`, through the primary key, whatever the planner believes about the size of the table; what
 -- comes with them is joined by hashing.
 
 -- Runs that have succeeded: moved to history in the statement that ends them.
-CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_results bytea[],
-    OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
+CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
+    p_results bytea[], OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
     SET weaver.moving = 'on' AS $$
 DECLARE
@@ -14,9 +14,9 @@ DECLARE
 BEGIN
     WITH gone AS (
         DELETE FROM weaver.job_runs r
-        USING unnest(p_ids, p_versions, p_results) AS i (id, version, result)
+        USING unnest(p_ids, p_versions, p_epochs, p_results) AS i (id, version, epoch, result)
         WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
-            AND r.state = 'RUNNING'
+            AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
         RETURNING r.*, i.result AS new_result
     ), kept AS (
         INSERT INTO weaver.job_run_history
@@ -47,8 +47,8 @@ END
 $$;
 
 -- Attempts after which the run goes on: failed, timed out, lost, released, snoozed.
-CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_renewals bigint[],
-    p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
+CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
+    p_renewals bigint[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
     p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
@@ -58,10 +58,11 @@ BEGIN
     WITH held AS (
         SELECT r.id, r.version, r.attempt, r.queue, r.assigned_worker_id, r.lease_started_at, i.cause,
             i.outcome, i.failures, i.losses, i.delay_us, i.error
-        FROM unnest(p_ids, p_versions, p_renewals, p_causes, p_outcomes, p_failures, p_losses, p_delays_us, p_errors)
-            AS i (id, version, renewals, cause, outcome, failures, losses, delay_us, error)
+        FROM unnest(p_ids, p_versions, p_epochs, p_renewals, p_causes, p_outcomes, p_failures, p_losses, p_delays_us,
+            p_errors) AS i (id, version, epoch, renewals, cause, outcome, failures, losses, delay_us, error)
         JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id
-        WHERE r.version = i.version AND r.state = 'RUNNING' AND (i.renewals IS NULL OR r.renewals = i.renewals)
+        WHERE r.version = i.version AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
+            AND (i.renewals IS NULL OR r.renewals = i.renewals)
         FOR NO KEY UPDATE OF r
     ), closed AS (
         INSERT INTO weaver.closed_attempts

@@ -206,7 +206,7 @@ fn take_answers(shared: &Shared, batch: Batch, answers: &[Ended], stopped: &mut 
             }
             Ended::Recorded { state, due_after } => {
                 observe::ended(&end, *state, *due_after, now);
-                stats.ended(&end, note.ran_for);
+                stats.ended(&end, *state, note.ran_for);
             }
             Ended::Lost => {
                 observe::lost(&end.leased);

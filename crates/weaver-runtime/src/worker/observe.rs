@@ -32,6 +32,7 @@ pub(super) fn ended(end: &End, state: TaskState, due_after: Option<Duration>, no
     let err = match &end.outcome {
         Outcome::Failed { error, .. } => Some(error.as_ref()),
         Outcome::TimedOut => Some("timed out"),
+        Outcome::Committed if state != TaskState::Succeeded => Some("its transaction was not committed"),
         _ => None,
     };
     match (state, err) {

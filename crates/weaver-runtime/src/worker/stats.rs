@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::outcome::Outcome;
+use weaver_core::task::TaskState;
 use weaver_core::time::Monotonic;
 
 use crate::source::End;
@@ -93,12 +94,17 @@ impl Stats {
         self.summary.cancelled += 1;
     }
 
-    pub(crate) fn ended(&mut self, end: &End, ran_for: Duration) {
+    pub(crate) fn ended(&mut self, end: &End, state: TaskState, ran_for: Duration) {
         let record = &end.leased.record;
         let minute = self.minute.minute(&record.key.namespace, &record.spec.queue);
         let (total, counted) = match end.outcome {
+            Outcome::Committed if state == TaskState::Succeeded => {
+                (&mut self.summary.succeeded, &mut minute.succeeded)
+            }
             Outcome::Succeeded { .. } => (&mut self.summary.succeeded, &mut minute.succeeded),
-            Outcome::Failed { .. } | Outcome::TimedOut => (&mut self.summary.failed, &mut minute.failed),
+            Outcome::Failed { .. } | Outcome::TimedOut | Outcome::Committed => {
+                (&mut self.summary.failed, &mut minute.failed)
+            }
             Outcome::Snoozed { .. } => (&mut self.summary.released, &mut minute.snoozed),
             Outcome::Released => (&mut self.summary.released, &mut minute.released),
             Outcome::Cancelled { .. } => (&mut self.summary.cancelled, &mut minute.cancelled),

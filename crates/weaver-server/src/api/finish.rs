@@ -5,7 +5,7 @@ use axum::extract::State;
 use weaver_client::wire::{FinishRequest, FinishResponse, FinishResult, FinishStatus};
 use weaver_core::id::TaskKey;
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{Command, Refused, Transition, decide};
+use weaver_core::lifecycle::{Command, Refused, Transition, decide, was_committed};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskState};
@@ -35,6 +35,8 @@ pub(crate) async fn finish(
     let records = state.timed("get_tasks", state.store.get_tasks(&keys)).await?;
     let mut results = Vec::with_capacity(ends.len());
     let mut transitions = Vec::with_capacity(ends.len());
+    let committed_by_handlers: Vec<Option<Lease>> =
+        ends.iter().map(|(lease, outcome)| (*outcome == Outcome::Committed).then(|| lease.clone())).collect();
     for (record, (lease, outcome)) in records.into_iter().zip(ends) {
         match record.map_or(Decided::Answer(lost()), |record| decide_end(&record, lease, outcome)) {
             Decided::Answer(result) => results.push(Some(result)),
@@ -53,7 +55,27 @@ pub(crate) async fn finish(
             _ => lost(),
         })
     });
-    Ok(Json(FinishResponse { results: results.collect() }))
+    let mut results: Vec<FinishResult> = results.collect();
+    read_back(&state, &committed_by_handlers, &mut results).await?;
+    Ok(Json(FinishResponse { results }))
+}
+
+/// Looks again at tasks that a handler ended in a transaction of its own: a commit whose answer was lost may have come
+/// through only after the first look.
+async fn read_back(state: &AppState, leases: &[Option<Lease>], results: &mut [FinishResult]) -> Answer<()> {
+    let lost = results.iter_mut().zip(leases).filter(|(result, _)| result.status == FinishStatus::Lost);
+    let open: Vec<_> = lost.filter_map(|(result, lease)| Some((result, lease.as_ref()?))).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<TaskKey> = open.iter().map(|(_, lease)| lease.key.clone()).collect();
+    let records = state.timed("get_tasks", state.store.get_tasks(&keys)).await?;
+    for ((result, lease), record) in open.into_iter().zip(records) {
+        if record.is_some_and(|record| was_committed(&record, lease)) {
+            *result = recorded(TaskState::Succeeded, None);
+        }
+    }
+    Ok(())
 }
 
 enum Decided {
@@ -62,6 +84,9 @@ enum Decided {
 }
 
 fn decide_end(record: &TaskRecord, lease: Lease, outcome: Outcome) -> Decided {
+    if outcome == Outcome::Committed && was_committed(record, &lease) {
+        return Decided::Answer(recorded(TaskState::Succeeded, None));
+    }
     if was_reported(record, &lease, &outcome) {
         let moved_on = record.version != lease.version.next();
         let state = if moved_on { TaskState::RetryScheduled } else { record.state };
@@ -87,7 +112,8 @@ fn decide_end(record: &TaskRecord, lease: Lease, outcome: Outcome) -> Decided {
 fn was_reported(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> bool {
     let ended = match outcome {
         Outcome::Succeeded { .. } => AttemptOutcome::Succeeded,
-        Outcome::Failed { .. } => AttemptOutcome::Failed,
+        // Reported before, and found not to be so.
+        Outcome::Failed { .. } | Outcome::Committed => AttemptOutcome::Failed,
         Outcome::TimedOut => AttemptOutcome::TimedOut,
         Outcome::Snoozed { .. } => AttemptOutcome::Snoozed,
         Outcome::Cancelled { .. } => AttemptOutcome::Cancelled,

@@ -91,6 +91,32 @@ async fn each_outcome_does_what_the_state_machine_says() {
     }
 }
 
+/// A remote worker whose handler ends its task in a transaction of its own says only that; the server reads the task back.
+#[tokio::test]
+async fn an_end_that_a_handler_committed_itself_is_read_back() {
+    let server = Server::start().await;
+    let committed = json!({ "outcome": "committed" });
+    server.enqueue(json!({ "retry": { "kind": "fixed", "delay_ms": 0 } })).await;
+    let first = server.lease(1).await["lease"].clone();
+    // It never was: the attempt failed, however often that is reported.
+    for _ in 0..2 {
+        let failed = finish(&server, &first, committed.clone()).await;
+        assert_eq!((&failed["status"], &failed["state"]), (&json!("recorded"), &json!("retry_scheduled")));
+    }
+    let second = server.lease(2).await["lease"].clone();
+    // Here it was, as far as the server can tell.
+    finish(&server, &second, json!({ "outcome": "succeeded" })).await;
+    let done = finish(&server, &second, committed.clone()).await;
+    assert_eq!(done, json!({ "status": "recorded", "state": "succeeded" }));
+    let task = server.get("/api/v1/tasks/1").await.expect(200);
+    assert_eq!((&task["failures"], &task["executions"]), (&json!(1), &json!(2)));
+    // Under a lease that was lost it counts for nothing.
+    server.enqueue(json!({})).await;
+    let lost = server.lease(3).await["lease"].clone();
+    server.post("/api/v1/tasks/2/cancel", &json!({})).await;
+    assert_eq!(finish(&server, &lost, committed).await, json!({ "status": "lost" }));
+}
+
 #[tokio::test]
 async fn a_result_that_is_too_large_is_answered_with_the_limit() {
     let server = Server::start().await;
