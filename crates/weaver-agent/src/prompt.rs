@@ -11,9 +11,9 @@ pub const PROMPT_TASK_TYPE: &str = "prompt";
 /// The form of their payload: the text itself, so that as much of it fits as a store takes.
 pub const PROMPT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 /// An agent has changed files by the time it fails: nothing starts it again unless somebody asks for that.
-const MAX_ATTEMPTS: u32 = 1;
+pub const MAX_ATTEMPTS: u32 = 1;
 /// A dead runner is an error, never a silent second run.
-const MAX_LOSSES: u32 = 0;
+pub const MAX_LOSSES: u32 = 0;
 
 /// A prompt, to be run once.
 pub fn new_task(text: impl Into<Bytes>) -> NewTask {

@@ -77,8 +77,12 @@ impl Http {
     }
 
     /// Removes something.
-    pub(crate) async fn delete<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T, ClientError> {
-        let request = self.request(Method::DELETE, segments, &())?.timeout(CALL_TIMEOUT);
+    pub(crate) async fn delete<Q: Serialize, T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        query: &Q,
+    ) -> Result<T, ClientError> {
+        let request = self.request(Method::DELETE, segments, query)?.timeout(CALL_TIMEOUT);
         self.answer(request).await
     }
 

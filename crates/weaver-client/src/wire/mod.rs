@@ -29,6 +29,21 @@
 //! | `GET /api/v1/tokens` | [`PageQuery`] | [`Page`]`<`[`Token`]`>` |
 //! | `POST /api/v1/tokens` | [`NewToken`] | 201 [`CreatedToken`] |
 //! | `DELETE /api/v1/tokens/{id}` | | 204 |
+//! | `GET /api/v1/schedules` | [`SchedulesQuery`] | [`Page`]`<`[`Schedule`]`>` |
+//! | `GET /api/v1/schedules/{name}` | [`NamespaceQuery`] | [`Schedule`] |
+//! | `PUT /api/v1/schedules/{name}` | [`NamespaceQuery`], [`PutSchedule`] | 201 or 200, [`Schedule`] |
+//! | `DELETE /api/v1/schedules/{name}` | [`ExpectQuery`] | 204 |
+//! | `POST /api/v1/schedules/{name}/enable` `/disable` | [`ExpectQuery`] | [`Schedule`] |
+//! | `POST /api/v1/schedules/{name}/run-now` | [`NamespaceQuery`] | 201 [`Enqueued`] |
+//! | `GET /api/v1/schedules/{name}/fires` | [`FiresQuery`] | [`Fires`] |
+//! | `POST /api/v1/fires` | [`PreviewRequest`] | [`Fires`] of a schedule that is not stored |
+//! | `GET /api/v1/notices` | [`NoticesQuery`] | [`Notices`] |
+//! | `POST /api/v1/events` | [`NewEvent`] | 201 [`Emitted`] |
+//! | `GET /api/v1/events/{id}` | [`NamespaceQuery`] | [`StoredEvent`] |
+//! | `GET /api/v1/event-log` | [`NamespacePageQuery`] | [`Page`]`<`[`StoredEvent`]`>` |
+//! | `GET /api/v1/settings` | | [`Settings`] |
+//! | `PUT /api/v1/settings/{key}` | [`PutSetting`] | [`Setting`] |
+//! | `DELETE /api/v1/settings/{key}` | [`ExpectedVersionQuery`] | [`Setting`] |
 //! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
 //! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
@@ -42,6 +57,7 @@
 //!
 //! Every `POST` and `PUT` with a body is `application/json`; one without a body needs no content type.
 
+mod emitted;
 mod enqueue;
 mod events;
 mod explanation;
@@ -55,6 +71,7 @@ mod problem;
 mod queues;
 mod retry;
 mod runners;
+mod schedules;
 #[cfg(feature = "openapi")]
 mod schema;
 mod task;
@@ -63,6 +80,7 @@ mod tokens;
 mod whole;
 mod work;
 
+pub use emitted::{Emitted, ExpectedVersionQuery, NewEvent, PutSetting, Setting, Settings, StoredEvent};
 pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};
 pub use events::{AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_RESYNC, EventsQuery};
 pub use explanation::{Explanation, Reason};
@@ -82,6 +100,11 @@ pub use problem::Problem;
 pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, StateCounts};
 pub use retry::RetryPolicy;
 pub use runners::{Beat, BeatRequest, BeatResponse, DirectRequest, LeaveRequest, Runner, RunnerRef};
+pub use schedules::{
+    ConcurrencyPolicy, Dispatch, ExpectQuery, Fire, Fires, FiresQuery, Gap, Misfire, NoticeEntry, Notices,
+    NoticesQuery, Overlap, PreviewRequest, PutSchedule, Schedule, ScheduleNotice, ScheduleSpec,
+    SchedulesQuery, TaskTemplate, Trigger,
+};
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, NewToken, Role, Token};
 pub use work::{WaitForWork, WorkWaited};

@@ -7,6 +7,7 @@
 
 mod audit;
 mod caller;
+mod emitted;
 mod enqueue;
 mod events;
 mod extract;
@@ -18,6 +19,8 @@ mod metrics;
 mod openapi;
 mod queues;
 mod runners;
+mod schedules;
+mod settings;
 mod state;
 mod task;
 mod tokens;
@@ -81,7 +84,12 @@ pub fn routes(state: AppState) -> Routes {
         .route("/tokens", get(tokens::list_tokens).post(tokens::create_token))
         .route("/tokens/{id}", delete(tokens::revoke_token))
         .route("/audit", get(audit::list_audit))
-        .route("/events", get(events::stream_events))
+        .route("/events", get(events::stream_events).post(emitted::emit_event))
+        .route("/events/{id}", get(emitted::get_event))
+        .route("/event-log", get(emitted::list_events))
+        .route("/settings", get(settings::list_settings))
+        .route("/settings/{key}", put(settings::put_setting).delete(settings::reset_setting))
+        .merge(schedule_routes())
         .nest("/work", work_routes());
     let private = Router::new()
         .nest("/api/v1", v1)
@@ -94,6 +102,19 @@ pub fn routes(state: AppState) -> Routes {
         .route("/api/openapi.json", get(openapi::openapi_json))
         .method_not_allowed_fallback(method_not_allowed);
     Routes { private: finished(private, state.clone()), public: finished(public, state) }
+}
+
+fn schedule_routes() -> Router<AppState> {
+    let one = get(schedules::get_schedule).put(schedules::put_schedule).delete(schedules::remove_schedule);
+    Router::new()
+        .route("/schedules", get(schedules::list_schedules))
+        .route("/schedules/{name}", one)
+        .route("/schedules/{name}/enable", post(schedules::enable_schedule))
+        .route("/schedules/{name}/disable", post(schedules::disable_schedule))
+        .route("/schedules/{name}/run-now", post(schedules::run_schedule_now))
+        .route("/schedules/{name}/fires", get(schedules::schedule_fires))
+        .route("/fires", post(schedules::preview_fires))
+        .route("/notices", get(schedules::list_notices))
 }
 
 fn work_routes() -> Router<AppState> {

@@ -9,6 +9,7 @@ use weaver_core::clock::Clock;
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::limits::{PAGE_MAX, check_page};
 use weaver_core::ports::Store;
+use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::Audit;
 use super::metrics::Metrics;
@@ -81,6 +82,8 @@ pub struct Shared {
     pub limits: ApiLimits,
     /// Ends waits and streams when the server stops.
     pub closing: CancellationToken,
+    /// Schedules, events and settings. Whoever serves also [runs](Scheduler::run) it, or they fire elsewhere.
+    pub scheduler: Scheduler,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
@@ -104,6 +107,7 @@ impl AppState {
     pub fn with_limits(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: ApiLimits) -> Self {
         let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), limits.audit_kept));
         Self(Arc::new(Shared {
+            scheduler: Scheduler::new(Arc::clone(&store), Arc::clone(&clock), Options { node: node() }),
             store,
             clock,
             limits,
@@ -150,6 +154,14 @@ impl AppState {
         }
         Err(Invalid::new(field, FieldProblem::OutOfRange { value: members as u64, min: 0, max: max as u64 }))
     }
+}
+
+/// A name for this life of this server: ids of events are made of it.
+fn node() -> String {
+    let mut bytes = [0; 8];
+    // Without randomness nothing here is safe: tokens need it too.
+    getrandom::fill(&mut bytes).expect("the system has randomness");
+    format!("{:016x}", u64::from_ne_bytes(bytes))
 }
 
 impl std::fmt::Debug for AppState {

@@ -78,6 +78,10 @@ pub enum Permission {
     ManageTasks,
     /// Pause, resume and limit queues.
     ManageQueues,
+    /// Add, change and remove schedules, and run them now. What they make must be allowed too.
+    ManageSchedules,
+    /// Settings of the whole installation; asked for [everywhere](crate::security::Identity::require_everywhere).
+    ManageSettings,
     /// Tell runners to drain or stop.
     ManageRunners,
     /// Who did what.
@@ -94,13 +98,15 @@ pub enum Permission {
 use Role::{Admin, Operator, Producer, Viewer, Worker};
 
 /// The table. Rows are read from here only.
-const TABLE: [(Permission, &str, &[Role]); 11] = [
+const TABLE: [(Permission, &str, &[Role]); 13] = [
     (Permission::Read, "read", &[Viewer, Producer, Worker, Operator, Admin]),
     (Permission::Enqueue, "enqueue", &[Producer, Operator, Admin]),
     (Permission::EnqueueExec, "enqueue_exec", &[Producer, Operator, Admin]),
     (Permission::Work, "work", &[Worker, Operator, Admin]),
     (Permission::ManageTasks, "manage_tasks", &[Operator, Admin]),
     (Permission::ManageQueues, "manage_queues", &[Operator, Admin]),
+    (Permission::ManageSchedules, "manage_schedules", &[Operator, Admin]),
+    (Permission::ManageSettings, "manage_settings", &[Operator, Admin]),
     (Permission::ManageRunners, "manage_runners", &[Operator, Admin]),
     (Permission::ReadAudit, "read_audit", &[Operator, Admin]),
     (Permission::Purge, "purge", &[Admin]),

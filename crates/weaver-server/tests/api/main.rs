@@ -13,6 +13,7 @@ mod protected;
 mod queues;
 mod restart;
 mod runners;
+mod schedules;
 mod server;
 mod task;
 mod tokens;

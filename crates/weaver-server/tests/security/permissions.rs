@@ -14,6 +14,8 @@ enqueue_exec    -      yes      -      yes      yes
 work            -      -        yes    yes      yes
 manage_tasks    -      -        -      yes      yes
 manage_queues   -      -        -      yes      yes
+manage_schedules -     -        -      yes      yes
+manage_settings -      -        -      yes      yes
 manage_runners  -      -        -      yes      yes
 read_audit      -      -        -      yes      yes
 purge           -      -        -      -        yes

@@ -85,7 +85,7 @@ pub(crate) async fn run(args: EnqueueArgs, context: &Context) -> Result<Exit, Fa
 }
 
 /// JSON as it stands: numbers keep their digits.
-fn read_payload(text: &str) -> Result<Json, Failure> {
+pub(crate) fn read_payload(text: &str) -> Result<Json, Failure> {
     let (place, text) = match text.strip_prefix('@') {
         _ if text == "-" => {
             let mut read = String::new();
@@ -110,7 +110,7 @@ pub(crate) fn span_ms(text: &str) -> Result<u64, String> {
     u64::try_from(span.as_millis()).map_err(|_| "that is too long".to_owned())
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("give a name and a value: team=mail")?;
     Ok((name.to_owned(), value.to_owned()))
 }

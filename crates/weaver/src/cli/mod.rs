@@ -5,6 +5,7 @@ mod config;
 mod demo;
 mod doctor;
 mod enqueue;
+mod event;
 mod identity;
 mod project;
 mod prompt;
@@ -14,6 +15,7 @@ mod runner;
 mod runners;
 mod schedules;
 mod serve;
+mod settings;
 mod store;
 mod tasks;
 mod token;
@@ -79,9 +81,15 @@ enum Command {
     /// Look at queues: counts, pause, resume, limits
     #[command(subcommand)]
     Queues(queues::Command),
-    /// Look at schedules: when would one fire?
+    /// Do things when: schedules, by the clock or for events
     #[command(subcommand)]
     Schedules(schedules::Command),
+    /// Say that something happened, and look at what was said
+    #[command(subcommand)]
+    Event(event::Command),
+    /// Look at the settings of a running installation, and change them
+    #[command(subcommand)]
+    Settings(settings::Command),
     /// Look at workers and runners
     #[command(subcommand)]
     Runners(runners::Command),
@@ -149,7 +157,9 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Enqueue(args) => enqueue::run(args, &Context::new(config?, clock)).await,
             Command::Tasks(command) => tasks::run(command, &Context::new(config?, clock)).await,
             Command::Queues(command) => queues::run(command, &Context::new(config?, clock)).await,
-            Command::Schedules(command) => schedules::run(&command, &Context::new(config?, clock)),
+            Command::Schedules(command) => schedules::run(command, &Context::new(config?, clock)).await,
+            Command::Event(command) => event::run(command, &Context::new(config?, clock)).await,
+            Command::Settings(command) => settings::run(command, &Context::new(config?, clock)).await,
             Command::Serve(_) => serve::run(Context::new(config?, clock)).await,
             Command::Demo(_) => demo::run(Context::new(config?, clock)).await,
             Command::Runner(args) => runner::run(args, Context::new(config?, clock)).await,
@@ -178,6 +188,9 @@ impl Cli {
             Command::Tasks(command) => given.extend(command.remote().settings()),
             Command::Queues(command) => given.extend(command.remote().settings()),
             Command::Runners(command) => given.extend(command.remote().settings()),
+            Command::Schedules(command) => given.extend(command.remote().settings()),
+            Command::Event(command) => given.extend(command.remote().settings()),
+            Command::Settings(command) => given.extend(command.remote().settings()),
             Command::Worker(args) => given.extend(args.given()),
             Command::Runner(args) => given.extend(args.given()),
             Command::Prompt(args) => given.extend(args.given()),
@@ -188,7 +201,7 @@ impl Cli {
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),
             Command::Config(command) => given.push(command.store().setting()),
-            Command::Completions(_) | Command::Schedules(_) => {}
+            Command::Completions(_) => {}
         }
         let values = given.into_iter().filter_map(|(key, value)| Some((key, value?.clone()))).collect();
         Flags { file: self.global.config.clone(), values }

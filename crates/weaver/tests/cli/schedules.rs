@@ -1,5 +1,6 @@
-//! `weaver schedules next`, without a server.
+//! `weaver schedules`, with and without a server; `weaver settings`.
 
+use crate::server::Server;
 use crate::support::{Place, Run};
 
 fn next(place: &Place, arguments: &[&str]) -> Run {
@@ -44,4 +45,97 @@ fn a_bad_expression_is_pointed_at_with_a_suggestion() {
     assert!(run.errors.contains("did you mean `Europe/Berlin`?"), "{}", run.errors);
     let run = next(&place, &["--cron", "0 2 * * *"]);
     assert!(run.errors.contains("give one, like Europe/Berlin"), "{}", run.errors);
+}
+
+fn add(server: &Server, place: &Place, more: &[&str]) -> Run {
+    let mut command = place.command("schedules add nightly mail");
+    command.args(["{\"to\": \"ada\"}", "--cron", "daily at 02:30", "--tz", "Europe/Berlin"]).args(more);
+    Run::of(command.env("WEAVER_SERVER", &server.address))
+}
+
+#[test]
+fn a_schedule_of_a_server_is_added_shown_edited_run_and_removed() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve");
+    let flags =
+        ["--priority", "2", "--backoff", "fixed:30s", "--misfire", "skip-after:5m", "--label", "team=ops"];
+    let added = add(&server, &place, &flags).succeeded();
+    assert!(added.starts_with("nightly is added, at version "), "{added}");
+    add(&server, &place, &[]).failed(6, &["nightly", "edit it, or choose another name"]);
+    let list = server.run(&place, "schedules list").succeeded();
+    assert!(list.contains("daily at 02:30 in Europe/Berlin"), "{list}");
+    let shown = server.run(&place, "schedules show nightly --output json").json();
+    assert_eq!(shown["spec"]["misfire"], serde_json::json!({"kind": "skip_after", "seconds": 300}));
+    assert_eq!(shown["spec"]["task"]["retry"], serde_json::json!({"kind": "fixed", "delay_ms": 30_000}));
+    assert_eq!(shown["spec"]["task"]["labels"]["team"], "ops");
+    let edited = server.run(&place, "schedules edit nightly --concurrency forbid").succeeded();
+    assert!(edited.starts_with("nightly is changed, at version "), "{edited}");
+    let stale = format!("schedules edit nightly --concurrency allow --if-version {}", shown["version"]);
+    server.run(&place, &stale).failed(6, &[&format!("not at {}", shown["version"]), "read it again"]);
+    let next = server.run(&place, "schedules next nightly --from 2026-03-28T12:00:00Z --count 1").succeeded();
+    assert!(next.contains("02:30 does not exist on 2026-03-29"), "{next}");
+    let task = server.run(&place, "schedules run-now nightly").succeeded();
+    let task = server.run(&place, &format!("tasks show {} --output json", task.trim())).json();
+    assert_eq!((&task["task_type"], &task["priority"]), (&"mail".into(), &2.into()));
+    server.run(&place, "schedules run-now nightly").failed(6, &["forbids two runs at once"]);
+    let disabled = server.run(&place, "schedules disable nightly").succeeded();
+    assert!(disabled.contains("disabled"), "{disabled}");
+    let text = server.run(&place, "schedules show nightly").succeeded();
+    assert!(text.contains("next fires, if it were enabled"), "{text}");
+    assert!(server.run(&place, "schedules enable nightly").succeeded().contains("fires next at"));
+    server.run(&place, "schedules remove nightly").succeeded();
+    server.run(&place, "schedules show nightly").failed(3, &["no schedule `nightly`"]);
+}
+
+#[test]
+fn a_schedule_goes_through_an_editor_and_through_files() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve");
+    add(&server, &place, &["--disabled"]).succeeded();
+    let edit = |editor: &str| {
+        let mut command = place.command("schedules edit nightly");
+        Run::of(command.env("WEAVER_SERVER", &server.address).env("EDITOR", editor).env_remove("VISUAL"))
+    };
+    edit("").failed(2, &["nothing says what to change", "EDITOR"]);
+    assert_eq!(edit("true").succeeded(), "Nothing changed.\n");
+    edit("false").failed(1, &["nothing was changed"]);
+    edit("echo nonsense >").failed(2, &["is no schedule"]);
+    let edited = edit("sed -i 's/daily at 02:30/daily at 03:15/'").succeeded();
+    assert!(edited.contains("it is disabled"), "{edited}");
+    let shown = server.run(&place, "schedules show nightly --output json").json();
+    assert_eq!(shown["spec"]["trigger"]["schedule"], "daily at 03:15");
+    place.write("copy.json", &shown["spec"].to_string());
+    server.run(&place, "schedules add copy --file copy.json").succeeded();
+    let copy = server.run(&place, "schedules show copy --output json").json();
+    assert_eq!(copy["spec"], shown["spec"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_schedule_is_said_with_the_next_step() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve");
+    let run = |arguments: &[&str]| {
+        let mut command = place.command("schedules add s mail");
+        Run::of(command.args(arguments).env("WEAVER_SERVER", &server.address))
+    };
+    run(&[]).failed(2, &["nothing says when it fires", "--cron"]);
+    run(&["--cron", "0 25 * * *", "--tz", "UTC"]).failed(2, &["25 is not between 0 and 23"]);
+    run(&["--cron", "0 2 * * *", "--tz", "Berlin"]).failed(2, &["did you mean `Europe/Berlin`?"]);
+    run(&["--cron", "every 5m", "--misfire", "sometimes"]).failed(2, &["run-all:10"]);
+    run(&["--event", "e", "--tz", "UTC"]).failed(2, &["--event"]);
+    server.run(&place, "schedules list").succeeded();
+}
+
+#[test]
+fn settings_are_listed_set_and_reset() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve");
+    let list = server.run(&place, "settings list").succeeded();
+    assert!(list.contains("scheduler.paused") && list.contains("false (default)"), "{list}");
+    let set = server.run(&place, "settings set scheduler.paused true").succeeded();
+    assert_eq!(set, "scheduler.paused is true.\n");
+    server.run(&place, "settings set scheduler.paused 3").failed(2, &["give true or false"]);
+    server.run(&place, "settings set scheduler.pausd true").failed(3, &["did you mean `scheduler.paused`?"]);
+    let reset = server.run(&place, "settings reset scheduler.paused").succeeded();
+    assert_eq!(reset, "scheduler.paused is false, its default.\n");
 }

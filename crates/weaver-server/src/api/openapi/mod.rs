@@ -11,7 +11,8 @@ use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, Problem};
 
 use super::{
-    audit, enqueue, events, finish, health, list, logs, metrics, queues, runners, task, tokens, work,
+    audit, emitted, enqueue, events, finish, health, list, logs, metrics, queues, runners, schedules,
+    settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -26,6 +27,11 @@ use super::{
         queues::list_queues, queues::put_queue, queues::pause_queue, queues::resume_queue, queues::get_counts,
         runners::list_runners, runners::direct_runner,
         tokens::list_tokens, tokens::create_token, tokens::revoke_token,
+        schedules::list_schedules, schedules::get_schedule, schedules::put_schedule, schedules::remove_schedule,
+        schedules::enable_schedule, schedules::disable_schedule, schedules::run_schedule_now,
+        schedules::schedule_fires, schedules::preview_fires, schedules::list_notices,
+        emitted::emit_event, emitted::get_event, emitted::list_events,
+        settings::list_settings, settings::put_setting, settings::reset_setting,
         audit::list_audit, events::stream_events,
         work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
         finish::finish,

@@ -17,10 +17,12 @@ pub(super) fn refine(document: &mut Value) {
             schemas[name]["properties"][field]["items"] = named();
         }
     }
-    let labels = &mut schemas["NewTask"]["properties"]["labels"];
-    labels["maxProperties"] = json!(64);
-    labels["propertyNames"] = named();
-    labels["additionalProperties"] = named();
+    for name in ["NewTask", "TaskTemplate"] {
+        let labels = &mut schemas[name]["properties"]["labels"];
+        labels["maxProperties"] = json!(64);
+        labels["propertyNames"] = named();
+        labels["additionalProperties"] = named();
+    }
     // Weaver's own namespaces are nobody's.
     schemas["NewToken"]["properties"]["namespaces"]["items"] =
         json!({ "allOf": [named(), { "not": { "pattern": "^weaver\\." } }] });
@@ -29,9 +31,9 @@ pub(super) fn refine(document: &mut Value) {
         "required": ["may_exec", "role"],
         "properties": { "may_exec": { "const": true }, "role": { "enum": ["viewer", "worker"] } },
     });
-    closed(&mut schemas["RetryPolicy"]);
-    closed(&mut schemas["Continuing"]);
-    closed(&mut schemas["EnqueueRequest"]);
+    for name in ["RetryPolicy", "Continuing", "EnqueueRequest", "Trigger", "Misfire"] {
+        closed(&mut schemas[name]);
+    }
     schemas["NewTask"]["not"] = json!({ "anyOf": [
         together(&["payload", "payload_hex"]),
         together(&["delay_ms", "run_at"]),

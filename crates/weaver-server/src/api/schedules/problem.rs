@@ -1,0 +1,50 @@
+//! What the scheduler refuses, as problems.
+
+use axum::http::StatusCode;
+use weaver_scheduler::SchedulerError;
+
+use crate::problem::Problem;
+
+impl From<SchedulerError> for Problem {
+    fn from(error: SchedulerError) -> Self {
+        let detail = error.to_string();
+        let conflict = |code, next: &'static str| Self::new(StatusCode::CONFLICT, code, detail.clone(), next);
+        match error {
+            SchedulerError::Invalid(invalid) => {
+                let detail = format!("{}: {}", invalid.field, invalid.problem);
+                Self::new(StatusCode::BAD_REQUEST, "invalid_field", detail, invalid.hint).field(invalid.field)
+            }
+            SchedulerError::Schedule(bad) => {
+                // Where it is wrong, as far as one line can show it.
+                let marked = bad.text.get(bad.at.clone()).unwrap_or_default();
+                let part = bad.part.map_or_else(String::new, |part| format!(" {part}"));
+                let detail = format!("{}{part}: {}, at `{marked}`", bad.field, bad.problem);
+                Self::new(StatusCode::BAD_REQUEST, "invalid_schedule", detail, bad.hint).field(bad.field)
+            }
+            SchedulerError::NotFound { .. } => {
+                let next = "list the schedules to see what there is";
+                Self::new(StatusCode::NOT_FOUND, "schedule_not_found", detail, next)
+            }
+            SchedulerError::UnknownSetting { key, hint } => {
+                let detail = format!("there is no setting `{key}`");
+                Self::new(StatusCode::NOT_FOUND, "setting_not_found", detail, hint)
+            }
+            SchedulerError::Exists { .. } => conflict("schedule_exists", "edit it, or choose another name"),
+            SchedulerError::Stale { .. } => {
+                conflict("version_conflict", "read it again and repeat the change")
+            }
+            SchedulerError::StillRunning { .. } => conflict("still_running", "wait for it, or cancel it"),
+            SchedulerError::Busy { .. } => {
+                let next = "repeat the request";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail, next)
+            }
+            SchedulerError::Store(error) => error.into(),
+            _ => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "unreadable",
+                detail,
+                "remove it and write it again, or use a newer version of Weaver",
+            ),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `weaver schedules next`: of a schedule on a server, or of any expression without one.
+
+use clap::Args;
+use serde::Serialize;
+use weaver::core::time::Timestamp;
+use weaver_scheduler::calendar::{BadSchedule, Fire, Gap, Overlap, Schedule, ScheduleSpec, Zone};
+
+use weaver_client::wire::Trigger;
+
+use crate::cli::Context;
+use crate::cli::remote::{Remote, RemoteArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::{Table, word};
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver schedules next nightly\n  weaver schedules next --cron '30 2 * * *' --tz Europe/Berlin --count 5\n  \
+    weaver schedules next --cron 'every 5m' --from 2026-01-31T09:30:00Z --output json"
+)]
+pub(crate) struct NextArgs {
+    /// A schedule of the server
+    #[arg(required_unless_present = "cron", conflicts_with_all = ["cron", "tz", "gap", "overlap"])]
+    name: Option<String>,
+    /// A cron expression of 5 fields, or 6 with seconds first; or `every 5m`, `daily at 02:30`, `once at 2026-03-29T02:30`
+    #[arg(long, value_name = "EXPR")]
+    pub(super) cron: Option<String>,
+    /// The time zone, by its IANA name: needed wherever times of day are named
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// Fires after this instant [default: now]
+    #[arg(long, value_name = "INSTANT")]
+    from: Option<Timestamp>,
+    /// How many fires
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    count: u16,
+    /// A time that the clock leaves out: fire at the end of the gap, or not [default: shift; skip for intervals]
+    #[arg(long, value_name = "RULE", value_parser = ["shift", "skip"])]
+    gap: Option<String>,
+    /// A time that the clock shows twice: fire the first time, the last, or both [default: first; both for intervals]
+    #[arg(long, value_name = "RULE", value_parser = ["first", "last", "both"])]
+    overlap: Option<String>,
+    #[command(flatten)]
+    pub(super) remote: RemoteArgs,
+}
+
+/// The answer in JSON.
+#[derive(Debug, Serialize)]
+struct Next {
+    schedule: ScheduleSpec,
+    fires: Vec<FireLine>,
+}
+
+#[derive(Debug, Serialize)]
+struct FireLine {
+    at: Timestamp,
+    notes: Vec<String>,
+}
+
+pub(super) fn of_expression(args: &NextArgs, cron: &str, context: &Context) -> Result<Exit, Failure> {
+    let schedule = Schedule::new(args.spec(cron)).map_err(refusal)?;
+    let from = args.from.unwrap_or_else(|| context.clock.now());
+    tell(context, &schedule, from, args.count)
+}
+
+pub(super) async fn of_schedule(remote: &Remote<'_>, args: &NextArgs) -> Result<Exit, Failure> {
+    let name = args.name.as_deref().unwrap_or_default();
+    let found = remote.client.schedule(&remote.namespace, name).await?;
+    let spec = match found.spec.trigger {
+        Trigger::Time { schedule, tz, gap, overlap } => {
+            let mut spec = ScheduleSpec::new(schedule);
+            spec.tz = tz;
+            // The two forms have the same words.
+            spec.gap = gap.and_then(|gap| gap_rule(&word(&gap)));
+            spec.overlap = overlap.and_then(|overlap| overlap_rule(&word(&overlap)));
+            spec
+        }
+        Trigger::Event { event_type } => {
+            let message = format!("{name} waits for events of type `{event_type}`, not for a time");
+            return Err(Failure::new(Exit::Refused, message).next("make one with `weaver event emit`"));
+        }
+    };
+    let schedule = Schedule::new(spec).map_err(refusal)?;
+    let from = args.from.unwrap_or_else(|| remote.context.clock.now());
+    tell(remote.context, &schedule, from, args.count)
+}
+
+fn tell(context: &Context, schedule: &Schedule, from: Timestamp, count: u16) -> Result<Exit, Failure> {
+    let fires = schedule.next(from, count.into());
+    let lines = fires.iter().map(|fire| FireLine { at: fire.at, notes: notes(fire) }).collect();
+    let answer = Next { schedule: schedule.spec().clone(), fires: lines };
+    context.output.answer(&answer, || table(context, schedule, &fires))?;
+    Ok(Exit::Done)
+}
+
+impl NextArgs {
+    fn spec(&self, cron: &str) -> ScheduleSpec {
+        let mut spec = ScheduleSpec::new(cron);
+        spec.tz.clone_from(&self.tz);
+        spec.gap = self.gap.as_deref().and_then(gap_rule);
+        spec.overlap = self.overlap.as_deref().and_then(overlap_rule);
+        spec
+    }
+}
+
+fn gap_rule(word: &str) -> Option<Gap> {
+    match word {
+        "shift" => Some(Gap::Shift),
+        "skip" => Some(Gap::Skip),
+        _ => None,
+    }
+}
+
+fn overlap_rule(word: &str) -> Option<Overlap> {
+    match word {
+        "first" => Some(Overlap::First),
+        "last" => Some(Overlap::Last),
+        "both" => Some(Overlap::Both),
+        _ => None,
+    }
+}
+
+fn table(context: &Context, schedule: &Schedule, fires: &[Fire]) -> String {
+    if fires.is_empty() {
+        return "It does not fire any more.\n".to_owned();
+    }
+    let local = Zone::of_this_machine();
+    let zone = schedule.zone().unwrap_or(&local);
+    let mut table = Table::new([zone.name(), "LOCAL", "NOTES"]);
+    for fire in fires {
+        table.row([zone.show(fire.at), local.show(fire.at), notes(fire).join("; ")]);
+    }
+    context.output.render(&table)
+}
+
+fn notes(fire: &Fire) -> Vec<String> {
+    fire.notes.iter().map(ToString::to_string).collect()
+}
+
+fn refusal(bad: BadSchedule) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        format!("{}: {}\n{}", bad.part.unwrap_or(bad.field), bad.problem, bad.pointer()),
+    )
+    .next(bad.hint)
+}
