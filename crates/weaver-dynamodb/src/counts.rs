@@ -11,7 +11,7 @@ use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::Monotonic;
 
 use crate::codec::value::{Attributes, n};
-use crate::db::{Query, Table, Write};
+use crate::db::{Query, Table, Write, Written};
 use crate::keys;
 use crate::store::DynamoStore;
 
@@ -66,14 +66,17 @@ pub(crate) struct QueueCounts {
 }
 
 impl DynamoStore {
-    /// Adds up what was not said yet, if it is time.
-    pub(crate) async fn flush_counts_if_due(&self) -> Result<()> {
+    /// Adds up what was not said yet, if it is time. The call it comes with has been carried out and must say so: what cannot be
+    /// added now is added later.
+    pub(crate) async fn flush_counts_if_due(&self) {
         let now = self.clock.monotonic();
         let is_due = {
             let deltas = self.deltas.lock();
             !deltas.of.is_empty() && deltas.flushed_at.is_none_or(|at| at.saturating_add(FLUSH_EVERY) <= now)
         };
-        if is_due { self.flush_counts().await } else { Ok(()) }
+        if is_due && let Err(error) = self.flush_counts().await {
+            tracing::warn!(%error, "counts will be added up later");
+        }
     }
 
     /// Adds up what was not said yet.
@@ -96,13 +99,18 @@ impl DynamoStore {
             for index in changed {
                 write = write.value(VALUES[index], n(delta[index]));
             }
-            if let Err(error) = self.db.write(write).await {
-                // Said again later. If it was done and only the answer got lost, it counts twice until the next recount.
+            let refused = match self.db.write(write).await {
+                Ok(Written::Done(_)) => continue,
+                Ok(Written::Refused | Written::Busy) => None,
+                Err(error) => Some(error),
+            };
+            {
+                // Said again later. If it was done and no answer ever came, it counts twice until the next recount.
                 let mut deltas = self.deltas.lock();
                 let sum = deltas.of.entry((namespace, queue)).or_default();
                 sum.iter_mut().zip(delta).for_each(|(sum, delta)| *sum += delta);
-                failure = Some(error);
             }
+            failure = refused.or(failure);
         }
         failure.map_or(Ok(()), Err)
     }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
@@ -15,18 +14,14 @@ use aws_sdk_dynamodb::types::{
 use weaver_core::error::{Error, Result};
 
 use crate::db::build::{key_condition, names_of, transact_item, values_of};
+use crate::db::mark::{self, Mark};
+use crate::db::patience::{TRIES_MAX, is_throttling, is_worth_repeating, pause, random_bits, short};
 use crate::db::{Act, Db, Found, Item, Meter, Query, Range, Table, Transacted, Usage, Write, Written};
 
 /// The most keys of one `BatchGetItem`.
 const GET_MAX: usize = 100;
 /// The most items of one `BatchWriteItem`.
 const WRITE_MAX: usize = 25;
-/// How often a request is sent before it is given up.
-const TRIES_MAX: u32 = 8;
-/// The longest pause after the first failure; it doubles with each.
-const PAUSE_MIN: Duration = Duration::from_millis(25);
-/// The longest pause of all.
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// DynamoDB through Amazon's client.
 #[derive(Debug)]
@@ -42,6 +37,15 @@ struct Refusal<E> {
     error: E,
     code: String,
     message: String,
+    /// Whether an earlier sending may have been carried out without our hearing of it.
+    is_doubtful: bool,
+}
+
+/// A write that was not done, or of which that is not known.
+struct Unwritten {
+    code: String,
+    is_doubtful: bool,
+    error: Error,
 }
 
 impl AwsDb {
@@ -68,6 +72,7 @@ impl AwsDb {
         R: Debug,
     {
         let mut last = String::new();
+        let mut is_doubtful = false;
         for attempt in 0..TRIES_MAX {
             if attempt > 0 {
                 pause(attempt).await;
@@ -83,13 +88,16 @@ impl AwsDb {
                     let code = error.code().unwrap_or_default().to_owned();
                     let message = error.message().unwrap_or_default().to_owned();
                     if !is_worth_repeating(&code) {
-                        return Ok(Err(Refusal { error, code, message }));
+                        return Ok(Err(Refusal { error, code, message, is_doubtful }));
                     }
                     last = format!("{code} {message}");
-                    is_throttling(&code)
+                    let throttled = is_throttling(&code);
+                    is_doubtful |= !throttled;
+                    throttled
                 }
                 SdkError::TimeoutError(_) => {
                     last = "no answer in time".to_owned();
+                    is_doubtful = true;
                     false
                 }
                 SdkError::ConstructionFailure(_) => {
@@ -102,6 +110,7 @@ impl AwsDb {
                 }
                 other => {
                     last = short(&other);
+                    is_doubtful = true;
                     false
                 }
             };
@@ -195,7 +204,14 @@ impl AwsDb {
         })
     }
 
-    async fn write_one(&self, write: &Write) -> Result<Result<Item, (String, Error)>> {
+    /// Whether a write that was refused had been done: its first answer got lost.
+    async fn was_done(&self, mark: Option<Mark>, is_doubtful: bool) -> Result<Option<Item>> {
+        let Some(mark) = mark.filter(|_| is_doubtful) else { return Ok(None) };
+        let found = self.get_one(mark.table, &mark.key).await?;
+        Ok(found.into_iter().find(|item| mark.is_on(item)))
+    }
+
+    async fn write_one(&self, write: &Write) -> Result<Result<Item, Unwritten>> {
         let (names, values) = (names_of(write), values_of(write));
         let table = write.table.name();
         let units = ReturnConsumedCapacity::Indexes;
@@ -215,7 +231,7 @@ impl AwsDb {
                     }
                     Err(refusal) => {
                         let error = self.failed($operation, &refusal);
-                        Err((refusal.code, error))
+                        Err(Unwritten { code: refusal.code, is_doubtful: refusal.is_doubtful, error })
                     }
                 }
             }};
@@ -248,19 +264,27 @@ impl Db for AwsDb {
         Ok(items)
     }
 
-    async fn write(&self, write: Write) -> Result<Written> {
-        match self.write_one(&write).await? {
-            Ok(item) => Ok(Written::Done(item)),
-            Err((code, _)) if code == "ConditionalCheckFailedException" => {
+    async fn write(&self, mut write: Write) -> Result<Written> {
+        let mark = mark::put_on(&mut write);
+        let unwritten = match self.write_one(&write).await? {
+            Ok(item) => return Ok(Written::Done(item)),
+            Err(unwritten) => unwritten,
+        };
+        match unwritten.code.as_str() {
+            "ConditionalCheckFailedException" => {
+                if let Some(item) = self.was_done(mark, unwritten.is_doubtful).await? {
+                    return Ok(Written::Done(item));
+                }
                 self.meter.refused();
                 Ok(Written::Refused)
             }
-            Err((code, _)) if code == "TransactionConflictException" => Ok(Written::Busy),
-            Err((_, error)) => Err(error),
+            "TransactionConflictException" => Ok(Written::Busy),
+            _ => Err(unwritten.error),
         }
     }
 
-    async fn transact(&self, writes: Vec<Write>) -> Result<Transacted> {
+    async fn transact(&self, mut writes: Vec<Write>) -> Result<Transacted> {
+        let mark = mark::put_on_one(&mut writes);
         let items: Result<Vec<_>, _> = writes.iter().map(transact_item).collect();
         let items = items.map_err(|error| internal(&error))?;
         let token = random_token();
@@ -287,6 +311,10 @@ impl Db for AwsDb {
         let refused: Vec<usize> =
             (0..codes.len()).filter(|index| codes[*index] == "ConditionalCheckFailed").collect();
         if !refused.is_empty() {
+            // The token above is enough where it is kept; older local jars forget it.
+            if self.was_done(mark, refusal.is_doubtful).await?.is_some() {
+                return Ok(Transacted::Done);
+            }
             self.meter.refused();
             return Ok(Transacted::Refused(refused));
         }
@@ -338,54 +366,10 @@ impl Db for AwsDb {
     }
 }
 
-fn is_throttling(code: &str) -> bool {
-    matches!(code, "ProvisionedThroughputExceededException" | "ThrottlingException" | "RequestLimitExceeded")
-}
-
-fn is_worth_repeating(code: &str) -> bool {
-    is_throttling(code)
-        || matches!(code, "InternalServerError" | "InternalFailure" | "ServiceUnavailable" | "")
-}
-
 fn internal(error: &impl std::fmt::Display) -> Error {
     Error::Unavailable { reason: format!("a request could not be built: {error}") }
 }
 
-/// What went wrong with a connection, without the layers around it.
-fn short<E: Debug, R: Debug>(error: &SdkError<E, R>) -> String {
-    let mut source: &dyn std::error::Error = match error {
-        SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
-            Some(error) => error,
-            None => return "the connection failed".to_owned(),
-        },
-        SdkError::ResponseError(_) => return "the answer could not be read".to_owned(),
-        _ => return "the request failed".to_owned(),
-    };
-    while let Some(deeper) = source.source() {
-        source = deeper;
-    }
-    source.to_string()
-}
-
 fn random_token() -> String {
     format!("{:032x}", random_bits())
-}
-
-/// 128 random bits.
-pub(crate) fn random_bits() -> u128 {
-    let mut bytes = [0; 16];
-    // Without a source of randomness nothing here is safe to do; the operating system always has one.
-    getrandom::fill(&mut bytes).expect("the operating system has random bytes");
-    u128::from_le_bytes(bytes)
-}
-
-/// Waits at random, up to a time that doubles with each attempt.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this waits for a server on the network, which no virtual clock moves"
-)]
-pub(crate) async fn pause(attempt: u32) {
-    let most = PAUSE_MIN.saturating_mul(1 << attempt.min(10)).min(PAUSE_MAX);
-    let share = (random_bits() >> 96) as u32;
-    tokio::time::sleep(most.mul_f64(f64::from(share) / f64::from(u32::MAX))).await;
 }

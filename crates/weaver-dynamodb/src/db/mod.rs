@@ -3,7 +3,9 @@
 
 mod aws;
 mod build;
+mod mark;
 mod meter;
+mod patience;
 mod request;
 
 use async_trait::async_trait;
@@ -12,8 +14,8 @@ use std::collections::HashMap;
 use weaver_core::error::Result;
 
 pub use aws::AwsDb;
-pub(crate) use aws::{pause, random_bits};
 pub use meter::{Meter, Usage};
+pub(crate) use patience::{pause, random_bits};
 pub use request::{Act, Query, Range, Write};
 
 /// An item, or the key of one.
@@ -119,7 +121,8 @@ pub struct Found {
 /// - Reads of tables are strongly consistent; reads of an [`Index`] are not.
 /// - Throttling, lost connections and unprocessed items are retried; what is still missing then is
 ///   [`Error::Unavailable`](weaver_core::error::Error::Unavailable).
-/// - A write may be sent again after its answer got lost: it can be refused because it was done.
+/// - A write is sent again after its answer got lost. If it had been done it is recognised by its mark and is done once, unless
+///   somebody else has written the item since: then it is refused, though it was done.
 #[async_trait]
 pub trait Db: Send + Sync {
     /// Reads items by key, in any number and order; those that are not there are left out.

@@ -76,7 +76,7 @@ impl DynamoStore {
             }
             answers
         };
-        self.flush_counts_if_due().await?;
+        self.flush_counts_if_due().await;
         answers.into_iter().collect()
     }
 
@@ -268,7 +268,8 @@ impl DynamoStore {
                 crate::db::pause(attempt.min(4)).await;
             }
         }
-        self.flush_counts_if_due().await
+        self.flush_counts_if_due().await;
+        Ok(())
     }
 
     /// A hold has ended: nothing moved, so nothing is published.

@@ -10,8 +10,7 @@ use weaver_core::queue::{Enqueued, Queue};
 use weaver_core::task::validate_batch;
 use weaver_core::task::{NewTask, TaskRecord, ValidTask};
 
-use crate::codec::record::name_of;
-use crate::codec::value::{Attributes, n, s, us};
+use crate::codec::value::{Attributes, n, us};
 use crate::db::{Item, Table, Transacted, Write, Written};
 use crate::gate;
 use crate::keys;
@@ -56,50 +55,38 @@ impl DynamoStore {
         for (index, record) in keyed {
             answers[index] = Some(self.store_keyed(record).await);
         }
-        self.flush_counts_if_due().await?;
+        self.flush_counts_if_due().await;
         Ok(answers.into_iter().flatten().collect())
     }
 
     async fn store_alone(&self, mut record: TaskRecord) -> Result<Stored> {
-        self.put_entries(&record).await?;
-        for _ in 0..TRIES_MAX {
-            let item = self.new_item(&record).await?;
-            let nonce = item.text("nonce").unwrap_or_default().to_owned();
+        for attempt in 0..TRIES_MAX {
+            // Again for each number: the entries name it.
+            self.put_entries(&record).await?;
+            let item = self.prepare(&record, None).await?;
             let write = Write::put(Table::Queue, item.clone()).when("attribute_not_exists(task_id)");
             match self.db.write(write).await? {
                 Written::Done(_) => return Ok(Stored { item, record }),
-                Written::Refused if self.is_ours(&record, &nonce).await? => {
-                    return Ok(Stored { item, record });
-                }
                 Written::Refused => record.key.id = self.ids.draw(self.now()),
-                Written::Busy => crate::db::pause(1).await,
+                Written::Busy => crate::db::pause(attempt).await,
             }
         }
         Err(too_busy(&record.key))
-    }
-
-    /// Whether a put that was refused met its own item: its first answer got lost.
-    async fn is_ours(&self, record: &TaskRecord, nonce: &str) -> Result<bool> {
-        let key = keys::task(&record.key.namespace, &name_of(record));
-        let found = self.db.get(Table::Queue, vec![key]).await?;
-        Ok(found.first().is_some_and(|item| item.text("nonce") == Some(nonce)))
     }
 
     async fn store_keyed(&self, mut record: TaskRecord) -> Result<Enqueued> {
         if let Some(first) = self.first_of(&record).await? {
             return Ok(Enqueued { key: first, existing: true });
         }
-        self.put_entries(&record).await?;
         for attempt in 0..TRIES_MAX {
-            let item = self.new_item(&record).await?;
-            let nonce = item.text("nonce").unwrap_or_default().to_owned();
+            self.put_entries(&record).await?;
+            let item = self.prepare(&record, None).await?;
             let mut writes =
                 vec![Write::put(Table::Queue, item.clone()).when("attribute_not_exists(task_id)")];
             writes.extend(self.unique_writes(&record));
             writes.extend(gate::arrival(&record));
             match self.db.transact(writes).await? {
                 Transacted::Done => {}
-                Transacted::Refused(_) if self.is_ours(&record, &nonce).await? => {}
                 Transacted::Refused(_) => {
                     if let Some(first) = self.first_of(&record).await? {
                         return Ok(Enqueued { key: first, existing: true });
@@ -151,12 +138,6 @@ impl DynamoStore {
                 .value(":now", us(now))
         };
         record.spec.unique_keys().map(write).collect()
-    }
-
-    async fn new_item(&self, record: &TaskRecord) -> Result<Item> {
-        let mut item = self.prepare(record, None).await?;
-        item.insert("nonce".to_owned(), s(format!("{:016x}", crate::db::random_bits() as u64)));
-        Ok(item)
     }
 
     /// What a task is found by, put before it: an entry without a task is passed over.

@@ -1,14 +1,12 @@
 //! Leasing: find, plan, claim. The conditional write decides; what the index shows is only where to try.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::stream::{self, StreamExt};
 use weaver_core::error::Result;
 use weaver_core::id::{Epoch, TaskKey};
 use weaver_core::lease::{LeaseRequest, Leased};
-use weaver_core::name::QueueName;
 use weaver_core::projection::seed_000::Status;
 use weaver_core::task::{HeldLease, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
@@ -16,29 +14,20 @@ use weaver_core::time::Timestamp;
 use crate::codec::foreign;
 use crate::codec::record::lease_values;
 use crate::codec::value::{iso, n, s, us};
-use crate::db::{Table, Transacted, Write, Written};
+use crate::db::{Item, Table, Transacted, Write, Written};
 use crate::gate::Gate;
 use crate::keys;
 use crate::leases::Plan;
 use crate::overlay::Ready;
 use crate::ports::AT_ONCE;
-use crate::ports::ready::{CLAIM_WINDOW, Due, Look};
+use crate::ports::choose::Claim;
 use crate::queues::take_slot;
 use crate::store::{DynamoStore, Stored};
 
-/// After losing a race, choose at random for so long.
-const CROWDED_FOR: Duration = Duration::from_secs(5);
 /// How often a call looks again after losing races.
 const ROUNDS_MAX: usize = 8;
-
-/// A task that is to be claimed, with what its claim rests on.
-#[derive(Debug)]
-struct Claim {
-    ready: Ready,
-    queue: QueueName,
-    gate: Option<Gate>,
-    is_limited: bool,
-}
+/// How often a claim is tried whose items are in another's transaction.
+const BUSY_MAX: u32 = 5;
 
 impl DynamoStore {
     pub(super) async fn lease_tasks(&self, request: &LeaseRequest) -> Result<Vec<Leased>> {
@@ -79,13 +68,12 @@ impl DynamoStore {
             if !lost || leased.len() == request.max as usize {
                 break;
             }
-            *self.lost_race_at.lock() = Some(self.clock.monotonic());
         }
         if let Some(plan) = &plan {
             self.settle_plan(plan, &leased).await;
         }
         leased.sort_by(|one, other| one.0.cmp(&other.0));
-        self.flush_counts_if_due().await?;
+        self.flush_counts_if_due().await;
         Ok(leased.into_iter().map(|(_, leased)| leased).collect())
     }
 
@@ -97,58 +85,6 @@ impl DynamoStore {
             let tasks = leased.iter().map(|(_, leased)| leased.lease.key.id);
             self.holds(plan.token, plan.revision, tasks);
         }
-    }
-
-    /// Chooses what to claim: from the head when alone; at random within the claim window when others take the same.
-    async fn choose(
-        &self,
-        request: &LeaseRequest,
-        max: usize,
-        slots: usize,
-        tried: &HashSet<TaskKey>,
-    ) -> Result<Vec<Claim>> {
-        let namespace = &request.namespace;
-        let states = self.queue_states(namespace, &request.queues).await?;
-        let mut queues: Vec<QueueName> = request.queues.clone();
-        queues.sort();
-        queues.dedup();
-        queues.retain(|queue| states.get(queue).is_none_or(|state| state.blocked().is_none()));
-        let rooms: Vec<_> = queues
-            .into_iter()
-            .map(|queue| {
-                let room = states.get(&queue).and_then(|state| state.room());
-                (queue, room)
-            })
-            .collect();
-        let now = self.clock.monotonic();
-        let crowded = self.lost_race_at.lock().is_some_and(|at| at.saturating_add(CROWDED_FOR) > now);
-        let types = request.types.as_deref();
-        let look = Look {
-            namespace,
-            types,
-            max: if crowded { max.max(CLAIM_WINDOW) } else { max },
-            slots,
-            except: tried,
-            now: self.now(),
-        };
-        let Due { mut tasks, gates, .. } = self.due_in(&look, &rooms).await?;
-        let mut fragile = 0;
-        tasks.retain(|ready| {
-            fragile += usize::from(ready.is_fragile);
-            !ready.is_fragile || fragile <= slots
-        });
-        if crowded {
-            tasks.truncate(CLAIM_WINDOW.max(max));
-            shuffle(&mut tasks);
-        }
-        tasks.truncate(max);
-        let claim = |ready: Ready| {
-            let queue =
-                rooms.iter().find(|(queue, _)| keys::ready_partition(namespace, queue) == ready.partition)?;
-            let gate = ready.serial_key.as_ref().and_then(|key| gates.get(key)).copied();
-            Some(Claim { queue: queue.0.clone(), is_limited: queue.1.is_some(), gate, ready })
-        };
-        Ok(tasks.into_iter().filter_map(claim).collect())
     }
 
     /// Plans claims; `false` if the plan is not what this call knows: it was repeated, or repeats another.
@@ -224,20 +160,7 @@ impl DynamoStore {
         if claim.is_limited {
             writes.push(take_slot(&request.namespace, &claim.queue));
         }
-        let item = if writes.len() == 1 {
-            match self.db.write(writes.remove(0)).await? {
-                Written::Done(item) => Some(item),
-                Written::Refused | Written::Busy => None,
-            }
-        } else {
-            match self.db.transact(writes).await? {
-                Transacted::Done => {
-                    let key = keys::task(&ready.key.namespace, &ready.name);
-                    self.db.get(Table::Queue, vec![key]).await?.pop()
-                }
-                Transacted::Refused(_) | Transacted::Busy => None,
-            }
-        };
+        let item = self.write_claim(ready, writes).await?;
         let taken = match item {
             Some(item) => self.read(vec![item]).await?.pop(),
             None => self.after_lost_race(request, ready).await?,
@@ -251,23 +174,53 @@ impl DynamoStore {
         Ok(Some((ready.sort.clone(), Leased { lease, record: stored.record })))
     }
 
+    /// Makes the writes of a claim; `None` if it was not to be had. One whose items somebody has right now is tried again: to
+    /// pass it over would be to take a later one before it.
+    async fn write_claim(&self, ready: &Ready, writes: Vec<Write>) -> Result<Option<Item>> {
+        for attempt in 0..BUSY_MAX {
+            if attempt > 0 {
+                crate::db::pause(attempt).await;
+            }
+            if let [write] = writes.as_slice() {
+                match self.db.write(write.clone()).await? {
+                    Written::Done(item) => return Ok(Some(item)),
+                    Written::Refused => return Ok(None),
+                    Written::Busy => continue,
+                }
+            }
+            match self.db.transact(writes.clone()).await? {
+                Transacted::Done => {
+                    let key = keys::task(&ready.key.namespace, &ready.name);
+                    return Ok(self.db.get(Table::Queue, vec![key]).await?.pop());
+                }
+                Transacted::Refused(_) => return Ok(None),
+                Transacted::Busy => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// A claim that was refused: whether it was done after all and its answer got lost, or why it was not.
     async fn after_lost_race(&self, request: &LeaseRequest, ready: &Ready) -> Result<Option<Stored>> {
         let Some(stored) = self.load_one(&ready.key).await? else {
             self.overlay.lock().gone(ready, self.clock.monotonic());
             return Ok(None);
         };
+        let now = self.clock.monotonic();
         let record = &stored.record;
         let ours = record.version == ready.version.next()
             && record.lease.as_ref().is_some_and(|held| held.token == request.token);
         if ours {
             return Ok(Some(stored));
         }
-        if record.version > ready.version {
-            self.overlay.lock().gone(ready, self.clock.monotonic());
-        }
         if foreign::is_moved(&stored.item) {
             self.settle(stored).await?;
+            return Ok(None);
+        }
+        if record.version > ready.version {
+            // As it is now, and not merely gone: it may wait again, and come first.
+            self.overlay.lock().note(record, now);
+            *self.lost_race_at.lock() = Some(now);
         }
         Ok(None)
     }
@@ -343,12 +296,4 @@ fn claim_gate(task: &TaskKey, key: &weaver_core::name::SerialKey, gate: Gate) ->
         .value(":one", n(1))
         .value(":turn", n(gate.turn));
     vec![taken, Write::delete(Table::Data, keys::member(&task.namespace, key, task.id))]
-}
-
-/// Fisher–Yates, with fresh random bits.
-fn shuffle<T>(items: &mut [T]) {
-    for last in (1..items.len()).rev() {
-        let other = (crate::db::random_bits() % (last as u128 + 1)) as usize;
-        items.swap(last, other);
-    }
 }

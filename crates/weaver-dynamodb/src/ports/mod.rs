@@ -1,6 +1,7 @@
 //! The ports, call by call. `docs/ports-on-dynamodb.md` shows each as requests.
 
 mod admin;
+mod choose;
 mod commit;
 mod documents;
 mod enqueue;

@@ -53,7 +53,7 @@ impl DynamoStore {
                 }
             }
         }
-        self.flush_counts_if_due().await?;
+        self.flush_counts_if_due().await;
         Ok(Purged { count, more: false })
     }
 

@@ -10,9 +10,7 @@ use parking_lot::Mutex;
 use weaver_core::clock::Clock;
 use weaver_core::error::Result;
 use weaver_core::time::Monotonic;
-use weaver_dynamodb::db::{
-    AwsDb, Db, Found, Index, Item, Query, Range, Table, Transacted, Usage, Write, Written,
-};
+use weaver_dynamodb::db::{Db, Found, Index, Item, Query, Range, Table, Transacted, Usage, Write, Written};
 
 /// How old a page may be.
 const LAG: Duration = Duration::from_secs(5);
@@ -24,15 +22,15 @@ struct Snapshot {
 }
 
 /// DynamoDB with indexes that lag.
-pub(crate) struct Lagging {
-    inner: AwsDb,
+pub(crate) struct Lagging<D> {
+    inner: D,
     clock: Arc<dyn Clock>,
     opened_at: Monotonic,
     snapshots: Mutex<HashMap<(Index, String), Snapshot>>,
 }
 
-impl Lagging {
-    pub(crate) fn new(inner: AwsDb, clock: Arc<dyn Clock>) -> Self {
+impl<D: Db> Lagging<D> {
+    pub(crate) fn new(inner: D, clock: Arc<dyn Clock>) -> Self {
         let opened_at = clock.monotonic();
         Self { inner, clock, opened_at, snapshots: Mutex::default() }
     }
@@ -96,7 +94,7 @@ fn page(index: Index, query: &Query, mut items: Vec<Item>) -> Found {
 }
 
 #[async_trait]
-impl Db for Lagging {
+impl<D: Db> Db for Lagging<D> {
     async fn get(&self, table: Table, keys: Vec<Item>) -> Result<Vec<Item>> {
         self.inner.get(table, keys).await
     }

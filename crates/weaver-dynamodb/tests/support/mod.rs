@@ -3,7 +3,10 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod lagging;
+pub(crate) mod proxy;
+pub(crate) mod remembering;
 pub(crate) mod seed;
+pub(crate) mod stepped;
 
 use std::sync::Arc;
 use std::time::Duration;

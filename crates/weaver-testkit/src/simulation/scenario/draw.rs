@@ -1,5 +1,6 @@
 //! From a seed to a scenario.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::faults::Rates;
@@ -19,9 +20,26 @@ struct Troubles {
     operator: bool,
 }
 
+/// How much happens in a world.
+#[derive(Debug)]
+struct Size {
+    faults_ms: RangeInclusive<u64>,
+    tasks: RangeInclusive<u64>,
+    actions: usize,
+}
+
 impl Scenario {
     /// The world of a seed.
     pub fn draw(seed: u64) -> Self {
+        Self::draw_sized(seed, Size { faults_ms: 15_000..=45_000, tasks: 15..=45, actions: 16 })
+    }
+
+    /// A short world, for stores whose calls are slow: a third of the tasks in a third of the time, with all the troubles.
+    pub fn draw_short(seed: u64) -> Self {
+        Self::draw_sized(seed, Size { faults_ms: 5_000..=15_000, tasks: 5..=15, actions: 5 })
+    }
+
+    fn draw_sized(seed: u64, size: Size) -> Self {
         let mut rng = Rng::new(seed);
         let troubles = Troubles {
             crashes: rng.chance(60),
@@ -37,15 +55,18 @@ impl Scenario {
             kills: rng.chance(25),
         };
         let lease_ttl = rng.span_ms(2_000..=8_000);
-        let faults_end = rng.span_ms(15_000..=45_000);
+        let faults_end = rng.span_ms(size.faults_ms);
         let workers = rng.within(1..=4);
         let workers = (0..workers)
             .map(|index| worker(index, troubles, lease_ttl, faults_end, &mut rng.fork()))
             .collect();
-        let tasks = usize::try_from(rng.within(15..=45)).expect("a small number");
+        let tasks = usize::try_from(rng.within(size.tasks)).expect("a small number");
         let producers = producers(tasks, troubles, &traits, faults_end, &mut rng.fork());
-        let actions =
-            if troubles.operator { actions(tasks, faults_end, &mut rng.fork()) } else { Vec::new() };
+        let actions = if troubles.operator {
+            actions(size.actions, tasks, faults_end, &mut rng.fork())
+        } else {
+            Vec::new()
+        };
         let ghosts_percent = if troubles.failing_calls { rng.pick(&[0, 20, 60]) } else { 0 };
         let grace = rng.span_ms(0..=4_000);
         Self { seed, lease_ttl, grace, ghosts_percent, faults_end, workers, producers, actions }
@@ -148,7 +169,7 @@ fn producers(
     producers
 }
 
-fn actions(tasks: usize, faults_end: Duration, rng: &mut Rng) -> Vec<(Duration, Action)> {
+fn actions(count: usize, tasks: usize, faults_end: Duration, rng: &mut Rng) -> Vec<(Duration, Action)> {
     let end_ms = u64::try_from(faults_end.as_millis()).expect("a short world");
     let last = tasks as u64 - 1;
     let mut action = || {
@@ -166,7 +187,7 @@ fn actions(tasks: usize, faults_end: Duration, rng: &mut Rng) -> Vec<(Duration, 
         };
         (at, action)
     };
-    let mut actions: Vec<_> = (0..16).map(|_| action()).collect();
+    let mut actions: Vec<_> = (0..count).map(|_| action()).collect();
     actions.sort_by_key(|(at, _)| *at);
     actions
 }
