@@ -1,13 +1,15 @@
 //! Events: something happened, and definitions that wait for it get a run, once each.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use weaver_core::error::Error as StoreError;
+use weaver_core::id::Version;
 use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, Document, DocumentKey, Expect, Page};
+use weaver_core::ports::{Cursor, Document, DocumentKey, DocumentWrite, Expect, Page};
 use weaver_core::time::Timestamp;
 
 use crate::definition::{EVENT_TYPE_MAX_BYTES, check_text};
@@ -121,18 +123,47 @@ impl StoredEvent {
 impl Scheduler {
     /// Stores an event. Definitions that wait for its type get a run each, soon and once.
     pub async fn emit(&self, namespace: &Namespace, event: NewEvent) -> Result<Emitted> {
-        event.check()?;
-        let id = event.dedupe_key.clone().unwrap_or_else(|| self.event_id());
-        let stored = StoredEvent { event, created_at: self.clock.now(), processed_at: None };
-        let key = DocumentKey::new(namespace.clone(), EVENT_KIND, id.as_str());
-        let put = self.store.put_document(&key, stored.body(&id)?, Expect::Absent, Some(stored.created_at));
-        let existing = match put.await {
-            Ok(_) => false,
-            Err(StoreError::Conflict { .. }) => true,
-            Err(error) => return Err(error.into()),
-        };
+        let mut emitted = self.emit_all(namespace, vec![event]).await?;
+        emitted.pop().ok_or_else(|| SchedulerError::Busy { what: "the event".to_owned() })
+    }
+
+    /// Stores events, at most [`EMIT_MAX`]; if one is invalid, none. Answers in their order.
+    pub async fn emit_all(&self, namespace: &Namespace, events: Vec<NewEvent>) -> Result<Vec<Emitted>> {
+        if events.len() > EMIT_MAX {
+            let problem = format!("{} events are more than the {EMIT_MAX} of one call", events.len());
+            return Err(InvalidField::error("events", problem, "send them in several"));
+        }
+        events.iter().try_for_each(NewEvent::check)?;
+        let now = self.clock.now();
+        let expires_at = Some(now.saturating_add(self.settings.current().events_retention));
+        let (mut writes, mut expiries, mut ids) = (Vec::new(), Vec::new(), Vec::new());
+        let mut first: HashMap<String, usize> = HashMap::new();
+        for event in events {
+            let id = event.dedupe_key.clone().unwrap_or_else(|| self.event_id());
+            if !first.contains_key(&id) {
+                first.insert(id.clone(), ids.len());
+                let body = StoredEvent { event, created_at: now, processed_at: None }.body(&id)?;
+                let key = |kind| DocumentKey::new(namespace.clone(), kind, id.as_str());
+                writes.push(DocumentWrite::put(key(EVENT_KIND), body, Expect::Absent, Some(now)));
+                let body = Bytes::from(now.to_string());
+                expiries.push(DocumentWrite::put(key(EXPIRY_KIND), body, Expect::Absent, expires_at));
+            }
+            ids.push(id);
+        }
+        // Before the events: one that is stored and has no expiry would stay for ever.
+        for answer in self.store.write_documents(expiries).await? {
+            is_new(answer)?;
+        }
+        let answers = self.store.write_documents(writes).await?;
+        let are_new = answers.into_iter().map(is_new).collect::<Result<Vec<_>>>()?;
         self.changed.notify_one();
-        Ok(Emitted { id, existing })
+        let mut are_new = are_new.into_iter();
+        let emitted = ids.into_iter().enumerate().map(|(index, id)| {
+            let is_first = first.get(&id) == Some(&index);
+            let existing = !(is_first && are_new.next().unwrap_or_default());
+            Emitted { id, existing }
+        });
+        Ok(emitted.collect())
     }
 
     /// Reads an event; none if it never was, or is too old to be kept.
@@ -160,6 +191,15 @@ impl Scheduler {
     fn event_id(&self) -> String {
         let number = self.emitted.fetch_add(1, Ordering::Relaxed);
         format!("{:016x}-{}-{number}", self.clock.now().as_micros(), self.node)
+    }
+}
+
+/// Whether a write that expects nothing found nothing.
+fn is_new(answer: Result<Option<Version>, StoreError>) -> Result<bool> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(StoreError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -20,6 +20,8 @@ pub mod misfire;
 mod run;
 mod service;
 pub mod settings;
+mod tick;
 
 pub use error::{InvalidField, SchedulerError};
 pub use service::{Options, Scheduler};
+pub use tick::Ticked;

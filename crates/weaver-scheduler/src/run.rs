@@ -76,3 +76,13 @@ fn payload(template: &TaskTemplate, event: Option<&RunEvent>) -> Value {
         (payload, _) => payload.clone(),
     }
 }
+
+/// The key of a fire's run (seed 004, 2.1).
+pub(crate) fn time_key(name: &str, scheduled_for: Timestamp) -> String {
+    format!("time:{name}:{scheduled_for}")
+}
+
+/// The key of an event's run.
+pub(crate) fn event_key(name: &str, event: &str) -> String {
+    format!("event:{name}:{event}")
+}

@@ -1,29 +1,26 @@
 //! The service over a store: what people do with definitions.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::error::Error as StoreError;
 use weaver_core::id::{TaskKey, Version};
-use weaver_core::lifecycle::Command;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Cursor, Document, DocumentKey, Expect, Page, Store};
-use weaver_core::queue::QueueExt;
 use weaver_core::time::Timestamp;
 
 use crate::calendar::{Fire, Schedule};
-use crate::definition::{
-    ConcurrencyPolicy, DEFINITION_KIND, Definition, DefinitionSpec, Stored, TRIGGER_KIND, Trigger, check,
-};
+use crate::definition::{DEFINITION_KIND, Definition, DefinitionSpec, Stored, TRIGGER_KIND, Trigger, check};
 use crate::error::{Result, SchedulerError};
-use crate::run::task_of;
 use crate::settings::Settings;
 
 /// How often a change is tried again when a fire came in between.
-const TRIES_MAX: usize = 16;
+pub(crate) const TRIES_MAX: usize = 16;
 
 /// What a scheduler needs to know of its place.
 #[derive(Debug, Clone)]
@@ -40,6 +37,8 @@ pub struct Scheduler {
     pub(crate) settings: Settings,
     pub(crate) node: Arc<str>,
     pub(crate) emitted: Arc<AtomicU64>,
+    /// Where this node has written notices, so that it also removes old ones.
+    pub(crate) noticed: Arc<Mutex<BTreeSet<Namespace>>>,
     /// Wakes [`run`](Scheduler::run) when something changed on this node.
     pub(crate) changed: Arc<Notify>,
 }
@@ -53,6 +52,7 @@ impl Scheduler {
             clock,
             node: options.node.into(),
             emitted: Arc::default(),
+            noticed: Arc::default(),
             changed: Arc::default(),
         }
     }
@@ -194,42 +194,9 @@ impl Scheduler {
     }
 
     /// Makes a run now, whether or not the definition is enabled. The overlap policy holds:
-    /// [`SchedulerError::StillRunning`] if it forbids.
+    /// [`SchedulerError::StillRunning`] if it forbids. After an error of the store it may still be made, once.
     pub async fn run_now(&self, namespace: &Namespace, name: &str) -> Result<TaskKey> {
-        for _ in 0..TRIES_MAX {
-            let document = self.read(namespace, name).await?;
-            let mut stored = Stored::read(&document)?.kept(&document);
-            let live = self.live_runs(namespace, &stored).await?;
-            match (stored.spec.concurrency_policy, live.first()) {
-                (ConcurrencyPolicy::Forbid, Some(task)) => {
-                    return Err(SchedulerError::StillRunning { name: name.to_owned(), task: task.clone() });
-                }
-                (ConcurrencyPolicy::Replace, _) => {
-                    for task in &live {
-                        self.store.change(task, Command::Replace).await?;
-                    }
-                }
-                _ => {}
-            }
-            // The version makes the key: no two runs by hand are one, and a repeated try is.
-            let key = format!("manual:{name}:{}", document.version);
-            let task = task_of(name, &stored.spec.task, None, None, &key)?.namespace(namespace);
-            let run = self.store.enqueue(task).await?.key;
-            stored.state.push_run(run.id);
-            match self.write(&document.key, &stored, Expect::Version(document.version)).await {
-                Err(SchedulerError::Store(StoreError::Conflict { .. })) => {}
-                answer => return answer.map(|_| run),
-            }
-        }
-        Err(busy(name))
-    }
-
-    /// The runs it knows of that have not ended, or whose handler has yet to stop.
-    pub(crate) async fn live_runs(&self, namespace: &Namespace, stored: &Stored) -> Result<Vec<TaskKey>> {
-        let keys: Vec<TaskKey> =
-            stored.state.runs.iter().map(|id| TaskKey::new(namespace.clone(), *id)).collect();
-        let records = self.store.get_tasks(&keys).await?.into_iter().flatten();
-        Ok(records.filter(|run| !run.state.is_terminal() || run.has_hold()).map(|run| run.key).collect())
+        self.run_by_hand(namespace, name).await
     }
 
     pub(crate) async fn read(&self, namespace: &Namespace, name: &str) -> Result<Document> {
@@ -348,6 +315,6 @@ fn is_expected(document: &Document, expected: Version) -> Result<()> {
     Err(SchedulerError::Stale { what: format!("schedule `{}`", document.key.id), expected, found })
 }
 
-fn busy(name: &str) -> SchedulerError {
+pub(crate) fn busy(name: &str) -> SchedulerError {
     SchedulerError::Busy { what: format!("schedule `{name}`") }
 }

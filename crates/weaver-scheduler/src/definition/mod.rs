@@ -15,7 +15,7 @@ use weaver_core::time::Timestamp;
 use crate::calendar::ScheduleSpec;
 use crate::misfire::Misfire;
 
-pub(crate) use stored::Stored;
+pub(crate) use stored::{PendingRun, Stored};
 pub(crate) use valid::{check, check_text};
 
 /// The kind of the documents that definitions are.
@@ -208,7 +208,8 @@ pub struct Definition {
     pub next_fire_at: Option<Timestamp>,
     /// The instant of the last fire that made a run.
     pub last_fire_at: Option<Timestamp>,
-    /// Its last runs, the newest last; at most [`RUNS_SHOWN_MAX`].
+    /// Its last runs, the newest last; at most [`RUNS_SHOWN_MAX`]. Those of events only if an overlap policy needs them: all
+    /// runs are found by [`DEFINITION_LABEL`].
     pub last_runs: Vec<TaskId>,
     /// What was last decided that was not simply "run it".
     pub last_notice: Option<Notice>,

@@ -1,5 +1,7 @@
 //! A definition in its document.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weaver_core::id::{TaskId, Version};
@@ -9,6 +11,9 @@ use weaver_core::time::Timestamp;
 
 use super::{DEFINITION_KIND, Definition, DefinitionSpec, Notice, RUNS_SHOWN_MAX};
 use crate::error::{Result, SchedulerError};
+
+/// How long what was decided is left to the node that decided it; then anybody finishes it.
+pub(crate) const UNFINISHED_GRACE: Duration = Duration::from_secs(2);
 
 /// The body of a definition's document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,10 +106,10 @@ impl Stored {
         })
     }
 
-    /// When the document must be looked at: at once while something is unfinished, else at the next fire.
+    /// When the document must be looked at: soon while something is unfinished, else at the next fire.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.state.is_unfinished() {
-            return Some(self.state.next_fire_at.map_or(now, |next| next.min(now)));
+            return Some(now.saturating_add(UNFINISHED_GRACE));
         }
         self.state.next_fire_at
     }

@@ -1,0 +1,121 @@
+//! Many nodes at once: each fire and each event exactly once, whoever is faster and whatever their clocks say.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use weaver_core::clock::Clock;
+use weaver_core::task::TaskState;
+use weaver_scheduler::Scheduler;
+use weaver_scheduler::definition::{ConcurrencyPolicy, DefinitionSpec, TaskTemplate};
+use weaver_scheduler::event::NewEvent;
+use weaver_scheduler::misfire::Misfire;
+use weaver_testkit::faults::SkewedClock;
+
+use crate::bed::{Bed, GRACE, cases, every, scheduler, seconds};
+
+cases![
+    many_nodes_that_tick_at_once_make_each_fire_once,
+    nodes_whose_clocks_differ_make_each_fire_once,
+    many_nodes_make_one_run_of_an_event,
+    many_nodes_never_let_runs_overlap_that_must_not,
+];
+
+const NODES: i64 = 4;
+
+/// Nodes with stores of their own, each with its clock off by so many seconds times its number.
+async fn nodes(bed: &Bed, skew_s: i64) -> Vec<Scheduler> {
+    let mut nodes = Vec::new();
+    for number in 0..NODES {
+        let skewed = SkewedClock::new(Arc::new(bed.clock.clone()), number * skew_s * 1_000_000);
+        let clock: Arc<dyn Clock> = Arc::new(skewed);
+        nodes.push(scheduler(bed.another_store().await, clock, &format!("node-{number}")));
+    }
+    nodes
+}
+
+async fn all_tick(nodes: &[Scheduler]) {
+    let mut ticks = JoinSet::new();
+    for node in nodes {
+        let node = node.clone();
+        ticks.spawn(async move { while node.tick().await.expect("the store answers").more {} });
+    }
+    ticks.join_all().await;
+}
+
+async fn many_nodes_that_tick_at_once_make_each_fire_once(bed: Bed) {
+    let nodes = nodes(&bed, 0).await;
+    for number in 0..10 {
+        bed.add(&format!("d{number}"), every("1m")).await;
+    }
+    for _ in 0..3 {
+        bed.clock.advance(seconds(60));
+        all_tick(&nodes).await;
+    }
+    bed.clock.advance(GRACE);
+    all_tick(&nodes).await;
+    for number in 0..10 {
+        let instants = bed.instants(&format!("d{number}")).await;
+        assert_eq!(instants, ["00:01:00", "00:02:00", "00:03:00"], "d{number}");
+    }
+    assert_eq!(bed.notices().await, [], "nothing was missed");
+}
+
+async fn nodes_whose_clocks_differ_make_each_fire_once(bed: Bed) {
+    let nodes = nodes(&bed, 7).await;
+    bed.add("it", every("10s").misfire(Misfire::RunAll { max: 1000 })).await;
+    bed.add("late", every("10s").misfire(Misfire::RunAll { max: 1000 })).await;
+    for step in 0..40 {
+        bed.clock.advance(seconds(3));
+        if step % 3 == 0 {
+            all_tick(&nodes).await;
+        } else {
+            nodes[step % nodes.len()].tick().await.expect("the store answers");
+        }
+    }
+    bed.clock.advance(seconds(30));
+    all_tick(&nodes).await;
+    bed.clock.advance(GRACE);
+    all_tick(&nodes).await;
+    for name in ["it", "late"] {
+        let runs = bed.runs(name).await;
+        let fires: BTreeSet<i64> = runs
+            .iter()
+            .map(|run| run.spec.origin().scheduled_for.expect("a fire").as_micros() / 10_000_000)
+            .collect();
+        assert_eq!(fires.len(), runs.len(), "{name}: no fire twice");
+        let (first, last) = (fires.first().expect("some"), fires.last().expect("some"));
+        assert_eq!((last - first + 1) as usize, fires.len(), "{name}: no fire left out");
+        assert!(fires.len() >= 15, "{name}: {} fires in 150 s", fires.len());
+    }
+}
+
+async fn many_nodes_make_one_run_of_an_event(bed: Bed) {
+    let nodes = nodes(&bed, 0).await;
+    bed.add("plain", DefinitionSpec::on_event("e", TaskTemplate::new("t"))).await;
+    for number in 0..20 {
+        let event = NewEvent::new("e").dedupe_key(format!("e-{number}"));
+        bed.scheduler.emit(&bed.space, event).await.expect("it is valid");
+    }
+    all_tick(&nodes).await;
+    assert_eq!(bed.runs("plain").await.len(), 20);
+}
+
+async fn many_nodes_never_let_runs_overlap_that_must_not(bed: Bed) {
+    let nodes = nodes(&bed, 1).await;
+    bed.add("time", every("10s").concurrency(ConcurrencyPolicy::Replace)).await;
+    let forbid = DefinitionSpec::on_event("e", TaskTemplate::new("t"));
+    bed.add("event", forbid.concurrency(ConcurrencyPolicy::Forbid)).await;
+    for number in 0..8 {
+        let event = NewEvent::new("e").dedupe_key(format!("e-{number}"));
+        bed.scheduler.emit(&bed.space, event).await.expect("it is valid");
+        bed.clock.advance(seconds(4));
+        all_tick(&nodes).await;
+        for name in ["time", "event"] {
+            let live = bed.states(name).await.into_iter().filter(|state| *state == TaskState::Queued).count();
+            assert!(live <= 1, "{name}: {live} at once");
+        }
+    }
+    assert_eq!(bed.runs("event").await.len(), 1);
+    assert!(bed.runs("time").await.len() >= 3);
+}
