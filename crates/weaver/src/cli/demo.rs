@@ -9,6 +9,9 @@ use weaver::core::clock::Clock;
 use weaver::core::error::Error;
 use weaver::core::ports::{Expect, QueueSettings, Store};
 use weaver::prelude::{Ctx, Namespace, NewTask, QueueName, Registry, RetryPolicy, TaskError};
+use weaver_scheduler::calendar::ScheduleSpec;
+use weaver_scheduler::definition::{DefinitionSpec, TaskTemplate};
+use weaver_scheduler::{Options, Scheduler, SchedulerError};
 
 use crate::cli::serve::{self, AddressArgs, Entrance};
 use crate::cli::store::StoreTask;
@@ -26,7 +29,7 @@ const PAUSED: &str = "demo-paused";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver demo\n  weaver demo --listen 127.0.0.1:8000\n\n\
-    Then, in another terminal of the same directory:\n  weaver tasks list\n  weaver tasks explain 5\n  weaver tasks logs 2 -f\n\n\
+    Then, in another terminal of the same directory:\n  weaver tasks list\n  weaver tasks explain 5\n  weaver tasks logs 2 -f\n  weaver schedules list\n\n\
     Everything is in ./weaver-demo; remove that directory to start anew.")]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
@@ -47,6 +50,7 @@ pub(crate) async fn run(context: Context) -> Result<Exit, Failure> {
     let task = StoreTask::at(StoreUrl::parse(DIRECTORY)?, context);
     let store = task.open_to_serve(&Progress::new("opening the store")).await?;
     put_samples(&*store).await?;
+    put_schedules(&store, &task.context.clock).await?;
     let registry = samples(&task.context.clock)?;
     serve::serve_store(&task, store, entrance, registry).await
 }
@@ -136,6 +140,27 @@ async fn put_samples(store: &dyn Store) -> Result<(), Failure> {
     store.put_queue(&namespace, &queue, paused, Expect::Anything).await?;
     for enqueued in store.enqueue_batch(tasks).await? {
         enqueued?;
+    }
+    Ok(())
+}
+
+/// One by the clock and one for events, unless they are there.
+async fn put_schedules(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+    let options = Options { node: "demo".to_owned() };
+    let scheduler = Scheduler::new(Arc::clone(store), Arc::clone(clock), options);
+    let hello = |name: &str| TaskTemplate::new("demo.hello").payload(json!(name));
+    let minutely = DefinitionSpec::timed(ScheduleSpec::new("every 1m"), hello("every minute"));
+    let morning = ScheduleSpec::new("daily at 07:00").tz("Europe/Berlin");
+    let samples = [
+        ("demo-minutely", minutely),
+        ("demo-morning", DefinitionSpec::timed(morning, hello("this morning"))),
+        ("demo-greeting", DefinitionSpec::on_event("demo.arrived", hello("newcomer"))),
+    ];
+    for (name, spec) in samples {
+        match scheduler.add(&Namespace::default(), name, spec).await {
+            Ok(_) | Err(SchedulerError::Exists { .. }) => {}
+            Err(error) => return Err(Failure::new(Exit::Failed, format!("schedule {name}: {error}"))),
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `weaver serve`: the HTTP API over a store, and a worker with the built-in handlers beside it.
+//! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, and the scheduler.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use weaver::core::ports::Store;
 use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver_scheduler::Scheduler;
 use weaver_server::api::{self, AppState};
 use weaver_server::security::{
     Guard, GuardOptions, TlsListener, Tokens, check_listen, load_tls, protect, root_token,
@@ -160,12 +161,15 @@ pub(crate) async fn serve_store(
     let address = format!("{scheme}://{address}");
     identity::note_address(task.token_directory(), &address);
     tell(task, &address)?;
+    let scheduler = state.scheduler.clone();
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
-            until_told(serve(listener, router, state, closing.clone()), worker, &closing).await?;
+            until_told(serve(listener, router, state, closing.clone()), worker, scheduler, &closing).await?;
         }
-        None => until_told(serve(listener, router, state, closing.clone()), worker, &closing).await?,
+        None => {
+            until_told(serve(listener, router, state, closing.clone()), worker, scheduler, &closing).await?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -186,10 +190,11 @@ fn tell(task: &StoreTask, address: &str) -> Result<(), Failure> {
     })
 }
 
-/// Both end at the first signal, each in order; the second one hurries the worker.
+/// All end at the first signal, each in order; the second one hurries the worker.
 async fn until_told(
     server: impl Future<Output = ()>,
     worker: Worker,
+    scheduler: Scheduler,
     closing: &CancellationToken,
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
@@ -210,7 +215,7 @@ async fn until_told(
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(Box::pin(server), working) } => Ok(()),
+        _ = async { tokio::join!(Box::pin(server), working, Box::pin(scheduler.run(closing.cancelled()))) } => Ok(()),
         () = signals => Ok(()),
     }
 }

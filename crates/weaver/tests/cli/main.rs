@@ -13,6 +13,7 @@ mod output;
 mod postgres;
 mod remote;
 mod schedules;
+mod schedules_guide;
 mod serve;
 mod server;
 mod server_guide;
