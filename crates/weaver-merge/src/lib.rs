@@ -4,10 +4,15 @@
 //! domain/   MergeQueue, QueueEntry, their statuses and invariants. Pure
 //! forge/    the port to where the branches are, and plain git behind it
 //! config.rs the checks a base branch asks for
+//! engine/   documents, effects, events: what makes plans come true, over any store
+//! check/    `weaver.check`, the task that runs a check
 //! plan/     (queue, observations, policy, now) ─▶ the queue as it will be, and actions. Pure
 //! ```
 
+pub mod check;
 pub mod config;
 pub mod domain;
+pub mod engine;
 pub mod forge;
+pub mod notify;
 pub mod plan;

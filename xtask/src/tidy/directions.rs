@@ -14,7 +14,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weaver-client", &["weaver-core", "weaver-runtime"]),
     ("weaver-scheduler", &["weaver-core", "weaver-runtime"]),
     ("weaver-agent", &["weaver-core", "weaver-runtime", "weaver-client"]),
-    ("weaver-merge", &["weaver-core", "weaver-runtime"]),
+    // Its checks are processes, and the agent's module knows how to end those.
+    ("weaver-merge", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-agent"]),
     (
         "weaver-server",
         &[

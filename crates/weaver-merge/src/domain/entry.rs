@@ -75,6 +75,9 @@ pub struct QueueEntry {
     /// When it left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// How many candidates there were.
+    #[serde(default)]
+    pub candidates: u32,
     /// What is being built or tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Candidate>,
@@ -89,6 +92,9 @@ pub struct QueueEntry {
 /// The merge of one exact head onto one exact base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
+    /// Its number among those of the entry. The same base and head may be tried again after a pause, and that is another
+    /// candidate: its runs are not those of the first.
+    pub number: u32,
     /// The base's tip it is built on: its first parent, and the only value the base may have when it lands.
     pub base: Oid,
     /// The change's head it is built of.
@@ -127,9 +133,9 @@ impl QueueEntry {
     }
 
     /// Whether somebody may be moving the base to its candidate right now. Then it can neither be taken out nor rebuilt: it
-    /// could land all the same, and again. A landing that was tried and failed is not under way.
+    /// could land all the same, and again. One that was tried and failed counts too: another process may still be at it.
     pub fn is_landing(&self) -> bool {
-        self.status == Status::Ready && self.trouble.is_none()
+        self.status == Status::Ready
     }
 
     /// The candidate's objects, once it is built.

@@ -87,7 +87,7 @@ pub enum MergeError {
     #[error("the repository or its base branch is gone: {0}; bring it back and resume the queue")]
     RepositoryNotFound(String),
     /// The change is landing at this moment.
-    #[error("entry {0} has passed and is landing: it cannot be taken out any more")]
+    #[error("entry {0} has passed and is landing: it cannot be taken out before the base moves")]
     Landing(EntryId),
     /// The queue is as long as it may be.
     #[error("the queue is full: it has {0} entries, the most it may have")]

@@ -144,6 +144,7 @@ impl MergeQueue {
             enqueued_at: now,
             started_at: None,
             completed_at: None,
+            candidates: 0,
             candidate: None,
             checks: Vec::new(),
             trouble: None,

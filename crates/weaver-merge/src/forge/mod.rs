@@ -4,11 +4,18 @@
 pub mod git;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::domain::{Merged, Oid, PullRequestState};
+use crate::domain::{Merged, Oid, PullRequestState, Repository};
 use crate::plan::PullRequestSeen;
+
+/// Repositories by where they are.
+pub trait Forges: Send + Sync {
+    /// The repository, which need not be there.
+    fn open(&self, repository: &Repository) -> Arc<dyn Forge>;
+}
 
 /// One repository.
 ///
@@ -27,6 +34,9 @@ pub trait Forge: Send + Sync {
 
     /// Changes as they are now, in the order of their ids.
     async fn changes(&self, ids: &[String], base_branch: &str) -> Result<Vec<PullRequestSeen>, ForgeError>;
+
+    /// Takes back what put a change in the queue (a label), because it left. Can be repeated.
+    async fn clear_trigger(&self, id: &str) -> Result<(), ForgeError>;
 
     /// A file of a commit, `None` if it is not there.
     async fn read_file(

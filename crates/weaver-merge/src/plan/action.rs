@@ -30,8 +30,8 @@ pub enum Action {
         base: Oid,
         /// What to test.
         commit: Oid,
-        /// The change's head, which with the base names the candidate.
-        head: Oid,
+        /// The candidate's number.
+        candidate: u32,
     },
     /// Cancel a task.
     StopCheck {
@@ -93,10 +93,8 @@ pub enum Report {
         check: CheckName,
         /// The run's number.
         number: u32,
-        /// The candidate's base, which with the head names it.
-        base: Oid,
-        /// The candidate's head.
-        head: Oid,
+        /// The candidate's number.
+        candidate: u32,
         /// The task.
         task: TaskId,
     },

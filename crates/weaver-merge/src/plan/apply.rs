@@ -41,9 +41,12 @@ pub fn apply(
             }
             queue.depart(entry, Departure::Removed(Reason::AlreadyMerged), now)?;
         }
-        Report::Started { entry, check, number, base, head, task } => {
+        Report::Started { entry, candidate, check, number, task } => {
             let is_known = knows(queue, task);
-            let entry = queue.entry_mut(entry).ok().filter(|entry| is_of(entry, &base, &head));
+            let is_current = |entry: &&mut QueueEntry| {
+                entry.candidate.as_ref().is_some_and(|current| current.number == candidate)
+            };
+            let entry = queue.entry_mut(entry).ok().filter(is_current);
             let check = entry.and_then(|entry| entry.checks.iter_mut().find(|known| known.name == check));
             let run = check.and_then(|check| check.runs.iter_mut().find(|run| run.number == number));
             match run.filter(|run| run.task.is_none() && run.end.is_none()) {

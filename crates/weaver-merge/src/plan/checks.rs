@@ -177,7 +177,7 @@ impl Plan {
                         On::Candidate => merged.commit.clone(),
                         On::Base => candidate.base.clone(),
                     },
-                    head: candidate.head.clone(),
+                    candidate: candidate.number,
                 });
             }
         }

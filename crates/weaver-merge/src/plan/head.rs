@@ -49,12 +49,20 @@ impl Plan {
         entry.status = Status::Updating;
         entry.started_at.get_or_insert(now);
         entry.checks = Vec::new();
-        entry.candidate = Some(Candidate {
-            base: base.clone(),
-            head: head.clone(),
-            checks_id: checks.id.clone(),
-            merged: None,
-        });
+        let is_asked_for = |candidate: &Candidate| {
+            candidate.merged.is_none()
+                && (&candidate.base, &candidate.head, &candidate.checks_id) == (base, head, &checks.id)
+        };
+        if !entry.candidate.as_ref().is_some_and(is_asked_for) {
+            entry.candidates += 1;
+            entry.candidate = Some(Candidate {
+                number: entry.candidates,
+                base: base.clone(),
+                head: head.clone(),
+                checks_id: checks.id.clone(),
+                merged: None,
+            });
+        }
         self.actions.push(Action::Build { entry: id, base: base.clone(), head: head.clone() });
         Ok(())
     }

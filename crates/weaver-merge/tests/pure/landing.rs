@@ -123,8 +123,13 @@ fn once_it_is_landing_a_change_is_neither_rebuilt_nor_taken_out() {
         assert!(matches!(actions[..], [Action::Land { .. }]), "{actions:?}");
     }
     assert_eq!(scene.queue.cancel(entry, now), Err(MergeError::Landing(entry)));
-    // It could not be done: then it is not under way, and can be taken out.
+    // That it could not be done does not mean that nobody is doing it.
     scene.report(Report::Trouble { entry, message: "denied".into() });
+    scene.pass(5);
+    let actions = scene.plan();
+    assert!(matches!(actions[..], [Action::Land { .. }]), "{actions:?}");
+    // From a base that moved it can no longer land.
+    scene.set_base(&oid(101));
     scene.plan();
     assert_eq!(scene.queue.tally.removed["branch_deleted"], 1);
 }

@@ -52,9 +52,10 @@ fn a_broken_base_pauses_the_queue_and_blames_nobody() {
     assert!(scene.queue.paused.as_ref().unwrap().reason.contains("`main` itself fails unit"));
     assert_eq!(scene.plan(), []);
     scene.queue.resume();
-    scene.set_base(&oid(101));
-    let build = Action::Build { entry: scene.first(), base: oid(101), head: oid(1) };
+    let build = Action::Build { entry: scene.first(), base: oid(100), head: oid(1) };
     assert_eq!(scene.plan(), [build]);
+    // Nobody mended it, and the answers of the first candidate do not count for the second.
+    assert_eq!(scene.queue.entries[0].candidate.as_ref().unwrap().number, 2);
 }
 
 #[test]

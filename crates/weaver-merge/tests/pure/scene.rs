@@ -85,10 +85,10 @@ impl Scene {
                     let (merged, checks) = (merged(&base, &head), checks.names.clone());
                     self.report(Report::Built { entry, base, head, merged, checks });
                 }
-                Action::StartCheck { entry, check, number, base, head, .. } => {
+                Action::StartCheck { entry, candidate, check, number, .. } => {
                     let task = TaskId(1000 + self.seen.runs.len() as u64);
                     self.seen.runs.insert(task, RunSeen::UnderWay { last_sign_at: self.now });
-                    self.report(Report::Started { entry, check, number, base, head, task });
+                    self.report(Report::Started { entry, candidate, check, number, task });
                 }
                 Action::Land { entry, commit, base } => {
                     assert_eq!(self.base(), base, "it lands on its tested parent");

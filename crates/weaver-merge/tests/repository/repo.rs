@@ -53,7 +53,7 @@ impl Repo {
         }
         for (path, contents) in files {
             if contents.is_empty() {
-                self.git(&["update-index", "--force-remove", path]);
+                self.git(&["--work-tree=.", "update-index", "--force-remove", path]);
                 continue;
             }
             let blob = self.root.join("blob");

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use weaver_core::clock::Clock;
 
-use super::{CommitSeen, Forge, ForgeError, Landing, MergeOutcome, MergeRequest};
-use crate::domain::{Oid, PullRequest, PullRequestState};
+use super::{CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest};
+use crate::domain::{Oid, PullRequest, PullRequestState, Repository};
 use crate::plan::PullRequestSeen;
 use command::Git;
 
@@ -21,6 +21,25 @@ use command::Git;
 #[derive(Debug, Clone)]
 pub struct GitForge {
     git: Git,
+}
+
+/// Repositories on this machine: their location is a path.
+#[derive(Debug, Clone)]
+pub struct GitForges {
+    clock: Arc<dyn Clock>,
+}
+
+impl GitForges {
+    /// With a clock, for the limit on each command.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock }
+    }
+}
+
+impl Forges for GitForges {
+    fn open(&self, repository: &Repository) -> Arc<dyn Forge> {
+        Arc::new(GitForge::new(&repository.location, Arc::clone(&self.clock)))
+    }
 }
 
 impl GitForge {
@@ -86,6 +105,11 @@ impl Forge for GitForge {
             None => PullRequestSeen::BranchDeleted,
         };
         Ok(ids.iter().map(seen).collect())
+    }
+
+    /// Being enqueued is all the trigger there is.
+    async fn clear_trigger(&self, _id: &str) -> Result<(), ForgeError> {
+        Ok(())
     }
 
     async fn read_file(

@@ -1,0 +1,185 @@
+//! Queues and entries as documents.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use weaver_core::error::Error;
+use weaver_core::id::Version;
+use weaver_core::limits::PAGE_MAX;
+use weaver_core::name::Namespace;
+use weaver_core::ports::{Document, DocumentKey, Expect, Store};
+
+use super::{Certificate, EngineError};
+use crate::domain::{Departure, EntryId, MergeQueue, Notice, QueueEntry, QueueId};
+
+/// The kind of the documents that are queues.
+pub const QUEUE_KIND: &str = "merge_queue";
+/// The kind of the documents that are entries.
+pub const ENTRY_KIND: &str = "merge_entry";
+
+/// A queue and the version it was read at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// The queue.
+    pub queue: MergeQueue,
+    /// Its document's version.
+    pub version: Version,
+}
+
+/// What is kept of an entry, also after it left. While it is in the queue, the queue's own word counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryDetail {
+    /// The entry as it was when this was written.
+    pub entry: QueueEntry,
+    /// How it left.
+    pub departure: Option<Departure>,
+    /// If it landed: what landed, and what says that it was tested.
+    pub certificate: Option<Certificate>,
+}
+
+/// Reads and writes queues.
+#[derive(Clone)]
+pub struct Ledger {
+    store: Arc<dyn Store>,
+}
+
+impl Ledger {
+    /// Over a store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// A queue.
+    pub async fn load(&self, namespace: &Namespace, id: &QueueId) -> Result<Option<Stored>, EngineError> {
+        let found = self.store.get_document(&queue_key(namespace, id)).await?;
+        found.map(|document| Ok(Stored { queue: decode(&document)?, version: document.version })).transpose()
+    }
+
+    /// Every queue of a namespace, by name.
+    pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
+        let (mut queues, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.store.list_documents(namespace, QUEUE_KIND, "", cursor, PAGE_MAX).await?;
+            for document in &page.items {
+                queues.push(decode(document)?);
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(queues);
+            }
+        }
+    }
+
+    /// Makes a queue, unless it is there.
+    pub async fn create(&self, namespace: &Namespace, queue: &MergeQueue) -> Result<bool, EngineError> {
+        queue.validate()?;
+        self.put(&queue_key(namespace, &queue.id), queue, Expect::Absent)
+            .await
+            .map(|version| version.is_some())
+    }
+
+    /// Saves what comes after what is stored, entries first; `false` if that is no longer what is stored.
+    pub async fn save(
+        &self,
+        namespace: &Namespace,
+        stored: &mut Stored,
+        next: MergeQueue,
+    ) -> Result<bool, EngineError> {
+        next.validate_after(&stored.queue)?;
+        for notice in next.outbox.iter().filter(|notice| !stored.queue.outbox.contains(notice)) {
+            if let Some(detail) = detail_of(&next, notice) {
+                let key = entry_key(namespace, &next.id, detail.entry.id);
+                self.put(&key, &detail, Expect::Anything).await?;
+            }
+        }
+        let key = queue_key(namespace, &next.id);
+        match self.put(&key, &next, Expect::Version(stored.version)).await? {
+            Some(version) => {
+                *stored = Stored { queue: next, version };
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Saves a queue whose invariants are broken already, to pause it.
+    pub(super) async fn save_unchecked(
+        &self,
+        namespace: &Namespace,
+        version: Version,
+        next: &MergeQueue,
+    ) -> Result<(), EngineError> {
+        self.put(&queue_key(namespace, &next.id), next, Expect::Version(version)).await.map(drop)
+    }
+
+    /// An entry, in the queue or not.
+    pub async fn entry(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueId,
+        id: EntryId,
+    ) -> Result<Option<EntryDetail>, EngineError> {
+        let found = self.store.get_document(&entry_key(namespace, queue, id)).await?;
+        found.as_ref().map(decode).transpose()
+    }
+
+    /// The entries of a queue that came last, the oldest of them first.
+    pub async fn entries(
+        &self,
+        namespace: &Namespace,
+        queue: &MergeQueue,
+        count: u64,
+    ) -> Result<Vec<EntryDetail>, EngineError> {
+        let first = queue.next_entry.saturating_sub(count).max(1);
+        let mut entries = Vec::new();
+        for number in first..queue.next_entry {
+            entries.extend(self.entry(namespace, &queue.id, EntryId(number)).await?);
+        }
+        Ok(entries)
+    }
+
+    async fn put<T: Serialize>(
+        &self,
+        key: &DocumentKey,
+        body: &T,
+        expect: Expect,
+    ) -> Result<Option<Version>, EngineError> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| EngineError::Unreadable { what: key.id.clone(), problem: error.to_string() })?;
+        match self.store.put_document(key, body.into(), expect, None).await {
+            Ok(version) => Ok(Some(version)),
+            Err(Error::Conflict { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn queue_key(namespace: &Namespace, id: &QueueId) -> DocumentKey {
+    DocumentKey::new(namespace.clone(), QUEUE_KIND, id.0.clone())
+}
+
+fn entry_key(namespace: &Namespace, queue: &QueueId, id: EntryId) -> DocumentKey {
+    DocumentKey::new(namespace.clone(), ENTRY_KIND, format!("{queue}/{:010}", id.0))
+}
+
+fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
+    serde_json::from_slice(&document.body).map_err(|error| EngineError::Unreadable {
+        what: format!("{} `{}`", document.key.kind, document.key.id),
+        problem: error.to_string(),
+    })
+}
+
+fn detail_of(queue: &MergeQueue, notice: &Notice) -> Option<EntryDetail> {
+    match notice {
+        Notice::Added { entry, .. } => {
+            Some(EntryDetail { entry: (**entry).clone(), departure: None, certificate: None })
+        }
+        Notice::Left { entry, departure } => Some(EntryDetail {
+            entry: (**entry).clone(),
+            departure: Some(departure.clone()),
+            certificate: (*departure == Departure::Landed).then(|| Certificate::of(queue, entry)).flatten(),
+        }),
+        Notice::Paused { .. } | Notice::Trouble { .. } => None,
+    }
+}

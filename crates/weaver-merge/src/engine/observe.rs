@@ -1,0 +1,111 @@
+//! Looking at the world before planning.
+
+use std::collections::HashMap;
+
+use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::task::{Cause, TaskRecord, TaskState};
+
+use super::{EngineError, MergeEngine};
+use crate::check::CheckResult;
+use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
+use crate::domain::{EntryId, MergeQueue, Oid, RunEnd, Status};
+use crate::forge::{Forge, ForgeError};
+use crate::plan::{BaseSeen, Demand, Observations, PullRequestSeen, RunSeen, allot};
+
+impl MergeEngine {
+    pub(super) async fn observe(&self, queue: &MergeQueue) -> Result<Observations, EngineError> {
+        let forge = self.forges.open(&queue.repository);
+        let mut base = base(&*forge, &queue.base_branch).await;
+        let mut base_has_candidate = false;
+        let ready = queue.current_entry().filter(|entry| entry.status == Status::Ready);
+        if let (BaseSeen::Tip { oid, .. }, Some(merged)) = (&base, ready.and_then(|entry| entry.merged())) {
+            match forge.contains(oid, &merged.commit).await {
+                Ok(has) => base_has_candidate = has,
+                // Whether it landed is not known: then nothing may be done about it.
+                Err(error) => base = BaseSeen::Unreachable(error.to_string()),
+            }
+        }
+        let all: Vec<Demand> = self.queues().await?.iter().map(Demand::of).collect();
+        let allotment = allot(&queue.id, &all, &self.options.policy);
+        Ok(Observations {
+            pull_requests: pull_requests(&*forge, queue).await,
+            base,
+            base_has_candidate,
+            runs: self.runs(queue).await?,
+            is_active: allotment.is_active,
+            slots: allotment.slots,
+        })
+    }
+
+    async fn runs(&self, queue: &MergeQueue) -> Result<HashMap<TaskId, RunSeen>, EngineError> {
+        let checks = queue.entries.iter().flat_map(|entry| &entry.checks);
+        let open = checks.flat_map(|check| check.open_runs()).filter_map(|run| run.task);
+        let tasks: Vec<TaskId> = open.chain(queue.stopping.iter().copied()).collect();
+        let keys: Vec<TaskKey> =
+            tasks.iter().map(|id| TaskKey::new(self.options.namespace.clone(), *id)).collect();
+        let records = self.store.get_tasks(&keys).await?;
+        Ok(tasks.into_iter().zip(records.iter().map(Option::as_ref).map(run_seen)).collect())
+    }
+}
+
+/// The configuration of a base. The outer error may pass; the inner one is for people.
+pub(crate) async fn read_config(
+    forge: &dyn Forge,
+    base: &Oid,
+) -> Result<Result<MergeConfig, String>, ForgeError> {
+    let read = forge.read_file(base, CONFIG_PATH, CONFIG_MAX_BYTES).await?;
+    Ok(match read {
+        Some(text) => MergeConfig::parse(&text),
+        None => {
+            Err(format!("{CONFIG_PATH} is not there: add one with a `[[check]]` and push it to the base"))
+        }
+    })
+}
+
+async fn base(forge: &dyn Forge, base_branch: &str) -> BaseSeen {
+    let seen = async {
+        let Some(oid) = forge.tip(base_branch).await? else {
+            return Ok(BaseSeen::Gone(format!("branch `{base_branch}`")));
+        };
+        let config = read_config(forge, &oid).await?;
+        Ok(BaseSeen::Tip { oid, checks: config.map(|config| config.check_set()) })
+    };
+    match seen.await {
+        Ok(seen) => seen,
+        Err(ForgeError::Gone(what)) => BaseSeen::Gone(what),
+        Err(ForgeError::Unavailable(why)) => BaseSeen::Unreachable(why),
+    }
+}
+
+/// What cannot be asked about is left out: those entries stay as they are.
+async fn pull_requests(forge: &dyn Forge, queue: &MergeQueue) -> HashMap<EntryId, PullRequestSeen> {
+    if queue.entries.is_empty() {
+        return HashMap::new();
+    }
+    let ids: Vec<String> = queue.entries.iter().map(|entry| entry.pull_request.id.clone()).collect();
+    let seen = forge.changes(&ids, &queue.base_branch).await.unwrap_or_default();
+    queue.entries.iter().map(|entry| entry.id).zip(seen).collect()
+}
+
+fn run_seen(record: Option<&TaskRecord>) -> RunSeen {
+    let lost = |reason: &str| RunSeen::Over(RunEnd::Lost { reason: reason.to_owned() });
+    let Some(record) = record else { return lost("its task is gone") };
+    match record.state {
+        TaskState::Succeeded => {
+            let result = record.result.as_deref().unwrap_or_default();
+            match serde_json::from_slice::<CheckResult>(result) {
+                Ok(result) => RunSeen::Over(result.end),
+                Err(error) => lost(&format!("its result cannot be read: {error}")),
+            }
+        }
+        TaskState::Dead if record.cause == Some(Cause::TimedOut) => RunSeen::Over(RunEnd::TimedOut),
+        TaskState::Dead => lost(record.last_error.as_deref().unwrap_or("its worker was lost")),
+        TaskState::Cancelled if record.has_hold() => RunSeen::Stopping,
+        TaskState::Cancelled => lost("its task was cancelled"),
+        _ => {
+            // A renewal is a sign of life too.
+            let renewed_at = record.lease.as_ref().map(|held| held.expires_at.saturating_sub(held.ttl));
+            RunSeen::UnderWay { last_sign_at: record.updated_at.max(renewed_at.unwrap_or_default()) }
+        }
+    }
+}

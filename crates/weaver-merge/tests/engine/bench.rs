@@ -1,0 +1,201 @@
+//! A repository, a store, an engine and a worker; and what must be true of them after every test.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weaver_core::name::Namespace;
+use weaver_core::ports::{ReadFrom, Store};
+use weaver_merge::check::{CheckHandler, CheckOptions};
+use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, QueueId, Reason, Repository};
+use weaver_merge::engine::{EngineOptions, EntryDetail, MergeEngine, event_stream};
+use weaver_merge::forge::Forges;
+use weaver_merge::forge::git::GitForges;
+use weaver_merge::notify::Notifications;
+use weaver_merge::plan::Policy;
+use weaver_runtime::testing::TestQueue;
+use weaver_runtime::{Registry, SystemClock};
+
+use crate::repo::Repo;
+
+pub(crate) struct Bench {
+    pub(crate) repo: Repo,
+    pub(crate) tasks: TestQueue,
+    pub(crate) engine: MergeEngine,
+    pub(crate) queue: QueueId,
+    first: Oid,
+}
+
+/// A check that fails where there is a file `bad`, and writes down what it tested and how it ended.
+fn unit(repo: &Repo) -> String {
+    let log = tested_log(repo);
+    format!("if test -e bad; then echo it is bad; exit 3; fi; echo $WEAVER_COMMIT >> {}", log.display())
+}
+
+fn tested_log(repo: &Repo) -> PathBuf {
+    repo.scratch("log").join("passed")
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        Self::with(|repo| config(&[("unit", &unit(repo))])).await
+    }
+
+    /// With this configuration on the base.
+    pub(crate) async fn with(config: impl FnOnce(&Repo) -> String) -> Self {
+        let repo = Repo::new(&[("README", "hello\n")]);
+        let first = repo.commit("main", None, &[(".weaver/merge.toml", &config(&repo))]);
+        let tasks = TestQueue::new();
+        let engine = engine(tasks.store(), forges(), &tasks, Policy::default());
+        let repository =
+            Repository { name: "demo".into(), location: repo.path().to_str().unwrap().to_owned() };
+        let queue = engine.add_queue(repository, "main").await.unwrap().id;
+        Self { repo, tasks, engine, queue, first }
+    }
+
+    pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
+        self.engine = engine(self.tasks.store(), forges(), &self.tasks, policy);
+        self
+    }
+
+    /// Pushes a branch that adds a file, and puts it in line.
+    pub(crate) async fn add(&self, branch: &str, files: &[(&str, &str)]) -> EntryId {
+        self.repo.commit(branch, Some(self.first.as_str()), files);
+        self.engine.enqueue(&self.queue, branch, 5).await.unwrap().entry
+    }
+
+    pub(crate) fn registry(&self) -> Registry {
+        let options = CheckOptions {
+            directory: self.checks_directory(),
+            path: std::env::var_os("PATH").unwrap(),
+            grace: Duration::from_millis(200),
+            guard: None,
+        };
+        let clock = Arc::new(SystemClock::new());
+        Registry::new().handler(CheckHandler::new(self.tasks.store(), forges(), clock, options))
+    }
+
+    pub(crate) fn checks_directory(&self) -> PathBuf {
+        self.repo.scratch("checks")
+    }
+
+    /// Brings everything as far as it goes, with a worker that runs what there is; minutes pass where nothing moves.
+    pub(crate) async fn settle(&self) {
+        self.settle_with(&self.engine).await;
+    }
+
+    pub(crate) async fn settle_with(&self, engine: &MergeEngine) {
+        let registry = self.registry();
+        let (mut still, mut rounds) = (0, 0);
+        while still < 3 {
+            rounds += 1;
+            assert!(rounds < 100, "it does not come to rest: {:?}", self.state().await);
+            let before = self.state().await;
+            let (_, problems) = engine.reconcile_all().await.unwrap();
+            assert!(problems.is_empty(), "{problems:?}");
+            let ran = self.tasks.drain(&registry).await.len();
+            if ran > 0 || self.state().await != before {
+                still = 0;
+            } else {
+                still += 1;
+                self.tasks.clock().advance(Duration::from_secs(1000));
+            }
+        }
+    }
+
+    pub(crate) async fn state(&self) -> MergeQueue {
+        self.engine.get(&self.queue).await.unwrap().queue
+    }
+
+    pub(crate) async fn entry(&self, id: EntryId) -> EntryDetail {
+        self.engine.entry(&self.queue, id).await.unwrap()
+    }
+
+    pub(crate) async fn reason(&self, id: EntryId) -> Reason {
+        match self.entry(id).await.departure {
+            Some(Departure::Removed(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn has_landed(&self, id: EntryId) -> bool {
+        self.entry(id).await.departure == Some(Departure::Landed)
+    }
+
+    pub(crate) fn files(&self) -> BTreeSet<String> {
+        self.repo.git(&["ls-tree", "-r", "--name-only", "main"]).lines().map(str::to_owned).collect()
+    }
+
+    /// The events of the queue, without repetitions.
+    pub(crate) async fn events(&self) -> BTreeMap<String, serde_json::Value> {
+        let stream = event_stream(&Namespace::default(), &self.queue);
+        let page = self.tasks.store().read_entries(&stream, ReadFrom::Last(1000), 1000).await.unwrap();
+        let read = |body: &[u8]| serde_json::from_slice::<serde_json::Value>(body).unwrap();
+        let events = page.entries.iter().map(|entry| read(&entry.body));
+        events.map(|event| (event["key"].as_str().unwrap().to_owned(), event)).collect()
+    }
+
+    /// What must be true whatever happened. `outsiders` are commits that others pushed to the base.
+    pub(crate) async fn prove(&self, outsiders: &[Oid]) {
+        let queue = self.state().await;
+        queue.validate().unwrap();
+        let mut certified = BTreeMap::new();
+        for number in 1..queue.next_entry {
+            let detail = self.entry(EntryId(number)).await;
+            let is_waiting = queue.entry(EntryId(number)).is_ok();
+            assert_ne!(is_waiting, detail.departure.is_some(), "entry {number} is in exactly one place");
+            if let Some(certificate) = detail.certificate {
+                let verified = self.engine.verify(&self.queue, EntryId(number)).await.unwrap().unwrap();
+                assert_eq!(verified.differences, Vec::<String>::new());
+                let again = certified.insert(certificate.commit.clone(), certificate);
+                assert_eq!(again, None, "it landed once");
+            }
+        }
+        let passed = std::fs::read_to_string(tested_log(&self.repo)).unwrap_or_default();
+        let tree = |commit: &str| self.repo.git(&["rev-parse", &format!("{commit}^{{tree}}")]);
+        let tested: BTreeSet<String> = passed.lines().map(tree).collect();
+        let range = format!("{}..main", self.first);
+        let moves = self.repo.git(&["rev-list", "--first-parent", &range]);
+        for commit in moves.lines() {
+            let commit: Oid = commit.parse().unwrap();
+            if outsiders.contains(&commit) {
+                continue;
+            }
+            let certificate = certified.remove(&commit).expect("the base moves only by a landing");
+            let parent = self.repo.git(&["rev-parse", &format!("{commit}^1")]);
+            assert_eq!(parent, certificate.base.to_string(), "from the tested parent");
+            assert!(tested.contains(&tree(commit.as_str())), "what landed was tested");
+        }
+        assert!(certified.is_empty(), "every landing is on the base: {certified:?}");
+        let left = std::fs::read_dir(self.checks_directory()).unwrap().count();
+        assert_eq!(left, 0, "no files of checks are left");
+    }
+}
+
+pub(crate) fn forges() -> Arc<dyn Forges> {
+    Arc::new(GitForges::new(Arc::new(SystemClock::new())))
+}
+
+pub(crate) fn engine(
+    store: Arc<dyn Store>,
+    forges: Arc<dyn Forges>,
+    tasks: &TestQueue,
+    policy: Policy,
+) -> MergeEngine {
+    let options =
+        EngineOptions { namespace: Namespace::default(), policy, notifications: Notifications::default() };
+    MergeEngine::new(store, forges, Arc::new(tasks.clock().clone()), options)
+}
+
+/// A configuration of shell scripts by name.
+pub(crate) fn config(checks: &[(&str, &str)]) -> String {
+    let check = |(name, script): &(&str, &str)| {
+        format!("[[check]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '''{script}''']\n")
+    };
+    checks.iter().map(check).collect()
+}
+
+pub(crate) fn unit_of(repo: &Repo) -> String {
+    unit(repo)
+}

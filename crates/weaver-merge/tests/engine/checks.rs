@@ -1,0 +1,138 @@
+//! What a check may do to us, and what we do to it.
+
+use std::time::Duration;
+
+use weaver_core::task::{NewTask, TaskState};
+use weaver_merge::domain::{Reason, RunEnd};
+
+use crate::bench::{Bench, config, unit_of};
+
+#[tokio::test]
+async fn a_check_that_hangs_ignores_sigterm_and_leaves_children_is_ended_with_all_of_them() {
+    let bench = Bench::with(|repo| {
+        let pids = repo.scratch("pids").join("pids");
+        let script = format!(
+            "test -e slow || exit 0; trap '' TERM; sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait; sleep 1000",
+            pids.display()
+        );
+        config(&[("unit", &unit_of(repo)), ("slow", &script)]) + "timeout_s = 1\n"
+    })
+    .await;
+    let a = bench.add("a", &[("slow", "1\n")]).await;
+    bench.settle().await;
+    assert_eq!(bench.reason(a).await.word(), "checks_failed");
+    let runs = bench.entry(a).await.entry.checks[1].runs.clone();
+    assert_eq!(runs[0].end, Some(RunEnd::TimedOut));
+    let pids = std::fs::read_to_string(bench.repo.scratch("pids").join("pids")).unwrap();
+    assert!(pids.lines().count() >= 4, "two runs with a child each");
+    for pid in pids.lines() {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        assert!(status.is_empty() || status.contains("State:\tZ"), "{pid} is alive");
+    }
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn what_a_check_writes_is_seen_by_no_other_check_and_does_not_land() {
+    let bench = Bench::with(|repo| {
+        let dirty =
+            "test ! -e dirt && echo x > dirt && echo y > README && echo z > $HOME/z && echo z > $TMPDIR/t";
+        config(&[("unit", &unit_of(repo)), ("one", dirty), ("two", dirty)])
+    })
+    .await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    assert!(!bench.files().contains("dirt"));
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_check_sees_no_secrets_no_repository_and_no_configuration_of_git() {
+    let bench = Bench::with(|repo| {
+        let script = format!(
+            "env > {}; test ! -e .git && ! git rev-parse --git-dir",
+            repo.scratch("env").join("env").display()
+        );
+        config(&[("unit", &unit_of(repo)), ("env", &script)])
+    })
+    .await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    let env = std::fs::read_to_string(bench.repo.scratch("env").join("env")).unwrap();
+    let names: Vec<&str> =
+        env.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
+    let known = [
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "LANG",
+        "CI",
+        "WEAVER_CHECK",
+        "WEAVER_COMMIT",
+        "PWD",
+        "SHLVL",
+        "_",
+        "WEAVER_PROCESS_MARK",
+    ];
+    let strange: Vec<_> = names.iter().filter(|name| !known.contains(name)).collect();
+    assert!(strange.is_empty(), "{strange:?}");
+    assert!(!env.contains("CARGO"), "{env}");
+}
+
+#[tokio::test]
+async fn people_are_told_which_check_failed_with_the_end_of_its_log() {
+    let bench = Bench::new().await;
+    let bad = bench.add("b", &[("bad", "1\n")]).await;
+    bench.settle().await;
+    let events = bench.events().await;
+    let event = &events[&format!("merge-notice:{}:removed:{bad}", bench.queue)];
+    assert_eq!(event["event"], "queue_entry_removed");
+    assert_eq!(event["reason"], "checks_failed");
+    let summary = event["results"][0]["runs"][0]["end"]["summary"].as_str().unwrap();
+    assert!(summary.contains("exited with code 3") && summary.contains("it is bad"), "{summary}");
+}
+
+#[tokio::test]
+async fn a_payload_can_choose_neither_the_command_nor_the_configuration() {
+    let bench = Bench::new().await;
+    let marker = bench.repo.scratch("marker").join("ran");
+    let evil = config(&[("unit", &format!("touch {}", marker.display()))]);
+    let commit = bench.repo.commit("evil", Some("main"), &[(".weaver/merge.toml", &evil)]);
+    let payload = serde_json::json!({
+        "queue": bench.queue, "entry": 1, "check": "unit", "base": commit, "commit": commit, "on": "candidate",
+    });
+    let task = NewTask::new("weaver.check").json(&payload).unwrap().queue("merge");
+    bench.tasks.client().enqueue(task).await.unwrap();
+    let ended = bench.tasks.drain(&bench.registry()).await;
+    assert_eq!(ended[0].state, TaskState::Dead);
+    assert!(ended[0].last_error.as_ref().unwrap().contains("is not on the base branch"));
+    assert!(!marker.exists());
+}
+
+#[tokio::test]
+async fn a_change_that_removes_the_program_of_a_check_fails_that_check() {
+    let bench = Bench::with(|repo| {
+        config(&[("unit", &unit_of(repo))]) + "[[check]]\nname = \"own\"\ncommand = [\"./check.sh\"]\n"
+    })
+    .await;
+    bench.repo.commit("main", None, &[("check.sh", "#!/bin/sh\nexit 0\n")]);
+    bench.repo.commit("a", Some("main"), &[("check.sh", "")]);
+    let a = bench.engine.enqueue(&bench.queue, "a", 5).await.unwrap().entry;
+    bench.settle().await;
+    assert!(matches!(bench.reason(a).await, Reason::ChecksFailed { .. }));
+}
+
+#[tokio::test]
+async fn a_check_nobody_runs_is_timed_out_and_blames_nobody() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    for _ in 0..20 {
+        bench.engine.reconcile_all().await.unwrap();
+        bench.tasks.clock().advance(Duration::from_secs(1000));
+    }
+    let state = bench.state().await;
+    assert!(state.paused.is_some(), "{state:?}");
+    assert_eq!(state.entries[0].id, a);
+}

@@ -1,0 +1,132 @@
+//! Others act at the same time.
+
+use std::time::Duration;
+
+use weaver_core::queue::QueueExt;
+use weaver_core::task::TaskState;
+use weaver_merge::domain::{MergeError, Reason, Status};
+use weaver_merge::engine::EngineError;
+use weaver_merge::plan::Policy;
+
+use crate::bench::{Bench, engine, forges};
+
+#[tokio::test]
+async fn a_push_to_the_base_between_passing_and_landing_makes_it_test_again() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.engine.reconcile_all().await.unwrap();
+    // The checks pass; the engine has not looked yet.
+    bench.tasks.drain(&bench.registry()).await;
+    let outsider = bench.repo.commit("main", None, &[("outside", "1\n")]);
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    assert_eq!(bench.entry(a).await.certificate.unwrap().base, outsider);
+    assert_eq!(bench.state().await.tally.runs, 2);
+    bench.prove(&[outsider]).await;
+}
+
+#[tokio::test]
+async fn a_head_that_was_pushed_while_it_was_checked_is_tested_as_it_is_now() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.engine.reconcile_all().await.unwrap();
+    assert_eq!(bench.state().await.entries[0].status, Status::Checking);
+    let forced = bench.repo.commit("a", Some("main"), &[("a", "2\n")]);
+    bench.settle().await;
+    assert_eq!(bench.entry(a).await.certificate.unwrap().head, forced);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_late_result_of_an_old_candidate_counts_for_nothing() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.engine.reconcile_all().await.unwrap();
+    bench.tasks.drain(&bench.registry()).await;
+    // It passed, and then becomes bad: the pass is of a commit that is not the head any more.
+    bench.repo.commit("a", Some("main"), &[("bad", "1\n")]);
+    bench.settle().await;
+    assert_eq!(bench.reason(a).await.word(), "checks_failed");
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_branch_that_was_deleted_leaves_and_its_checks_are_cancelled() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.engine.reconcile_all().await.unwrap();
+    bench.repo.git(&["update-ref", "-d", "refs/heads/a"]);
+    bench.engine.reconcile_all().await.unwrap();
+    assert_eq!(bench.reason(a).await, Reason::BranchDeleted);
+    let states: Vec<_> = bench.tasks.enqueued().await.iter().map(|record| record.state).collect();
+    assert_eq!(states, [TaskState::Cancelled]);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_change_that_was_cancelled_leaves_and_the_next_one_goes_on() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let b = bench.add("b", &[("b", "1\n")]).await;
+    bench.engine.reconcile_all().await.unwrap();
+    bench.engine.cancel(&bench.queue, a).await.unwrap();
+    bench.settle().await;
+    assert_eq!(bench.reason(a).await, Reason::Cancelled);
+    assert!(bench.has_landed(b).await);
+    let gone = bench.engine.cancel(&bench.queue, a).await;
+    assert_eq!(gone, Err(EngineError::Merge(MergeError::EntryNotFound(a))));
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn two_engines_on_one_queue_land_each_change_once() {
+    let bench = Bench::new().await;
+    let mut entries = Vec::new();
+    for name in ["a", "b", "c"] {
+        entries.push(bench.add(name, &[(name, "1\n")]).await);
+    }
+    let other = engine(bench.tasks.store(), forges(), &bench.tasks, Policy::default());
+    let registry = bench.registry();
+    for _ in 0..30 {
+        let (one, two) = tokio::join!(bench.engine.reconcile_all(), other.reconcile_all());
+        assert!(one.unwrap().1.is_empty() && two.unwrap().1.is_empty());
+        bench.tasks.drain(&registry).await;
+        bench.tasks.clock().advance(Duration::from_secs(10));
+    }
+    for entry in entries {
+        assert!(bench.has_landed(entry).await);
+    }
+    assert_eq!(bench.state().await.tally.landed, 3);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_check_whose_task_was_cancelled_by_hand_is_run_again() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.engine.reconcile_all().await.unwrap();
+    let task = bench.tasks.enqueued().await[0].key.clone();
+    bench.tasks.store().cancel(&task).await.unwrap();
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn no_more_checks_run_at_once_than_the_budget_allows_over_all_queues() {
+    let bench = Bench::new().await.with_policy(Policy { check_budget: 1, ..Policy::default() });
+    bench.repo.git(&["branch", "next", "main"]);
+    let repository = bench.state().await.repository;
+    let second = bench.engine.add_queue(repository, "next").await.unwrap().id;
+    bench.add("a", &[("a", "1\n")]).await;
+    bench.repo.commit("b", Some("next"), &[("b", "1\n")]);
+    bench.engine.enqueue(&second, "b", 5).await.unwrap();
+    bench.engine.set_queue_priority(&second, 1).await.unwrap();
+    bench.engine.reconcile_all().await.unwrap();
+    let tasks = bench.tasks.enqueued().await;
+    assert_eq!(tasks.len(), 1);
+    assert_eq!(tasks[0].spec.origin().labels["merge_queue"], second.0, "the more urgent queue goes first");
+    bench.settle().await;
+    assert!(bench.engine.get(&second).await.unwrap().queue.entries.is_empty());
+    assert!(bench.state().await.entries.is_empty());
+}
