@@ -14,7 +14,7 @@ use weaver_core::time::Timestamp;
 
 use crate::definition::{EVENT_TYPE_MAX_BYTES, check_text};
 use crate::error::{InvalidField, Result, SchedulerError};
-use crate::service::Scheduler;
+use crate::service::{Scheduler, readable};
 
 /// The kind of the documents that events are.
 pub const EVENT_KIND: &str = "event";
@@ -183,7 +183,7 @@ impl Scheduler {
         limit: u32,
     ) -> Result<Page<Event>> {
         let page = self.store.list_documents(namespace, EVENT_KIND, "", cursor, limit).await?;
-        let items = page.items.iter().map(event_of).collect::<Result<Vec<_>>>()?;
+        let items = page.items.iter().filter_map(|document| readable(event_of(document))).collect();
         Ok(Page { items, next: page.next, complete: page.complete })
     }
 

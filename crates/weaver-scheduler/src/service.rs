@@ -85,7 +85,8 @@ impl Scheduler {
         definition_of(&document)
     }
 
-    /// The definitions of a namespace whose name begins with `prefix`, by name.
+    /// The definitions of a namespace whose name begins with `prefix`, by name. One that cannot be read is left out and logged:
+    /// [`get`](Scheduler::get) says what is wrong with it.
     pub async fn list(
         &self,
         namespace: &Namespace,
@@ -94,7 +95,7 @@ impl Scheduler {
         limit: u32,
     ) -> Result<Page<Definition>> {
         let page = self.store.list_documents(namespace, DEFINITION_KIND, prefix, cursor, limit).await?;
-        let items = page.items.iter().map(definition_of).collect::<Result<Vec<_>>>()?;
+        let items = page.items.iter().filter_map(|document| readable(definition_of(document))).collect();
         Ok(Page { items, next: page.next, complete: page.complete })
     }
 
@@ -300,6 +301,11 @@ fn first_fire(
         return Err(crate::error::InvalidField::error("trigger.schedule", problem, "name a time to come"));
     }
     Ok(next.filter(|_| spec.enabled))
+}
+
+/// Leaves out of a list what cannot be read, so that one damaged document does not hide all others.
+pub(crate) fn readable<T>(read: Result<T>) -> Option<T> {
+    read.inspect_err(|error| tracing::error!(%error, "left out of a list")).ok()
 }
 
 fn definition_of(document: &Document) -> Result<Definition> {

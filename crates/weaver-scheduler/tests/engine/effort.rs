@@ -65,7 +65,7 @@ async fn an_idle_tick_is_two_calls_however_many_definitions_there_are(bed: Bed) 
 }
 
 async fn a_tick_that_fires_a_thousand_is_a_bounded_number_of_calls(bed: Bed) {
-    let (count, enqueues) = if bed.place == Place::DynamoDb { (100, 1) } else { (1000, 4) };
+    let (count, enqueues) = if bed.place == Place::DynamoDb { (50, 1) } else { (1000, 4) };
     add_many(&bed, count, "1h").await;
     let (scheduler, calls) = counting(&bed);
     bed.clock.advance(seconds(3600));

@@ -143,4 +143,8 @@ async fn a_definition_that_cannot_be_read_is_in_nobodys_way(bed: Bed) {
     let found = bed.store.get_document(&key).await.expect("the store answers").expect("it is kept");
     assert_eq!(found.body, body, "as it was");
     assert!(found.due > Some(bed.now()), "and put off");
+    let listed = bed.scheduler.list(&bed.space, "", None, 10).await.expect("the store answers").items;
+    assert_eq!(listed.len(), 1, "and hides nobody");
+    let refused = bed.scheduler.get(&bed.space, "broken").await;
+    assert!(matches!(refused, Err(SchedulerError::Unreadable { .. })), "{refused:?}");
 }

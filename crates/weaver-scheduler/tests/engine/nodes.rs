@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinSet;
-use weaver_core::clock::Clock;
+use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::task::TaskState;
 use weaver_scheduler::Scheduler;
 use weaver_scheduler::definition::{ConcurrencyPolicy, DefinitionSpec, TaskTemplate};
 use weaver_scheduler::event::NewEvent;
 use weaver_scheduler::misfire::Misfire;
-use weaver_testkit::faults::SkewedClock;
+use weaver_testkit::faults::{CallSite, Fault, FaultyStore, SkewedClock};
 
 use crate::bed::{Bed, GRACE, cases, every, scheduler, seconds};
 
@@ -19,6 +20,7 @@ cases![
     nodes_whose_clocks_differ_make_each_fire_once,
     many_nodes_make_one_run_of_an_event,
     many_nodes_never_let_runs_overlap_that_must_not,
+    a_node_that_was_held_up_between_reading_and_writing_decides_nothing,
 ];
 
 const NODES: i64 = 4;
@@ -118,4 +120,39 @@ async fn many_nodes_never_let_runs_overlap_that_must_not(bed: Bed) {
     }
     assert_eq!(bed.runs("event").await.len(), 1);
     assert!(bed.runs("time").await.len() >= 3);
+}
+
+async fn a_node_that_was_held_up_between_reading_and_writing_decides_nothing(bed: Bed) {
+    bed.add("it", every("1m")).await;
+    bed.clock.advance(seconds(150));
+    let (gate, is_held) = (ManualClock::default(), Arc::new(AtomicBool::new(false)));
+    let held = Arc::clone(&is_held);
+    let plan = move |site: &CallSite| match (site.method, site.number) {
+        ("write_documents", 1) => {
+            held.store(true, Ordering::SeqCst);
+            Fault::Delay(seconds(1))
+        }
+        _ => Fault::None,
+    };
+    let store = FaultyStore::new(Arc::clone(&bed.store), Arc::new(gate.clone()), plan);
+    let slow = scheduler(Arc::new(store), Arc::new(bed.clock.clone()), "slow");
+    let mut tick = JoinSet::new();
+    tick.spawn(async move { slow.tick().await });
+    while !is_held.load(Ordering::SeqCst) {
+        tokio::task::yield_now().await;
+    }
+    // It has decided on the run of 00:02. Time goes on, and another node decides on that of 00:05.
+    bed.pass(seconds(180)).await;
+    let ticked = loop {
+        gate.advance(seconds(1));
+        if let Some(ticked) = tick.try_join_next() {
+            break ticked.expect("it does not panic").expect("the store answers");
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((ticked.lost, ticked.runs), (1, 0));
+    bed.pass(GRACE).await;
+    assert_eq!(bed.instants("it").await, ["00:05:00"]);
+    let next = bed.get("it").await.next_fire_at.expect("it goes on");
+    assert_eq!(next.to_string(), "2026-01-01T00:06:00.000000Z");
 }
