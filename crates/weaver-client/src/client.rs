@@ -99,6 +99,29 @@ impl Client {
         self.http.get(&path(&["tasks", id, "wait"]), &query, timeout.saturating_add(MARGIN)).await
     }
 
+    /// Cancels the tasks of a page of what matches, or counts them. Go on with the answer's `next` as `cursor`.
+    pub async fn cancel_many(
+        &self,
+        query: &wire::ListTasksQuery,
+        how: &wire::BulkRequest,
+    ) -> Result<wire::BulkAnswer> {
+        self.http.send(Method::POST, &path(&["bulk", "cancel"]), query, how, CALL_TIMEOUT).await
+    }
+
+    /// Runs the ended tasks of a page of what matches again, or counts them. Go on with the answer's `next` as `cursor`.
+    pub async fn retry_many(
+        &self,
+        query: &wire::ListTasksQuery,
+        how: &wire::BulkRequest,
+    ) -> Result<wire::BulkAnswer> {
+        self.http.send(Method::POST, &path(&["bulk", "retry"]), query, how, CALL_TIMEOUT).await
+    }
+
+    /// A link that logs a browser in once, as the owner of this client's token.
+    pub async fn login_link(&self) -> Result<wire::LoginLink> {
+        self.http.post_bare(&path(&["login-links"]), &()).await
+    }
+
     /// The namespaces there are.
     pub async fn namespaces(&self, query: &wire::PageQuery) -> Result<wire::Page<wire::NamespaceItem>> {
         self.get(&["namespaces"], query).await

@@ -19,6 +19,7 @@
 //! | `GET /api/v1/tasks/{id}/history` | [`NamespaceQuery`] | [`History`] |
 //! | `GET /api/v1/tasks/{id}/logs` | [`LogsQuery`] | [`LogPage`], after at most `wait_ms` |
 //! | `GET /api/v1/tasks/{id}/wait` | [`WaitQuery`] | [`Waited`], when it ended or after `timeout_ms` |
+//! | `POST /api/v1/bulk/cancel` `/bulk/retry` | [`ListTasksQuery`], [`BulkRequest`] | [`BulkAnswer`] |
 //! | `GET /api/v1/groups` | [`NamespacePageQuery`] | [`Page`]`<`[`Group`]`>` |
 //! | `GET /api/v1/queues` | [`NamespaceQuery`] | [`Queues`] |
 //! | `PUT /api/v1/queues/{queue}` | [`NamespaceQuery`], [`PutQueue`] | [`QueueVersion`] |
@@ -44,6 +45,7 @@
 //! | `GET /api/v1/settings` | | [`Settings`] |
 //! | `PUT /api/v1/settings/{key}` | [`PutSetting`] | [`Setting`] |
 //! | `DELETE /api/v1/settings/{key}` | [`ExpectedVersionQuery`] | [`Setting`] |
+//! | `POST /api/v1/login-links` | | 201 [`LoginLink`] |
 //! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
 //! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
@@ -57,6 +59,7 @@
 //!
 //! Every `POST` and `PUT` with a body is `application/json`; one without a body needs no content type.
 
+mod bulk;
 mod emitted;
 mod enqueue;
 mod events;
@@ -80,6 +83,7 @@ mod tokens;
 mod whole;
 mod work;
 
+pub use bulk::{BulkAnswer, BulkRequest};
 pub use emitted::{Emitted, ExpectedVersionQuery, NewEvent, PutSetting, Setting, Settings, StoredEvent};
 pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};
 pub use events::{AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_RESYNC, EventsQuery};
@@ -106,5 +110,5 @@ pub use schedules::{
     SchedulesQuery, TaskTemplate, Trigger,
 };
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
-pub use tokens::{CreatedToken, NewToken, Role, Token};
+pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token};
 pub use work::{WaitForWork, WorkWaited};

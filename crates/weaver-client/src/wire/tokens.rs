@@ -79,3 +79,14 @@ pub struct CreatedToken {
     /// What it is.
     pub info: Token,
 }
+
+/// A way to log a browser in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct LoginLink {
+    /// What to put behind the server's address. It logs one browser in, once, as whoever asked for it.
+    pub path: String,
+    /// When it is good for nothing any more.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub expires_at: Timestamp,
+}

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use weaver_core::name::{Namespace, TaskType};
 
 pub(crate) use crate::security::Permission;
-use crate::security::{Identity, Refusal};
+use crate::security::{Identity, Refusal, TokenId};
 
 /// Whoever sent the request: the identity that security found, or nobody in particular where none is asked for.
 #[derive(Debug, Clone)]
@@ -17,9 +17,19 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Somebody whom another layer has let in.
+    pub(crate) fn of(identity: Identity) -> Self {
+        Self { name: identity.caller(), identity }
+    }
+
     /// The name in the audit journal.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The token, where tokens are asked for.
+    pub(crate) fn token(&self) -> Option<&TokenId> {
+        self.identity.token.as_ref()
     }
 
     /// Whether a namespace is inside the caller's scope.
@@ -48,7 +58,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(match parts.extensions.get::<Identity>() {
-            Some(identity) => Self { name: identity.caller(), identity: identity.clone() },
+            Some(identity) => Self::of(identity.clone()),
             // A router without security, by the choice of whoever built it. What is internal stays so.
             None => Self { name: "anonymous".to_owned(), identity: Identity::local() },
         })

@@ -37,7 +37,10 @@ pub(crate) async fn list_tasks(
 }
 
 /// The search, and what else must hold: a store looks up one property, and filters by some.
-fn task_query(state: &AppState, query: ListTasksQuery) -> Result<(TaskQuery, Vec<Selector>), Invalid> {
+pub(super) fn task_query(
+    state: &AppState,
+    query: ListTasksQuery,
+) -> Result<(TaskQuery, Vec<Selector>), Invalid> {
     let mut found = TaskQuery::new(namespace_or_default(query.namespace.as_deref())?);
     found.limit = state.page(query.limit)?;
     found.cursor = query.cursor.map(Cursor);

@@ -5,25 +5,26 @@
 //!                                      └────────── Problem ◀──────────────────┘
 //! ```
 
-mod audit;
+pub(crate) mod audit;
+pub(crate) mod bulk;
 mod caller;
 mod emitted;
-mod enqueue;
+pub(crate) mod enqueue;
 mod events;
-mod extract;
+pub(crate) mod extract;
 mod finish;
 mod health;
-mod list;
-mod logs;
+pub(crate) mod list;
+pub(crate) mod logs;
 mod metrics;
 mod openapi;
-mod queues;
-mod runners;
+pub(crate) mod queues;
+pub(crate) mod runners;
 mod schedules;
 mod settings;
 mod state;
-mod task;
-mod tokens;
+pub(crate) mod task;
+pub(crate) mod tokens;
 mod work;
 
 use std::any::Any;
@@ -36,6 +37,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
 
+pub(crate) use caller::{Caller, Permission};
 pub(crate) use metrics::observe;
 pub use openapi::document;
 pub use state::{ApiLimits, AppState, Shared};
@@ -73,6 +75,8 @@ pub fn routes(state: AppState) -> Routes {
         .route("/tasks/{id}/history", get(task::task_history))
         .route("/tasks/{id}/logs", get(logs::task_logs))
         .route("/tasks/{id}/wait", get(task::wait_for_task))
+        .route("/bulk/cancel", post(bulk::cancel_many))
+        .route("/bulk/retry", post(bulk::retry_many))
         .route("/groups", get(list::list_groups))
         .route("/queues", get(queues::list_queues))
         .route("/queues/{queue}", put(queues::put_queue))
@@ -83,6 +87,7 @@ pub fn routes(state: AppState) -> Routes {
         .route("/runners/{id}/direct", post(runners::direct_runner))
         .route("/tokens", get(tokens::list_tokens).post(tokens::create_token))
         .route("/tokens/{id}", delete(tokens::revoke_token))
+        .route("/login-links", post(tokens::make_login_link))
         .route("/audit", get(audit::list_audit))
         .route("/events", get(events::stream_events).post(emitted::emit_event))
         .route("/events/{id}", get(emitted::get_event))
@@ -130,11 +135,13 @@ fn work_routes() -> Router<AppState> {
 }
 
 fn finished(routes: Router<AppState>, state: AppState) -> Router {
-    routes
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(DefaultBodyLimit::max(state.limits.body_max_bytes))
-        .layer(from_fn_with_state(state.clone(), in_time))
-        .with_state(state)
+    let routes = routes.layer(DefaultBodyLimit::max(state.limits.body_max_bytes));
+    bounded(routes, state.clone()).with_state(state)
+}
+
+/// No route fails the server, or holds it for ever.
+pub(crate) fn bounded<S: Clone + Send + Sync + 'static>(routes: Router<S>, state: AppState) -> Router<S> {
+    routes.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(state, in_time))
 }
 
 /// No request holds the server longer than it may, whatever it waits for (its own body included).

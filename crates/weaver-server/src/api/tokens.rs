@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{CreatedToken, NewToken, Page, PageQuery, Role, Token};
+use weaver_client::wire::{CreatedToken, LoginLink, NewToken, Page, PageQuery, Role, Token};
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::name::Namespace;
 use weaver_core::ports::Cursor;
@@ -15,8 +15,9 @@ use super::audit::Deed;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Name, Params};
 use super::{Answer, AppState};
+use crate::dashboard::login_path;
 use crate::problem::Problem;
-use crate::security::{self, NamespaceScope, TokenError, TokenInfo, Tokens};
+use crate::security::{self, LINK_LASTS, NamespaceScope, Sessions, TokenError, TokenInfo, Tokens};
 
 /// The longest a token may last that does not last for ever: ten years.
 const EXPIRES_MAX_MS: u64 = 315_360_000_000;
@@ -78,16 +79,32 @@ pub(crate) async fn revoke_token(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Make a link that logs a browser in once, as whoever asks.
+#[utoipa::path(post, path = "/api/v1/login-links", tag = "tokens",
+    responses((status = 201, description = "The link, this once", body = LoginLink)))]
+pub(crate) async fn make_login_link(
+    State(state): State<AppState>,
+    caller: Caller,
+) -> Answer<(StatusCode, Json<LoginLink>)> {
+    let (Some(tokens), Some(token)) = (&state.tokens, caller.token()) else { return Err(no_tokens()) };
+    let expires_at = state.clock.now().saturating_add(LINK_LASTS);
+    let secret = Sessions::new(Arc::clone(tokens)).make_link(token).await?;
+    state.audit.write_of_server(&caller, Deed::new("login_link.create", format!("token/{token}"))).await;
+    Ok((StatusCode::CREATED, Json(LoginLink { path: login_path(&secret), expires_at })))
+}
+
 fn managed<'a>(state: &'a AppState, caller: &Caller) -> Answer<&'a Arc<Tokens>> {
     caller.require_everywhere(Permission::ManageTokens)?;
-    state.tokens.as_ref().ok_or_else(|| {
-        Problem::new(
-            StatusCode::NOT_FOUND,
-            "no_tokens",
-            "this server asks nobody for a token",
-            "start it with `weaver serve`, which does",
-        )
-    })
+    state.tokens.as_ref().ok_or_else(no_tokens)
+}
+
+fn no_tokens() -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_tokens",
+        "this server asks nobody for a token",
+        "start it with `weaver serve`, which does",
+    )
 }
 
 fn lasting(ms: u64) -> Result<Duration, Invalid> {

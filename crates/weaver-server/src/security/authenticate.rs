@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use weaver_core::error::Error;
@@ -13,22 +13,29 @@ use super::client_address::ClientAddress;
 use super::guard::Guard;
 use super::identity::Identity;
 use super::refusal::Refusal;
+use super::sessions::Secret;
 use super::token::{NotAToken, TokenText};
 use super::tokens::{Tokens, Unverified};
 
 /// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the request away.
-/// Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories, and cookies are sent
-/// by other sites' pages too. See [`protect`](super::protect).
+/// Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories. The session of a page of
+/// ours is enough to read, never to change anything: cookies are sent by other sites' pages too. See
+/// [`protect`](super::protect).
 pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let address = ClientAddress::of(request.headers(), request.extensions(), guard.behind_proxy);
     if let Err(refusal) = check_fetch_site(request.headers()) {
         return refusal.into_response();
     }
-    let presented = bearer(request.headers());
-    match identify(&guard, address, presented).await {
+    let (session, presented) = (session_of(&guard, &request), bearer(request.headers()));
+    let identified = match in_session(&guard, session).await {
+        Some(identified) => identified,
+        None => identify(&guard, address, presented).await,
+    };
+    match identified {
         Ok(identity) => {
             // Nothing behind this layer needs the secret, so nothing behind it can log it or pass it on.
             request.headers_mut().remove(header::AUTHORIZATION);
+            request.headers_mut().remove(header::COOKIE);
             request.extensions_mut().insert(identity);
             request.extensions_mut().insert(address);
             next.run(request).await
@@ -40,7 +47,21 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
     }
 }
 
-async fn identify(
+/// The session of a request that only reads and carries no token.
+fn session_of(guard: &Guard, request: &Request) -> Option<Secret> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_read && !request.headers().contains_key(header::AUTHORIZATION) {
+        return guard.cookie_of(request.headers());
+    }
+    None
+}
+
+async fn in_session(guard: &Guard, secret: Option<Secret>) -> Option<Result<Identity, Refusal>> {
+    let (sessions, secret) = (guard.sessions()?, secret?);
+    sessions.verify(&secret).await.map_err(|error| store_failed(&error)).transpose()
+}
+
+pub(crate) async fn identify(
     guard: &Guard,
     address: ClientAddress,
     presented: Option<Result<TokenText, NotAToken>>,
@@ -129,7 +150,7 @@ fn too_many(wait_secs: u64) -> Refusal {
     .with(header::RETRY_AFTER, HeaderValue::from(wait_secs))
 }
 
-fn store_failed(error: &Error) -> Refusal {
+pub(crate) fn store_failed(error: &Error) -> Refusal {
     // The store's words stay in the log: whoever asks has not shown yet who they are.
     tracing::warn!(%error, "a token could not be verified");
     Refusal::new(

@@ -39,6 +39,30 @@ pub async fn refuse_foreign_pages(State(guard): State<Arc<Guard>>, request: Requ
     response
 }
 
+/// The same for pages, whose forms are forms: they must say that they come from a page of ours.
+pub async fn refuse_foreign_forms(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let mut response = match check_page(&guard, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    for (name, value) in ANSWER_HEADERS {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+fn check_page(guard: &Guard, request: &Request) -> Result<(), Refusal> {
+    let host = check_host(guard, request)?;
+    check_origin(guard, request.headers(), host)?;
+    if is_link(request.method(), request.headers()) {
+        return Ok(());
+    }
+    check_fetch_site(request.headers())?;
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    // Every browser says `Origin` with a form; whoever does not is no browser, and has the API.
+    if is_read || request.headers().contains_key(header::ORIGIN) { Ok(()) } else { Err(foreign_page()) }
+}
+
 fn check(guard: &Guard, request: &Request) -> Result<(), Refusal> {
     let host = check_host(guard, request)?;
     check_origin(guard, request.headers(), host)?;

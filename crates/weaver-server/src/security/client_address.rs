@@ -7,12 +7,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use axum::extract::ConnectInfo;
 use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::{Extensions, HeaderMap};
 use axum::serve::{IncomingStream, Listener};
 use tokio::net::TcpListener;
 
+use super::guard::Guard;
 use super::tls::TlsListener;
 
 /// The other end of the connection. Serve with `into_make_service_with_connect_info::<PeerAddress>()`. (A plain
@@ -37,6 +38,11 @@ impl<L: Listener<Addr = SocketAddr>> Connected<IncomingStream<'_, TlsListener<L>
 pub struct ClientAddress(pub IpAddr);
 
 impl ClientAddress {
+    /// Where a request comes from, for layers outside this module.
+    pub(crate) fn of_request(guard: &Guard, request: &Request) -> Self {
+        Self::of(request.headers(), request.extensions(), guard.behind_proxy)
+    }
+
     pub(super) fn of(headers: &HeaderMap, extensions: &Extensions, behind_proxy: bool) -> Self {
         if let Some(forwarded) = behind_proxy.then(|| last_forwarded(headers)).flatten() {
             return Self(forwarded.to_canonical());

@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::{HeaderMap, header};
 use axum::middleware::from_fn_with_state;
 use weaver_core::clock::Clock;
 
 use super::authenticate::authenticate;
-use super::browser::{Authority, HostName, refuse_foreign_pages};
+use super::browser::{Authority, HostName, refuse_foreign_forms, refuse_foreign_pages};
 use super::failures::Failures;
+use super::sessions::{SESSION_LASTS, Secret, Sessions};
 use super::tokens::Tokens;
 
 /// How a server is reached.
@@ -43,6 +45,8 @@ pub struct Guard {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) behind_proxy: bool,
     pub(super) failures: Failures,
+    sessions: Option<Sessions>,
+    cookie: String,
     names: Vec<String>,
     addresses: Vec<IpAddr>,
     tls: bool,
@@ -63,6 +67,9 @@ impl Guard {
         // "All addresses" is where to listen, never where to go.
         addresses.retain(|address| !address.is_unspecified());
         Ok(Self {
+            sessions: options.tokens.clone().map(Sessions::new),
+            // Cookies know hosts, not ports: two servers on one machine must not log each other out.
+            cookie: format!("weaver-session-{}", options.listen.port()),
             tokens: options.tokens,
             clock: options.clock,
             behind_proxy: options.behind_proxy,
@@ -71,6 +78,27 @@ impl Guard {
             addresses,
             tls: options.tls,
         })
+    }
+
+    /// The sessions of its tokens; none where everybody comes in.
+    pub fn sessions(&self) -> Option<&Sessions> {
+        self.sessions.as_ref()
+    }
+
+    /// The session a browser shows. Two of them are as good as none.
+    pub(crate) fn cookie_of(&self, headers: &HeaderMap) -> Option<Secret> {
+        let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut ours = pairs.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value);
+        let only = ours.next()?;
+        if ours.next().is_some() { None } else { Secret::parse(only) }
+    }
+
+    /// The header that gives a browser its session, or takes it away.
+    pub(crate) fn set_cookie(&self, secret: Option<&Secret>) -> String {
+        let (value, age) = secret.map_or(("", 0), |secret| (secret.expose(), SESSION_LASTS.as_secs()));
+        let secure = if self.tls || self.behind_proxy { "; Secure" } else { "" };
+        format!("{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}", self.cookie)
     }
 
     /// Whether this server goes by a name or address.
@@ -115,4 +143,10 @@ pub fn protect<S: Clone + Send + Sync + 'static>(
         .layer(from_fn_with_state(Arc::clone(&guard), authenticate))
         .merge(public)
         .layer(from_fn_with_state(guard, refuse_foreign_pages))
+}
+
+/// Puts the layer around pages that turns away what other sites send; who is asking, pages find out themselves, because a
+/// person who is not logged in is to be shown how.
+pub fn protect_pages<S: Clone + Send + Sync + 'static>(pages: Router<S>, guard: Arc<Guard>) -> Router<S> {
+    pages.layer(from_fn_with_state(guard, refuse_foreign_forms))
 }

@@ -51,6 +51,14 @@ impl Identity {
         }
     }
 
+    /// The namespace to begin with, for somebody who cannot see the default one.
+    pub(crate) fn home(&self) -> Option<&Namespace> {
+        match &self.namespaces {
+            NamespaceScope::Only(names) if !names.contains(&Namespace::default()) => names.first(),
+            _ => None,
+        }
+    }
+
     /// Whether a namespace is inside the scope. For lists: leave out what is not.
     pub fn sees(&self, namespace: &Namespace) -> bool {
         self.namespaces.contains(namespace)

@@ -10,6 +10,9 @@
 //! - [`Permission::roles`] is the table of who may do what; [`Identity::require`] applies it.
 //! - [`check_listen`] says whether an address may be served, [`TlsListener`] serves it encrypted.
 //!
+//! Browsers log in with a token or a link and hold a session ([`Sessions`]): pages take it from a cookie, and so does
+//! what a page reads from the API. What changes something is a form of ours, or carries a token.
+//!
 //! A namespace outside a token's scope is answered with 403, whether it exists or not: the answer is made from the
 //! token alone, before the store is asked, so neither the status nor the time taken says what is there. (404 hides no
 //! more than that, and sends the reader looking for a typing error.)
@@ -25,15 +28,17 @@ mod refusal;
 mod role;
 mod root;
 mod scope;
+mod sessions;
 mod tls;
 mod token;
 mod tokens;
 
 pub use authenticate::authenticate;
-pub use browser::refuse_foreign_pages;
+pub(crate) use authenticate::{identify, store_failed};
+pub use browser::{refuse_foreign_forms, refuse_foreign_pages};
 pub use client_address::{ClientAddress, PeerAddress};
 pub use failures::{ADDRESSES_MAX, FAILURES_MAX, FAILURES_WINDOW};
-pub use guard::{Guard, GuardOptions, InvalidHost, protect};
+pub use guard::{Guard, GuardOptions, InvalidHost, protect, protect_pages};
 pub use identity::{EXEC_TASK_TYPE, Identity};
 pub use listen::{BindRefused, check_listen};
 pub use refusal::Refusal;
@@ -41,6 +46,7 @@ pub use role::{Permission, Role, UnknownRole};
 pub use root::{ROOT_TOKEN_FILE, RootTokenError, read_root_token, root_token};
 pub(crate) use scope::internal_namespace;
 pub use scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
+pub use sessions::{LINK_KIND, LINK_LASTS, SESSION_KIND, SESSION_LASTS, Secret, Sessions};
 pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, TlsError, TlsListener, load_tls};
 pub use token::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
 pub use tokens::{CACHE_TTL, CACHED_MAX, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified};

@@ -159,7 +159,7 @@ fn digit(byte: u8) -> u8 {
     if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 }
 }
 
-fn to_hex(bytes: &[u8]) -> String {
+pub(super) fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()

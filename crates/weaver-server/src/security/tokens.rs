@@ -178,6 +178,35 @@ impl Tokens {
         Ok(identity)
     }
 
+    /// Who a token is, for somebody who has shown in another way that it is theirs: a session that was begun with it.
+    pub(super) async fn identity_of(&self, id: &TokenId) -> Result<Identity, Unverified> {
+        let asked_at = self.clock.monotonic();
+        let (cached, epoch) = self.cache.get(id, asked_at);
+        let record = match cached {
+            Some(record) => record,
+            None => {
+                let Some(record) = self.read(id).await?.map(Arc::new) else {
+                    self.cache.drop_entry(id);
+                    return Err(Unverified::Unknown);
+                };
+                self.cache.put(id.clone(), Arc::clone(&record), asked_at, epoch);
+                record
+            }
+        };
+        match record.info.expires_at.filter(|at| *at <= self.clock.now()) {
+            Some(at) => Err(Unverified::Expired { at }),
+            None => Ok(record.identity.clone()),
+        }
+    }
+
+    pub(super) fn store(&self) -> &dyn Documents {
+        &*self.store
+    }
+
+    pub(super) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// Whether a token with this id has been verified by this process and not been revoked since. Says nothing about
     /// the secret.
     pub fn has_seen(&self, id: &TokenId) -> bool {

@@ -2,6 +2,7 @@
 
 mod completions;
 mod config;
+mod dashboard;
 mod demo;
 mod doctor;
 mod enqueue;
@@ -102,6 +103,8 @@ enum Command {
     /// Make, list and revoke tokens
     #[command(subcommand)]
     Tokens(tokens::Command),
+    /// Open the dashboard of a server in a browser, logged in
+    Dashboard(dashboard::DashboardArgs),
     /// Print the token of the server on this machine, for curl
     Token(token::TokenArgs),
     /// Look after a store: make, check, shrink, copy, write out and read in
@@ -166,6 +169,10 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Prompt(args) => prompt::run(args, Context::new(config?, clock)).await,
             Command::Worker(args) => worker::run(args, Context::new(config?, clock)).await,
             Command::Tokens(command) => tokens::run(command, Context::new(config?, clock)).await,
+            Command::Dashboard(args) => {
+                let context = Context::new(config?, clock);
+                dashboard::run(&remote::Remote::new(&context)?, &args).await
+            }
             Command::Token(_) => token::run(&Context::new(config?, clock)),
             Command::Runners(command) => runners::run(command, &Context::new(config?, clock)).await,
         }
@@ -187,6 +194,7 @@ impl Cli {
             Command::Enqueue(args) => given.extend(args.remote.settings()),
             Command::Tasks(command) => given.extend(command.remote().settings()),
             Command::Queues(command) => given.extend(command.remote().settings()),
+            Command::Dashboard(args) => given.extend(args.remote.settings()),
             Command::Runners(command) => given.extend(command.remote().settings()),
             Command::Schedules(command) => given.extend(command.remote().settings()),
             Command::Event(command) => given.extend(command.remote().settings()),

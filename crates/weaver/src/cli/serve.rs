@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 use weaver::core::ports::Store;
 use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
 use weaver_scheduler::Scheduler;
-use weaver_server::api::{self, AppState};
+use weaver_server::api::AppState;
+use weaver_server::dashboard::{login_path, site};
 use weaver_server::security::{
-    Guard, GuardOptions, TlsListener, Tokens, check_listen, load_tls, protect, root_token,
+    Guard, GuardOptions, Sessions, TlsListener, Tokens, check_listen, load_tls, root_token,
 };
 use weaver_server::serve::serve;
 
@@ -143,7 +144,8 @@ pub(crate) async fn serve_store(
     let worker = worker::build(source, registry, None, &context.config, clock)?;
     let (listener, address) = entrance.bind().await?;
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
-    root_token(task.token_directory(), &tokens).await?;
+    let root = root_token(task.token_directory(), &tokens).await?;
+    let link = Sessions::new(Arc::clone(&tokens)).make_link(&root.id()).await?;
     let state = AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens));
     let guard = Guard::new(GuardOptions {
         tokens: Some(tokens),
@@ -154,13 +156,12 @@ pub(crate) async fn serve_store(
         behind_proxy: entrance.behind_proxy,
     })
     .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let routes = api::routes(state.clone());
-    let router = protect(routes.private, routes.public, Arc::new(guard));
+    let router = site(state.clone(), Arc::new(guard));
     let closing = CancellationToken::new();
     let scheme = if entrance.tls.is_some() { "https" } else { "http" };
     let address = format!("{scheme}://{address}");
     identity::note_address(task.token_directory(), &address);
-    tell(task, &address)?;
+    tell(task, &address, &format!("{address}{}", login_path(&link)))?;
     let scheduler = state.scheduler.clone();
     match entrance.tls {
         Some(tls) => {
@@ -175,15 +176,15 @@ pub(crate) async fn serve_store(
 }
 
 /// The first line is for programs that wait for it: from then on the server answers.
-fn tell(task: &StoreTask, address: &str) -> Result<(), Failure> {
+fn tell(task: &StoreTask, address: &str, link: &str) -> Result<(), Failure> {
     let directory = task.token_directory().display();
-    let answer = json!({"address": address, "store": task.url().to_string(), "token_directory": directory.to_string()});
+    let answer = json!({"address": address, "dashboard": link, "store": task.url().to_string(), "token_directory": directory.to_string()});
     // The command line looks where its settings say; what differs is named.
     let is_expected = task.context.config.text(keys::SERVER) == address;
     let server = if is_expected { String::new() } else { format!(" --server {address}") };
     task.context.output.answer(&answer, || {
         format!(
-            "Weaver listens on {address}\n  store    {}\n  token    in {directory}, used by `weaver` here; `weaver token` prints it\n  \
+            "Weaver listens on {address}\n  look     {link}\n           (logs one browser in, once; `weaver dashboard` makes another)\n  store    {}\n  token    in {directory}, used by `weaver` here; `weaver token` prints it\n  \
              try      weaver tasks list{server}\n  API      {address}/api/openapi.json\n  stop     Ctrl-C\n",
             task.url()
         )

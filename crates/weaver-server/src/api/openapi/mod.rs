@@ -11,7 +11,7 @@ use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, Problem};
 
 use super::{
-    audit, emitted, enqueue, events, finish, health, list, logs, metrics, queues, runners, schedules,
+    audit, bulk, emitted, enqueue, events, finish, health, list, logs, metrics, queues, runners, schedules,
     settings, task, tokens, work,
 };
 
@@ -23,10 +23,10 @@ use super::{
         list::list_namespaces, list::list_groups, list::list_tasks,
         enqueue::enqueue_tasks,
         task::get_task, task::cancel_task, task::run_task_now, task::retry_task, task::explain_task,
-        task::task_history, task::wait_for_task, logs::task_logs,
+        task::task_history, task::wait_for_task, logs::task_logs, bulk::cancel_many, bulk::retry_many,
         queues::list_queues, queues::put_queue, queues::pause_queue, queues::resume_queue, queues::get_counts,
         runners::list_runners, runners::direct_runner,
-        tokens::list_tokens, tokens::create_token, tokens::revoke_token,
+        tokens::list_tokens, tokens::create_token, tokens::revoke_token, tokens::make_login_link,
         schedules::list_schedules, schedules::get_schedule, schedules::put_schedule, schedules::remove_schedule,
         schedules::enable_schedule, schedules::disable_schedule, schedules::run_schedule_now,
         schedules::schedule_fires, schedules::preview_fires, schedules::list_notices,

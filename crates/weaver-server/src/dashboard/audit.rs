@@ -1,0 +1,75 @@
+//! Who changed what, and when.
+
+use axum::extract::State;
+use maud::{Markup, html};
+use weaver_client::wire::{AuditEntry, AuditQuery};
+
+use super::layout::{self, Head, Html};
+use super::text::{plain, when};
+use super::view::View;
+use crate::api::extract::Params;
+use crate::api::{Permission, audit as api};
+use crate::problem::Problem;
+use crate::security::internal_namespace;
+
+const ENTRIES: u32 = 100;
+
+pub(super) async fn show(view: View) -> Result<Html, Problem> {
+    let of_server = view.query.get("of") == Some("server");
+    let namespace = if of_server { internal_namespace() } else { view.namespace.clone() };
+    let before: Option<u64> = view.query.get("before").and_then(|text| text.parse().ok());
+    // The journal is read forwards; a page that ends before an entry begins a page's length before it.
+    let after = before.map(|seq| seq.saturating_sub(u64::from(ENTRIES) + 1));
+    let query = AuditQuery { namespace: Some(namespace.to_string()), after, limit: Some(ENTRIES) };
+    let mut entries =
+        api::list_audit(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0.entries;
+    entries.retain(|entry| before.is_none_or(|before| entry.seq < before));
+    entries.reverse();
+    let first = entries.last().map(|entry| entry.seq).filter(|seq| *seq > 1);
+    let body = html! {
+        h1 { "Audit" }
+        @if view.may_everywhere(Permission::ReadAudit) {
+            ul.states aria-label="Journals" {
+                li { a href=(view.link("/audit", &[])) aria-current=[(!of_server).then_some("true")] { "This namespace" } }
+                li { a href=(view.link("/audit", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "The server: tokens and logins" } }
+            }
+        }
+        @if entries.is_empty() { div.empty { p { "Nothing has been changed here yet. Whatever anybody changes is written down here, with their token." } } }
+        @else { (table(&view, &entries)) }
+        @if let Some(first) = first {
+            nav.row aria-label="Pages of the journal" {
+                a.button rel="next" href=(format!("/audit?{}", view.query.with("before", Some(&first.to_string())))) { "Older" }
+            }
+        }
+    };
+    Ok(layout::page(
+        &view,
+        &Head { title: "Audit", section: "Audit", live: if before.is_none() { "any" } else { "" } },
+        &body,
+    ))
+}
+
+fn table(view: &View, entries: &[AuditEntry]) -> Markup {
+    html! {
+        div.wide { table {
+            caption { "Newest first." }
+            thead { tr { th.fit scope="col" { "When" } th scope="col" { "Who" } th.fit scope="col" { "What" } th scope="col" { "To what" } th scope="col" { "Detail" } } }
+            tbody #entries data-rows { @for entry in entries {
+                tr data-key=(entry.seq) {
+                    td.fit { (when(entry.at, view.now)) }
+                    td { (plain(&entry.who)) }
+                    td.fit { code { (plain(&entry.action)) } }
+                    td { (target(view, &entry.target)) }
+                    td { (plain(entry.detail.as_deref().unwrap_or(""))) }
+                }
+            } }
+        } }
+    }
+}
+
+fn target(view: &View, target: &str) -> Markup {
+    match target.strip_prefix("task/") {
+        Some(id) => html! { a href=(view.task_link(id)) { (plain(target)) } },
+        None => plain(target),
+    }
+}

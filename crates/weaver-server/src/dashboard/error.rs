@@ -1,0 +1,62 @@
+//! Problems as pages: what happened, and what to do.
+
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use maud::html;
+use weaver_client::wire;
+
+use super::form::encoded;
+use super::gate::redirect;
+use super::{layout, text};
+
+/// The most of a problem that is read. They are short.
+const PROBLEM_MAX_BYTES: usize = 64 * 1024;
+
+/// The layer around everything: whoever asks for a page is answered with one.
+pub(super) async fn as_pages(request: Request, next: Next) -> Response {
+    let wants_page = wants_html(request.headers());
+    let asked = request.uri().path_and_query().map_or("/".to_owned(), ToString::to_string);
+    let response = next.run(request).await;
+    let is_problem =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json");
+    if !wants_page || !is_problem {
+        return response;
+    }
+    let status = response.status();
+    if status == StatusCode::UNAUTHORIZED && !asked.starts_with("/api") {
+        return redirect(&format!("/login?{}", encoded([("next", asked.as_str())])));
+    }
+    let (parts, body) = response.into_parts();
+    let bytes = to_bytes(body, PROBLEM_MAX_BYTES).await.unwrap_or_default();
+    let Ok(problem) = serde_json::from_slice::<wire::Problem>(&bytes) else {
+        return Response::from_parts(parts, bytes.into());
+    };
+    let mut page = layout::with_status(status, shown(&problem));
+    if let Some(after) = parts.headers.get(header::RETRY_AFTER) {
+        page.headers_mut().insert(header::RETRY_AFTER, after.clone());
+    }
+    page
+}
+
+fn wants_html(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"))
+}
+
+fn shown(problem: &wire::Problem) -> maud::Markup {
+    layout::bare(
+        &problem.title,
+        &html! {
+            h1 { (problem.title) }
+            p { (text::plain(&problem.detail)) "." }
+            p { "What to do: " (text::plain(&problem.next)) "." }
+            p { a href="/" { "Overview" } }
+            p.fine { "Code " code { (problem.code) } ", status " (problem.status) }
+        },
+    )
+}

@@ -1,0 +1,193 @@
+//! Task groups: prompts as a conversation, and a form for the next one.
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE};
+use weaver_client::wire::{
+    EnqueueRequest, EnqueueResponse, Group, Json, ListTasksQuery, LogsQuery, NamespacePageQuery, NewTask,
+    Task, TaskOrder,
+};
+use weaver_core::name::Namespace;
+
+use super::form::Fields;
+use super::gate::redirect;
+use super::layout::{self, Head, Html};
+use super::task_log::lines_of;
+use super::task_parts;
+use super::text::{number, plain, plain_attribute, when};
+use super::view::View;
+use crate::api::extract::{Body, Name, Params};
+use crate::api::{Permission, enqueue, list, logs};
+use crate::problem::Problem;
+
+const GROUPS: u32 = 100;
+/// Prompts of a conversation that are shown; the latest ones.
+const PROMPTS: u32 = 50;
+/// Lines of each prompt's log.
+const LINES: u32 = 100;
+/// Namespaces that are looked into for runners.
+const NAMESPACES_MAX: usize = 20;
+
+pub(super) async fn show(view: View) -> Result<Html, Problem> {
+    let query = NamespacePageQuery {
+        namespace: Some(view.namespace.to_string()),
+        cursor: view.query.text("cursor"),
+        limit: Some(GROUPS),
+    };
+    let page = list::list_groups(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
+    let body = html! {
+        h1 { "Task groups" }
+        (places(&view).await?)
+        @if page.items.is_empty() {
+            (layout::empty("There is no group here yet. A group is what belongs together: the prompts of one piece of work, say.",
+                "Write a prompt below, or in a terminal:", "weaver prompt 'Fix the failing test' --group repairs"))
+        } @else { (table(&view, &page.items)) }
+        @if let Some(next) = &page.next {
+            nav.row aria-label="Pages of the list" { a.button rel="next" href=(format!("/groups?{}", view.query.with("cursor", Some(next)))) { "More" } }
+        }
+        (prompt_form(&view, "", ""))
+    };
+    Ok(layout::page(&view, &Head { title: "Task groups", section: "Groups", live: "any" }, &body))
+}
+
+/// The namespaces, each with what there is to run its prompts.
+async fn places(view: &View) -> Result<Markup, Problem> {
+    let mut marks = Vec::new();
+    for namespace in view.namespaces.iter().take(NAMESPACES_MAX) {
+        let runners = view.state.store.list_runners(namespace, None, 100).await?.items;
+        let alive = runners.iter().filter(|runner| runner.is_alive(view.now)).count();
+        marks.push((namespace, alive, runners.len() - alive));
+    }
+    let address = |namespace: &Namespace| {
+        format!("/groups?{}", super::form::encoded([("namespace", namespace.as_str())]))
+    };
+    Ok(html! {
+        ul.states aria-label="Namespaces" {
+            @for (namespace, alive, stopped) in marks {
+                li { a href=(address(namespace)) aria-current=[(*namespace == view.namespace).then_some("true")] {
+                    (plain(namespace.as_str())) " "
+                    @if alive > 0 { span.state.succeeded { (alive) " alive" } } @else { span.state.cancelled { (stopped) " stopped" } }
+                } }
+            }
+        }
+    })
+}
+
+fn table(view: &View, groups: &[Group]) -> Markup {
+    html! {
+        div.wide { table {
+            thead { tr { th scope="col" { "Group" } th scope="col" { "Tasks" } th.fit scope="col" { "Last change" } } }
+            tbody { @for group in groups {
+                tr data-key=(group.id) {
+                    td { a href=(view.link("/group", &[("id", &group.id)])) { (plain(&group.id)) } }
+                    td { @for (state, count) in group.counts.0.iter().filter(|(_, count)| **count > 0) {
+                        a href=(view.link("/tasks", &[("group", &group.id), ("state", state.as_str())])) {
+                            (number(*count)) " " (layout::state(*state))
+                        } " "
+                    } }
+                    td.fit { (when(group.last_at, view.now)) }
+                }
+            } }
+        } }
+    }
+}
+
+pub(super) async fn show_one(view: View) -> Result<Html, Problem> {
+    let id = view.query.text("id").unwrap_or_default();
+    let query = ListTasksQuery {
+        namespace: Some(view.namespace.to_string()),
+        group: Some(id.clone()),
+        order: Some(TaskOrder::NewestFirst),
+        limit: Some(PROMPTS),
+        ..ListTasksQuery::default()
+    };
+    let mut page = list::list_tasks(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
+    page.items.reverse();
+    let session = page.items.iter().rev().find_map(|task| task.session_id.clone()).unwrap_or_default();
+    let mut parts = Vec::new();
+    for task in &page.items {
+        parts.push((task.id.clone(), part(&view, task).await?));
+    }
+    let body = html! {
+        h1 { "Group " (plain(&id)) }
+        p { a href=(view.link("/groups", &[])) { "All groups" } " · " a href=(view.link("/tasks", &[("group", &id)])) { "As a list of tasks" } }
+        @if page.next.is_some() { p.fine { "The latest " (PROMPTS) "." } }
+        @if parts.is_empty() { p.soft { "There is nothing in this group yet." } }
+        @for (id, part) in &parts { article.prompt data-key=(id) { (part) } }
+        (prompt_form(&view, &id, &session))
+    };
+    let title = format!("Group {id}");
+    Ok(layout::page(&view, &Head { title: &title, section: "Groups", live: "any" }, &body))
+}
+
+/// One prompt: what was asked, what was printed, what came of it.
+async fn part(view: &View, task: &Task) -> Result<Markup, Problem> {
+    let query =
+        LogsQuery { namespace: Some(view.namespace.to_string()), last: Some(LINES), ..LogsQuery::default() };
+    let log =
+        logs::task_logs(State(view.state.clone()), view.caller.clone(), Name(task.id.clone()), Params(query))
+            .await?
+            .0;
+    let label = format!("Log of task {}", task.id);
+    Ok(html! {
+        header {
+            a.id href=(view.task_link(&task.id)) { (task.id) } (layout::state(task.state)) span.soft { (when(task.created_at, view.now)) }
+            @if task.task_type != PROMPT_TASK_TYPE { span.soft { (plain(&task.task_type)) } }
+            @if let Some(session) = &task.session_id { span.soft { "session " (plain(session)) } }
+        }
+        (task_parts::document("Asked", task.payload.as_ref(), task.payload_hex.as_deref(), &task.content_type))
+        @if !log.lines.is_empty() {
+            details open[!task.state.is_terminal()] { summary { "Log" } pre.log.wrap tabindex="0" aria-label=(label) { (lines_of(&log.lines)) } }
+        }
+        (task_parts::document("Result", task.result.as_ref(), task.result_hex.as_deref(), ""))
+        @if let Some(error) = task.last_error.as_deref().filter(|_| task.result.is_none()) { p.alert { (plain(error)) } }
+    })
+}
+
+fn prompt_form(view: &View, group: &str, session: &str) -> Markup {
+    html! {
+        @if view.may(Permission::Enqueue) {
+            section {
+                h2 { "New prompt" }
+                form.stack method="post" action=(view.link("/prompts", &[])) {
+                    (layout::key(view))
+                    label for="prompt" { "Prompt" }
+                    textarea #prompt name="prompt" required {}
+                    label for="group" { "Group (an existing one, or a new name)" }
+                    input #group name="group" value=(plain_attribute(group)) maxlength="255";
+                    label for="session" { "Session (prompts of one session run one after another)" }
+                    input #session name="session" value=(plain_attribute(session)) maxlength="255";
+                    button.primary { "Submit" }
+                }
+            }
+        }
+    }
+}
+
+pub(super) async fn prompt(view: View, fields: Fields) -> Result<Response, Problem> {
+    // Browsers send their own line ends.
+    let text = fields.get("prompt").unwrap_or_default().replace("\r\n", "\n");
+    if text.trim().is_empty() {
+        return Err(Problem::bad_request("prompt_empty", "the prompt is empty", "go back and write one"));
+    }
+    let payload = Json::of(&text).map_err(|error| {
+        Problem::bad_request("prompt_unreadable", error.to_string(), "go back and write text")
+    })?;
+    let task = NewTask {
+        task_type: PROMPT_TASK_TYPE.to_owned(),
+        namespace: Some(view.namespace.to_string()),
+        payload: Some(payload),
+        content_type: Some(PROMPT_CONTENT_TYPE.to_owned()),
+        task_group_id: fields.text("group"),
+        session_id: fields.text("session"),
+        ..NewTask::default()
+    };
+    let request = Body(EnqueueRequest::One(Box::new(task)));
+    let (_, answer) = enqueue::enqueue_tasks(State(view.state.clone()), view.caller.clone(), request).await?;
+    Ok(redirect(&match (fields.get("group"), answer.0) {
+        (Some(group), _) => view.link("/group", &[("id", group)]),
+        (None, EnqueueResponse::One(made)) => view.task_link(&made.id),
+        (None, EnqueueResponse::Many { .. }) => view.link("/tasks", &[]),
+    }))
+}

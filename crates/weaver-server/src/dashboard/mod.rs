@@ -1,0 +1,97 @@
+//! The dashboard: pages that show everything and act on anything, in a browser.
+//!
+//! ```text
+//! request ─▶ security (Host, Origin) ─▶ errors (problems as pages) ─▶ gate (session, form key) ─▶ page ─▶ api ─▶ store
+//! browser ◀─ html (maud, every value escaped) ◀────────────────────────────────────────────────────┘
+//!    └─ script: asks for the page again when `live` says that something changed, and puts in what differs
+//! ```
+//!
+//! Pages call the handlers of the API, so they can do nothing that the API cannot, are held to the same permissions, and
+//! end up in the same journal. They are whole without the script. One file per page.
+
+mod assets;
+mod audit;
+mod bulk;
+mod chart;
+mod error;
+mod form;
+mod gate;
+mod groups;
+mod layout;
+mod live;
+mod login;
+mod overview;
+mod queues;
+mod runners;
+mod stats;
+mod task;
+mod task_log;
+mod task_parts;
+mod tasks;
+mod text;
+mod tokens;
+mod view;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+
+use crate::api::{self, AppState, bounded};
+use crate::security::{Guard, Secret, protect, protect_pages};
+
+/// The largest form.
+const FORM_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// What every page shares.
+#[derive(Clone)]
+pub(crate) struct Pages {
+    state: AppState,
+    guard: Arc<Guard>,
+    /// The key of forms where nobody logs in.
+    local_form_key: Arc<str>,
+}
+
+/// A whole server: the API and the pages, behind their guard, with problems as pages for whoever asks for pages.
+pub fn site(state: AppState, guard: Arc<Guard>) -> Router {
+    let api = api::routes(state.clone());
+    let api = protect(api.private, api.public, Arc::clone(&guard));
+    api.merge(routes(state, guard)).layer(from_fn(error::as_pages))
+}
+
+fn routes(state: AppState, guard: Arc<Guard>) -> Router {
+    let pages =
+        Pages { state: state.clone(), guard: Arc::clone(&guard), local_form_key: gate::random_key().into() };
+    let private = Router::new()
+        .route("/", get(overview::show))
+        .route("/tasks", get(tasks::show))
+        .route("/bulk", post(bulk::act))
+        .route("/tasks/{id}", get(task::show))
+        .route("/tasks/{id}/cancel", post(task::cancel))
+        .route("/tasks/{id}/retry", post(task::retry))
+        .route("/tasks/{id}/run-now", post(task::run_now))
+        .route("/tasks/{id}/log", get(task_log::lines))
+        .route("/tasks/{id}/log.txt", get(task_log::download))
+        .route("/queues", get(queues::show).post(queues::act))
+        .route("/runners", get(runners::show).post(runners::act))
+        .route("/groups", get(groups::show))
+        .route("/group", get(groups::show_one))
+        .route("/prompts", post(groups::prompt))
+        .route("/tokens", get(tokens::show).post(tokens::act))
+        .route("/audit", get(audit::show))
+        .route("/live", get(live::stream))
+        .route("/logout", post(login::log_out))
+        .layer(from_fn_with_state(pages.clone(), gate::enter));
+    let public = Router::new()
+        .route("/login", get(login::show).post(login::log_in))
+        .route("/assets/{name}", get(assets::serve));
+    let routes = private.merge(public).layer(DefaultBodyLimit::max(FORM_MAX_BYTES));
+    protect_pages(bounded(routes, state).with_state(pages), guard)
+}
+
+/// What stands behind a server's address in a link that logs a browser in once.
+pub fn login_path(secret: &Secret) -> String {
+    format!("/login?{}={}", login::LINK_FIELD, secret.expose())
+}

@@ -1,0 +1,212 @@
+//! Browsers that are logged in, and links that log one in once.
+//!
+//! Both are documents in the store, found by the hash of a secret that only the browser (or the link) has. So they survive
+//! a restart, hold on every server of the store, and nobody who reads the store can use one. A session is never more than
+//! its token: it ends with it, at its own end, or when somebody logs out.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use weaver_core::error::Error;
+use weaver_core::ports::{Document, DocumentKey, Expect};
+use weaver_core::time::{Monotonic, Timestamp};
+
+use super::identity::Identity;
+use super::scope::internal_namespace;
+use super::token::{TokenId, to_hex};
+use super::tokens::{CACHE_TTL, CACHED_MAX, Tokens, Unverified};
+
+/// The kind of the documents that hold sessions.
+pub const SESSION_KIND: &str = "weaver.session";
+/// The kind of the documents that hold links.
+pub const LINK_KIND: &str = "weaver.login-link";
+/// How long a browser stays logged in.
+pub const SESSION_LASTS: Duration = Duration::from_secs(12 * 3600);
+/// How long a link is good for, unless it is used before.
+pub const LINK_LASTS: Duration = Duration::from_secs(3600);
+/// How many that have ended are removed when a new one is made.
+const SWEPT_AT_ONCE: u32 = 16;
+
+/// What a browser or a link has to show: 256 random bits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    fn random() -> Self {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).expect("the system has randomness");
+        Self(to_hex(&bytes))
+    }
+
+    /// Reads what a request carries. Anything that no server made is `None`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        (text.len() == 64 && is_hex).then(|| Self(text.to_owned()))
+    }
+
+    /// The secret itself: for the cookie or the link, and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// What forms of this session carry: derived, so that a page that leaks it leaks no session.
+    pub fn form_key(&self) -> String {
+        self.hashed("weaver form")
+    }
+
+    fn id(&self) -> String {
+        self.hashed("weaver session")
+    }
+
+    fn hashed(&self, purpose: &str) -> String {
+        to_hex(&Sha256::new().chain_update(purpose).chain_update([0]).chain_update(&self.0).finalize())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret(…)")
+    }
+}
+
+/// As the store keeps it; the id is the secret's hash.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Body {
+    token: TokenId,
+    expires_at: Timestamp,
+}
+
+/// Sessions and links of a server's tokens.
+pub struct Sessions {
+    tokens: Arc<Tokens>,
+    /// Read a moment ago. Only secrets that were right are in it, so strangers cannot fill it.
+    cache: Mutex<HashMap<String, (Body, Monotonic)>>,
+}
+
+impl Sessions {
+    /// For these tokens.
+    pub fn new(tokens: Arc<Tokens>) -> Self {
+        Self { tokens, cache: Mutex::default() }
+    }
+
+    /// A link's secret, good for one login as this token.
+    pub async fn make_link(&self, token: &TokenId) -> Result<Secret, Error> {
+        self.make(LINK_KIND, token, LINK_LASTS).await
+    }
+
+    /// Uses up a link. Of two who try at once, one gets the session.
+    pub async fn redeem(&self, link: &Secret) -> Result<Option<Secret>, Error> {
+        let key = key(LINK_KIND, &link.id());
+        let Some(document) = self.tokens.store().get_document(&key).await? else { return Ok(None) };
+        match self.tokens.store().delete_document(&key, Expect::Version(document.version)).await {
+            Ok(()) => {}
+            Err(Error::Conflict { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match self.live(&document) {
+            Some(body) => self.begin(&body.token).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Logs a browser in as this token.
+    pub async fn begin(&self, token: &TokenId) -> Result<Secret, Error> {
+        self.sweep().await;
+        self.make(SESSION_KIND, token, SESSION_LASTS).await
+    }
+
+    /// Who a session belongs to, if there is one and its token is still good.
+    pub async fn verify(&self, secret: &Secret) -> Result<Option<Identity>, Error> {
+        let id = secret.id();
+        let now = self.tokens.clock().monotonic();
+        let fresh = self
+            .cache
+            .lock()
+            .get(&id)
+            .filter(|(_, read_at)| now < read_at.saturating_add(CACHE_TTL))
+            .cloned();
+        let body = match fresh {
+            Some((body, _)) => body,
+            None => {
+                let Some(document) = self.tokens.store().get_document(&key(SESSION_KIND, &id)).await? else {
+                    self.cache.lock().remove(&id);
+                    return Ok(None);
+                };
+                let Some(body) = self.live(&document) else { return Ok(None) };
+                self.remember(id, body.clone(), now);
+                body
+            }
+        };
+        if body.expires_at <= self.tokens.clock().now() {
+            return Ok(None);
+        }
+        match self.tokens.identity_of(&body.token).await {
+            Ok(identity) => Ok(Some(identity)),
+            Err(Unverified::Unknown | Unverified::Expired { .. }) => Ok(None),
+            Err(Unverified::Store(error)) => Err(error),
+        }
+    }
+
+    /// Logs a browser out.
+    pub async fn end(&self, secret: &Secret) -> Result<(), Error> {
+        let id = secret.id();
+        let done = self.tokens.store().delete_document(&key(SESSION_KIND, &id), Expect::Anything).await;
+        self.cache.lock().remove(&id);
+        done
+    }
+
+    fn remember(&self, id: String, body: Body, now: Monotonic) {
+        let mut cache = self.cache.lock();
+        if cache.len() >= CACHED_MAX {
+            cache.clear();
+        }
+        cache.insert(id, (body, now));
+    }
+
+    async fn make(&self, kind: &str, token: &TokenId, lasts: Duration) -> Result<Secret, Error> {
+        let secret = Secret::random();
+        let expires_at = self.tokens.clock().now().saturating_add(lasts);
+        let body = Body { token: token.clone(), expires_at };
+        let body = serde_json::to_vec(&body).expect("an id and an instant are always JSON");
+        let key = key(kind, &secret.id());
+        self.tokens.store().put_document(&key, Bytes::from(body), Expect::Absent, Some(expires_at)).await?;
+        Ok(secret)
+    }
+
+    /// What a document says, unless it has ended. One that cannot be read lets nobody in.
+    fn live(&self, document: &Document) -> Option<Body> {
+        let body: Body = serde_json::from_slice(&document.body).ok()?;
+        (body.expires_at > self.tokens.clock().now()).then_some(body)
+    }
+
+    /// Removes some that have ended. What cannot be removed now goes with a later login.
+    async fn sweep(&self) {
+        let now = self.tokens.clock().now();
+        for kind in [SESSION_KIND, LINK_KIND] {
+            let ended = self.tokens.store().due_documents(kind, now, SWEPT_AT_ONCE).await.unwrap_or_default();
+            for document in ended {
+                let expect = Expect::Version(document.version);
+                if let Err(error) = self.tokens.store().delete_document(&document.key, expect).await {
+                    tracing::debug!(%error, "an ended session stays for now");
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+fn key(kind: &str, id: &str) -> DocumentKey {
+    DocumentKey::new(internal_namespace(), kind, id)
+}
