@@ -80,7 +80,7 @@ fn table(view: &View, groups: &[Group]) -> Markup {
             thead { tr { th scope="col" { "Group" } th scope="col" { "Tasks" } th.fit scope="col" { "Last change" } } }
             tbody { @for group in groups {
                 tr data-key=(group.id) {
-                    td { a href=(view.link("/group", &[("id", &group.id)])) { (plain(&group.id)) } }
+                    td.name { a href=(view.link("/group", &[("id", &group.id)])) { (plain(&group.id)) } }
                     td { @for (state, count) in group.counts.0.iter().filter(|(_, count)| **count > 0) {
                         a href=(view.link("/tasks", &[("group", &group.id), ("state", state.as_str())])) {
                             (number(*count)) " " (layout::state(*state))

@@ -56,7 +56,7 @@ fn row(view: &View, queue: &Queue, hour: &QueueHour, may: bool) -> Markup {
     };
     html! {
         tr data-key=(queue.name) {
-            td { a href=(view.link("/tasks", &[("queue", &queue.name)])) { (plain(&queue.name)) } @if queue.paused { " " b.cancelled { "paused" } } }
+            td.name { a href=(view.link("/tasks", &[("queue", &queue.name)])) { (plain(&queue.name)) } @if queue.paused { " " b.cancelled { "paused" } } }
             td.n { a href=(list("queued,scheduled,retry_scheduled")) { (number(waiting)) } }
             td.n { a href=(list("running")) { (number(count(TaskState::Running))) } }
             td.n { a href=(list("dead")) { (number(count(TaskState::Dead))) } }

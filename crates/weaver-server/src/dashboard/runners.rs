@@ -79,7 +79,7 @@ fn row(view: &View, runner: &Runner, running: &[Task], may: bool) -> Markup {
     };
     html! {
         tr data-key=(beat.runner_id) {
-            td { (plain(&beat.runner_id)) @if let Some(root) = &beat.project_root { br; span.soft { (plain(root)) } } }
+            td.name { (plain(&beat.runner_id)) @if let Some(root) = &beat.project_root { br; span.soft { (plain(root)) } } }
             td.fit { span class=(class) { (word) } }
             td.fit { (when(runner.last_heartbeat, view.now)) }
             td.n { (beat.running) "/" (beat.capacity) }

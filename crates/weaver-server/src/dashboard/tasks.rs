@@ -161,8 +161,8 @@ fn row(view: &View, task: &Task, may: bool) -> Markup {
             @if may { td.fit { input type="checkbox" name="id" value=(task.id) aria-label=(format!("Choose task {}", task.id)); } }
             td.fit { a.id href=(view.task_link(&task.id)) { (task.id) } }
             td.fit { (layout::state(task.state)) }
-            td { (plain(&task.task_type)) }
-            td { (plain(&task.queue)) }
+            td.name { (plain(&task.task_type)) }
+            td.name { (plain(&task.queue)) }
             td.wide-only { (about(task)) }
             td.n { (task.executions) "/" (task.max_attempts) }
             td.fit { (when(task.updated_at, view.now)) }

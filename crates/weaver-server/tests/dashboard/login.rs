@@ -1,0 +1,229 @@
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode};
+use weaver_core::prelude::*;
+use weaver_server::security::Role;
+use weaver_testkit::services::browser::Driver;
+
+use crate::browser::Browser;
+use crate::site::{Bed, Site};
+
+fn client() -> Client {
+    Client::builder().redirect(Policy::none()).build().unwrap()
+}
+
+async fn cookie(response: &Response) -> String {
+    let header = response.headers()["set-cookie"].to_str().unwrap();
+    header.split(';').next().unwrap().to_owned()
+}
+
+/// Logs in by token, as a form would.
+async fn log_in(site: &Site, role: Role) -> (String, String) {
+    let token = site.token(role).await;
+    let form = [("token", token.expose()), ("next", "/tasks")];
+    let answer =
+        client().post(site.url("/login")).header("origin", site.url("")).form(&form).send().await.unwrap();
+    assert_eq!(
+        (answer.status(), &answer.headers()["location"]),
+        (StatusCode::SEE_OTHER, &"/tasks".parse().unwrap())
+    );
+    let cookie = cookie(&answer).await;
+    let page = client()
+        .get(site.url("/tasks"))
+        .header("cookie", &cookie)
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    let key = page.split("name=\"form_key\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    (cookie, key)
+}
+
+async fn post(site: &Site, path: &str, cookie: &str, origin: &str, form: &[(&str, &str)]) -> Response {
+    let request = client().post(site.url(path)).header("cookie", cookie).header("accept", "text/html");
+    request.header("origin", origin).form(form).send().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_logs_one_browser_in_once_and_logging_out_ends_it() {
+    let (bed, driver) = (Bed::memory(), Driver::start());
+    let site = Site::start(&bed).await;
+    let (one, two) = (Browser::open(&driver).await, Browser::open(&driver).await);
+    let link = site.link(Role::Admin).await;
+    one.go(&link).await;
+    one.sees("h1", "Overview").await;
+    two.go(&link).await;
+    two.sees(".alert", "used before").await;
+    // Somebody who wants a page is taken to it after logging in.
+    two.go(&site.url("/tasks?state=dead")).await;
+    two.sees("h1", "Log in").await;
+    two.type_into("#token", site.token(Role::Viewer).await.expose()).await;
+    two.press("Log in").await;
+    two.sees("h1", "Tasks").await;
+    two.until("location.search === '?state=dead'").await;
+    two.press("Log out").await;
+    two.sees("h1", "Log in").await;
+    two.go(&site.url("/tasks")).await;
+    two.sees("h1", "Log in").await;
+    assert_eq!(one.script("return document.cookie").await, "", "scripts cannot read the session");
+    one.close().await;
+    two.close().await;
+}
+
+#[tokio::test]
+async fn a_session_is_a_strict_cookie_that_scripts_cannot_read_and_lasts_as_long_as_its_token() {
+    let bed = Bed::memory();
+    let site = Site::start(&bed).await;
+    let token = site.token(Role::Operator).await;
+    let form = [("token", token.expose())];
+    let answer =
+        client().post(site.url("/login")).header("origin", site.url("")).form(&form).send().await.unwrap();
+    let header = answer.headers()["set-cookie"].to_str().unwrap();
+    assert!(header.contains("; HttpOnly; SameSite=Strict") && header.contains("Max-Age=43200"), "{header}");
+    let cookie = cookie(&answer).await;
+    let status = async |path: &str| {
+        client().get(site.url(path)).header("cookie", &cookie).send().await.unwrap().status()
+    };
+    assert_eq!(status("/tasks").await, StatusCode::OK);
+    assert_eq!(status("/api/v1/events").await, StatusCode::OK, "a page's session reads the API");
+    // It changes nothing there: only forms of ours do.
+    let changed =
+        client().post(site.url("/api/v1/queues/q/pause")).header("cookie", &cookie).send().await.unwrap();
+    assert_eq!(changed.status(), StatusCode::UNAUTHORIZED);
+    site.tokens.revoke(&token.id()).await.unwrap();
+    assert_eq!(status("/tasks").await, StatusCode::SEE_OTHER);
+    assert_eq!(status("/api/v1/tasks").await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_form_without_its_key_or_from_another_site_changes_nothing() {
+    let bed = Bed::memory();
+    let site = Site::start(&bed).await;
+    let (cookie, key) = log_in(&site, Role::Admin).await;
+    let (own, pause) = (site.url(""), ("action", "pause"));
+    let refused = [
+        post(&site, "/queues", &cookie, &own, &[("queue", "mail"), pause]).await,
+        post(&site, "/queues", &cookie, &own, &[("queue", "mail"), pause, ("form_key", &key[1..])]).await,
+        post(
+            &site,
+            "/queues",
+            &cookie,
+            "http://evil.example",
+            &[("queue", "mail"), pause, ("form_key", &key)],
+        )
+        .await,
+        post(
+            &site,
+            "/queues",
+            &cookie,
+            "http://127.0.0.1:1",
+            &[("queue", "mail"), pause, ("form_key", &key)],
+        )
+        .await,
+        post(&site, "/queues", &cookie, "null", &[("queue", "mail"), pause, ("form_key", &key)]).await,
+    ];
+    for answer in refused {
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+    }
+    let no_origin = client().post(site.url("/queues")).header("cookie", &cookie).form(&[
+        ("queue", "mail"),
+        pause,
+        ("form_key", &key),
+    ]);
+    assert_eq!(no_origin.send().await.unwrap().status(), StatusCode::FORBIDDEN);
+    assert!(site.store.list_queues(&Namespace::default()).await.unwrap().is_empty());
+    let done = post(&site, "/queues", &cookie, &own, &[("queue", "mail"), pause, ("form_key", &key)]).await;
+    assert_eq!(done.status(), StatusCode::SEE_OTHER);
+    assert!(site.store.list_queues(&Namespace::default()).await.unwrap()[0].settings.paused);
+}
+
+#[tokio::test]
+async fn what_a_role_may_not_is_neither_offered_nor_done() {
+    let bed = Bed::memory();
+    let site = Site::start(&bed).await;
+    let task = site.enqueue(NewTask::new("anything")).await;
+    let (cookie, key) = log_in(&site, Role::Viewer).await;
+    let page = async |path: &str| {
+        client()
+            .get(site.url(path))
+            .header("cookie", &cookie)
+            .header("accept", "text/html")
+            .send()
+            .await
+            .unwrap()
+    };
+    for path in ["/", "/tasks", "/tasks/1", "/queues", "/runners", "/groups"] {
+        let text = page(path).await.text().await.unwrap();
+        let forms = text.matches("method=\"post\"").count() - text.matches("action=\"/logout\"").count();
+        let harmless = text.matches("action=\"/bulk\"").count();
+        assert_eq!(forms, harmless, "a viewer is offered something on {path}: {text}");
+        assert!(!text.contains("Cancel</button>") && !text.contains("href=\"/tokens\""), "{path}: {text}");
+    }
+    assert_eq!(page("/tokens").await.status(), StatusCode::FORBIDDEN);
+    assert_eq!(page("/audit").await.status(), StatusCode::FORBIDDEN);
+    let actions: [(&str, &[(&str, &str)]); 5] = [
+        ("/tasks/1/cancel", &[]),
+        ("/bulk", &[("action", "cancel-all"), ("confirmed", "yes")]),
+        ("/queues", &[("queue", "q"), ("action", "pause")]),
+        ("/prompts", &[("prompt", "hello")]),
+        ("/tokens", &[("name", "x"), ("role", "admin")]),
+    ];
+    for (path, fields) in actions {
+        let fields: Vec<_> = fields.iter().copied().chain([("form_key", key.as_str())]).collect();
+        let answer = post(&site, path, &cookie, &site.url(""), &fields).await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{path}");
+        assert!(answer.text().await.unwrap().contains("role `viewer` lacks"), "{path}");
+    }
+    assert_eq!(site.store.get_task(&task).await.unwrap().state, TaskState::Queued);
+}
+
+#[tokio::test]
+async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
+    let bed = Bed::memory();
+    let site = Site::start(&bed).await;
+    for number in 0..60 {
+        site.enqueue(NewTask::new(format!("type-{number}")).queue(format!("queue-{}", number % 10))).await;
+    }
+    let (cookie, _) = log_in(&site, Role::Admin).await;
+    let get = async |path: &str| {
+        client()
+            .get(site.url(path))
+            .header("cookie", &cookie)
+            .header("accept", "text/html")
+            .send()
+            .await
+            .unwrap()
+    };
+    for path in [
+        "/",
+        "/tasks",
+        "/tasks/1",
+        "/tasks/none",
+        "/queues",
+        "/runners",
+        "/groups",
+        "/group?id=x",
+        "/tokens",
+        "/audit",
+        "/login",
+        "/no/such",
+    ] {
+        let answer = get(path).await;
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(answer.headers()["x-frame-options"], "DENY", "{path}");
+        let text = answer.text().await.unwrap();
+        assert!(
+            text.starts_with("<!DOCTYPE html>") && !text.contains(" style=") && !text.contains("http://"),
+            "{path}: {text}"
+        );
+    }
+    let first = get("/").await.text().await.unwrap();
+    let part = |mark: &str| first.split(mark).nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let mut total = first.len();
+    for path in [part("stylesheet\" href=\""), part("script src=\"")] {
+        total += get(&path).await.text().await.unwrap().len();
+    }
+    assert!(total < 100_000, "the first page costs {total} bytes");
+}

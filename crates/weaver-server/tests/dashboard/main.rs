@@ -1,0 +1,12 @@
+//! The dashboard, in a real browser against a real server with tasks running.
+
+mod browser;
+mod site;
+
+mod accessible;
+mod journey;
+mod live;
+mod login;
+mod logs;
+mod robust;
+mod strange;

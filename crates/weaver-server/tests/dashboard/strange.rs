@@ -1,0 +1,90 @@
+//! Texts that want to be more than text.
+
+use weaver_core::ports::{Beat, RunnerKey};
+use weaver_core::prelude::*;
+use weaver_server::security::{NamespaceScope, NewToken, Role};
+use weaver_testkit::services::browser::Driver;
+
+use crate::browser::Browser;
+use crate::site::{Bed, Site};
+
+const CORPUS: [&str; 10] = [
+    "<script>window.pwned = 1</script>",
+    "\"><img src=x onerror=\"window.pwned = 1\">",
+    "' autofocus onfocus='window.pwned = 1",
+    "</title></textarea></pre><svg onload=\"window.pwned = 1\">",
+    "javascript:window.pwned=1",
+    "{{constructor.constructor('window.pwned=1')()}}",
+    "<a href=\"javascript:window.pwned=1\" id=strange>x</a>",
+    "<iframe srcdoc=\"<script>parent.pwned=1</script>\">",
+    "<meta http-equiv=refresh content=\"0;url=https://evil.example\">",
+    "a\u{202e}txt.exe\u{2066}<!-- ]]> --><style>*{display:none}</style>",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_task_says_becomes_part_of_a_page() {
+    let (bed, driver) = (Bed::memory(), Driver::start());
+    let site = Site::start(&bed).await;
+    let mut ids = Vec::new();
+    for text in CORPUS {
+        let payload = serde_json::json!({ text: [text] }).to_string();
+        let name: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
+        let task = NewTask::new(name.clone()).queue(name.clone()).payload(payload, ContentType::JSON);
+        let task = task
+            .task_group_id(name.clone())
+            .session_id(name.clone())
+            .serial_key(name.clone())
+            .label(name.clone(), name.clone());
+        let key = site.enqueue(task).await;
+        let log = weaver_core::ports::StreamKey::attempt_log(&key, 0);
+        site.store.append_entries(&log, &[text.to_owned().into()]).await.unwrap();
+        let runner =
+            RunnerKey { namespace: Namespace::default(), runner_id: WorkerId::new(name.clone()).unwrap() };
+        let beat = Beat {
+            key: runner,
+            project_root: Some(text.to_owned()),
+            started_at: bed.clock.now(),
+            queues: vec![QueueName::new(name.clone()).unwrap()],
+            types: None,
+            capacity: 1,
+            running: 0,
+            draining: false,
+        };
+        site.store.beat(vec![beat]).await.unwrap();
+        let token = NewToken {
+            name,
+            role: Role::Viewer,
+            namespaces: NamespaceScope::All,
+            may_exec: false,
+            expires_at: None,
+            created_by: text.to_owned(),
+        };
+        site.tokens.create(token).await.unwrap();
+        ids.push(key.id.to_string());
+    }
+    let browser = Browser::open(&driver).await;
+    browser.go(&site.link(Role::Admin).await).await;
+    browser.sees("h1", "Overview").await;
+    let group = url::form_urlencoded::byte_serialize(CORPUS[0].as_bytes()).collect::<String>();
+    let mut pages: Vec<String> = ids.iter().map(|id| format!("/tasks/{id}")).collect();
+    pages.extend(["/", "/tasks", "/queues", "/groups", "/runners", "/tokens", "/audit"].map(str::to_owned));
+    pages.extend([
+        format!("/group?id={group}"),
+        format!("/tasks?queue={group}&label={group}"),
+        format!("/{group}"),
+        format!("/login?next={group}"),
+    ]);
+    for page in &pages {
+        browser.go(&site.url(page)).await;
+        browser.until("document.readyState === 'complete'").await;
+        let found = browser.script("return [window.pwned ?? null, document.querySelectorAll('main script, main img, main iframe, main style, main meta, main svg:not(.chart), #strange, [onerror], [onload], [onfocus]').length, document.querySelectorAll('a[href^=\"javascript\"]').length]").await;
+        assert_eq!(found, serde_json::json!([null, 0, 0]), "{page}");
+        let shown = browser.text("body").await;
+        assert!(!shown.contains(['\u{202e}', '\u{2066}']), "{page}: {shown}");
+    }
+    browser.go(&site.url("/tasks")).await;
+    browser.sees("#rows", CORPUS[0]).await;
+    browser.sees("#rows .hidden", "U+202E").await;
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    browser.close().await;
+}

@@ -1,0 +1,109 @@
+//! A real browser: Debian's `chromium` and the driver that comes with it; and axe-core, which finds what keeps people with
+//! other eyes and hands from using a page.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const INSTALL: &str = "tests of the dashboard need a browser: `apt-get install chromium chromium-driver`";
+const AXE_PACKAGE: &str = "axe-core@4.10.3";
+const AXE_ARCHIVE: &str = "axe-core-4.10.3.tgz";
+/// How long the driver may take to listen.
+const STARTS_WITHIN_S: u32 = 20;
+
+/// A driver of browsers of its own, gone with its browsers when it is dropped.
+#[derive(Debug)]
+pub struct Driver {
+    process: Child,
+    port: u16,
+}
+
+impl Driver {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// If there is none; the message says what to install.
+    #[expect(clippy::disallowed_methods, reason = "a program on this machine starts in real time")]
+    pub fn start() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let port = free.local_addr().expect("it is bound").port();
+        drop(free);
+        let spawned = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let process = spawned.unwrap_or_else(|error| panic!("chromedriver: {error}; {INSTALL}"));
+        let driver = Self { process, port };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        for _ in 0..STARTS_WITHIN_S * 40 {
+            if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+                return driver;
+            }
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        panic!("chromedriver did not start within {STARTS_WITHIN_S} s; {INSTALL}");
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// The browser it drives.
+    ///
+    /// # Panics
+    /// If there is none; the message says what to install.
+    pub fn browser() -> &'static str {
+        let places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+        let found = places.into_iter().find(|place| Path::new(place).exists());
+        found.unwrap_or_else(|| panic!("{INSTALL}"))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Asked to end, it ends its browsers too; killed, it would leave them.
+        let asked = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
+        if !asked.is_ok_and(|status| status.success()) {
+            let _ = self.process.kill(); // It may have ended by itself.
+        }
+        let _ = self.process.wait(); // Its status says nothing about the test.
+    }
+}
+
+/// The script of axe-core, fetched once into the build's own directory.
+///
+/// # Panics
+/// If it cannot be fetched; the message says what to install.
+pub fn axe_script() -> String {
+    let directory = directory();
+    let script = directory.join("package/axe.min.js");
+    std::fs::create_dir_all(&directory).expect("the build's directory can be written");
+    let lock = std::fs::File::create(directory.join("LOCK")).expect("the build's directory can be written");
+    lock.lock().expect("files can be locked");
+    if !script.exists() {
+        run(&directory, Command::new("npm").args(["pack", "--silent", AXE_PACKAGE]), "apt-get install npm");
+        run(&directory, Command::new("tar").args(["xzf", AXE_ARCHIVE]), "apt-get install tar");
+    }
+    std::fs::read_to_string(script).expect("the package has the script")
+}
+
+/// A place that outlives the run: the pipeline's cache, or beside what the build made.
+fn directory() -> PathBuf {
+    if let Some(cache) = std::env::var_os("WEAVER_CI_CACHE").filter(|cache| Path::new(cache).is_dir()) {
+        return PathBuf::from(cache).join("services/axe");
+    }
+    let test = std::env::current_exe().expect("a test is a file");
+    // <target>/<profile>/deps/<test>
+    let target = test.ancestors().nth(3).expect("tests lie in the build's directory");
+    target.join("services/axe")
+}
+
+fn run(directory: &Path, command: &mut Command, install: &str) {
+    let shown = format!("{command:?}");
+    let done = command.current_dir(directory).stdout(Stdio::null()).status();
+    assert!(done.is_ok_and(|status| status.success()), "{shown} failed: axe-core comes by npm: `{install}`");
+}
