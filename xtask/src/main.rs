@@ -32,6 +32,7 @@ Verbs:
                          --seed S to replay one (with --trace: everything that happened in it).
   torture [options]      Kill processes that use the embedded store and check what they were promised;
                          --minutes N for how long, --seed S and --kills K to repeat a round's draws.
+  screenshots            Pictures of every page of the dashboard, into docs/images.
   services               Start the throw-away databases of the tests for hands-on work, until Ctrl-C.
 
 Examples:
@@ -63,6 +64,7 @@ enum Verb {
     Bench { name: Option<String>, args: Vec<String> },
     Simulate { args: Vec<String> },
     Torture { args: Vec<String> },
+    Screenshots,
     Services,
 }
 
@@ -85,6 +87,7 @@ impl Verb {
             }
             "simulate" => Ok(Self::Simulate { args: rest.to_vec() }),
             "torture" => Ok(Self::Torture { args: rest.to_vec() }),
+            "screenshots" if rest.is_empty() => Ok(Self::Screenshots),
             "services" if rest.is_empty() => Ok(Self::Services),
             other => Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
         }
@@ -110,6 +113,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Bench { name, args } => bench::run(&Project::find()?, name.as_deref(), &args),
         Verb::Simulate { args } => simulate::run(&Project::find()?, &args),
         Verb::Torture { args } => torture::run(&Project::find()?, &args),
+        Verb::Screenshots => services::screenshots(&Project::find()?),
         Verb::Services => services::run(&Project::find()?),
     }
 }

@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn a_chart_says_in_words_what_it_shows() {
-        let mut last = LastHour { minutes: vec![(0, 0); MINUTES], ..LastHour::default() };
+        let mut last = LastHour::default();
+        last.minutes.resize(MINUTES, (0, 0));
         last.minutes[59] = (12, 3);
         let shown = hour(&last).into_string();
         assert!(shown.contains("12 attempts succeeded and 3 failed in the last hour"), "{shown}");

@@ -35,8 +35,11 @@ pub(super) async fn as_pages(request: Request, next: Next) -> Response {
         return Response::from_parts(parts, bytes.into());
     };
     let mut page = layout::with_status(status, shown(&problem));
-    if let Some(after) = parts.headers.get(header::RETRY_AFTER) {
-        page.headers_mut().insert(header::RETRY_AFTER, after.clone());
+    // What the layers inside said stands, but for what is about the document that this one replaces.
+    for (name, value) in &parts.headers {
+        if *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH {
+            page.headers_mut().insert(name.clone(), value.clone());
+        }
     }
     page
 }

@@ -15,7 +15,13 @@ async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     browser.script(RUN).await;
     browser.until("Array.isArray(window.found)").await;
     let found = browser.script("return window.found").await;
-    found.as_array().unwrap().iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    found
+        .as_array()
+        .expect("as the test expects")
+        .iter()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +34,7 @@ async fn every_page_is_without_violations_in_light_and_dark_and_fits_a_phone() {
     let spoken = site.enqueue(NewTask::new("spoken")).await;
     site.enqueue(NewTask::new(format!("long-{group}")).queue(group.clone())).await;
     site.enqueue(NewTask::new("slow").label("team", "blue")).await;
-    lines.send(format!("\u{1b}[32mgreen\u{1b}[0m {}", "long ".repeat(200))).unwrap();
+    lines.send(format!("\u{1b}[32mgreen\u{1b}[0m {}", "long ".repeat(200))).expect("as the test expects");
     let browser = Browser::open(&driver).await;
     browser.go(&site.url("/login")).await;
     let axe = axe_script();
@@ -56,7 +62,10 @@ async fn every_page_is_without_violations_in_light_and_dark_and_fits_a_phone() {
             browser.until("document.readyState === 'complete'").await;
             if width == 375 {
                 let wide = browser.script("return document.documentElement.scrollWidth").await;
-                assert!(wide.as_u64().unwrap() <= 375, "{page} is {wide} px wide on a phone");
+                assert!(
+                    wide.as_u64().expect("as the test expects") <= 375,
+                    "{page} is {wide} px wide on a phone"
+                );
             } else {
                 assert_eq!(violations(&browser, &axe).await, Vec::<String>::new(), "{page}, dark: {dark}");
             }

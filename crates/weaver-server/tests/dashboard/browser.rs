@@ -8,6 +8,12 @@ use weaver_testkit::services::browser::Driver;
 /// How long anything may take to be on screen; what must be faster says so itself.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// A client of HTTP. Nothing here is encrypted, but reqwest wants to know how it would be.
+pub(crate) fn http(policy: reqwest::redirect::Policy) -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default(); // Another test of the process may have.
+    reqwest::Client::builder().redirect(policy).build().expect("a client")
+}
+
 /// How a browser is set up.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
@@ -33,7 +39,7 @@ impl Browser {
     }
 
     pub(crate) async fn with(driver: &Driver, look: Look) -> Self {
-        let http = reqwest::Client::new();
+        let http = http(reqwest::redirect::Policy::none());
         let arguments = [
             "--headless=new",
             "--no-sandbox",
@@ -50,7 +56,12 @@ impl Browser {
         let answer = post(&http, &url, &wanted).await.expect("a browser starts");
         let id = answer["sessionId"].as_str().expect("a session has an id");
         let browser = Self { http, session: format!("{url}/{id}") };
-        browser.command("timeouts", json!({"script": PATIENCE.as_millis() as u64})).await;
+        browser
+            .command(
+                "timeouts",
+                json!({"script": PATIENCE.as_millis() as u64, "implicit": PATIENCE.as_millis() as u64}),
+            )
+            .await;
         browser.look(look).await;
         browser
     }
@@ -97,7 +108,7 @@ impl Browser {
                         || error.contains("aborted")
                         || error.contains("closed") =>
                 {
-                    last = error
+                    last = error;
                 }
                 Err(error) => {
                     panic!("`{expression}` never: {error}\non a page that says: {}", self.text("body").await)
@@ -118,15 +129,27 @@ impl Browser {
 
     /// Clicks as a person does: what is covered or off the screen cannot be.
     pub(crate) async fn click(&self, css: &str) {
-        let element = self.element(css).await;
-        self.command(&format!("element/{element}/click"), json!({})).await;
+        self.click_on("css selector", css).await;
     }
 
     /// Clicks the link or button that says this.
     pub(crate) async fn press(&self, text: &str) {
         let path = format!("//*[self::a or self::button][normalize-space()={}]", json!(text));
-        let element = self.find("xpath", &path).await;
-        self.command(&format!("element/{element}/click"), json!({})).await;
+        self.click_on("xpath", &path).await;
+    }
+
+    async fn click_on(&self, using: &str, value: &str) {
+        let mut last = String::new();
+        // A page that is just being left still has the element.
+        for _ in 0..10 {
+            let element = self.find(using, value).await;
+            match post(&self.http, &format!("{}/element/{element}/click", self.session), &json!({})).await {
+                Ok(_) => return,
+                Err(error) if error.contains("stale") => last = error,
+                Err(error) => panic!("`{value}` cannot be clicked: {error}"),
+            }
+        }
+        panic!("`{value}` cannot be clicked: {last}");
     }
 
     pub(crate) async fn type_into(&self, css: &str, text: &str) {

@@ -97,8 +97,8 @@ async fn queues(browser: &Browser, site: &Site) {
     browser.until("document.querySelector('[data-key=later] input[name=max_running]').getAttribute('value') === '7'").await;
     browser.click("[data-key=later] td:last-child button").await;
     browser.sees("[data-key=later]", "paused").await;
-    let queues = site.store.list_queues(&Namespace::default()).await.unwrap();
-    let later = queues.iter().find(|queue| queue.name.as_str() == "later").unwrap();
+    let queues = site.store.list_queues(&Namespace::default()).await.expect("as the test expects");
+    let later = queues.iter().find(|queue| queue.name.as_str() == "later").expect("as the test expects");
     assert_eq!((later.settings.paused, later.settings.max_running), (true, Some(7)));
     // The reason why its tasks wait says so, and leads here.
     browser.go(&site.url("/tasks?queue=later&state=queued")).await;
@@ -120,7 +120,7 @@ async fn prompts(browser: &Browser) {
     browser.sees(".prompt pre", "Fix the test\nand say why").await;
     browser.until("document.querySelector('#session').value === 'one'").await;
     browser.press("All groups").await;
-    browser.sees("td", "1 queued").await;
+    browser.sees("[data-key=repairs]", "1 ").await;
 }
 
 async fn rest(browser: &Browser, site: &Site) {

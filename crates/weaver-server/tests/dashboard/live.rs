@@ -45,7 +45,10 @@ async fn a_change_is_on_another_screen_within_a_second_and_what_is_read_or_typed
     let place = "return document.querySelector('#rows tr:nth-child(25)').getBoundingClientRect().top";
     let (id, before) = (reader.text("#rows tr:nth-child(25) a").await, reader.script(place).await);
     site.enqueue(NewTask::new("nobody")).await;
-    site.store.cancel(&TaskKey { namespace: Namespace::default(), id: id.parse().unwrap() }).await.unwrap();
+    site.store
+        .cancel(&TaskKey { namespace: Namespace::default(), id: id.parse().expect("as the test expects") })
+        .await
+        .expect("as the test expects");
     let took = reader.sees("#rows tr:nth-child(25)", "cancelled").await;
     assert!(took < Duration::from_secs(1), "a row took {took:?}");
     reader.sees("#notice", "1 more at the top").await;
@@ -66,7 +69,7 @@ async fn a_lost_connection_is_shown_and_nothing_is_missed_when_the_server_comes_
     site.stop().await;
     browser.until("document.querySelector('#live-mark').classList.contains('lost')").await;
     // Nobody hears of it.
-    bed.store.enqueue(NewTask::new("nobody")).await.unwrap();
+    bed.store.enqueue(NewTask::new("nobody")).await.expect("as the test expects");
     let site = Site::listening(&bed, address).await;
     browser.until(LIVE).await;
     browser.sees("[data-key=queued] dd", "1").await;
@@ -92,7 +95,7 @@ async fn a_flood_of_events_does_not_freeze_a_page() {
     let mut count = 0;
     while bed.clock.monotonic().0 - began.0 < Duration::from_secs(2) {
         let tasks = (0..500).map(|_| NewTask::new("nobody")).collect();
-        site.store.enqueue_batch(tasks).await.unwrap();
+        site.store.enqueue_batch(tasks).await.expect("as the test expects");
         count += 500;
         bed.clock.sleep_until(began.saturating_add(Duration::from_micros(count * 200))).await;
     }
@@ -102,8 +105,8 @@ async fn a_flood_of_events_does_not_freeze_a_page() {
     browser.until(&shown).await;
     let (gap, asked) =
         (browser.script("return window.gap").await, browser.script("return window.asked").await);
-    assert!(gap.as_f64().unwrap() < 500.0, "the page stood still for {gap} ms");
-    assert!(asked.as_u64().unwrap() < 20, "the page asked for itself {asked} times");
+    assert!(gap.as_f64().expect("as the test expects") < 500.0, "the page stood still for {gap} ms");
+    assert!(asked.as_u64().expect("as the test expects") < 20, "the page asked for itself {asked} times");
     browser.close().await;
 }
 

@@ -1,30 +1,47 @@
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use weaver_core::prelude::*;
 use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, http};
 use crate::site::{Bed, Site};
 
 fn client() -> Client {
-    Client::builder().redirect(Policy::none()).build().unwrap()
+    http(Policy::none())
+}
+
+trait Filled {
+    /// As a browser sends a form.
+    fn fields(self, fields: &[(&str, &str)]) -> Self;
+}
+
+impl Filled for RequestBuilder {
+    fn fields(self, fields: &[(&str, &str)]) -> Self {
+        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        self.header("content-type", "application/x-www-form-urlencoded").body(body)
+    }
 }
 
 async fn cookie(response: &Response) -> String {
-    let header = response.headers()["set-cookie"].to_str().unwrap();
-    header.split(';').next().unwrap().to_owned()
+    let header = response.headers()["set-cookie"].to_str().expect("as the test expects");
+    header.split(';').next().expect("as the test expects").to_owned()
 }
 
 /// Logs in by token, as a form would.
 async fn log_in(site: &Site, role: Role) -> (String, String) {
     let token = site.token(role).await;
     let form = [("token", token.expose()), ("next", "/tasks")];
-    let answer =
-        client().post(site.url("/login")).header("origin", site.url("")).form(&form).send().await.unwrap();
+    let answer = client()
+        .post(site.url("/login"))
+        .header("origin", site.url(""))
+        .fields(&form)
+        .send()
+        .await
+        .expect("as the test expects");
     assert_eq!(
         (answer.status(), &answer.headers()["location"]),
-        (StatusCode::SEE_OTHER, &"/tasks".parse().unwrap())
+        (StatusCode::SEE_OTHER, &"/tasks".parse().expect("as the test expects"))
     );
     let cookie = cookie(&answer).await;
     let page = client()
@@ -32,17 +49,24 @@ async fn log_in(site: &Site, role: Role) -> (String, String) {
         .header("cookie", &cookie)
         .send()
         .await
-        .unwrap()
+        .expect("as the test expects")
         .text()
         .await
-        .unwrap();
-    let key = page.split("name=\"form_key\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+        .expect("as the test expects");
+    let key = page
+        .split("name=\"form_key\" value=\"")
+        .nth(1)
+        .expect("as the test expects")
+        .split('"')
+        .next()
+        .expect("as the test expects")
+        .to_owned();
     (cookie, key)
 }
 
 async fn post(site: &Site, path: &str, cookie: &str, origin: &str, form: &[(&str, &str)]) -> Response {
     let request = client().post(site.url(path)).header("cookie", cookie).header("accept", "text/html");
-    request.header("origin", origin).form(form).send().await.unwrap()
+    request.header("origin", origin).fields(form).send().await.expect("as the test expects")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,21 +101,36 @@ async fn a_session_is_a_strict_cookie_that_scripts_cannot_read_and_lasts_as_long
     let site = Site::start(&bed).await;
     let token = site.token(Role::Operator).await;
     let form = [("token", token.expose())];
-    let answer =
-        client().post(site.url("/login")).header("origin", site.url("")).form(&form).send().await.unwrap();
-    let header = answer.headers()["set-cookie"].to_str().unwrap();
+    let answer = client()
+        .post(site.url("/login"))
+        .header("origin", site.url(""))
+        .fields(&form)
+        .send()
+        .await
+        .expect("as the test expects");
+    let header = answer.headers()["set-cookie"].to_str().expect("as the test expects");
     assert!(header.contains("; HttpOnly; SameSite=Strict") && header.contains("Max-Age=43200"), "{header}");
     let cookie = cookie(&answer).await;
     let status = async |path: &str| {
-        client().get(site.url(path)).header("cookie", &cookie).send().await.unwrap().status()
+        client()
+            .get(site.url(path))
+            .header("cookie", &cookie)
+            .send()
+            .await
+            .expect("as the test expects")
+            .status()
     };
     assert_eq!(status("/tasks").await, StatusCode::OK);
     assert_eq!(status("/api/v1/events").await, StatusCode::OK, "a page's session reads the API");
     // It changes nothing there: only forms of ours do.
-    let changed =
-        client().post(site.url("/api/v1/queues/q/pause")).header("cookie", &cookie).send().await.unwrap();
+    let changed = client()
+        .post(site.url("/api/v1/queues/q/pause"))
+        .header("cookie", &cookie)
+        .send()
+        .await
+        .expect("as the test expects");
     assert_eq!(changed.status(), StatusCode::UNAUTHORIZED);
-    site.tokens.revoke(&token.id()).await.unwrap();
+    site.tokens.revoke(&token.id()).await.expect("as the test expects");
     assert_eq!(status("/tasks").await, StatusCode::SEE_OTHER);
     assert_eq!(status("/api/v1/tasks").await, StatusCode::UNAUTHORIZED);
 }
@@ -126,16 +165,18 @@ async fn a_form_without_its_key_or_from_another_site_changes_nothing() {
     for answer in refused {
         assert_eq!(answer.status(), StatusCode::FORBIDDEN);
     }
-    let no_origin = client().post(site.url("/queues")).header("cookie", &cookie).form(&[
+    let no_origin = client().post(site.url("/queues")).header("cookie", &cookie).fields(&[
         ("queue", "mail"),
         pause,
         ("form_key", &key),
     ]);
-    assert_eq!(no_origin.send().await.unwrap().status(), StatusCode::FORBIDDEN);
-    assert!(site.store.list_queues(&Namespace::default()).await.unwrap().is_empty());
+    assert_eq!(no_origin.send().await.expect("as the test expects").status(), StatusCode::FORBIDDEN);
+    assert!(site.store.list_queues(&Namespace::default()).await.expect("as the test expects").is_empty());
     let done = post(&site, "/queues", &cookie, &own, &[("queue", "mail"), pause, ("form_key", &key)]).await;
     assert_eq!(done.status(), StatusCode::SEE_OTHER);
-    assert!(site.store.list_queues(&Namespace::default()).await.unwrap()[0].settings.paused);
+    assert!(
+        site.store.list_queues(&Namespace::default()).await.expect("as the test expects")[0].settings.paused
+    );
 }
 
 #[tokio::test]
@@ -151,10 +192,10 @@ async fn what_a_role_may_not_is_neither_offered_nor_done() {
             .header("accept", "text/html")
             .send()
             .await
-            .unwrap()
+            .expect("as the test expects")
     };
     for path in ["/", "/tasks", "/tasks/1", "/queues", "/runners", "/groups"] {
-        let text = page(path).await.text().await.unwrap();
+        let text = page(path).await.text().await.expect("as the test expects");
         let forms = text.matches("method=\"post\"").count() - text.matches("action=\"/logout\"").count();
         let harmless = text.matches("action=\"/bulk\"").count();
         assert_eq!(forms, harmless, "a viewer is offered something on {path}: {text}");
@@ -173,9 +214,9 @@ async fn what_a_role_may_not_is_neither_offered_nor_done() {
         let fields: Vec<_> = fields.iter().copied().chain([("form_key", key.as_str())]).collect();
         let answer = post(&site, path, &cookie, &site.url(""), &fields).await;
         assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{path}");
-        assert!(answer.text().await.unwrap().contains("role `viewer` lacks"), "{path}");
+        assert!(answer.text().await.expect("as the test expects").contains("role `viewer` lacks"), "{path}");
     }
-    assert_eq!(site.store.get_task(&task).await.unwrap().state, TaskState::Queued);
+    assert_eq!(site.store.get_task(&task).await.expect("as the test expects").state, TaskState::Queued);
 }
 
 #[tokio::test]
@@ -193,7 +234,7 @@ async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
             .header("accept", "text/html")
             .send()
             .await
-            .unwrap()
+            .expect("as the test expects")
     };
     for path in [
         "/",
@@ -210,20 +251,30 @@ async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
         "/no/such",
     ] {
         let answer = get(path).await;
-        let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        let policy =
+            answer.headers()["content-security-policy"].to_str().expect("as the test expects").to_owned();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
         assert_eq!(answer.headers()["x-frame-options"], "DENY", "{path}");
-        let text = answer.text().await.unwrap();
+        let text = answer.text().await.expect("as the test expects");
         assert!(
             text.starts_with("<!DOCTYPE html>") && !text.contains(" style=") && !text.contains("http://"),
             "{path}: {text}"
         );
     }
-    let first = get("/").await.text().await.unwrap();
-    let part = |mark: &str| first.split(mark).nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let first = get("/").await.text().await.expect("as the test expects");
+    let part = |mark: &str| {
+        first
+            .split(mark)
+            .nth(1)
+            .expect("as the test expects")
+            .split('"')
+            .next()
+            .expect("as the test expects")
+            .to_owned()
+    };
     let mut total = first.len();
     for path in [part("stylesheet\" href=\""), part("script src=\"")] {
-        total += get(&path).await.text().await.unwrap().len();
+        total += get(&path).await.text().await.expect("as the test expects").len();
     }
     assert!(total < 100_000, "the first page costs {total} bytes");
 }

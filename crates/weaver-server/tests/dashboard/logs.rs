@@ -11,25 +11,25 @@ async fn a_log_follows_what_is_printed_in_its_colours_and_can_be_taken_home() {
     let site = Site::start(&bed).await;
     let (_crew, lines) = Crew::start(&bed);
     let task = site.enqueue(NewTask::new("spoken")).await;
-    lines.send("the first line".to_owned()).unwrap();
+    lines.send("the first line".to_owned()).expect("as the test expects");
     let browser = Browser::open(&driver).await;
     browser.go(&site.link(Role::Viewer).await).await;
     browser.sees("h1", "Overview").await;
     browser.go(&site.url(&format!("/tasks/{}", task.id))).await;
     browser.sees("#log", "the first line").await;
     for number in 0..200 {
-        lines.send(format!("line {number}")).unwrap();
+        lines.send(format!("line {number}")).expect("as the test expects");
     }
     lines
         .send("\u{1b}[1;31mred <b>bold</b>\u{1b}[0m \u{1b}]8;;javascript:alert(1)\u{7}link".to_owned())
-        .unwrap();
+        .expect("as the test expects");
     browser.sees("#log .c1.b", "red <b>bold</b>").await;
     // It follows to its end, unless somebody reads elsewhere.
     browser.until("document.querySelector('#log').scrollTop > 1000").await;
     assert_eq!(browser.script("return document.querySelectorAll('#log b, #log a').length").await, 0);
     browser.click("#follow").await;
     browser.script("document.querySelector('#log').scrollTop = 0").await;
-    lines.send("after that".to_owned()).unwrap();
+    lines.send("after that".to_owned()).expect("as the test expects");
     browser.until("document.querySelector('#log').textContent.includes('after that')").await;
     assert_eq!(browser.script("return document.querySelector('#log').scrollTop").await, 0);
     browser.click("#wrap").await;

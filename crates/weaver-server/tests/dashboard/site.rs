@@ -31,10 +31,13 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
+    pub(crate) fn of(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock, directory: None, _database: None }
+    }
+
     pub(crate) fn memory() -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
-        Self { store, clock, directory: None, _database: None }
+        Self::of(Arc::new(InMemoryQueue::new(Arc::clone(&clock))), clock)
     }
 
     pub(crate) fn embedded() -> Self {
@@ -152,7 +155,7 @@ impl Crew {
     pub(crate) fn start(bed: &Bed) -> (Self, Lines) {
         let (lines, told) = mpsc::unbounded_channel();
         let registry = Registry::new()
-            .share(Arc::new(Told(Mutex::new(told))))
+            .share(Told(Mutex::new(told)))
             .handle("ok", async |what: serde_json::Value, ctx: Ctx| {
                 ctx.log("looked at it");
                 Ok::<_, TaskError>(what)
@@ -176,7 +179,9 @@ impl Crew {
         let worker =
             Worker::builder(source, Arc::clone(&bed.clock)).registry(registry).build().expect("a worker");
         let mut working = JoinSet::new();
-        working.spawn(async move { drop(worker.run(Shutdown::new()).await) });
+        working.spawn(async move {
+            let _ = worker.run(Shutdown::new()).await; // Its summary is nobody's here.
+        });
         (Self { _working: working }, lines)
     }
 }

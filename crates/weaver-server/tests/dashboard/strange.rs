@@ -29,7 +29,9 @@ async fn nothing_that_a_task_says_becomes_part_of_a_page() {
     for text in CORPUS {
         let payload = serde_json::json!({ text: [text] }).to_string();
         let name: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
-        let task = NewTask::new(name.clone()).queue(name.clone()).payload(payload, ContentType::JSON);
+        let task = NewTask::new(name.clone())
+            .queue(name.clone())
+            .payload(payload, weaver_core::task::ContentType::JSON);
         let task = task
             .task_group_id(name.clone())
             .session_id(name.clone())
@@ -37,20 +39,22 @@ async fn nothing_that_a_task_says_becomes_part_of_a_page() {
             .label(name.clone(), name.clone());
         let key = site.enqueue(task).await;
         let log = weaver_core::ports::StreamKey::attempt_log(&key, 0);
-        site.store.append_entries(&log, &[text.to_owned().into()]).await.unwrap();
-        let runner =
-            RunnerKey { namespace: Namespace::default(), runner_id: WorkerId::new(name.clone()).unwrap() };
+        site.store.append_entries(&log, &[text.to_owned().into()]).await.expect("as the test expects");
+        let runner = RunnerKey {
+            namespace: Namespace::default(),
+            runner_id: WorkerId::new(name.clone()).expect("as the test expects"),
+        };
         let beat = Beat {
             key: runner,
             project_root: Some(text.to_owned()),
             started_at: bed.clock.now(),
-            queues: vec![QueueName::new(name.clone()).unwrap()],
+            queues: vec![QueueName::new(name.clone()).expect("as the test expects")],
             types: None,
             capacity: 1,
             running: 0,
             draining: false,
         };
-        site.store.beat(vec![beat]).await.unwrap();
+        site.store.beat(vec![beat]).await.expect("as the test expects");
         let token = NewToken {
             name,
             role: Role::Viewer,
@@ -59,7 +63,7 @@ async fn nothing_that_a_task_says_becomes_part_of_a_page() {
             expires_at: None,
             created_by: text.to_owned(),
         };
-        site.tokens.create(token).await.unwrap();
+        site.tokens.create(token).await.expect("as the test expects");
         ids.push(key.id.to_string());
     }
     let browser = Browser::open(&driver).await;

@@ -5,6 +5,7 @@ mod explain;
 mod groups;
 mod list;
 pub(crate) mod logs;
+mod many;
 mod show;
 pub(crate) mod wait;
 
@@ -59,22 +60,29 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  weaver tasks cancel 17\n  weaver tasks cancel 17 18 19 --namespace other"
+    after_help = "Examples:\n  weaver tasks cancel 17\n  weaver tasks cancel 17 18 19 --namespace other\n  \
+    weaver tasks cancel --matching --queue mail --state queued --dry-run"
 )]
 pub(crate) struct CancelArgs {
     /// Their ids
-    #[arg(required = true)]
+    #[arg(required_unless_present = "matching")]
     ids: Vec<String>,
+    #[command(flatten)]
+    many: many::ManyArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weaver tasks retry 17")]
+#[command(
+    after_help = "Examples:\n  weaver tasks retry 17\n  weaver tasks retry --matching --state dead --type send_email"
+)]
 pub(crate) struct RetryArgs {
     /// Their ids
-    #[arg(required = true)]
+    #[arg(required_unless_present = "matching")]
     ids: Vec<String>,
+    #[command(flatten)]
+    many: many::ManyArgs,
     #[command(flatten)]
     remote: RemoteArgs,
 }
@@ -114,6 +122,12 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Explain(args) => explain::run(&remote, &args.id).await,
         Command::Logs(args) => logs::run(&remote, &args).await,
         Command::Wait(args) => wait::run(&remote, &args).await,
+        Command::Cancel(args) if args.many.matching => {
+            many::run(&remote, args.many, change::Change::Cancel).await
+        }
+        Command::Retry(args) if args.many.matching => {
+            many::run(&remote, args.many, change::Change::Retry).await
+        }
         Command::Cancel(args) => change::run(&remote, &args.ids, change::Change::Cancel).await,
         Command::Retry(args) => change::run(&remote, &args.ids, change::Change::Retry).await,
         Command::RunNow(args) => change::run(&remote, &args.ids, change::Change::RunNow).await,

@@ -1,0 +1,160 @@
+//! Pictures of every page, light, dark and on a phone, into a directory. Run it as `cargo xtask screenshots`.
+
+#[path = "../tests/dashboard/browser.rs"]
+#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+mod browser;
+#[path = "../tests/dashboard/site.rs"]
+#[allow(dead_code, reason = "shared with the tests, which use all of it")]
+mod site;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use weaver_core::clock::ManualClock;
+use weaver_core::lifecycle::Command;
+use weaver_core::ports::{Beat, RunnerKey, StreamKey};
+use weaver_core::prelude::*;
+use weaver_server::security::Role;
+use weaver_testkit::services::browser::Driver;
+
+use browser::{Browser, Look};
+use site::{Bed, Site};
+
+const WORKER: &str = "worker-1";
+
+#[tokio::main(flavor = "multi_thread")]
+async fn main() {
+    let directory = std::env::args().nth(1).expect("the directory for the pictures");
+    std::fs::create_dir_all(&directory).expect("the directory can be made");
+    let clock = ManualClock::default();
+    let bed = Bed::of(Arc::new(InMemoryQueue::new(Arc::new(clock.clone()))), Arc::new(clock.clone()));
+    let dead = fill(&*bed.store, &clock).await;
+    let (site, driver) = (Site::start(&bed).await, Driver::start());
+    let pages = [
+        ("overview", "/".to_owned()),
+        ("tasks", "/tasks".to_owned()),
+        ("task", format!("/tasks/{dead}")),
+        ("group", "/group?id=repairs".to_owned()),
+        ("queues", "/queues".to_owned()),
+        ("runners", "/runners".to_owned()),
+    ];
+    for (name, look) in [
+        ("light", Look { width: 1100, height: 760, dark: false }),
+        ("dark", Look { width: 1100, height: 760, dark: true }),
+        ("phone", Look { width: 375, height: 760, dark: false }),
+    ] {
+        let browser = Browser::with(&driver, look).await;
+        browser.go(&site.link(Role::Admin).await).await;
+        browser.sees("h1", "Overview").await;
+        for (page, path) in &pages {
+            browser.go(&site.url(path)).await;
+            browser.until("document.querySelector('#live-mark').innerText === 'Live'").await;
+            picture(&browser, &Path::new(&directory).join(format!("{page}-{name}.png"))).await;
+        }
+        browser.close().await;
+    }
+}
+
+async fn picture(browser: &Browser, file: &Path) {
+    let shot =
+        browser.tool("Page.captureScreenshot", json!({"format": "png", "optimizeForSpeed": false})).await;
+    let bytes = decoded(shot["data"].as_str().expect("a picture"));
+    std::fs::write(file, bytes).expect("the directory can be written");
+}
+
+/// Base64, as the browser's tools write it.
+fn decoded(text: &str) -> Vec<u8> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let (mut out, mut bits, mut count) = (Vec::with_capacity(text.len()), 0_u32, 0);
+    for byte in text.bytes().filter(|byte| *byte != b'=') {
+        bits = bits << 6 | u32::from(value(byte));
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    out
+}
+
+/// An hour of work, and one task of every kind. Gives the id of a dead one.
+async fn fill(store: &dyn Store, clock: &ManualClock) -> String {
+    let default = Namespace::default();
+    for minute in 0..60_u64 {
+        clock.advance(Duration::from_secs(60));
+        let (succeeded, failed) = (40 + (minute * 7) % 23, (minute * 5) % 17 / 12 * 6);
+        let mut waits = vec![0_u64; 31];
+        (waits[1], waits[3], waits[6]) = (succeeded, 9, minute % 4);
+        let queue = json!({"succeeded": succeeded, "failed": failed, "wait_ms_log2": waits});
+        let entry = json!({"worker": WORKER, "span_ms": 60_000, "queues": {"default": queue, "mail": queue}});
+        let stream = StreamKey::new(default.clone(), "stats");
+        store.append_entries(&stream, &[entry.to_string().into()]).await.expect("an entry");
+    }
+    let beat = Beat {
+        key: RunnerKey { namespace: default.clone(), runner_id: WorkerId::new(WORKER).expect("a name") },
+        project_root: None,
+        started_at: clock.now(),
+        queues: vec![QueueName::default(), QueueName::new("mail").expect("a name")],
+        types: None,
+        capacity: 16,
+        running: 1,
+        draining: false,
+    };
+    store.beat(vec![beat]).await.expect("a beat");
+    let mail = |to: &str| {
+        NewTask::new("send_email")
+            .queue("mail")
+            .payload(json!({"to": to, "template": "welcome"}).to_string(), JSON)
+    };
+    for to in ["ada@example.org", "grace@example.org"] {
+        let leased = leased(store, mail(to)).await;
+        store
+            .mark_succeeded(&leased, Some(json!({"message_id": "m-17"}).to_string().into()))
+            .await
+            .expect("an end");
+    }
+    let broken = leased(store, mail("nobody@example.invalid").max_attempts(1)).await;
+    let log = StreamKey::attempt_log(&broken.record.key, 1);
+    let lines = ["connecting to mx.example.invalid", "\u{1b}[31m550 no such recipient\u{1b}[0m"];
+    store.append_entries(&log, &lines.map(|line| line.to_owned().into())).await.expect("lines");
+    clock.advance(Duration::from_millis(340));
+    store.mark_failed(&broken, "550 no such recipient").await.expect("an end");
+    let running =
+        leased(store, NewTask::new("transcode").payload(json!({"file": "talk.mp4"}).to_string(), JSON)).await;
+    store.enqueue(NewTask::new("report").delay(Duration::from_secs(5400))).await.expect("a task");
+    let cancelled = store.enqueue(NewTask::new("cleanup")).await.expect("a task").key;
+    store.change(&cancelled, Command::Cancel).await.expect("a change");
+    for text in ["The test of the parser fails since Monday. Find out why.", "Mend it, and say what it was."]
+    {
+        let prompt = weaver_agent::prompt::in_session(weaver_agent::prompt::new_task(text), "parser")
+            .task_group_id("repairs");
+        store.enqueue(prompt).await.expect("a prompt");
+    }
+    let paused = weaver_core::ports::QueueSettings { paused: true, max_running: Some(4) };
+    let queue = QueueName::new("mail").expect("a name");
+    store.put_queue(&default, &queue, paused, weaver_core::ports::Expect::Anything).await.expect("a setting");
+    store.enqueue(mail("later@example.org")).await.expect("a task");
+    clock.advance(Duration::from_secs(9));
+    drop(running);
+    broken.record.key.id.to_string()
+}
+
+const JSON: weaver_core::task::ContentType = weaver_core::task::ContentType::JSON;
+
+/// A task that has been started.
+async fn leased(store: &dyn Store, task: NewTask) -> Leased {
+    let key = store.enqueue(task).await.expect("a task").key;
+    let record = store.get_task(&key).await.expect("a task");
+    let worker = WorkerId::new(WORKER).expect("a name");
+    let token = LeaseToken(key.id.to_string().parse().expect("ids are numbers"));
+    let request = LeaseRequest::new(key.namespace.clone(), record.spec.queue.clone(), worker, token);
+    store.dequeue_ready(request).await.expect("a lease").expect("it is ready")
+}
