@@ -19,7 +19,7 @@
 //! | `GET /api/v1/tasks/{id}/history` | [`NamespaceQuery`] | [`History`] |
 //! | `GET /api/v1/tasks/{id}/logs` | [`LogsQuery`] | [`LogPage`], after at most `wait_ms` |
 //! | `GET /api/v1/tasks/{id}/wait` | [`WaitQuery`] | [`Waited`], when it ended or after `timeout_ms` |
-//! | `POST /api/v1/bulk/cancel` `/bulk/retry` | [`ListTasksQuery`], [`BulkRequest`] | [`BulkAnswer`] |
+//! | `POST /api/v1/bulk/cancel` `/retry` | [`ListTasksQuery`], [`BulkRequest`] | [`BulkAnswer`] |
 //! | `GET /api/v1/groups` | [`NamespacePageQuery`] | [`Page`]`<`[`Group`]`>` |
 //! | `GET /api/v1/queues` | [`NamespaceQuery`] | [`Queues`] |
 //! | `PUT /api/v1/queues/{queue}` | [`NamespaceQuery`], [`PutQueue`] | [`QueueVersion`] |
