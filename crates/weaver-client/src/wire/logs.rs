@@ -41,8 +41,8 @@ pub struct LogsQuery {
     /// The namespace; `default` if not given.
     #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
     pub namespace: Option<String>,
-    /// Of this attempt; of the latest if not given.
-    #[cfg_attr(feature = "openapi", param(minimum = 1))]
+    /// Of this attempt; of the latest if not given. A task that has not started is at attempt 0, which printed nothing.
+    #[cfg_attr(feature = "openapi", param(minimum = 0))]
     pub attempt: Option<u32>,
     /// After the line of this number.
     pub after: Option<u64>,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weaver_testkit::services::browser::Driver;
 
 /// How long anything may take to be on screen; what must be faster says so itself.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// A client of HTTP. Nothing here is encrypted, but reqwest wants to know how it would be.
 pub(crate) fn http(policy: reqwest::redirect::Policy) -> reqwest::Client {
