@@ -47,6 +47,21 @@ macro_rules! run_columns {
     };
 }
 
+/// What `write_run` takes, 31 of it, each with something before its number.
+macro_rules! run_values {
+    ($before:literal) => {
+        concat!(
+            $before, "1", ", ", $before, "2", ", ", $before, "3", ", ", $before, "4", ", ", $before, "5",
+            ", ", $before, "6", ", ", $before, "7", ", ", $before, "8", ", ", $before, "9", ", ", $before,
+            "10", ", ", $before, "11", ", ", $before, "12", ", ", $before, "13", ", ", $before, "14", ", ",
+            $before, "15", ", ", $before, "16", ", ", $before, "17", ", ", $before, "18", ", ", $before,
+            "19", ", ", $before, "20", ", ", $before, "21", ", ", $before, "22", ", ", $before, "23", ", ",
+            $before, "24", ", ", $before, "25", ", ", $before, "26", ", ", $before, "27", ", ", $before,
+            "28", ", ", $before, "29", ", ", $before, "30", ", ", $before, "31",
+        )
+    };
+}
+
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $text:expr;)+) => {
         /// Every statement that is sent more than once.
@@ -67,19 +82,20 @@ statements! {
     clock = "SELECT weaver.clock()";
     notify = "SELECT pg_notify('weaver.work', '')";
     incarnation = "SELECT nextval('weaver.move_numbers')";
-    lock_timeout = "SELECT set_config('lock_timeout', $1, true)";
     enqueue_alike = "SELECT weaver.enqueue_alike($1, $2, $3, $4, $5)";
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9)";
     claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8) r");
     look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4)";
     succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4, $5)";
     retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    give_up = "SELECT weaver.give_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    lock_run = concat!("SELECT ", run_columns!(),
-        " FROM weaver.job_runs r WHERE r.namespace = $1 AND r.id = $2 FOR NO KEY UPDATE OF r");
+    lock_runs = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
+        JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id ORDER BY r.namespace, r.id \
+        FOR NO KEY UPDATE OF r");
     blocked = "SELECT weaver.blocked($1, $2, $3, $4, $5, $6)";
-    write_run = "SELECT weaver.write_run($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, \
-        $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)";
+    write_runs = concat!("SELECT bool_and(weaver.write_run(", run_values!("i.c"), ")) FROM unnest(", run_values!("$"),
+        ") AS i (", run_values!("c"), ")");
     confirm_stopped = "SELECT weaver.confirm_stopped($1, $2, $3, $4)";
     get = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
         JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id UNION ALL SELECT ", run_columns!(),

@@ -1,4 +1,4 @@
-//! Decided moves: ends of attempts in batches, everything else one by one on the locked row.
+//! Decided moves: ends of attempts in batches by one statement each, everything else on locked rows.
 
 use std::collections::HashSet;
 
@@ -10,6 +10,7 @@ use weaver_core::lease::Lease;
 use weaver_core::lifecycle::{HolderChange, Refused, Transition};
 use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
+use weaver_core::projection::seed_004::State;
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
@@ -17,6 +18,9 @@ use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::names::{cause_word, outcome_word};
 use crate::types::{micros, storable};
+
+/// Moves that lock their rows before they are made: so many in one transaction.
+const MOVES_MAX: usize = 200;
 
 impl PostgresStore {
     pub(super) async fn commit_all(
@@ -30,15 +34,14 @@ impl PostgresStore {
         } else {
             let mut rest = transitions.as_slice();
             while !rest.is_empty() {
-                let ends = ends_ahead(rest);
-                if ends == 0 {
-                    answers.push(self.again(|| self.commit_one(&rest[0])).await?);
-                    rest = &rest[1..];
-                } else {
-                    let (batch, after) = rest.split_at(ends);
-                    answers.extend(self.commit_ends(batch).await?);
-                    rest = after;
-                }
+                let ends = ahead(rest, |transition| End::of(transition).is_some());
+                let others = ahead(rest, |transition| End::of(transition).is_none()).min(MOVES_MAX);
+                let (batch, after) = rest.split_at(ends.max(others));
+                answers.extend(match ends {
+                    0 => self.again(|| self.commit_moves(batch)).await?,
+                    _ => self.commit_ends(batch).await?,
+                });
+                rest = after;
             }
         }
         if answers.iter().any(|answer| matches!(answer, Committed::Applied { .. })) {
@@ -47,24 +50,25 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// Ends of attempts that succeeded or go on, each of another run.
+    /// Plain ends of attempts, each of another run.
     async fn commit_ends(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
         let mut applied: HashSet<&TaskKey> = HashSet::with_capacity(batch.len());
-        let mut groups: Vec<(&TaskKey, bool, Vec<&Transition>)> = Vec::new();
+        let mut groups: Vec<(Option<End>, Vec<&Transition>)> = Vec::new();
         for transition in batch {
-            let succeeds = transition.to == TaskState::Succeeded;
-            let same = |(key, kind, _): &&mut (&TaskKey, bool, Vec<&Transition>)| {
-                *kind == succeeds && key.namespace == transition.key.namespace
+            let kind = End::of(transition);
+            let same = |(of, members): &&mut (Option<End>, Vec<&Transition>)| {
+                *of == kind && members[0].key.namespace == transition.key.namespace
             };
             match groups.iter_mut().find(same) {
-                Some((_, _, members)) => members.push(transition),
-                None => groups.push((&transition.key, succeeds, vec![transition])),
+                Some((_, members)) => members.push(transition),
+                None => groups.push((kind, vec![transition])),
             }
         }
-        for (_, succeeds, members) in &groups {
-            let ids = match succeeds {
-                true => self.again(|| self.succeed(members)).await?,
-                false => self.again(|| self.retry(members)).await?,
+        for (kind, members) in &groups {
+            let ids = match kind {
+                Some(End::Success) => self.again(|| self.succeed(members)).await?,
+                Some(End::Another) => self.again(|| self.retry(members)).await?,
+                Some(End::Failure) | None => self.again(|| self.give_up(members)).await?,
             };
             let ids: HashSet<i64> = ids.into_iter().collect();
             let made = members.iter().filter(|member| ids.contains(&(member.key.id.0 as i64)));
@@ -112,33 +116,46 @@ impl PostgresStore {
     }
 
     async fn retry(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
-        let renewals: Vec<Option<i64>> =
-            members.iter().map(|member| member.expected_renewals.map(|count| count as i64)).collect();
-        let causes: Vec<Option<&str>> = members.iter().map(|member| member.cause.map(cause_word)).collect();
-        let outcomes: Vec<Option<&str>> =
-            members.iter().map(|member| member.attempt_ended.map(outcome_word)).collect();
-        let failures: Vec<i32> = members.iter().map(|member| member.counters.failures as i32).collect();
-        let losses: Vec<i32> = members.iter().map(|member| member.counters.losses as i32).collect();
         let delays: Vec<i64> =
             members.iter().map(|member| micros(member.ready_after.unwrap_or_default())).collect();
-        let errors: Vec<Option<String>> = members
-            .iter()
-            .map(|member| member.error.as_deref().map(|text| storable(text).into_owned()))
-            .collect();
         let applied: Option<Vec<i64>> = sqlx::query_scalar(self.sql.retry.text())
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
             .bind(epochs(members))
-            .bind(renewals)
-            .bind(causes)
-            .bind(outcomes)
-            .bind(failures)
-            .bind(losses)
+            .bind(renewals(members))
+            .bind(causes(members))
+            .bind(outcomes(members))
+            .bind(failures(members))
+            .bind(losses(members))
             .bind(delays)
-            .bind(errors)
+            .bind(errors(members))
             .fetch_one(&self.pool)
             .await?;
+        if applied.is_some() {
+            self.hints.work();
+        }
+        Ok(applied.unwrap_or_default())
+    }
+
+    async fn give_up(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
+        let states: Vec<&str> =
+            members.iter().map(|member| State::project(member.to, member.cause).as_str()).collect();
+        let applied: Option<Vec<i64>> = sqlx::query_scalar(self.sql.give_up.text())
+            .bind(members[0].key.namespace.as_str())
+            .bind(ids(members))
+            .bind(versions(members))
+            .bind(epochs(members))
+            .bind(renewals(members))
+            .bind(states)
+            .bind(causes(members))
+            .bind(outcomes(members))
+            .bind(failures(members))
+            .bind(losses(members))
+            .bind(errors(members))
+            .fetch_one(&self.pool)
+            .await?;
+        // A free key or slot is work for somebody.
         if applied.is_some() {
             self.hints.work();
         }
@@ -192,8 +209,7 @@ impl PostgresStore {
 
     /// A leader's moves: all in one transaction, in which it still leads.
     async fn commit_led(&self, transitions: &[Transition], leader: &LeaderEpoch) -> Outcome<Vec<Committed>> {
-        let mut transaction = self.pool.begin().await?;
-        self.set_lock_timeout(&mut transaction).await?;
+        let mut transaction = self.begin().await?;
         let table = self.tables.of(&leader.document.kind);
         let current: Option<i64> = sqlx::query_scalar(table.leader.text())
             .bind(leader.document.namespace.as_str())
@@ -205,44 +221,61 @@ impl PostgresStore {
         if current != leader.epoch {
             return Err(Error::Deposed { epoch: leader.epoch, current }.into());
         }
-        let mut answers = Vec::with_capacity(transitions.len());
-        for transition in transitions {
-            answers.push(self.apply(&mut transaction, transition).await?);
+        let (mut answers, mut rest) = (Vec::with_capacity(transitions.len()), transitions);
+        while !rest.is_empty() {
+            let (batch, after) = rest.split_at(ahead(rest, |_| true));
+            answers.extend(self.apply(&mut transaction, batch).await?);
+            rest = after;
         }
         transaction.commit().await?;
         self.hints.work();
         Ok(answers)
     }
 
-    async fn commit_one(&self, transition: &Transition) -> Outcome<Committed> {
-        let mut transaction = self.pool.begin().await?;
-        self.set_lock_timeout(&mut transaction).await?;
-        let answer = self.apply(&mut transaction, transition).await?;
+    /// Moves that are no plain ends, each of another run, in one transaction.
+    async fn commit_moves(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+        let mut transaction = self.begin().await?;
+        let answers = self.apply(&mut transaction, batch).await?;
         transaction.commit().await?;
-        if matches!(answer, Committed::Applied { .. }) {
+        if answers.iter().any(|answer| matches!(answer, Committed::Applied { .. })) {
             self.hints.work();
         }
-        Ok(answer)
+        Ok(answers)
     }
 }
 
-/// How many transitions from the beginning are plain ends of attempts, each of another run.
-fn ends_ahead(transitions: &[Transition]) -> usize {
+/// How many transitions from the beginning are of this kind, each of another run.
+fn ahead(transitions: &[Transition], is_of_kind: impl Fn(&Transition) -> bool) -> usize {
     let mut keys = HashSet::new();
-    transitions
-        .iter()
-        .take_while(|transition| is_plain_end(transition) && keys.insert(&transition.key))
-        .count()
+    transitions.iter().take_while(|transition| is_of_kind(transition) && keys.insert(&transition.key)).count()
 }
 
-fn is_plain_end(transition: &Transition) -> bool {
-    transition.from == TaskState::Running
-        && transition.holder == HolderChange::Nobody
-        && match transition.to {
-            TaskState::Succeeded => transition.expected_renewals.is_none() && transition.error.is_none(),
-            TaskState::RetryScheduled => transition.attempt_ended.is_some() && transition.result.is_none(),
-            _ => false,
+/// The plain ends of attempts, which are made in batches without looking at the run first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The run has succeeded.
+    Success,
+    /// The run goes on.
+    Another,
+    /// The run has ended without success.
+    Failure,
+}
+
+impl End {
+    fn of(transition: &Transition) -> Option<Self> {
+        let ends = transition.from == TaskState::Running
+            && transition.holder == HolderChange::Nobody
+            && transition.attempt_ended.is_some();
+        match transition.to {
+            _ if !ends => None,
+            TaskState::Succeeded if transition.expected_renewals.is_none() && transition.error.is_none() => {
+                Some(Self::Success)
+            }
+            TaskState::RetryScheduled if transition.result.is_none() => Some(Self::Another),
+            TaskState::Dead | TaskState::Cancelled if transition.result.is_none() => Some(Self::Failure),
+            _ => None,
         }
+    }
 }
 
 fn ids(members: &[&Transition]) -> Vec<i64> {
@@ -255,4 +288,28 @@ fn epochs(members: &[&Transition]) -> Vec<i64> {
 
 fn versions(members: &[&Transition]) -> Vec<i64> {
     members.iter().map(|member| member.expected_version.0 as i64).collect()
+}
+
+fn renewals(members: &[&Transition]) -> Vec<Option<i64>> {
+    members.iter().map(|member| member.expected_renewals.map(|count| count as i64)).collect()
+}
+
+fn causes<'a>(members: &[&'a Transition]) -> Vec<Option<&'a str>> {
+    members.iter().map(|member| member.cause.map(cause_word)).collect()
+}
+
+fn outcomes<'a>(members: &[&'a Transition]) -> Vec<Option<&'a str>> {
+    members.iter().map(|member| member.attempt_ended.map(outcome_word)).collect()
+}
+
+fn failures(members: &[&Transition]) -> Vec<i32> {
+    members.iter().map(|member| member.counters.failures as i32).collect()
+}
+
+fn losses(members: &[&Transition]) -> Vec<i32> {
+    members.iter().map(|member| member.counters.losses as i32).collect()
+}
+
+fn errors(members: &[&Transition]) -> Vec<Option<String>> {
+    members.iter().map(|member| member.error.as_deref().map(|text| storable(text).into_owned())).collect()
 }

@@ -1,11 +1,14 @@
-//! One decided move on a locked row: core's `apply`, and what it left is written.
+//! Decided moves on locked rows: core's `apply`, and what it left is written. A batch is locked with one statement and
+//! written with another, whatever its size.
 
-use sqlx::PgConnection;
-use sqlx::Row;
+use std::collections::HashMap;
+
+use sqlx::{PgConnection, Postgres, Row, Transaction};
+use weaver_core::id::TaskKey;
 use weaver_core::lifecycle::Transition;
 use weaver_core::projection::seed_004::State;
 use weaver_core::queue::{Blocked, Committed};
-use weaver_core::task::{Continuation, TaskRecord};
+use weaver_core::task::{Assignment, Continuation, HeldLease, TaskRecord};
 use weaver_core::time::Timestamp;
 
 use crate::PostgresStore;
@@ -14,46 +17,109 @@ use crate::names::{Seen, cause_word, outcome_word};
 use crate::row::record;
 use crate::types::{At, Token, micros, storable};
 
+/// A move that was made, and has yet to be written.
+struct Write<'a> {
+    transition: &'a Transition,
+    from: i32,
+    after: TaskRecord,
+}
+
+impl Write<'_> {
+    fn lease(&self) -> Option<&HeldLease> {
+        self.after.lease.as_ref()
+    }
+
+    fn given(&self) -> Option<&Assignment> {
+        self.after.assignment.as_ref()
+    }
+
+    fn worker(&self) -> Option<&str> {
+        let worker = self.lease().map(|held| &held.worker).or(self.given().map(|given| &given.worker));
+        worker.map(|worker| worker.as_str())
+    }
+
+    fn deadline(&self) -> Option<At> {
+        match self.after.continuation {
+            Continuation::Confirming { check_deadline_at } => Some(At(check_deadline_at)),
+            Continuation::None => None,
+        }
+    }
+
+    /// Whether it closes an attempt after which the run goes on.
+    fn closes(&self) -> bool {
+        self.transition.attempt_ended.is_some() && !self.after.state.is_terminal()
+    }
+}
+
 impl PostgresStore {
-    /// Makes a move, if the run is what it was decided on.
+    /// A transaction in which nothing waits for long behind somebody else's.
+    pub(super) async fn begin(&self) -> Outcome<Transaction<'static, Postgres>> {
+        let begin = format!("BEGIN; SET LOCAL lock_timeout = {}", self.options.lock_timeout.as_millis());
+        Ok(self.pool.begin_with(sqlx::AssertSqlSafe(begin)).await?)
+    }
+
+    /// Makes moves, each of another run, if the runs are what they were decided on.
     pub(super) async fn apply(
         &self,
         connection: &mut PgConnection,
-        transition: &Transition,
-    ) -> Outcome<Committed> {
-        let (namespace, id) = (transition.key.namespace.as_str(), transition.key.id.0 as i64);
-        let lock = sqlx::query(self.sql.lock_run.text()).bind(namespace).bind(id);
-        let Some(row) = lock.fetch_optional(&mut *connection).await? else {
-            return self.ended(connection, transition).await;
+        transitions: &[Transition],
+    ) -> Outcome<Vec<Committed>> {
+        let keys: Vec<&TaskKey> = transitions.iter().map(|transition| &transition.key).collect();
+        // In the order of their ids, so that two batches never wait for each other.
+        let mut found = self.records_of(connection, &self.sql.lock_runs, &keys).await?;
+        let gone: Vec<&TaskKey> = keys.iter().filter(|key| !found.contains_key(**key)).copied().collect();
+        let ended = match gone.is_empty() {
+            true => HashMap::new(),
+            false => self.records_of(connection, &self.sql.get, &gone).await?,
         };
-        let mut found = record(&row, &mut Seen::default())?;
-        if !transition.fits(&found) {
-            return Ok(refusal(transition, &found));
-        }
         let row = sqlx::query(self.sql.clock.text()).fetch_one(&mut *connection).await?;
         let now = row.try_get::<At, _>(0)?.0;
-        if transition.admits()
-            && let Some(why) = self.blocked(connection, &found, now).await?
-        {
-            return Ok(Committed::Blocked(why));
+        let mut answers = Vec::with_capacity(transitions.len());
+        let mut writes: Vec<Write<'_>> = Vec::new();
+        for transition in transitions {
+            let Some(mut after) = found.remove(&transition.key) else {
+                let answer = ended.get(&transition.key).map(|record| refusal(transition, record));
+                answers.push(answer.unwrap_or(Committed::Stale));
+                continue;
+            };
+            if !transition.fits(&after) {
+                answers.push(refusal(transition, &after));
+                continue;
+            }
+            if transition.admits() {
+                // What was taken before counts: it must be there to be seen.
+                self.write(connection, std::mem::take(&mut writes)).await?;
+                if let Some(why) = self.blocked(connection, &after, now).await? {
+                    answers.push(Committed::Blocked(why));
+                    continue;
+                }
+            }
+            let from = after.state.index() as i32;
+            transition.clone().apply(&mut after, now);
+            answers.push(Committed::Applied { version: after.version });
+            writes.push(Write { transition, from, after });
         }
-        let from = found.state.index() as i32;
-        transition.clone().apply(&mut found, now);
-        self.write(connection, transition, &found, from).await?;
-        Ok(Committed::Applied { version: found.version })
+        self.write(connection, writes).await?;
+        Ok(answers)
     }
 
-    /// What a move means for a run that is not live any more.
-    async fn ended(&self, connection: &mut PgConnection, transition: &Transition) -> Outcome<Committed> {
-        let row = sqlx::query(self.sql.get.text())
-            .bind(vec![transition.key.namespace.as_str()])
-            .bind(vec![transition.key.id.0 as i64])
-            .fetch_optional(connection)
+    async fn records_of(
+        &self,
+        connection: &mut PgConnection,
+        statement: &crate::sql::Statement,
+        keys: &[&TaskKey],
+    ) -> Outcome<HashMap<TaskKey, TaskRecord>> {
+        let rows = sqlx::query(statement.text())
+            .bind(keys.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
+            .bind(keys.iter().map(|key| key.id.0 as i64).collect::<Vec<_>>())
+            .fetch_all(connection)
             .await?;
-        Ok(match row {
-            Some(row) => refusal(transition, &record(&row, &mut Seen::default())?),
-            None => Committed::Stale,
-        })
+        let mut seen = Seen::default();
+        let read = rows.iter().map(|row| {
+            let record = record(row, &mut seen)?;
+            Ok((record.key.clone(), record))
+        });
+        read.collect()
     }
 
     async fn blocked(
@@ -82,62 +148,50 @@ impl PostgresStore {
         })
     }
 
-    async fn write(
-        &self,
-        connection: &mut PgConnection,
-        transition: &Transition,
-        after: &TaskRecord,
-        from: i32,
-    ) -> Outcome<()> {
-        let (lease, given) = (after.lease.as_ref(), after.assignment.as_ref());
-        let worker = lease.map(|held| &held.worker).or(given.map(|given| &given.worker));
-        let deadline = match after.continuation {
-            Continuation::Confirming { check_deadline_at } => Some(At(check_deadline_at)),
-            Continuation::None => None,
-        };
-        let closes = transition.attempt_ended.is_some() && !after.state.is_terminal();
-        let written: bool = sqlx::query_scalar(self.sql.write_run.text())
-            .bind(after.key.namespace.as_str())
-            .bind(after.key.id.0 as i64)
-            .bind(transition.expected_version.0 as i64)
-            .bind(State::project(transition.from, None).as_str())
-            .bind(State::of(after).as_str())
-            .bind(after.cause.map(cause_word))
-            .bind(transition.attempt_ended.map(outcome_word))
-            .bind(after.version.0 as i64)
-            .bind(At(after.updated_at))
-            .bind(At(after.ready_at))
-            .bind(after.first_started_at.map(At))
-            .bind(after.finished_at.map(At))
-            .bind(lease.map(|held| At(held.started_at)))
-            .bind(lease.map(|held| At(held.expires_at)))
-            .bind(lease.map(|held| micros(held.ttl)))
-            .bind(lease.map(|held| Token(held.token)))
-            .bind(lease.map(|held| held.epoch.0 as i64))
-            .bind(worker.map(|worker| worker.as_str()))
-            .bind(given.map(|given| At(given.assigned_at)))
-            .bind(given.map(|given| given.epoch.0 as i64))
-            .bind(after.attempt as i32)
-            .bind(after.executions as i32)
-            .bind(after.failures as i32)
-            .bind(after.losses as i32)
-            .bind(deadline)
-            .bind(after.last_error.as_deref().map(|text| storable(text).into_owned()))
-            .bind(after.result.as_deref())
-            .bind(closes)
-            .bind(transition.error.as_deref().map(|text| storable(text).into_owned()))
-            .bind(from)
-            .bind(after.state.index() as i32)
+    async fn write(&self, connection: &mut PgConnection, writes: Vec<Write<'_>>) -> Outcome<()> {
+        fn all<'a, T>(writes: &'a [Write<'a>], value: impl Fn(&'a Write<'a>) -> T) -> Vec<T> {
+            writes.iter().map(value).collect()
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let each = writes.as_slice();
+        let text = |text: &str| storable(text).into_owned();
+        let written: bool = sqlx::query_scalar(self.sql.write_runs.text())
+            .bind(all(each, |write| write.after.key.namespace.as_str()))
+            .bind(all(each, |write| write.after.key.id.0 as i64))
+            .bind(all(each, |write| write.transition.expected_version.0 as i64))
+            .bind(all(each, |write| State::project(write.transition.from, None).as_str()))
+            .bind(all(each, |write| State::of(&write.after).as_str()))
+            .bind(all(each, |write| write.after.cause.map(cause_word)))
+            .bind(all(each, |write| write.transition.attempt_ended.map(outcome_word)))
+            .bind(all(each, |write| write.after.version.0 as i64))
+            .bind(all(each, |write| At(write.after.updated_at)))
+            .bind(all(each, |write| At(write.after.ready_at)))
+            .bind(all(each, |write| write.after.first_started_at.map(At)))
+            .bind(all(each, |write| write.after.finished_at.map(At)))
+            .bind(all(each, |write| write.lease().map(|held| At(held.started_at))))
+            .bind(all(each, |write| write.lease().map(|held| At(held.expires_at))))
+            .bind(all(each, |write| write.lease().map(|held| micros(held.ttl))))
+            .bind(all(each, |write| write.lease().map(|held| Token(held.token))))
+            .bind(all(each, |write| write.lease().map(|held| held.epoch.0 as i64)))
+            .bind(all(each, Write::worker))
+            .bind(all(each, |write| write.given().map(|given| At(given.assigned_at))))
+            .bind(all(each, |write| write.given().map(|given| given.epoch.0 as i64)))
+            .bind(all(each, |write| write.after.attempt as i32))
+            .bind(all(each, |write| write.after.executions as i32))
+            .bind(all(each, |write| write.after.failures as i32))
+            .bind(all(each, |write| write.after.losses as i32))
+            .bind(all(each, Write::deadline))
+            .bind(all(each, |write| write.after.last_error.as_deref().map(text)))
+            .bind(all(each, |write| write.after.result.as_deref()))
+            .bind(all(each, Write::closes))
+            .bind(all(each, |write| write.transition.error.as_deref().map(text)))
+            .bind(all(each, |write| write.from))
+            .bind(all(each, |write| write.after.state.index() as i32))
             .fetch_one(connection)
             .await?;
         if written { Ok(()) } else { Err(Trouble::unreadable("a locked run that changed")) }
-    }
-
-    /// A move waits this long for somebody's transaction, and then says so.
-    pub(super) async fn set_lock_timeout(&self, connection: &mut PgConnection) -> Outcome<()> {
-        let timeout = self.options.lock_timeout.as_millis().to_string();
-        sqlx::query(self.sql.lock_timeout.text()).bind(timeout).execute(connection).await?;
-        Ok(())
     }
 }
 

@@ -1,5 +1,5 @@
 -- The ends of attempts, in batches. Each is made only if the run still has the version and state it was decided on, and the
--- epoch it started under (seed 1.3; none: it was pulled); the answer names those that were. Everything else that can happen to a run is decided and written row by row.
+-- epoch it started under (seed 1.3; none: it was pulled); the answer names those that were. Everything else that can happen to a run is written as it was decided on the locked row.
 --
 -- Runs are found by `id = ANY`, through the primary key, whatever the planner believes about the size of the table; what
 -- comes with them is joined by hashing.
@@ -91,6 +91,55 @@ BEGIN
         WHERE t.ids IS NOT NULL
     )
     SELECT array_agg(id) INTO v_applied FROM again;
+    RETURN v_applied;
+END
+$$;
+
+-- Attempts that end the run without success: failed or timed out or lost once too often, or cancelled by their handler.
+CREATE FUNCTION weaver.give_up(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
+    p_renewals bigint[], p_states text[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[],
+    p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+    SET weaver.moving = 'on' AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_applied bigint[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM weaver.job_runs r
+        USING unnest(p_ids, p_versions, p_epochs, p_renewals, p_states, p_causes, p_outcomes, p_failures, p_losses,
+            p_errors) AS i (id, version, epoch, renewals, new_state, new_cause, new_outcome, new_failures, new_losses,
+            error)
+        WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
+            AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
+            AND (i.renewals IS NULL OR r.renewals = i.renewals)
+        RETURNING r.*, i.new_state, i.new_cause, i.new_outcome, i.new_failures, i.new_losses, i.error,
+            weaver.task_state(i.new_state, r.scheduled)::integer AS new_number
+    ), kept AS (
+        INSERT INTO weaver.job_run_history
+        SELECT id, created_at, v_now, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
+            leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
+            attempt, executions, new_failures, new_losses, max_attempts, max_losses, progress_fraction, priority,
+            scheduled, new_state, new_cause, new_outcome, 'NONE', namespace, queue, task_type, assigned_worker_id,
+            serial_key, idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry,
+            trace, progress_message, coalesce(error, last_error), log_ref, result, payload
+        FROM gone
+    ), counted AS (
+        SELECT queue, new_number, count(*)::integer AS count FROM gone GROUP BY 1, 2
+    ), deltas AS (
+        SELECT queue, 4 AS state, -sum(count)::integer AS delta FROM counted GROUP BY 1
+        UNION ALL SELECT queue, new_number, count FROM counted
+    ), moved AS (
+        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+            count_deltas)
+        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, t.states, c.namespaces, c.queues, c.states, c.deltas
+        FROM (SELECT array_agg(id) AS ids, array_agg(version + 1) AS versions, array_agg(new_number) AS states
+                FROM gone) t,
+            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
+                array_agg(delta) AS deltas FROM deltas) c
+        WHERE t.ids IS NOT NULL
+    )
+    SELECT array_agg(id) INTO v_applied FROM gone;
     RETURN v_applied;
 END
 $$;

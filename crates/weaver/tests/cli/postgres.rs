@@ -93,3 +93,16 @@ fn commands_for_a_directory_say_what_to_use_instead_and_show_no_password() {
         run.failed(2, &["PostgreSQL's own tools", "pg_dump"]);
     }
 }
+
+#[test]
+fn doctor_asks_the_server_and_says_what_it_found() {
+    let database = Database::new("doctor");
+    let place = Place::new();
+    let doctor = |url: &str| Run::of(place.command("doctor --store").arg(url));
+    assert!(doctor(&database.url()).succeeded().contains("has no schema yet"));
+    Run::of(place.command("store migrate --store").arg(database.url())).succeeded();
+    assert!(doctor(&database.url()).succeeded().contains("answers: schema 1"));
+    let unreachable = doctor("postgres://weaver:secret@127.0.0.1:1/jobs");
+    assert_eq!(unreachable.code, Some(1));
+    assert!(unreachable.out.contains("cannot be used") && !unreachable.out.contains("secret"));
+}

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod store;
 
 use std::sync::Arc;
@@ -93,6 +95,8 @@ pub(crate) async fn run(
                 Ok(StoreUrl::DynamoDb(url)) => {
                     findings.extend(dynamodb::examine(&url, &config, Arc::clone(&clock)).await);
                 }
+                #[cfg(feature = "postgres")]
+                Ok(url @ StoreUrl::Postgres(_)) => findings.extend(postgres::examine(&url).await),
                 Ok(url) => findings.extend(store::examine(&url)),
                 Err(failure) => findings.push(Finding::of_failure("store", failure)),
             }

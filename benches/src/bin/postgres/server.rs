@@ -1,0 +1,61 @@
+//! The server every subject works on: thrown away afterwards, and durable until then.
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tokio::runtime::Runtime;
+use weaver_testkit::services::postgres::Private;
+
+/// What the server is told beyond its defaults. Everything is synced; the rest is memory, and room between checkpoints.
+const SETTINGS: [&str; 3] =
+    ["shared_buffers = '512MB'", "max_wal_size = '3GB'", "checkpoint_timeout = '15min'"];
+
+/// A server, and a database for each subject.
+pub struct Server(Private);
+
+impl Server {
+    /// Starts one.
+    pub fn start(runtime: &Runtime) -> Self {
+        let server = Self(Private::durable());
+        for setting in SETTINGS {
+            server.say(runtime, "postgres", &format!("ALTER SYSTEM SET {setting}"));
+        }
+        server.0.stop("fast");
+        server.0.restart();
+        for database in ["weaver", "hand_written", "graphile", "apalis"] {
+            server.say(runtime, "postgres", &format!("CREATE DATABASE {database}"));
+        }
+        server
+    }
+
+    /// The URL of a database.
+    pub fn url(&self, database: &str) -> String {
+        self.0
+            .url()
+            .replace("/postgres", &format!("/{database}"))
+            .replace(&format!("{database}://"), "postgres://")
+    }
+
+    /// Says something to a database.
+    pub fn say(&self, runtime: &Runtime, database: &str, text: &str) {
+        runtime.block_on(async {
+            let mut connection = self.connect(database).await;
+            connection
+                .execute(AssertSqlSafe(text.to_owned()))
+                .await
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+        });
+    }
+
+    /// Asks a database for a number.
+    pub fn ask(&self, runtime: &Runtime, database: &str, text: &str) -> i64 {
+        runtime.block_on(async {
+            let mut connection = self.connect(database).await;
+            let asked = sqlx::query_scalar(AssertSqlSafe(text.to_owned())).fetch_one(&mut connection).await;
+            asked.unwrap_or_else(|error| panic!("{text}: {error}"))
+        })
+    }
+
+    /// A connection to a database.
+    pub async fn connect(&self, database: &str) -> PgConnection {
+        PgConnection::connect(&self.url(database)).await.expect("the server answers")
+    }
+}
