@@ -68,6 +68,11 @@ impl Trouble {
         })
     }
 
+    /// Whether somebody's transaction holds what it needs, for longer than it waits.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, Self::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
+    }
+
     /// Whether the same call can simply be made again: the server undid it for reasons of its own.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Database(sqlx::Error::Database(error))

@@ -93,6 +93,7 @@ statements! {
     lock_runs = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
         JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id ORDER BY r.namespace, r.id \
         FOR NO KEY UPDATE OF r");
+    free_runs = "SELECT id FROM weaver.job_runs WHERE namespace = $1 AND id = ANY ($2) FOR NO KEY UPDATE SKIP LOCKED";
     blocked = "SELECT weaver.blocked($1, $2, $3, $4, $5, $6)";
     write_runs = concat!("SELECT bool_and(weaver.write_run(", run_values!("i.c"), ")) FROM unnest(", run_values!("$"),
         ") AS i (", run_values!("c"), ")");

@@ -65,16 +65,49 @@ impl PostgresStore {
             }
         }
         for (kind, members) in &groups {
-            let ids = match kind {
-                Some(End::Success) => self.again(|| self.succeed(members)).await?,
-                Some(End::Another) => self.again(|| self.retry(members)).await?,
-                Some(End::Failure) | None => self.again(|| self.give_up(members)).await?,
+            let ids = match self.again(|| self.end(*kind, members)).await {
+                Err(trouble) if trouble.is_held() => {
+                    return Err(self.end_free(*kind, members, trouble).await);
+                }
+                ids => ids?,
             };
             let ids: HashSet<i64> = ids.into_iter().collect();
             let made = members.iter().filter(|member| ids.contains(&(member.key.id.0 as i64)));
             applied.extend(made.map(|member| &member.key));
         }
         self.answers(batch, &applied).await
+    }
+
+    async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
+        match kind {
+            Some(End::Success) => self.succeed(members).await,
+            Some(End::Another) => self.retry(members).await,
+            Some(End::Failure) | None => self.give_up(members).await,
+        }
+    }
+
+    /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
+    /// stops one task and not a batch. Whoever repeats the call finds them ended, and is told about the rest.
+    async fn end_free(&self, kind: Option<End>, members: &[&Transition], held: Trouble) -> Trouble {
+        let free = sqlx::query_scalar(self.sql.free_runs.text())
+            .bind(members[0].key.namespace.as_str())
+            .bind(ids(members));
+        let free: HashSet<i64> = match free.fetch_all(&self.pool).await {
+            Ok(free) => free.into_iter().collect(),
+            Err(error) => return error.into(),
+        };
+        let free: Vec<&Transition> =
+            members.iter().filter(|member| free.contains(&(member.key.id.0 as i64))).copied().collect();
+        if free.is_empty() {
+            return held;
+        }
+        match self.again(|| self.end(kind, &free)).await {
+            Ok(_) => {
+                self.hints.moved();
+                held
+            }
+            Err(trouble) => trouble,
+        }
     }
 
     /// What became of each: those that were not made were made before, or are stale.

@@ -2,12 +2,13 @@
 -- epoch it started under (seed 1.3; none: it was pulled); the answer names those that were. Everything else that can happen to a run is written as it was decided on the locked row.
 --
 -- Runs are found by `id = ANY`, through the primary key, whatever the planner believes about the size of the table; what
--- comes with them is joined by hashing.
+-- comes with them is joined by hashing. An end waits a second for somebody's transaction, and then says so: those of a batch
+-- that nobody holds are made without the others.
 
 -- Runs that have succeeded: moved to history in the statement that ends them.
 CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_results bytea[], OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
     SET weaver.moving = 'on' AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
@@ -50,7 +51,7 @@ $$;
 CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_renewals bigint[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
     p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off AS $$
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];
@@ -99,7 +100,7 @@ $$;
 CREATE FUNCTION weaver.give_up(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_renewals bigint[], p_states text[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[],
     p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
     SET weaver.moving = 'on' AS $$
 DECLARE
     v_now timestamptz := weaver.clock();

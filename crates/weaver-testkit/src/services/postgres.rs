@@ -146,6 +146,24 @@ impl Private {
         url(&self.port)
     }
 
+    /// Puts a file beside its data that only the server may read, and returns its path.
+    ///
+    /// # Panics
+    /// If it cannot be written.
+    pub fn install(&self, name: &str, contents: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.directory.join(name);
+        std::fs::write(&path, contents).expect("the directory can be written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("the file is ours");
+        let account = Account::current().expect("the account was found before");
+        if account.is_root {
+            let owned =
+                Command::new("chown").arg(&account.name).arg(&path).status().expect("chown can be run");
+            assert!(owned.success(), "the file can be given to {}", account.name);
+        }
+        path
+    }
+
     /// Starts it again after a stop.
     ///
     /// # Panics
