@@ -108,7 +108,7 @@ statements! {
         WHERE r.expires_at IS NOT NULL AND r.executions = 0 AND r.expires_at <= clock.now AND r.finished_at IS NULL \
         LIMIT $1");
     changes = "SELECT s.now::text, (SELECT trimmed FROM weaver.run_counts_as_of) >= pg_snapshot_xmin($1::text::pg_snapshot), \
-        m.at, m.ids, m.namespaces, m.versions, m.states \
+        m.at, m.ids, m.namespaces, m.versions::bigint[], m.states \
         FROM (SELECT pg_current_snapshot() AS now) s LEFT JOIN weaver.moves m \
         ON m.xid >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(m.xid, $1::text::pg_snapshot) \
         AND cardinality(m.ids) > 0 ORDER BY m.seq LIMIT $2";
@@ -122,6 +122,8 @@ statements! {
     occupied = "SELECT weaver.occupied($1, $2)";
     put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
     purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5)";
+    worn_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
+        AND relname IN ('job_runs', 'job_run_history', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
     tidy = "SELECT weaver.tidy($1)";
     namespaces = "SELECT namespace FROM weaver.namespaces() AS n (namespace) WHERE namespace > $1 ORDER BY 1 LIMIT $2";
     beat = "SELECT weaver.beat($1, $2, $3, $4, $5, $6, $7, $8, $9)";

@@ -33,6 +33,8 @@ pub struct PostgresStore {
     pub(crate) follower: Mutex<Follower>,
     /// When this process last tidied up.
     pub(crate) tidied_at: Mutex<Option<Monotonic>>,
+    /// When it last looked whether tables need a vacuum.
+    pub(crate) vacuumed_at: Mutex<Option<Monotonic>>,
     _carriers: Carriers,
 }
 
@@ -80,6 +82,7 @@ impl PostgresStore {
             // Drawn from the database: no other node, and no other life of this one, has it.
             follower: Mutex::new(Follower::new(first.unsigned_abs())),
             tidied_at: Mutex::new(None),
+            vacuumed_at: Mutex::new(None),
             _carriers: carriers,
         })
     }

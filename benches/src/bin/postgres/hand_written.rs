@@ -21,7 +21,7 @@ const LEASE: &str = "UPDATE weaver.job_runs SET state = 'RUNNING', version = ver
     AND state IN ('PENDING', 'RETRY_SCHEDULED') ORDER BY ready_at, id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)) \
     RETURNING id, payload";
 const END: &str = "WITH gone AS (DELETE FROM weaver.job_runs WHERE namespace = 'default' AND id = ANY ($1) RETURNING *) \
-    INSERT INTO weaver.job_run_history SELECT id, created_at, now(), ready_at, first_started_at, now(), \
+    INSERT INTO weaver.job_run_history (id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at, lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us, continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state, namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref, result, payload) SELECT id, created_at, now(), ready_at, first_started_at, now(), \
     lease_started_at, NULL, NULL, NULL, leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, \
     version + 1, renewals, attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, \
     scheduled, 'SUCCEEDED', NULL, 'succeeded', 'NONE', namespace, queue, task_type, assigned_worker_id, serial_key, \

@@ -20,7 +20,14 @@ BEGIN
             AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
         RETURNING r.*, i.result AS new_result
     ), kept AS (
-        INSERT INTO weaver.job_run_history
+        INSERT INTO weaver.job_run_history (
+            id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at,
+            lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us,
+            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, failures, losses,
+            max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state,
+            namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
+            task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
+            result, payload)
         SELECT id, created_at, v_now, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
             leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
             attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled,
@@ -117,7 +124,14 @@ BEGIN
         RETURNING r.*, i.new_state, i.new_cause, i.new_outcome, i.new_failures, i.new_losses, i.error,
             weaver.task_state(i.new_state, r.scheduled)::integer AS new_number
     ), kept AS (
-        INSERT INTO weaver.job_run_history
+        INSERT INTO weaver.job_run_history (
+            id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at,
+            lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us,
+            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, failures, losses,
+            max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state,
+            namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
+            task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
+            result, payload)
         SELECT id, created_at, v_now, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
             leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
             attempt, executions, new_failures, new_losses, max_attempts, max_losses, progress_fraction, priority,

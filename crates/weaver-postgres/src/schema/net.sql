@@ -19,7 +19,7 @@ $$;
 CREATE TRIGGER net_insert BEFORE INSERT ON weaver.job_runs FOR EACH ROW
     WHEN (NEW.state <> 'PENDING' OR NEW.version <> 1) EXECUTE FUNCTION weaver.refuse_change();
 
-CREATE TRIGGER net_update BEFORE UPDATE ON weaver.job_runs FOR EACH ROW
+CREATE TRIGGER net_update AFTER UPDATE ON weaver.job_runs FOR EACH ROW
     WHEN (NOT CASE
         WHEN NEW.version = OLD.version THEN NEW.state = OLD.state
         WHEN NEW.version <> OLD.version + 1 OR NEW.id <> OLD.id OR NEW.namespace <> OLD.namespace
@@ -30,7 +30,7 @@ CREATE TRIGGER net_update BEFORE UPDATE ON weaver.job_runs FOR EACH ROW
     END)
     EXECUTE FUNCTION weaver.refuse_move();
 
-CREATE TRIGGER net_delete BEFORE DELETE ON weaver.job_runs FOR EACH ROW
+CREATE TRIGGER net_delete AFTER DELETE ON weaver.job_runs FOR EACH ROW
     WHEN (OLD.finished_at IS NULL AND current_setting('weaver.moving', true) IS DISTINCT FROM 'on')
     EXECUTE FUNCTION weaver.refuse_change();
 

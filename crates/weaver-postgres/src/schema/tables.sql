@@ -9,45 +9,48 @@ CREATE SEQUENCE weaver.move_numbers;
 -- renewal, so that renewals stay on their page. Half of each page is left free: a start then stays on it too, and only what it
 -- changed is logged.
 CREATE TABLE weaver.job_runs (
+    -- What stays as it is when a run starts is at both ends of the row: only what lies between is logged then.
     id bigint NOT NULL,
     created_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL,
     ready_at timestamptz NOT NULL,
+    retry_of bigint,
+    scheduled_for timestamptz,
+    expires_at timestamptz,
+    timeout_us bigint,
+    renewals integer NOT NULL,
+    max_attempts smallint NOT NULL,
+    max_losses smallint NOT NULL,
+    failures smallint NOT NULL,
+    losses smallint NOT NULL,
+    priority smallint NOT NULL,
+    -- Whether it was accepted for a later time: both kinds are PENDING, and keep the difference for life.
+    scheduled boolean NOT NULL,
+    -- What a start changes.
+    updated_at timestamptz NOT NULL,
     first_started_at timestamptz,
     finished_at timestamptz,
     lease_started_at timestamptz,
     lease_expires_at timestamptz,
     lease_ttl_us bigint,
-    lease_token uuid,
     leader_epoch bigint,
     assigned_at timestamptz,
     assigned_epoch bigint,
-    scheduled_for timestamptz,
-    expires_at timestamptz,
-    timeout_us bigint,
     continuation_check_deadline_at timestamptz,
-    retry_of bigint,
     version integer NOT NULL,
-    renewals integer NOT NULL,
     attempt integer NOT NULL,
     executions integer NOT NULL,
-    failures smallint NOT NULL,
-    losses smallint NOT NULL,
-    max_attempts smallint NOT NULL,
-    max_losses smallint NOT NULL,
     progress_fraction real,
-    priority smallint NOT NULL,
-    -- Whether it was accepted for a later time: both kinds are PENDING, and keep the difference for life.
-    scheduled boolean NOT NULL,
+    lease_token uuid,
     state text COLLATE "C" NOT NULL,
     cause text COLLATE "C",
     -- How the attempt that ended the run ended; its worker and start stay in the run.
     outcome text COLLATE "C",
+    assigned_worker_id text COLLATE "C",
+    -- And the rest.
     continuation_state text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
     task_type text COLLATE "C" NOT NULL,
-    assigned_worker_id text COLLATE "C",
     serial_key text COLLATE "C",
     idempotency_key text COLLATE "C",
     job_definition_id text COLLATE "C",
@@ -86,7 +89,7 @@ CREATE TABLE weaver.job_run_history (
     LIKE weaver.job_runs,
     CONSTRAINT job_run_history_pkey PRIMARY KEY (namespace, id),
     CONSTRAINT job_run_history_ended CHECK (finished_at IS NOT NULL AND lease_token IS NULL)
-) WITH (autovacuum_vacuum_insert_scale_factor = 0.2);
+) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
 
 -- Retention, and seed 3.1 `(created_at)`: ids are in the order of creation, so the primary key shows the newest first.
 CREATE INDEX job_run_history_finished ON weaver.job_run_history (finished_at);
@@ -141,7 +144,7 @@ CREATE TABLE weaver.moves (
     at timestamptz NOT NULL,
     ids bigint[] NOT NULL,
     namespaces text[] NOT NULL,
-    versions bigint[] NOT NULL,
+    versions integer[] NOT NULL,
     states smallint[] NOT NULL,
     count_namespaces text[] NOT NULL,
     count_queues text[] NOT NULL,
