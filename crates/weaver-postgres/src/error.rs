@@ -114,6 +114,11 @@ pub(crate) fn reason(error: &sqlx::Error) -> String {
             Some("55P03") => {
                 "PostgreSQL: another transaction holds the task; end that one, or try again later".to_owned()
             }
+            Some("42P05" | "26000") => {
+                "PostgreSQL: prepared statements got mixed up by a pooler in transaction mode; use PgBouncer 1.21 or newer \
+                 with `max_prepared_statements` set, or session mode"
+                    .to_owned()
+            }
             Some("57014") => format!("PostgreSQL: {} (see `statement_timeout_ms`)", error.message()),
             Some(code) => format!("PostgreSQL: {} ({code})", error.message()),
             None => format!("PostgreSQL: {}", error.message()),

@@ -42,6 +42,8 @@ impl Apalis {
             async move { tally.add() }
         };
         let worker = WorkerBuilder::new("bench").backend(backend).build(handler);
-        async move { let _ = worker.run().await; // It ends with an error when its server goes. }
+        async move {
+            let _ = worker.run().await; // It ends with an error when its server goes.
+        }
     }
 }
