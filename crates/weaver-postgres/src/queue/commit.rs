@@ -64,10 +64,12 @@ impl PostgresStore {
                 None => groups.push((kind, vec![transition])),
             }
         }
+        let mut held = None;
         for (kind, members) in &groups {
             let ids = match self.again(|| self.end(*kind, members)).await {
                 Err(trouble) if trouble.is_held() => {
-                    return Err(self.end_free(*kind, members, trouble).await);
+                    held = Some(self.end_free(*kind, members, trouble).await);
+                    continue;
                 }
                 ids => ids?,
             };
@@ -75,7 +77,10 @@ impl PostgresStore {
             let made = members.iter().filter(|member| ids.contains(&(member.key.id.0 as i64)));
             applied.extend(made.map(|member| &member.key));
         }
-        self.answers(batch, &applied).await
+        match held {
+            Some(trouble) => Err(trouble),
+            None => self.answers(batch, &applied).await,
+        }
     }
 
     async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
