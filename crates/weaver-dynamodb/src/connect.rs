@@ -13,7 +13,7 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use crate::db::AwsDb;
 use crate::error::StoreError;
 
-/// How long a request may take before it is sent again.
+/// How long a request may take before it is sent again, unless something else is said.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How long a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -31,6 +31,8 @@ pub struct Connection {
     pub allow_aws: bool,
     /// Key, secret, and the token of a session.
     pub credentials: Option<(String, String, Option<String>)>,
+    /// How long a request may take before it is sent again.
+    pub answer_within: Duration,
 }
 
 impl std::fmt::Debug for Connection {
@@ -65,6 +67,7 @@ impl Connection {
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             allow_aws,
             credentials,
+            answer_within: ANSWER_WITHIN,
         })
     }
 
@@ -88,7 +91,7 @@ impl Connection {
         };
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT_WITHIN)
-            .operation_attempt_timeout(ANSWER_WITHIN)
+            .operation_attempt_timeout(self.answer_within)
             .build();
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())

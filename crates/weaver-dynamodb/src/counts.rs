@@ -63,6 +63,8 @@ pub(crate) struct QueueCounts {
     pub(crate) queue: QueueName,
     pub(crate) counts: StateCounts,
     pub(crate) occupied: u64,
+    /// As they are stored: below zero after a crash, perhaps.
+    fields: [i64; FIELDS.len()],
 }
 
 impl DynamoStore {
@@ -105,7 +107,7 @@ impl DynamoStore {
                 Err(error) => Some(error),
             };
             {
-                // Said again later. If it was done and no answer ever came, it counts twice until the next recount.
+                // Said again later. If it was done and no answer ever came, it counts twice until somebody counts anew.
                 let mut deltas = self.deltas.lock();
                 let sum = deltas.of.entry((namespace, queue)).or_default();
                 sum.iter_mut().zip(delta).for_each(|(sum, delta)| *sum += delta);
@@ -113,6 +115,48 @@ impl DynamoStore {
             failure = refused.or(failure);
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Counts the tasks of a namespace anew, by reading all of them: a process that died took up to a second of its counts along.
+    /// Answers the queues whose numbers were wrong. What others do meanwhile may be missing by as much.
+    ///
+    /// # Errors
+    /// If DynamoDB does not answer.
+    pub async fn recount(&self, namespace: &Namespace) -> Result<Vec<QueueName>> {
+        let known = self.queue_counts(namespace).await?;
+        let mut counted = Deltas::default();
+        for queue in &known {
+            counted.of.insert((namespace.clone(), queue.queue.clone()), Default::default());
+        }
+        let mut start = None;
+        loop {
+            let query = Query::table(Table::Queue, namespace.as_str()).after(start);
+            let found = self.db.query(query).await?;
+            let ours = found.items.into_iter().filter(crate::codec::foreign::is_adopted).collect();
+            self.read(ours).await?.iter().for_each(|stored| counted.add(&stored.record, 1));
+            start = found.next;
+            if start.is_none() {
+                break;
+            }
+        }
+        let mut wrong = Vec::new();
+        for ((_, queue), counts) in counted.of {
+            let said = known.iter().find(|known| known.queue == queue);
+            if said.is_some_and(|said| said.fields == counts) {
+                continue;
+            }
+            let sets: Vec<String> =
+                FIELDS.iter().zip(VALUES).map(|(name, value)| format!("{name} = {value}")).collect();
+            let key = keys::data(&keys::counts(namespace), queue.as_str());
+            let mut write = Write::update(Table::Data, key, format!("SET {}", sets.join(", ")));
+            for (index, count) in counts.iter().enumerate() {
+                write = write.value(VALUES[index], n(*count));
+            }
+            if let Written::Done(_) = self.db.write(write).await? {
+                wrong.push(queue);
+            }
+        }
+        Ok(wrong)
     }
 
     /// The queues of a namespace that have or had tasks, in numbers, by name.
@@ -126,7 +170,10 @@ impl DynamoStore {
                 // A count below zero is one that a crash left behind.
                 counts.set(state, item.number(FIELDS[state.index()]).unwrap_or_default());
             }
-            Some(QueueCounts { queue, counts, occupied: item.number(FIELDS[OCCUPIED]).unwrap_or_default() })
+            let field = |name: &str| item.get(name).and_then(|value| value.as_n().ok()?.parse().ok());
+            let fields = FIELDS.map(|name| field(name).unwrap_or_default());
+            let occupied = item.number(FIELDS[OCCUPIED]).unwrap_or_default();
+            Some(QueueCounts { queue, counts, occupied, fields })
         };
         Ok(items.into_iter().filter_map(read).collect())
     }

@@ -57,25 +57,18 @@ impl DynamoStore {
             items.extend(further.items);
         }
         for item in items.into_iter().filter(|item| !is_adopted(item)) {
-            self.adopt(item).await?;
+            let name = item.text("task_id").unwrap_or_default().to_owned();
+            if let Err(error) = self.adopt(item, &name).await {
+                // One bad item must not keep the others from being found, nor tasks from being leased.
+                tracing::warn!(%error, task_id = %name, "an item that cannot be adopted");
+            }
         }
         Ok(())
     }
 
     /// Makes a task of ours out of somebody else's item, by one conditional write.
-    async fn adopt(&self, item: Item) -> Result<()> {
-        let name = item.text("task_id").unwrap_or_default().to_owned();
-        let stored = match self.read(vec![item]).await {
-            Ok(mut read) => match read.pop() {
-                Some(stored) => stored,
-                None => return Ok(()),
-            },
-            Err(error) => {
-                // One bad item must not keep the others from being found.
-                tracing::warn!(%error, task_id = %name, "an item that cannot be adopted");
-                return Ok(());
-            }
-        };
+    async fn adopt(&self, item: Item, name: &str) -> Result<()> {
+        let Some(stored) = self.read(vec![item]).await?.pop() else { return Ok(()) };
         self.announce().await?;
         if !self.note_name(&stored.record).await? {
             return Ok(());

@@ -22,22 +22,22 @@ use crate::overlay::Overlay;
 
 /// Most records a process remembers to save a read.
 const CACHED_MAX: usize = 10_000;
-/// Changes a process remembers.
-const RING_CAPACITY: usize = 4096;
 
-/// How long things are kept.
+/// How long things are kept, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamoOptions {
     /// How long finished tasks are kept; `idempotency_ttl` is at least as long.
     pub retention: Duration,
     /// How long a unique key is remembered.
     pub idempotency_ttl: Duration,
+    /// How many changes a process remembers for its readers; who is further behind is told to read again.
+    pub changes_kept: usize,
 }
 
 impl Default for DynamoOptions {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 3600);
-        Self { retention: 30 * day, idempotency_ttl: 7 * day }
+        Self { retention: 30 * day, idempotency_ttl: 7 * day, changes_kept: 4096 }
     }
 }
 
@@ -103,7 +103,7 @@ impl DynamoStore {
             cache: Mutex::default(),
             sightings: Mutex::default(),
             leases: Mutex::default(),
-            ring: Mutex::new(Ring::new(RING_CAPACITY, incarnation)),
+            ring: Mutex::new(Ring::new(options.changes_kept, incarnation)),
             changed: Notify::new(),
             deltas: Mutex::default(),
             activity: Mutex::default(),
@@ -141,7 +141,7 @@ impl DynamoStore {
                 ring.push(Change::of(record));
             } else {
                 // A later move of this task was published first: say so instead of publishing out of order.
-                *ring = Ring::new(RING_CAPACITY, ring.cursor().incarnation.wrapping_add(1));
+                *ring = Ring::new(self.options.changes_kept, ring.cursor().incarnation.wrapping_add(1));
             }
         }
         self.changed.notify_waiters();
@@ -151,7 +151,7 @@ impl DynamoStore {
     pub(crate) fn resync(&self) {
         {
             let mut ring = self.ring.lock();
-            *ring = Ring::new(RING_CAPACITY, ring.cursor().incarnation.wrapping_add(1));
+            *ring = Ring::new(self.options.changes_kept, ring.cursor().incarnation.wrapping_add(1));
         }
         self.changed.notify_waiters();
     }

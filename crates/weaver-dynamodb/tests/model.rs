@@ -6,5 +6,5 @@ use weaver_testkit::model::run_cases;
 
 #[test]
 fn the_dynamodb_store_and_the_reference_model_agree_step_by_step() {
-    run_cases("the DynamoDB store", support::lagging, 5, 40);
+    run_cases("the DynamoDB store", support::lagging, 15, 40);
 }

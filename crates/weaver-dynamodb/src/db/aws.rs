@@ -130,6 +130,9 @@ impl AwsDb {
             "UnrecognizedClientException" | "InvalidSignatureException" | "AccessDeniedException" => {
                 "; check the credentials and what they allow"
             }
+            "ValidationException" if message.contains("size has exceeded") => {
+                "; an item of DynamoDB has at most 400 KB: store what is large elsewhere"
+            }
             _ => "",
         };
         Error::Unavailable {

@@ -21,6 +21,7 @@ use weaver_testkit::bed::TestStore;
 use weaver_testkit::services::dynamodb;
 
 use lagging::Lagging;
+use remembering::Remembering;
 
 /// An empty database, and how to reach it.
 pub(crate) fn database() -> Connection {
@@ -32,6 +33,7 @@ pub(crate) fn database() -> Connection {
         region: "us-east-1".to_owned(),
         allow_aws: false,
         credentials: Some((key, "secret".to_owned(), None)),
+        answer_within: Duration::from_secs(30),
     }
 }
 
@@ -50,8 +52,11 @@ pub(crate) async fn open(database: &Connection, clock: Arc<dyn Clock>) -> Dynamo
 /// A fresh store whose indexes lag, with a clock that stands still until it is moved.
 pub(crate) async fn lagging() -> Box<dyn TestStore> {
     let clock = ManualClock::default();
-    let db: Arc<dyn Db> = Arc::new(Lagging::new(connect(&database()).await, Arc::new(clock.clone())));
-    let store = DynamoStore::new(db, Arc::new(clock.clone()), DynamoOptions::default());
+    let db = Remembering::new(connect(&database()).await);
+    let db: Arc<dyn Db> = Arc::new(Lagging::new(db, Arc::new(clock.clone())));
+    // So few that a test can make more.
+    let options = DynamoOptions { changes_kept: 512, ..DynamoOptions::default() };
+    let store = DynamoStore::new(db, Arc::new(clock.clone()), options);
     Box::new(InDatabase { store: Arc::new(store), clock })
 }
 

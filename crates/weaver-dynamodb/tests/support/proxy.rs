@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weaver_dynamodb::Connection;
 
@@ -41,6 +42,8 @@ type Plan = Arc<dyn Fn(&Request<'_>) -> Fault + Send + Sync>;
 /// The proxy; the line is gone when it is dropped.
 pub(crate) struct Proxy {
     address: SocketAddr,
+    /// A request got silence.
+    pub(crate) held: Arc<Notify>,
     /// Ends with it.
     _server: JoinSet<()>,
 }
@@ -55,18 +58,20 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         let plan: Plan = Arc::new(plan);
+        let held = Arc::new(Notify::new());
+        let holds = Arc::clone(&held);
         let mut server = JoinSet::new();
         server.spawn(async move {
             let mut lines = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                let (upstream, plan) = (upstream.clone(), Arc::clone(&plan));
+                let (upstream, plan, held) = (upstream.clone(), Arc::clone(&plan), Arc::clone(&holds));
                 lines.spawn(async move {
                     // A line that breaks is what this is for.
-                    let _ = serve(client, &upstream, &plan).await;
+                    let _ = serve(client, &upstream, &plan, &held).await;
                 });
             }
         });
-        Self { address, _server: server }
+        Self { address, held, _server: server }
     }
 
     /// The same database through the proxy.
@@ -75,7 +80,7 @@ impl Proxy {
     }
 }
 
-async fn serve(client: TcpStream, upstream: &str, plan: &Plan) -> io::Result<()> {
+async fn serve(client: TcpStream, upstream: &str, plan: &Plan, held: &Notify) -> io::Result<()> {
     client.set_nodelay(true)?;
     let mut client = BufStream::new(client);
     let server = TcpStream::connect(upstream).await?;
@@ -107,7 +112,10 @@ async fn serve(client: TcpStream, upstream: &str, plan: &Plan) -> io::Result<()>
         let (head, body) = ask(&mut server, &head, &body).await?;
         match fault {
             Fault::AnswerLost => return Ok(()),
-            Fault::Silence => std::future::pending().await,
+            Fault::Silence => {
+                held.notify_one();
+                std::future::pending::<()>().await;
+            }
             _ => {}
         }
         client.write_all(head.as_bytes()).await?;

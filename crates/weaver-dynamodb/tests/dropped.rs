@@ -1,0 +1,159 @@
+//! Calls that are dropped half-way: a call's future is dropped at each of its requests in turn, which was carried out and is not
+//! answered. Whatever that leaves behind, every task comes to its end, and every key and slot is free again.
+
+mod support;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use weaver_core::clock::ManualClock;
+use weaver_core::id::LeaseToken;
+use weaver_core::lease::{LeaseRequest, Leased};
+use weaver_core::lifecycle::{Command, Transition, decide};
+use weaver_core::name::{Namespace, QueueName, WorkerId};
+use weaver_core::outcome::Outcome;
+use weaver_core::ports::{Admin, Expect, QueueSettings, TaskQuery, Tasks};
+use weaver_core::queue::Queue;
+use weaver_core::task::NewTask;
+use weaver_dynamodb::{DynamoOptions, DynamoStore};
+
+use support::proxy::{Fault, Proxy, Request};
+
+/// A store behind a line that holds the request of a number, counted from when it is told.
+struct Rig {
+    store: DynamoStore,
+    clock: ManualClock,
+    left: Arc<AtomicI64>,
+    line: Proxy,
+}
+
+async fn rig() -> Rig {
+    let (database, clock) = (support::database(), ManualClock::default());
+    drop(support::connect(&database).await);
+    let left = Arc::new(AtomicI64::new(-1));
+    let counter = Arc::clone(&left);
+    let plan = move |_: &Request<'_>| {
+        if counter.fetch_sub(1, Ordering::SeqCst) == 0 { Fault::Silence } else { Fault::None }
+    };
+    let line = Proxy::before(&database, plan).await;
+    let db = Arc::new(line.connection(&database).open().expect("the proxy is local"));
+    let store = DynamoStore::new(db, Arc::new(clock.clone()), DynamoOptions::default());
+    let settings = QueueSettings { paused: false, max_running: Some(5) };
+    store
+        .put_queue(&Namespace::default(), &QueueName::default(), settings, Expect::Anything)
+        .await
+        .expect("as set up");
+    Rig { store, clock, left, line }
+}
+
+/// One task without a key, two with one, and one that is unique.
+fn tasks() -> Vec<NewTask> {
+    let serial = || NewTask::new("t").serial_key("k");
+    vec![
+        NewTask::new("t"),
+        serial(),
+        serial(),
+        NewTask::new("t").idempotency_key("once").label("colour", "red"),
+    ]
+}
+
+fn end_of(leased: &Leased) -> Transition {
+    let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
+    decide(&leased.record, command, leased.record.updated_at).expect("as set up")
+}
+
+impl Rig {
+    /// Makes a call and drops it at its request of this number; `None` if that was done, as it has so many.
+    async fn dropped_at<T>(&self, number: i64, call: impl Future<Output = T>) -> Option<T> {
+        self.left.store(number, Ordering::SeqCst);
+        let answer = tokio::select! {
+            biased;
+            () = self.line.held.notified() => None,
+            answer = call => Some(answer),
+        };
+        self.left.store(-1, Ordering::SeqCst);
+        answer
+    }
+
+    async fn lease(&self, token: u128) -> Vec<Leased> {
+        let worker = WorkerId::new("w").expect("as set up");
+        let request =
+            LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token));
+        self.store.lease(LeaseRequest { max: 10, slots: 10, ..request }).await.expect("as set up")
+    }
+
+    /// What every worker does: gives up what showed no sign of life, takes what is there, ends it.
+    async fn work_until_all_have_ended(&self, what: &str) {
+        for round in 0..12 {
+            self.clock.advance(Duration::from_secs(31));
+            for overdue in self.store.overdue(10).await.expect("as set up") {
+                let command = Command::Expire(overdue.why);
+                if let Ok(transition) = decide(&overdue.record, command, overdue.record.updated_at) {
+                    let _ = self.store.commit(vec![transition], None).await.expect("as set up");
+                }
+            }
+            let leased = self.lease(1000 + round).await;
+            let _ = self.store.commit(leased.iter().map(end_of).collect(), None).await.expect("as set up");
+            let query = TaskQuery::new(Namespace::default());
+            let records = self.store.list_tasks(query).await.expect("as set up").items;
+            if records.len() >= tasks().len() && records.iter().all(|record| record.state.is_terminal()) {
+                let queues = self.store.list_queues(&Namespace::default()).await.expect("as set up");
+                assert_eq!(queues[0].occupied, 0, "{what}: a slot is still taken");
+                return;
+            }
+        }
+        panic!("{what}: a task never ends");
+    }
+}
+
+/// Drops a call at its first request, then at its second, and so on to its end, each on a fresh store.
+async fn drop_everywhere<F, Fut>(name: &str, call: F)
+where
+    F: Fn(Arc<Rig>, i64) -> Fut,
+    Fut: Future<Output = bool>,
+{
+    for number in 0.. {
+        let rig = Arc::new(rig().await);
+        let was_dropped = call(Arc::clone(&rig), number).await;
+        rig.work_until_all_have_ended(&format!("{name} dropped at request {number}")).await;
+        if !was_dropped {
+            assert!(number > 2, "{name} has {number} requests only: nothing was dropped");
+            return;
+        }
+    }
+}
+
+async fn enqueue(rig: Arc<Rig>, number: i64) -> bool {
+    let was_dropped = rig.dropped_at(number, rig.store.enqueue_batch(tasks())).await.is_none();
+    // Who heard nothing says it again.
+    rig.store.enqueue_batch(tasks()).await.expect("as set up");
+    was_dropped
+}
+
+async fn lease(rig: Arc<Rig>, number: i64) -> bool {
+    rig.store.enqueue_batch(tasks()).await.expect("as set up");
+    rig.dropped_at(number, rig.lease(1)).await.is_none()
+}
+
+async fn commit(rig: Arc<Rig>, number: i64) -> bool {
+    rig.store.enqueue_batch(tasks()).await.expect("as set up");
+    let ends = rig.lease(1).await.iter().map(end_of).collect();
+    rig.dropped_at(number, rig.store.commit(ends, None)).await.is_none()
+}
+
+#[tokio::test]
+async fn an_enqueue_that_is_dropped_half_way_breaks_nothing() {
+    drop_everywhere("enqueue", enqueue).await;
+}
+
+#[tokio::test]
+async fn a_lease_call_that_is_dropped_half_way_breaks_nothing() {
+    drop_everywhere("lease", lease).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_is_dropped_half_way_breaks_nothing() {
+    drop_everywhere("commit", commit).await;
+}
