@@ -8,6 +8,7 @@ mod doctor;
 mod enqueue;
 mod event;
 mod identity;
+mod merge;
 mod project;
 mod prompt;
 mod queues;
@@ -91,6 +92,9 @@ enum Command {
     /// Look at the settings of a running installation, and change them
     #[command(subcommand)]
     Settings(settings::Command),
+    /// Land changes that were tested, in order: a merge queue for plain git
+    #[command(subcommand)]
+    Merge(merge::Command),
     /// Look at workers and runners
     #[command(subcommand)]
     Runners(runners::Command),
@@ -163,6 +167,7 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Schedules(command) => schedules::run(command, &Context::new(config?, clock)).await,
             Command::Event(command) => event::run(command, &Context::new(config?, clock)).await,
             Command::Settings(command) => settings::run(command, &Context::new(config?, clock)).await,
+            Command::Merge(command) => Box::pin(merge::run(command, Context::new(config?, clock))).await,
             Command::Serve(_) => serve::run(Context::new(config?, clock)).await,
             Command::Demo(_) => demo::run(Context::new(config?, clock)).await,
             Command::Runner(args) => runner::run(args, Context::new(config?, clock)).await,
@@ -206,6 +211,7 @@ impl Cli {
             Command::Demo(args) => given.extend(args.given()),
             Command::Tokens(command) => given.extend(command.given()),
             Command::Token(args) => given.push(args.store.setting()),
+            Command::Merge(command) => given.push(command.store().setting()),
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),
             Command::Config(command) => given.push(command.store().setting()),

@@ -8,6 +8,7 @@ mod dynamodb;
 mod guide;
 mod help;
 mod killed;
+mod merge;
 mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
