@@ -34,11 +34,11 @@ impl Scheduler {
         if documents.is_empty() {
             return Ok(());
         }
-        ticked.more |= documents.len() >= batch_max as usize;
+        let is_full = documents.len() >= batch_max as usize;
         let mut due = self.open_events(documents, now).await?;
         let waiting = self.waiting_for(&due).await?;
         let fits = fitting(&due, &waiting);
-        ticked.more |= fits < due.len();
+        let is_more = is_full || fits < due.len();
         due.truncate(fits);
         let in_hand: Events = due
             .iter()
@@ -50,7 +50,10 @@ impl Scheduler {
         let not_yet = self.decide_guarded(guarded, &due, &in_hand, now, ticked).await?;
         self.run_plain(plain, &due, &in_hand, ticked).await?;
         due.retain(|due| !not_yet.contains(&due.document.key));
-        self.mark_processed(due, now, ticked).await
+        self.mark_processed(due, now, ticked).await?;
+        // Not at once if none could be processed: what they wait for takes a moment.
+        ticked.more |= is_more && ticked.events > 0;
+        Ok(())
     }
 
     async fn open_events(&self, documents: Vec<Document>, now: Timestamp) -> Result<Vec<Due>> {

@@ -21,6 +21,7 @@ cases![
     a_definition_that_waits_for_another_type_is_found_by_that_one,
     an_event_that_is_not_valid_is_refused_with_the_field,
     processed_events_go_after_their_retention_and_unprocessed_ones_stay,
+    more_events_than_one_tick_takes_are_processed_by_the_next_ones,
 ];
 
 fn on(event_type: &str) -> DefinitionSpec {
@@ -201,4 +202,15 @@ async fn processed_events_go_after_their_retention_and_unprocessed_ones_stay(bed
     bed.pass(seconds(0)).await;
     bed.clock.advance(seconds(3601));
     assert_eq!(bed.scheduler.sweep().await, Ok((1, false)), "processed since, and old");
+}
+
+async fn more_events_than_one_tick_takes_are_processed_by_the_next_ones(bed: Bed) {
+    bed.scheduler.settings().put("scheduler.batch_max", json!(2), None).await.expect("it is valid");
+    bed.add("it", on("order.paid")).await;
+    let events = (0..5).map(|number| NewEvent::new("order.paid").dedupe_key(format!("e-{number}")));
+    bed.scheduler.emit_all(&bed.space, events.collect()).await.expect("they are valid");
+    let ticked = bed.scheduler.tick().await.expect("the store answers");
+    assert_eq!((ticked.events, ticked.more), (2, true));
+    bed.settle(&bed.scheduler).await;
+    assert_eq!(bed.runs("it").await.len(), 5);
 }
