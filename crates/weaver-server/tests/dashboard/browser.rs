@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use weaver_core::clock::Clock;
+use weaver_runtime::SystemClock;
 use weaver_testkit::services::browser::Driver;
 
 /// How long anything may take to be on screen; what must be faster says so itself.
 const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How long one look at a page may take.
+const LOOK_MAX_MS: u64 = 5_000;
 
 /// A client of HTTP. Nothing here is encrypted, but reqwest wants to know how it would be.
 pub(crate) fn http(policy: reqwest::redirect::Policy) -> reqwest::Client {
@@ -57,10 +62,7 @@ impl Browser {
         let id = answer["sessionId"].as_str().expect("a session has an id");
         let browser = Self { http, session: format!("{url}/{id}") };
         browser
-            .command(
-                "timeouts",
-                json!({"script": PATIENCE.as_millis() as u64, "implicit": PATIENCE.as_millis() as u64}),
-            )
+            .command("timeouts", json!({"script": LOOK_MAX_MS, "implicit": PATIENCE.as_millis() as u64}))
             .await;
         browser.look(look).await;
         browser
@@ -90,32 +92,30 @@ impl Browser {
         self.script(&script).await.as_str().expect("a text").to_owned()
     }
 
-    /// Waits in the page until an expression is true, and gives how long that took. Pages may come and go meanwhile.
+    /// Waits until an expression is true in the page, and gives how long that took. Pages may come and go meanwhile.
     pub(crate) async fn until(&self, expression: &str) -> Duration {
+        // A look lasts a moment: one that is under way when its page is left may never be answered.
         let script = format!(
             "const done = arguments[arguments.length - 1], began = performance.now(); \
              const look = () => {{ let is = false; try {{ is = {expression}; }} catch {{}} \
-             is ? done(performance.now() - began) : setTimeout(look, 20); }}; look();"
+             is || performance.now() - began > 400 ? done(Boolean(is)) : setTimeout(look, 20); }}; look();"
         );
         let asked = json!({"script": script, "args": []});
-        let mut last = String::new();
-        for _ in 0..20 {
-            match post(&self.http, &format!("{}/execute/async", self.session), &asked).await {
-                Ok(took) => return Duration::from_secs_f64(took.as_f64().expect("milliseconds") / 1000.0),
+        let (clock, mut last) = (SystemClock::new(), String::new());
+        let began = clock.monotonic();
+        loop {
+            let answer = post(&self.http, &format!("{}/execute/async", self.session), &asked).await;
+            let took = clock.monotonic().0.saturating_sub(began.0);
+            match answer {
+                Ok(Value::Bool(true)) => return took,
+                Ok(_) => {}
                 // The page was left while it was looked at.
-                Err(error)
-                    if error.contains("unloaded")
-                        || error.contains("aborted")
-                        || error.contains("closed") =>
-                {
-                    last = error;
-                }
-                Err(error) => {
-                    panic!("`{expression}` never: {error}\non a page that says: {}", self.text("body").await)
-                }
+                Err(error) => last = error,
+            }
+            if took > PATIENCE {
+                panic!("`{expression}` never ({last}) on a page that says: {}", self.text("body").await);
             }
         }
-        panic!("`{expression}` never: {last}");
     }
 
     /// Waits until some element has a text in it.

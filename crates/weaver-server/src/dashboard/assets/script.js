@@ -123,7 +123,7 @@
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
         const held = holdRows(fresh);
         const target = fresh.getElementById("main");
-        if (target) requestAnimationFrame(() => put(main, target));
+        if (target) requestAnimationFrame(() => { put(main, target); counted(); });
         tell(held);
       }
     } catch {
