@@ -65,8 +65,11 @@ async fn cancel_and_bulk(browser: &Browser, site: &Site) {
         site.enqueue(NewTask::new("nobody").queue("later")).await;
     }
     browser.go(&site.url("/tasks?queue=later")).await;
-    browser.click("#rows tr:nth-child(1) input").await;
-    browser.click("#rows tr:nth-child(2) input").await;
+    browser.until("document.querySelector('#live-mark').innerText === 'Live'").await;
+    for row in 1..=2 {
+        browser.click(&format!("#rows tr:nth-child({row}) input")).await;
+        browser.until(&format!("document.querySelectorAll('#rows input:checked').length === {row}")).await;
+    }
     browser.press("Cancel 2").await;
     browser.sees("h1", "Cancel 2 tasks?").await;
     browser.press("Cancel 2 tasks").await;
