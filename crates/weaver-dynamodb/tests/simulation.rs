@@ -11,7 +11,7 @@ use weaver_core::clock::Clock;
 use weaver_core::ports::Store;
 use weaver_testkit::simulation::simulate_short_on;
 
-use support::stepped::Stepped;
+use support::stepped::stepped;
 
 /// Worlds per test: several tests run beside each other.
 const WORLDS: u64 = 7;
@@ -20,7 +20,7 @@ fn hold(seeds: impl Iterator<Item = u64>) {
     let mut broken = Vec::new();
     for seed in seeds {
         let open =
-            |clock: Arc<dyn Clock>| -> Arc<dyn Store> { Arc::new(Stepped::open(clock, seed, seed % 2 == 1)) };
+            |clock: Arc<dyn Clock>| -> Arc<dyn Store> { Arc::new(stepped(clock, seed, seed % 2 == 1)) };
         let outcome = simulate_short_on(seed, &open);
         println!("seed {seed}: {} entries", outcome.entries);
         if !outcome.violations.is_empty() {

@@ -5,7 +5,7 @@ mod support;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use support::bridge::Bridge;
+use support::bridge::{Place, bridge};
 use weaver_core::clock::Clock;
 use weaver_core::ports::Store;
 use weaver_testkit::simulation::simulate_on;
@@ -15,20 +15,20 @@ const WORLDS: u64 = 7;
 
 fn hold(turn: u64) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = Arc::new(runtime.expect("a runtime can be had"));
+    let runtime = runtime.expect("a runtime can be had");
     let mut broken = Vec::new();
     for seed in turn * WORLDS..(turn + 1) * WORLDS {
-        let made: RefCell<Option<Arc<Bridge>>> = RefCell::new(None);
+        let made: RefCell<Option<Place>> = RefCell::new(None);
         let outcome = simulate_on(seed, &|clock: Arc<dyn Clock>| -> Arc<dyn Store> {
-            let bridge = Arc::new(Bridge::open(&runtime, clock));
-            *made.borrow_mut() = Some(Arc::clone(&bridge));
-            bridge
+            let (store, place) = bridge(runtime.handle(), clock);
+            *made.borrow_mut() = Some(place);
+            Arc::new(store)
         });
         if !outcome.violations.is_empty() {
             broken.push(outcome.to_string());
         }
-        if let Some(bridge) = made.into_inner() {
-            bridge.drop_schema();
+        if let Some(place) = made.into_inner() {
+            place.clean_up(runtime.handle());
         }
     }
     assert!(broken.is_empty(), "{} of {WORLDS} worlds broke promises:\n{}", broken.len(), broken.concat());

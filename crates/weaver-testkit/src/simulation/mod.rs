@@ -16,6 +16,7 @@ pub mod buggy;
 pub mod checks;
 mod clock;
 mod delegate;
+mod elsewhere;
 mod ghost;
 mod handler;
 pub mod history;
@@ -34,6 +35,7 @@ use weaver_core::queue::memory::InMemoryQueue;
 
 pub use checks::Violation;
 pub use clock::{START, SimClock};
+pub use elsewhere::{Elsewhere, TellTime, carry_out};
 use history::History;
 use scenario::Scenario;
 
