@@ -5,13 +5,14 @@ pub(crate) mod dynamodb;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use weaver::core::clock::Clock;
 use weaver::core::error::Error;
 use weaver::core::ports::Store;
 use weaver::core::queue::memory::InMemoryQueue;
 use weaver::embedded::{EmbeddedOptions, StoreError};
+use weaver_server::api::Figures;
 
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
@@ -224,6 +225,8 @@ pub(crate) struct Opener {
     listener: Listener,
     #[cfg(feature = "dynamodb")]
     allow_aws: bool,
+    /// Where a store that has figures of its own puts them.
+    figures: Arc<OnceLock<Figures>>,
 }
 
 impl Opener {
@@ -236,7 +239,13 @@ impl Opener {
             listener,
             #[cfg(feature = "dynamodb")]
             allow_aws: config.text(keys::DYNAMODB_ALLOW_AWS) == "true",
+            figures: Arc::default(),
         }
+    }
+
+    /// Where to find the store's own figures once it is open.
+    pub(crate) fn figures(&self) -> Arc<OnceLock<Figures>> {
+        Arc::clone(&self.figures)
     }
 
     /// Called where blocking is allowed, inside a runtime.

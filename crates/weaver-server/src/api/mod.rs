@@ -39,6 +39,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub(crate) use caller::{Caller, Permission};
 pub(crate) use metrics::observe;
+pub use metrics::{Figure, Figures};
 pub use openapi::document;
 pub use state::{ApiLimits, AppState, Shared};
 

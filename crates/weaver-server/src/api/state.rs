@@ -12,7 +12,7 @@ use weaver_core::ports::Store;
 use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::Audit;
-use super::metrics::Metrics;
+use super::metrics::{Figures, Metrics};
 use crate::security::Tokens;
 
 /// How much one request or connection may ask for.
@@ -87,6 +87,7 @@ pub struct Shared {
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) figures: Option<Figures>,
 }
 
 impl Deref for AppState {
@@ -115,6 +116,7 @@ impl AppState {
             tokens: None,
             audit,
             metrics: Arc::new(Metrics::default()),
+            figures: None,
         }))
     }
 
@@ -122,6 +124,13 @@ impl AppState {
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
         Arc::make_mut(&mut self.0).tokens = Some(tokens);
+        self
+    }
+
+    /// With figures of the store's own in `/metrics`.
+    #[must_use]
+    pub fn with_figures(mut self, figures: Figures) -> Self {
+        Arc::make_mut(&mut self.0).figures = Some(figures);
         self
     }
 

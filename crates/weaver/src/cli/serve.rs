@@ -146,7 +146,10 @@ pub(crate) async fn serve_store(
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
     let root = root_token(task.token_directory(), &tokens).await?;
     let link = Sessions::new(Arc::clone(&tokens)).make_link(&root.id()).await?;
-    let state = AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens));
+    let mut state = AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens));
+    if let Some(figures) = task.figures() {
+        state = state.with_figures(figures);
+    }
     let guard = Guard::new(GuardOptions {
         tokens: Some(tokens),
         clock: Arc::clone(clock),

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use weaver::core::clock::Clock;
 use weaver::core::name::Namespace;
 use weaver::core::ports::{Admin, Store};
-use weaver::dynamodb::db::AwsDb;
+use weaver::dynamodb::db::{AwsDb, Usage};
 use weaver::dynamodb::{
     Connection, DynamoOptions, DynamoStore, StoreError, check_tables, ensure_tables, v1_tables,
 };
+
+use weaver_server::api::Figure;
 
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
@@ -52,7 +54,43 @@ pub(super) async fn open(
     } else {
         check_tables(&db, &connection.endpoint).await?;
     }
-    Ok(Arc::new(store(db, Arc::clone(&opener.clock), opener)))
+    let store = Arc::new(store(db, Arc::clone(&opener.clock), opener));
+    let asked = Arc::clone(&store);
+    // Set once: a command opens one store.
+    let _ = opener.figures.set(Arc::new(move || figures(&asked.usage())));
+    Ok(store)
+}
+
+/// What was asked of DynamoDB, and what became of it.
+fn figures(usage: &Usage) -> Vec<Figure> {
+    let requests = usage.requests.iter().map(|(operation, count)| Figure {
+        name: "weaver_dynamodb_requests_total",
+        help: "Requests to DynamoDB, repetitions included",
+        label: Some(("operation", (*operation).to_owned())),
+        value: *count as f64,
+    });
+    let written = usage.write_units.iter().map(|(place, units)| Figure {
+        name: "weaver_dynamodb_write_units_total",
+        help: "Write units, by table or index",
+        label: Some(("place", place.clone())),
+        value: *units,
+    });
+    let plain = |name, help, value| Figure { name, help, label: None, value };
+    let others = [
+        plain(
+            "weaver_dynamodb_throttled_total",
+            "Times that DynamoDB said it was asked too much",
+            usage.throttled as f64,
+        ),
+        plain(
+            "weaver_dynamodb_repeated_total",
+            "Requests sent again: throttled, unanswered or partly done",
+            usage.repeated as f64,
+        ),
+        plain("weaver_dynamodb_refused_total", "Writes refused by their condition", usage.refused as f64),
+        plain("weaver_dynamodb_read_units_total", "Read units", usage.read_units),
+    ];
+    requests.chain(others).chain(written).collect()
 }
 
 fn store(db: AwsDb, clock: Arc<dyn Clock>, opener: &Opener) -> DynamoStore {

@@ -1,13 +1,16 @@
 //! `--store dynamodb://…`: the command line on DynamoDB Local.
 
+use std::process::Command;
 use std::sync::Arc;
 
-use weaver::core::clock::ManualClock;
+use weaver::core::clock::{Clock, ManualClock};
 use weaver::core::queue::QueueExt;
 use weaver::dynamodb::{Connection, DynamoOptions, DynamoStore};
 use weaver::prelude::{Namespace, NewTask};
+use weaver::runtime::SystemClock;
 use weaver_testkit::services::dynamodb;
 
+use crate::server::Server;
 use crate::support::{Place, Run};
 
 /// The binary on a database of its own: DynamoDB Local keeps one per access key.
@@ -87,4 +90,75 @@ fn tokens_and_tasks_are_kept_in_the_tables() {
         let key = store.enqueue(NewTask::new("t")).await.expect("the task is valid").key;
         assert_eq!(key.namespace, Namespace::default());
     });
+}
+
+impl Database {
+    /// A request that Weaver would not make, as any client of DynamoDB could. DynamoDB Local looks at no signature.
+    fn raw(&self, operation: &str, body: &str) {
+        let connection = self.connection();
+        let signed = format!(
+            "Authorization: AWS4-HMAC-SHA256 Credential={}/20260101/{}/dynamodb/aws4_request, SignedHeaders=host, Signature=0",
+            self.key, connection.region
+        );
+        let run = Run::of(
+            Command::new("curl")
+                .args(["-sS", "--fail-with-body", &connection.endpoint, "-H", &signed])
+                .args(["-H", &format!("X-Amz-Target: DynamoDB_20120810.{operation}")])
+                .args(["-H", "Content-Type: application/x-amz-json-1.0", "-d", body]),
+        );
+        assert_eq!(run.code, Some(0), "{operation}: {}{}", run.out, run.errors);
+    }
+}
+
+#[test]
+fn doctor_lists_tables_of_the_first_version_and_warns_of_runners_that_know_only_the_seed() {
+    let database = Database::new("old");
+    database.run("store init").succeeded();
+    database.raw(
+        "CreateTable",
+        r#"{"TableName":"pm-runner-queue-project-a","BillingMode":"PAY_PER_REQUEST",
+            "AttributeDefinitions":[{"AttributeName":"task_id","AttributeType":"S"}],
+            "KeySchema":[{"AttributeName":"task_id","KeyType":"HASH"}]}"#,
+    );
+    let now = SystemClock::new().now().to_string();
+    database.raw(
+        "PutItem",
+        &format!(
+            r#"{{"TableName":"pm-runner-runners","Item":{{"namespace":{{"S":"project-a"}},"runner_id":{{"S":"old-runner"}},
+            "status":{{"S":"running"}},"last_heartbeat":{{"S":"{now}"}},"started_at":{{"S":"{now}"}}}}}}"#
+        ),
+    );
+    // Weaver is at work there too.
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let db = database.connection().open().expect("it is local");
+        let store = DynamoStore::new(Arc::new(db), Arc::new(SystemClock::new()), DynamoOptions::default());
+        let task = NewTask::new("t").namespace(Namespace::new("project-a").expect("a name"));
+        store.enqueue(task).await.expect("the task is valid");
+    });
+    let run = database.run("doctor");
+    assert!(
+        run.out.contains("aws dynamodb delete-table --table-name pm-runner-queue-project-a"),
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains("runners that know only seed 000 are at work: project-a/old-runner"),
+        "{}",
+        run.out
+    );
+}
+
+#[test]
+fn metrics_of_a_server_on_dynamodb_show_what_was_asked_and_how_often_it_was_throttled() {
+    let place = Place::new();
+    let url = dynamodb::endpoint().replace("http://", "dynamodb://");
+    let server = Server::start(&place, &format!("serve --store {url}"));
+    let token = place.run(&format!("token --store {url}")).succeeded();
+    let bearer = format!("Authorization: Bearer {}", token.trim());
+    let address = format!("{}/metrics", server.address);
+    let metrics = Run::of(Command::new("curl").args(["-fsS", &address, "-H", &bearer])).succeeded();
+    for line in ["weaver_dynamodb_throttled_total 0", "weaver_dynamodb_requests_total{operation=\""] {
+        assert!(metrics.contains(line), "no `{line}` in\n{metrics}");
+    }
 }

@@ -5,6 +5,7 @@ mod observe;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -23,6 +24,22 @@ pub(crate) use observe::observe;
 const QUEUES_MAX: usize = 500;
 /// The most namespaces whose tasks are counted.
 const NAMESPACES_MAX: u32 = 200;
+
+/// A figure of the store's own, for its operators: what it asked of a service, and how often that had enough of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// As Prometheus knows it. Figures of one name follow each other.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// What it is about, by a label's name and value.
+    pub label: Option<(&'static str, String)>,
+    /// How much since the server started.
+    pub value: f64,
+}
+
+/// Reads the figures of a store.
+pub type Figures = Arc<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 /// What is counted while the server runs.
 #[derive(Default)]
@@ -141,7 +158,22 @@ pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> An
     let mut out = String::new();
     tasks(&state, &mut out).await?;
     state.metrics.counted.lock().write(&mut out);
+    if let Some(figures) = &state.figures {
+        write_figures(&figures(), &mut out);
+    }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out))
+}
+
+fn write_figures(figures: &[Figure], out: &mut String) {
+    let mut last = "";
+    for Figure { name, help, label, value } in figures {
+        if *name != last {
+            head(out, name, "counter", help);
+            last = name;
+        }
+        let label = label.as_ref().map(|(name, value)| format!("{{{name}=\"{}\"}}", escaped(value)));
+        let _ = writeln!(out, "{name}{} {value}", label.unwrap_or_default());
+    }
 }
 
 async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {

@@ -10,10 +10,11 @@ mod init;
 mod migrate;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Subcommand};
 use weaver::core::ports::Store;
+use weaver_server::api::Figures;
 
 use crate::cli::{Context, StoreArgs};
 use crate::config::keys;
@@ -107,15 +108,21 @@ enum IfMissing {
 pub(crate) struct StoreTask {
     url: StoreUrl,
     pub(crate) context: Context,
+    figures: OnceLock<Arc<OnceLock<Figures>>>,
 }
 
 impl StoreTask {
     pub(crate) fn new(context: Context) -> Result<Self, Failure> {
-        Ok(Self { url: StoreUrl::parse(context.config.text(keys::STORE))?, context })
+        Ok(Self::at(StoreUrl::parse(context.config.text(keys::STORE))?, context))
     }
 
     pub(crate) fn at(url: StoreUrl, context: Context) -> Self {
-        Self { url, context }
+        Self { url, context, figures: OnceLock::new() }
+    }
+
+    /// The figures of the store that was opened to be served, if it has any of its own.
+    pub(crate) fn figures(&self) -> Option<Figures> {
+        self.figures.get().and_then(|figures| figures.get()).cloned()
     }
 
     pub(crate) fn url(&self) -> &StoreUrl {
@@ -130,6 +137,7 @@ impl StoreTask {
     /// Opens the store for a server, and makes it if it is not there.
     pub(crate) async fn open_to_serve(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
         let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
+        let _ = self.figures.set(opener.figures()); // A command opens one store.
         with_progress(&*self.context.clock, progress, self.url.clone().open_to_serve(opener)).await
     }
 
