@@ -73,6 +73,7 @@ impl Fresh {
                     region: "us-east-1".to_owned(),
                     allow_aws: false,
                     credentials: Some((key, "secret".to_owned(), None)),
+                    answer_within: std::time::Duration::from_secs(30),
                 })
             }
         }
