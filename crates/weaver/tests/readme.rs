@@ -30,9 +30,8 @@ fn the_readme_has_two_commands_and_the_first_reaches_a_live_server() {
     let mut server = weaver(arguments).stdout(Stdio::piped()).spawn().expect("the command starts");
     let mut lines = BufReader::new(server.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     let first = lines.next().expect("it says where it listens");
-    let tried: Vec<String> = lines.take(3).collect();
-    let hint = tried.iter().find_map(|line| line.trim().strip_prefix("try ")).map(str::trim);
-    let hint = hint.and_then(|hint| hint.strip_prefix("weaver ")).expect("it says what to try");
+    let hint = lines.find_map(|line| Some(line.trim().strip_prefix("try ")?.trim().to_owned()));
+    let hint = hint.as_deref().and_then(|hint| hint.strip_prefix("weaver ")).expect("it says what to try");
     let output = weaver(hint).output().expect("the command starts");
     server.kill().expect("it runs");
     server.wait().expect("it ends");
