@@ -201,8 +201,9 @@ impl PostgresStore {
     }
 
     /// Ends a task well within a transaction of the handler's: its writes and the end are stored together or not at all.
-    /// What it yields is what the handler returns after its commit: [`Outcome::Committed`], upon which the worker reads the
-    /// task back. [`Error::Stale`]: the lease was lost; return the error, and the transaction is rolled back with the rest.
+    /// What it yields is what the handler returns after its commit:
+    /// [`Outcome::Committed`](weaver_core::outcome::Outcome::Committed), upon which the worker reads the task back.
+    /// [`Error::Stale`]: the lease was lost; return the error, and the transaction is rolled back with the rest.
     ///
     /// ```no_run
     /// # use weaver_core::{lease::Lease, outcome::Outcome};
