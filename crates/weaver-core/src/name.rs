@@ -252,6 +252,15 @@ macro_rules! default_name {
 }
 
 default_name!(Namespace);
+
+impl Namespace {
+    /// Weaver's own, for what is about no namespace of users: tokens, settings, and the journal of who changed them.
+    /// Where tokens are asked for, none reaches it.
+    pub fn internal() -> Self {
+        Self(SharedText::Static("weaver.internal"))
+    }
+}
+
 default_name!(QueueName);
 
 #[cfg(test)]

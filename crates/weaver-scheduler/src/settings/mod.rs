@@ -77,7 +77,7 @@ impl Settings {
 
     /// All settings, by name.
     pub async fn list(&self) -> Result<Vec<Setting>> {
-        let page = self.store.list_documents(&namespace(), SETTING_KIND, "", None, 1000).await?;
+        let page = self.store.list_documents(&Namespace::internal(), SETTING_KIND, "", None, 1000).await?;
         let find = |known: &'static Known| {
             let document = page.items.iter().find(|document| document.key.id == known.key);
             let value = document.and_then(|document| serde_json::from_slice(&document.body).ok());
@@ -139,7 +139,7 @@ impl Settings {
             Some(Version(0)) => Expect::Absent,
             Some(version) => Expect::Version(version),
         };
-        let document = DocumentKey::new(namespace(), SETTING_KIND, known.key);
+        let document = DocumentKey::new(Namespace::internal(), SETTING_KIND, known.key);
         let written = match &value {
             Some(value) => {
                 let body = Bytes::from(value.to_string());
@@ -157,9 +157,4 @@ impl Settings {
         let after = value.unwrap_or_else(|| known.default());
         Ok(SettingChange { key: known.key, before: before.value, after, version })
     }
-}
-
-/// Where settings are: beside tokens, in no user's namespace.
-fn namespace() -> Namespace {
-    Namespace::new("weaver.internal").expect("a literal that is a name")
 }

@@ -10,13 +10,13 @@ use super::view::View;
 use crate::api::extract::Params;
 use crate::api::{Permission, audit as api};
 use crate::problem::Problem;
-use crate::security::internal_namespace;
+use weaver_core::name::Namespace;
 
 const ENTRIES: u32 = 100;
 
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let of_server = view.query.get("of") == Some("server");
-    let namespace = if of_server { internal_namespace() } else { view.namespace.clone() };
+    let namespace = if of_server { Namespace::internal() } else { view.namespace.clone() };
     let before: Option<u64> = view.query.get("before").and_then(|text| text.parse().ok());
     // The journal is read forwards; a page that ends before an entry begins a page's length before it.
     let after = before.map(|seq| seq.saturating_sub(u64::from(ENTRIES) + 1));

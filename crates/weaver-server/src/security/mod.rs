@@ -44,7 +44,6 @@ pub use listen::{BindRefused, check_listen};
 pub use refusal::Refusal;
 pub use role::{Permission, Role, UnknownRole};
 pub use root::{ROOT_TOKEN_FILE, RootTokenError, read_root_token, root_token};
-pub(crate) use scope::internal_namespace;
 pub use scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
 pub use sessions::{LINK_KIND, LINK_LASTS, SESSION_KIND, SESSION_LASTS, Secret, Sessions};
 pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, TlsError, TlsListener, load_tls};

@@ -10,11 +10,6 @@ use weaver_core::name::Namespace;
 /// are kept in one.
 pub const INTERNAL_PREFIX: &str = "weaver.";
 
-/// Where the server keeps what is about no namespace: tokens, and the audit journal of who made them.
-pub(crate) fn internal_namespace() -> Namespace {
-    Namespace::new("weaver.internal").expect("a literal that is a name")
-}
-
 /// The most namespaces one token may list. More than that is `all`, or several tokens.
 pub const NAMESPACES_MAX: usize = 100;
 

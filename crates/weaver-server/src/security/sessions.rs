@@ -14,11 +14,11 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use weaver_core::error::Error;
+use weaver_core::name::Namespace;
 use weaver_core::ports::{Document, DocumentKey, Expect};
 use weaver_core::time::{Monotonic, Timestamp};
 
 use super::identity::Identity;
-use super::scope::internal_namespace;
 use super::token::{TokenId, to_hex};
 use super::tokens::{CACHE_TTL, CACHED_MAX, Tokens, Unverified};
 
@@ -208,5 +208,5 @@ impl fmt::Debug for Sessions {
 }
 
 fn key(kind: &str, id: &str) -> DocumentKey {
-    DocumentKey::new(internal_namespace(), kind, id)
+    DocumentKey::new(Namespace::internal(), kind, id)
 }

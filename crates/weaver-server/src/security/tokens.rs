@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use weaver_core::clock::Clock;
 use weaver_core::error::Error;
-use weaver_core::name::check_name;
+use weaver_core::name::{Namespace, check_name};
 use weaver_core::ports::{Cursor, DocumentKey, Documents, Expect, Page};
 use weaver_core::time::Timestamp;
 
@@ -19,7 +19,7 @@ use self::cache::Cache;
 use self::record::Record;
 use super::identity::Identity;
 use super::role::{Permission, Role};
-use super::scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope, internal_namespace};
+use super::scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
 use super::token::{TokenHash, TokenId, TokenText};
 
 /// The kind of the documents tokens are kept in.
@@ -131,7 +131,7 @@ impl Tokens {
 
     /// Some of the tokens, by id.
     pub async fn list(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<TokenInfo>, TokenError> {
-        let page = self.store.list_documents(&internal_namespace(), TOKEN_KIND, "", cursor, limit).await?;
+        let page = self.store.list_documents(&Namespace::internal(), TOKEN_KIND, "", cursor, limit).await?;
         let items: Result<_, Error> = page
             .items
             .iter()
@@ -275,5 +275,5 @@ fn check(new: &NewToken, now: Timestamp) -> Result<(), TokenError> {
 }
 
 fn key(id: &TokenId) -> DocumentKey {
-    DocumentKey::new(internal_namespace(), TOKEN_KIND, id.as_str())
+    DocumentKey::new(Namespace::internal(), TOKEN_KIND, id.as_str())
 }

@@ -179,21 +179,19 @@ async fn a_form_without_its_key_or_from_another_site_changes_nothing() {
     );
 }
 
+/// A page as a browser with this session gets it.
+async fn page_of(site: &Site, cookie: &str, path: &str) -> Response {
+    let request = client().get(site.url(path)).header("cookie", cookie).header("accept", "text/html");
+    request.send().await.expect("as the test expects")
+}
+
 #[tokio::test]
 async fn what_a_role_may_not_is_neither_offered_nor_done() {
     let bed = Bed::memory();
     let site = Site::start(&bed).await;
     let task = site.enqueue(NewTask::new("anything")).await;
     let (cookie, key) = log_in(&site, Role::Viewer).await;
-    let page = async |path: &str| {
-        client()
-            .get(site.url(path))
-            .header("cookie", &cookie)
-            .header("accept", "text/html")
-            .send()
-            .await
-            .expect("as the test expects")
-    };
+    let page = async |path: &str| page_of(&site, &cookie, path).await;
     for path in ["/", "/tasks", "/tasks/1", "/queues", "/runners", "/groups"] {
         let text = page(path).await.text().await.expect("as the test expects");
         let forms = text.matches("method=\"post\"").count() - text.matches("action=\"/logout\"").count();
@@ -227,15 +225,7 @@ async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
         site.enqueue(NewTask::new(format!("type-{number}")).queue(format!("queue-{}", number % 10))).await;
     }
     let (cookie, _) = log_in(&site, Role::Admin).await;
-    let get = async |path: &str| {
-        client()
-            .get(site.url(path))
-            .header("cookie", &cookie)
-            .header("accept", "text/html")
-            .send()
-            .await
-            .expect("as the test expects")
-    };
+    let get = async |path: &str| page_of(&site, &cookie, path).await;
     for path in [
         "/",
         "/tasks",

@@ -22,7 +22,6 @@ use weaver_core::ports::{Store, TrimBefore};
 
 use super::{Deed, Line, stream};
 use crate::api::caller::Caller;
-use crate::security::internal_namespace;
 
 /// Old entries are looked for once per so many new ones.
 const TRIM_EVERY: u64 = 1024;
@@ -67,7 +66,7 @@ impl Audit {
 
     /// Writes down what was done to the server as a whole.
     pub(crate) async fn write_of_server(&self, caller: &Caller, deed: Deed) {
-        self.write(caller, &internal_namespace(), deed).await;
+        self.write(caller, &Namespace::internal(), deed).await;
     }
 
     /// Writes down what was done, before it is acknowledged. The deed is done: if the journal cannot be written, the

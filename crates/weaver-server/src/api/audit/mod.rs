@@ -14,7 +14,6 @@ pub(crate) use journal::Audit;
 use super::caller::{Caller, Permission};
 use super::extract::Params;
 use super::{Answer, AppState};
-use crate::security::internal_namespace;
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -51,7 +50,7 @@ pub(crate) async fn list_audit(
     Params(query): Params<AuditQuery>,
 ) -> Answer<Json<AuditPage>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
-    if namespace == internal_namespace() {
+    if namespace == Namespace::internal() {
         caller.require_everywhere(Permission::ReadAudit)?;
     } else {
         caller.require(Permission::ReadAudit, &namespace)?;
