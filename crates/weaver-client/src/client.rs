@@ -321,7 +321,7 @@ impl Client {
         self.work("append", request, 0).await
     }
 
-    async fn get<Q: serde::Serialize, T: serde::de::DeserializeOwned>(
+    pub(crate) async fn get<Q: serde::Serialize, T: serde::de::DeserializeOwned>(
         &self,
         rest: &[&str],
         query: &Q,
@@ -333,7 +333,7 @@ impl Client {
         self.http.post_bare(&path(rest), &within(namespace)).await
     }
 
-    async fn post<B: serde::Serialize, T: serde::de::DeserializeOwned>(
+    pub(crate) async fn post<B: serde::Serialize, T: serde::de::DeserializeOwned>(
         &self,
         rest: &[&str],
         body: &B,
@@ -352,7 +352,7 @@ impl Client {
     }
 }
 
-fn path<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn path<'a>(rest: &[&'a str]) -> Vec<&'a str> {
     API.iter().copied().chain(rest.iter().copied()).collect()
 }
 

@@ -9,6 +9,7 @@ mod client;
 mod error;
 mod events;
 mod http;
+mod merge;
 mod source;
 pub mod wire;
 

@@ -45,6 +45,19 @@
 //! | `GET /api/v1/settings` | | [`Settings`] |
 //! | `PUT /api/v1/settings/{key}` | [`PutSetting`] | [`Setting`] |
 //! | `DELETE /api/v1/settings/{key}` | [`ExpectedVersionQuery`] | [`Setting`] |
+//! | `GET /api/v1/merge/queues` | | [`MergeQueues`] |
+//! | `POST /api/v1/merge/queues` | [`NewMergeQueue`] | 201 [`MergeQueue`] |
+//! | `GET /api/v1/merge/queues/{queue}` | | [`MergeQueue`] |
+//! | `PUT /api/v1/merge/queues/{queue}/priority` | [`PutMergePriority`] | [`MergeQueue`] |
+//! | `POST /api/v1/merge/queues/{queue}/pause` | [`PauseMerge`] | [`MergeQueue`] |
+//! | `POST /api/v1/merge/queues/{queue}/resume` | | [`MergeQueue`] |
+//! | `POST /api/v1/merge/queues/{queue}/entries` | [`NewMergeEntry`] | 201 [`MergeEntry`] |
+//! | `POST /api/v1/merge/queues/{queue}/entries/{entry}/cancel` | | [`MergeEntry`] |
+//! | `PUT /api/v1/merge/queues/{queue}/entries/{entry}/priority` | [`PutMergePriority`] | [`MergeEntry`] |
+//! | `GET /api/v1/merge/queues/{queue}/entries` | [`MergeEntriesQuery`] | [`MergeEntries`] |
+//! | `GET /api/v1/merge/queues/{queue}/entries/{entry}` | | [`MergeEntry`] |
+//! | `GET /api/v1/merge/queues/{queue}/entries/{entry}/verify` | | [`MergeVerified`] |
+//! | `GET /api/v1/merge/queues/{queue}/certificates` | [`MergeEntriesQuery`] | [`MergeCertificates`] |
 //! | `POST /api/v1/login-links` | | 201 [`LoginLink`] |
 //! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
@@ -69,6 +82,7 @@ mod json;
 mod lease;
 mod lists;
 mod logs;
+mod merge;
 mod names;
 mod problem;
 mod queues;
@@ -99,6 +113,11 @@ pub use lists::{
     WaitQuery, Waited,
 };
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
+pub use merge::{
+    MergeCandidate, MergeCertificate, MergeCertificates, MergeCertifiedCheck, MergeCheck, MergeEntries,
+    MergeEntriesQuery, MergeEntry, MergeFigures, MergePause, MergeQueue, MergeQueues, MergeReason, MergeRun,
+    MergeStatus, MergeTrouble, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
+};
 pub use names::namespace_or_default;
 pub use problem::Problem;
 pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, StateCounts};

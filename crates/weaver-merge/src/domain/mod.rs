@@ -7,6 +7,7 @@
 //! queue.rs       the queue: in, out, order, priority
 //! invariant.rs   what every saved queue must satisfy, by itself and against the one before
 //! departure.rs   how an entry leaves
+//! times.rs       how long it took, in numbers
 //! error.rs       what can go wrong, by name
 //! id.rs          names of things
 //! ```
@@ -19,6 +20,7 @@ mod id;
 mod invariant;
 mod queue;
 mod status;
+mod times;
 
 pub use check::{Check, CheckRun, Judgement, On, RUNS_MAX, RunEnd};
 pub use departure::{Departure, Notice, Reason};
@@ -30,3 +32,4 @@ pub use queue::{
     Tally,
 };
 pub use status::{Edge, Status, TABLE};
+pub use times::{BOUNDS_S, Times};

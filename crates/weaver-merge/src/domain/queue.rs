@@ -8,7 +8,7 @@ use weaver_core::time::Timestamp;
 
 use super::{
     Departure, EntryId, MergeError, Notice, Oid, PullRequestState, QueueEntry, QueueId, Reason, RunEnd,
-    Status,
+    Status, Times,
 };
 
 /// The most entries a queue may have: its document must hold them all.
@@ -94,6 +94,15 @@ pub struct Tally {
     pub flaky: u64,
     /// Checks not run because the tree had passed.
     pub reused: u64,
+    /// Checks that ran and came to a judgement about the change: they passed, or it was to blame.
+    #[serde(default)]
+    pub judged: u64,
+    /// From coming to landing.
+    #[serde(default)]
+    pub turnaround: Times,
+    /// From coming to being processed, of those that left.
+    #[serde(default)]
+    pub wait: Times,
 }
 
 impl MergeQueue {
@@ -178,8 +187,14 @@ impl MergeQueue {
         let stopped = self.stop_checks(id)?;
         let mut entry = self.remove(id)?;
         entry.completed_at = Some(now);
+        if let Some(started_at) = entry.started_at {
+            self.tally.wait.add(started_at.since(entry.enqueued_at));
+        }
         match &departure {
-            Departure::Landed => self.tally.landed += 1,
+            Departure::Landed => {
+                self.tally.landed += 1;
+                self.tally.turnaround.add(now.since(entry.enqueued_at));
+            }
             Departure::Removed(reason) => {
                 entry.status = reason.status();
                 *self.tally.removed.entry(reason.word().to_owned()).or_default() += 1;

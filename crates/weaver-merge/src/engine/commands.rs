@@ -40,6 +40,7 @@ impl MergeEngine {
         };
         super::read_config(&*forge, &tip).await?.map_err(invalid)?;
         self.ledger.create(&self.options.namespace, &queue).await?;
+        self.changed.send_modify(|count| *count += 1);
         Ok(self.get(&queue.id).await?.queue)
     }
 
@@ -155,7 +156,7 @@ impl MergeEngine {
             let mut next = stored.queue.clone();
             let answer = change(&mut next)?;
             if next == stored.queue || self.save(&mut stored, next).await? {
-                self.changed.notify_one();
+                self.changed.send_modify(|count| *count += 1);
                 return Ok(answer);
             }
         }

@@ -20,6 +20,7 @@ mod run;
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use weaver_core::clock::Clock;
 use weaver_core::name::Namespace;
 use weaver_core::ports::Store;
@@ -60,7 +61,10 @@ pub struct MergeEngine {
     forges: Arc<dyn Forges>,
     clock: Arc<dyn Clock>,
     options: Arc<EngineOptions>,
-    changed: Arc<tokio::sync::Notify>,
+    /// Grows with every change a command makes here, so that any number of tasks can wait for the next.
+    changed: watch::Sender<u64>,
+    /// The same for events that were written here.
+    told: watch::Sender<u64>,
 }
 
 impl MergeEngine {
@@ -72,7 +76,28 @@ impl MergeEngine {
         options: EngineOptions,
     ) -> Self {
         let ledger = Ledger::new(Arc::clone(&store));
-        Self { store, ledger, forges, clock, options: Arc::new(options), changed: Arc::default() }
+        let (changed, told) = (watch::Sender::default(), watch::Sender::default());
+        Self { store, ledger, forges, clock, options: Arc::new(options), changed, told }
+    }
+
+    /// Where its documents and tasks are.
+    pub fn namespace(&self) -> &Namespace {
+        &self.options.namespace
+    }
+
+    /// What the operator decided.
+    pub fn policy(&self) -> &Policy {
+        &self.options.policy
+    }
+
+    /// Changes when somebody changed a queue through this engine or a clone of it.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    /// Changes when this engine or a clone of it wrote events. Others may write too: look every so often anyway.
+    pub fn told(&self) -> watch::Receiver<u64> {
+        self.told.subscribe()
     }
 
     /// Brings every queue as far as it goes now, the most urgent first. Answers when there is something to do next even if

@@ -56,6 +56,7 @@ impl MergeEngine {
         }
         let stream = event_stream(&self.options.namespace, &queue.id);
         self.store.append_entries(&stream, &[body.to_string().into()]).await?;
+        self.told.send_modify(|count| *count += 1);
         self.options.notifications.send(&*self.store, &self.options.namespace, queue, notice, &key).await?;
         Ok(problem)
     }

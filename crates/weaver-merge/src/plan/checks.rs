@@ -30,6 +30,7 @@ impl Plan {
         }
         let culprits = named(Judgement::Culprit);
         if !culprits.is_empty() {
+            self.queue.tally.judged += culprits.len() as u64;
             let reason = Reason::ChecksFailed { checks: culprits };
             let tasks = self.queue.depart(id, Departure::Removed(reason), now)?;
             self.stop(tasks);
@@ -116,6 +117,8 @@ impl Plan {
 
     fn pass(&mut self, id: EntryId, flaky: usize, now: Timestamp) -> Result<(), MergeError> {
         self.queue.tally.flaky += flaky as u64;
+        let ran = self.queue.entry(id)?.checks.iter().filter(|check| !check.is_reused).count();
+        self.queue.tally.judged += ran as u64;
         let tasks = self.queue.stop_checks(id)?;
         self.stop(tasks);
         let entry = self.queue.entry_mut(id)?;

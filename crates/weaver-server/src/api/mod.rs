@@ -16,6 +16,7 @@ mod finish;
 mod health;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub mod merge;
 mod metrics;
 mod openapi;
 pub(crate) mod queues;
@@ -96,6 +97,7 @@ pub fn routes(state: AppState) -> Routes {
         .route("/settings", get(settings::list_settings))
         .route("/settings/{key}", put(settings::put_setting).delete(settings::reset_setting))
         .merge(schedule_routes())
+        .nest("/merge/queues", merge_routes())
         .nest("/work", work_routes());
     let private = Router::new()
         .nest("/api/v1", v1)
@@ -121,6 +123,21 @@ fn schedule_routes() -> Router<AppState> {
         .route("/schedules/{name}/fires", get(schedules::schedule_fires))
         .route("/fires", post(schedules::preview_fires))
         .route("/notices", get(schedules::list_notices))
+}
+
+fn merge_routes() -> Router<AppState> {
+    Router::new()
+        .route("/", get(merge::list_merge_queues).post(merge::add_merge_queue))
+        .route("/{queue}", get(merge::get_merge_queue))
+        .route("/{queue}/priority", put(merge::set_merge_queue_priority))
+        .route("/{queue}/pause", post(merge::pause_merge))
+        .route("/{queue}/resume", post(merge::resume_merge))
+        .route("/{queue}/certificates", get(merge::list_merge_certificates))
+        .route("/{queue}/entries", get(merge::list_merge_entries).post(merge::enqueue_merge))
+        .route("/{queue}/entries/{entry}", get(merge::get_merge_entry))
+        .route("/{queue}/entries/{entry}/cancel", post(merge::cancel_merge))
+        .route("/{queue}/entries/{entry}/priority", put(merge::set_merge_priority))
+        .route("/{queue}/entries/{entry}/verify", get(merge::verify_merge))
 }
 
 fn work_routes() -> Router<AppState> {

@@ -8,7 +8,12 @@ use tokio_util::sync::CancellationToken;
 use weaver_core::clock::Clock;
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::limits::{PAGE_MAX, check_page};
+use weaver_core::name::Namespace;
 use weaver_core::ports::Store;
+use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::forge::git::GitForges;
+use weaver_merge::notify::Notifications;
+use weaver_merge::plan::Policy;
 use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::Audit;
@@ -84,6 +89,8 @@ pub struct Shared {
     pub closing: CancellationToken,
     /// Schedules, events and settings. Whoever serves also [runs](Scheduler::run) it, or they fire elsewhere.
     pub scheduler: Scheduler,
+    /// Merge queues. Whoever serves also [runs](MergeEngine::run) it, or they move elsewhere.
+    pub merge: MergeEngine,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
@@ -109,6 +116,7 @@ impl AppState {
         let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), limits.audit_kept));
         Self(Arc::new(Shared {
             scheduler: Scheduler::new(Arc::clone(&store), Arc::clone(&clock), Options { node: node() }),
+            merge: merge_engine(&store, &clock),
             store,
             clock,
             limits,
@@ -124,6 +132,13 @@ impl AppState {
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
         Arc::make_mut(&mut self.0).tokens = Some(tokens);
+        self
+    }
+
+    /// With merge queues of another namespace or by other rules.
+    #[must_use]
+    pub fn with_merge(mut self, merge: MergeEngine) -> Self {
+        Arc::make_mut(&mut self.0).merge = merge;
         self
     }
 
@@ -163,6 +178,17 @@ impl AppState {
         }
         Err(Invalid::new(field, FieldProblem::OutOfRange { value: members as u64, min: 0, max: max as u64 }))
     }
+}
+
+/// Merge queues on plain git, by the rules that hold if nobody says anything.
+fn merge_engine(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> MergeEngine {
+    let options = EngineOptions {
+        namespace: Namespace::default(),
+        policy: Policy::default(),
+        notifications: Notifications::default(),
+    };
+    let forges = Arc::new(GitForges::new(Arc::clone(clock)));
+    MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options)
 }
 
 /// A name for this life of this server: ids of events are made of it.

@@ -80,6 +80,8 @@ pub enum Permission {
     ManageQueues,
     /// Add, change and remove schedules, and run them now. What they make must be allowed too.
     ManageSchedules,
+    /// Merge queues: add, pause, resume, priorities, taking entries out. Putting a change in line is [`Enqueue`](Self::Enqueue).
+    ManageMerge,
     /// Settings of the whole installation; asked for [everywhere](crate::security::Identity::require_everywhere).
     ManageSettings,
     /// Tell runners to drain or stop.
@@ -98,7 +100,7 @@ pub enum Permission {
 use Role::{Admin, Operator, Producer, Viewer, Worker};
 
 /// The table. Rows are read from here only.
-const TABLE: [(Permission, &str, &[Role]); 13] = [
+const TABLE: [(Permission, &str, &[Role]); 14] = [
     (Permission::Read, "read", &[Viewer, Producer, Worker, Operator, Admin]),
     (Permission::Enqueue, "enqueue", &[Producer, Operator, Admin]),
     (Permission::EnqueueExec, "enqueue_exec", &[Producer, Operator, Admin]),
@@ -106,6 +108,7 @@ const TABLE: [(Permission, &str, &[Role]); 13] = [
     (Permission::ManageTasks, "manage_tasks", &[Operator, Admin]),
     (Permission::ManageQueues, "manage_queues", &[Operator, Admin]),
     (Permission::ManageSchedules, "manage_schedules", &[Operator, Admin]),
+    (Permission::ManageMerge, "manage_merge", &[Operator, Admin]),
     (Permission::ManageSettings, "manage_settings", &[Operator, Admin]),
     (Permission::ManageRunners, "manage_runners", &[Operator, Admin]),
     (Permission::ReadAudit, "read_audit", &[Operator, Admin]),

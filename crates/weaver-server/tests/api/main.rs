@@ -7,10 +7,19 @@ mod events;
 mod limits;
 mod lists;
 mod logs;
+mod merge;
+mod merge_bench;
 mod metrics;
 mod openapi;
 mod protected;
 mod queues;
+#[path = "../../../weaver-merge/tests/repository/repo.rs"]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "it is shared with the tests of the merge queue, which use all of it"
+)]
+mod repo;
 mod restart;
 mod runners;
 mod schedules;

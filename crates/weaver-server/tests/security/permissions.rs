@@ -15,6 +15,7 @@ work            -      -        yes    yes      yes
 manage_tasks    -      -        -      yes      yes
 manage_queues   -      -        -      yes      yes
 manage_schedules -     -        -      yes      yes
+manage_merge    -      -        -      yes      yes
 manage_settings -      -        -      yes      yes
 manage_runners  -      -        -      yes      yes
 read_audit      -      -        -      yes      yes

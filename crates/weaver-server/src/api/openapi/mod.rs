@@ -11,8 +11,8 @@ use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, Problem};
 
 use super::{
-    audit, bulk, emitted, enqueue, events, finish, health, list, logs, metrics, queues, runners, schedules,
-    settings, task, tokens, work,
+    audit, bulk, emitted, enqueue, events, finish, health, list, logs, merge, metrics, queues, runners,
+    schedules, settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -32,6 +32,9 @@ use super::{
         schedules::schedule_fires, schedules::preview_fires, schedules::list_notices,
         emitted::emit_event, emitted::get_event, emitted::list_events,
         settings::list_settings, settings::put_setting, settings::reset_setting,
+        merge::list_merge_queues, merge::add_merge_queue, merge::get_merge_queue, merge::set_merge_queue_priority,
+        merge::pause_merge, merge::resume_merge, merge::list_merge_certificates, merge::list_merge_entries,
+        merge::enqueue_merge, merge::get_merge_entry, merge::cancel_merge, merge::set_merge_priority, merge::verify_merge,
         audit::list_audit, events::stream_events,
         work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
         finish::finish,

@@ -1,0 +1,98 @@
+//! The client's part for merge queues.
+
+use reqwest::Method;
+
+use crate::client::{Client, path};
+use crate::error::ClientError;
+use crate::http::CALL_TIMEOUT;
+use crate::wire;
+
+type Result<T> = std::result::Result<T, ClientError>;
+
+impl Client {
+    /// The merge queues there are.
+    pub async fn merge_queues(&self) -> Result<wire::MergeQueues> {
+        self.get(&["merge", "queues"], &()).await
+    }
+
+    /// Makes the queue of a base branch.
+    pub async fn add_merge_queue(&self, new: &wire::NewMergeQueue) -> Result<wire::MergeQueue> {
+        self.post(&["merge", "queues"], new).await
+    }
+
+    /// A merge queue.
+    pub async fn merge_queue(&self, queue: &str) -> Result<wire::MergeQueue> {
+        self.get(&["merge", "queues", queue], &()).await
+    }
+
+    /// Who is in line, and who left.
+    pub async fn merge_entries(
+        &self,
+        queue: &str,
+        query: &wire::MergeEntriesQuery,
+    ) -> Result<wire::MergeEntries> {
+        self.get(&["merge", "queues", queue, "entries"], query).await
+    }
+
+    /// Puts a change in line.
+    pub async fn enqueue_merge(&self, queue: &str, new: &wire::NewMergeEntry) -> Result<wire::MergeEntry> {
+        self.post(&["merge", "queues", queue, "entries"], new).await
+    }
+
+    /// An entry, in line or gone.
+    pub async fn merge_entry(&self, queue: &str, entry: u64) -> Result<wire::MergeEntry> {
+        self.get(&["merge", "queues", queue, "entries", &entry.to_string()], &()).await
+    }
+
+    /// Takes an entry out.
+    pub async fn cancel_merge(&self, queue: &str, entry: u64) -> Result<wire::MergeEntry> {
+        let entry = entry.to_string();
+        self.http.post_bare(&path(&["merge", "queues", queue, "entries", &entry, "cancel"]), &()).await
+    }
+
+    /// Gives an entry another priority.
+    pub async fn set_merge_priority(
+        &self,
+        queue: &str,
+        entry: u64,
+        put: &wire::PutMergePriority,
+    ) -> Result<wire::MergeEntry> {
+        let entry = entry.to_string();
+        let path = path(&["merge", "queues", queue, "entries", &entry, "priority"]);
+        self.http.send(Method::PUT, &path, &(), put, CALL_TIMEOUT).await
+    }
+
+    /// Checks what landed against the repository.
+    pub async fn verify_merge(&self, queue: &str, entry: u64) -> Result<wire::MergeVerified> {
+        self.get(&["merge", "queues", queue, "entries", &entry.to_string(), "verify"], &()).await
+    }
+
+    /// What landed, and what says that it was tested.
+    pub async fn merge_certificates(
+        &self,
+        queue: &str,
+        query: &wire::MergeEntriesQuery,
+    ) -> Result<wire::MergeCertificates> {
+        self.get(&["merge", "queues", queue, "certificates"], query).await
+    }
+
+    /// Gives a queue another priority among the queues.
+    pub async fn set_merge_queue_priority(
+        &self,
+        queue: &str,
+        put: &wire::PutMergePriority,
+    ) -> Result<wire::MergeQueue> {
+        let path = path(&["merge", "queues", queue, "priority"]);
+        self.http.send(Method::PUT, &path, &(), put, CALL_TIMEOUT).await
+    }
+
+    /// Starts nothing new in a queue.
+    pub async fn pause_merge(&self, queue: &str, pause: &wire::PauseMerge) -> Result<wire::MergeQueue> {
+        self.post(&["merge", "queues", queue, "pause"], pause).await
+    }
+
+    /// Goes on.
+    pub async fn resume_merge(&self, queue: &str) -> Result<wire::MergeQueue> {
+        self.http.post_bare(&path(&["merge", "queues", queue, "resume"]), &()).await
+    }
+}

@@ -1,0 +1,113 @@
+//! A server with a real repository, the engine of its merge queues and a worker for their checks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use weaver_core::clock::Clock;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
+use weaver_merge::forge::git::GitForges;
+use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
+use weaver_server::api::{AppState, router};
+use weaver_server::security::{Identity, NamespaceScope, Role};
+
+use crate::repo::Repo;
+use crate::server::{Answer, Server};
+
+pub(crate) const QUEUE: &str = "/api/v1/merge/queues/demo:main";
+
+/// Fails where there is a file `bad`.
+const CONFIG: &str =
+    "[[check]]\nname = \"unit\"\ncommand = [\"sh\", \"-c\", \"echo looking; test ! -e bad\"]\n";
+
+pub(crate) struct Bench {
+    pub(crate) server: Server,
+    pub(crate) repo: Repo,
+    running: JoinSet<()>,
+}
+
+impl Bench {
+    /// Asked by an administrator who may run programs.
+    pub(crate) async fn new() -> Self {
+        Self::asked_by(Role::Admin, true).await
+    }
+
+    /// Asked by somebody of this role.
+    pub(crate) async fn asked_by(role: Role, may_exec: bool) -> Self {
+        let repo = Repo::new(&[("README", "hello\n"), (".weaver/merge.toml", CONFIG)]);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
+        let state = AppState::new(store.clone(), clock);
+        let identity =
+            Identity { name: "ada".into(), role, namespaces: NamespaceScope::All, may_exec, token: None };
+        let routes = router(state.clone()).layer(from_fn(move |mut request: Request, next: Next| {
+            request.extensions_mut().insert(identity.clone());
+            next.run(request)
+        }));
+        let server = Server::serving(store, state, routes).await;
+        Self { server, repo, running: JoinSet::new() }
+    }
+
+    /// What the API is to be told about the repository.
+    pub(crate) fn repository(&self) -> Value {
+        json!({ "location": self.repo.path(), "name": "demo" })
+    }
+
+    /// With the queue `demo:main`.
+    pub(crate) async fn with_queue(self) -> Self {
+        self.server.post("/api/v1/merge/queues", &self.repository()).await.expect(201);
+        self
+    }
+
+    /// With the engine and a worker running.
+    pub(crate) fn working(mut self) -> Self {
+        let state = &self.server.state;
+        let engine = state.merge.clone();
+        self.running.spawn(async move { engine.run(std::future::pending()).await });
+        let options = CheckOptions {
+            directory: self.repo.scratch("checks"),
+            path: std::env::var_os("PATH").expect("there is a PATH"),
+            grace: Duration::from_millis(200),
+            guard: None,
+        };
+        let forges = Arc::new(GitForges::new(Arc::clone(&state.clock)));
+        let handler = CheckHandler::new(Arc::clone(&state.store), forges, Arc::clone(&state.clock), options);
+        let source = Arc::new(LocalSource::new(Arc::clone(&state.store)));
+        let worker = Worker::builder(source, Arc::clone(&state.clock))
+            .registry(Registry::new().handler(handler))
+            .only_registered()
+            .queues([CHECK_QUEUE])
+            .build()
+            .expect("its settings are sound");
+        self.running.spawn(async move {
+            worker.run(Shutdown::new()).await;
+        });
+        self
+    }
+
+    /// A branch that adds a file to `main`.
+    pub(crate) fn branch(&self, name: &str, files: &[(&str, &str)]) {
+        self.repo.commit(name, Some("main"), files);
+    }
+
+    pub(crate) async fn enqueue(&self, change: &str) -> Answer {
+        self.server.post(&format!("{QUEUE}/entries"), &json!({ "change": change })).await
+    }
+
+    /// Waits until an entry has left; answers it.
+    pub(crate) async fn left(&self, entry: u64) -> Value {
+        let mut told = self.server.state.merge.told();
+        loop {
+            told.mark_unchanged();
+            let shown = self.server.get(&format!("{QUEUE}/entries/{entry}")).await.expect(200);
+            if shown["completed_at"].is_string() {
+                return shown;
+            }
+            told.changed().await.expect("the engine is there");
+        }
+    }
+}
