@@ -115,8 +115,8 @@ pub(crate) fn reason(error: &sqlx::Error) -> String {
                 "PostgreSQL: another transaction holds the task; end that one, or try again later".to_owned()
             }
             Some("42P05" | "26000") => {
-                "PostgreSQL: prepared statements got mixed up by a pooler in transaction mode; use PgBouncer 1.21 or newer \
-                 with `max_prepared_statements` set, or session mode"
+                "PostgreSQL: prepared statements got mixed up by a pooler in transaction mode; add `pooler=transaction` and a \
+                 direct `listen_url` to the URL"
                     .to_owned()
             }
             Some("57014") => format!("PostgreSQL: {} (see `statement_timeout_ms`)", error.message()),

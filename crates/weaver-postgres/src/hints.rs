@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::PgListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use weaver_core::clock::Clock;
 
+use crate::connections::Connections;
 use crate::error::reason;
 use crate::options::PostgresOptions;
 use crate::sql::Statement;
@@ -61,12 +61,12 @@ impl Carriers {
     #[expect(clippy::disallowed_methods, reason = "two tasks that belong to the store and end with it")]
     pub(crate) fn start(
         hints: &Arc<Hints>,
-        pool: PgPool,
+        connections: Connections,
         notify: Statement,
         options: PostgresOptions,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let teller = tokio::spawn(tell(Arc::clone(hints), pool, notify));
+        let teller = tokio::spawn(tell(Arc::clone(hints), connections, notify));
         let listener = tokio::spawn(listen(Arc::clone(hints), options, clock));
         Self(vec![teller, listener])
     }
@@ -79,11 +79,11 @@ impl Drop for Carriers {
 }
 
 /// Sends a NOTIFY for everything that came since the last: a burst of enqueues is one or two of them.
-async fn tell(hints: Arc<Hints>, pool: PgPool, notify: Statement) {
+async fn tell(hints: Arc<Hints>, connections: Connections, notify: Statement) {
     loop {
         hints.tell.notified().await;
         // A hint that is lost is found by polling.
-        if let Err(error) = sqlx::query(notify.text()).execute(&pool).await {
+        if let Err(error) = notify.query().execute(&connections).await {
             tracing::debug!(reason = reason(&error), "other nodes were not told of new work; they poll");
         }
     }

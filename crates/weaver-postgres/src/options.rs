@@ -10,6 +10,7 @@ use url::Url;
 use weaver_core::limits::Limits;
 
 use crate::error::OpenError;
+use crate::sql::Wording;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -24,6 +25,8 @@ pub struct PostgresOptions {
     url: Url,
     /// Another way to the same database, for LISTEN: a direct one, where `url` leads to a pooler.
     listen_url: Option<Url>,
+    /// Whether `url` leads to a pooler in transaction mode.
+    pub(crate) is_pooled: bool,
     /// The schema everything is in.
     pub schema: String,
     /// The most connections, beside the one that listens.
@@ -58,6 +61,7 @@ impl PostgresOptions {
         let mut options = Self {
             url: url.clone(),
             listen_url: None,
+            is_pooled: false,
             schema: "weaver".to_owned(),
             pool_max: 8,
             statement_timeout: None,
@@ -81,6 +85,12 @@ impl PostgresOptions {
             url.query_pairs_mut().extend_pairs(theirs);
         }
         options.url = url;
+        if options.is_pooled && options.listen_url.is_none() {
+            return Err(wrong(
+                "pooler=transaction needs `listen_url` as well: LISTEN is heard only on a direct way to the database"
+                    .to_owned(),
+            ));
+        }
         options.connect_options()?;
         Ok(options)
     }
@@ -100,6 +110,17 @@ impl PostgresOptions {
                     Url::parse(value).map_err(|error| OpenError::Url(format!("listen_url: {error}")))?;
                 self.listen_url = Some(url);
             }
+            "pooler" => {
+                self.is_pooled = match value {
+                    "transaction" => true,
+                    "none" => false,
+                    other => {
+                        return Err(OpenError::Url(format!(
+                            "pooler is `{other}`: give `transaction` for one in transaction mode, or `none`"
+                        )));
+                    }
+                };
+            }
             "log_directory" => self.log_directory = Some(PathBuf::from(value)),
             "log_retention_days_db" => self.log_retention = DAY * number(name, value)? as u32,
             "sslmode"
@@ -115,7 +136,7 @@ impl PostgresOptions {
             | "statement-cache-capacity" => return Ok(false),
             other => {
                 let known = "schema, pool_max, statement_timeout_ms, lock_timeout_ms, acquire_timeout_ms, \
-                             listen_url, log_directory, log_retention_days_db, sslmode, sslrootcert, sslcert, \
+                             listen_url, pooler, log_directory, log_retention_days_db, sslmode, sslrootcert, sslcert, \
                              sslkey, host, port, user, password, dbname, application_name, \
                              statement-cache-capacity";
                 return Err(OpenError::Url(format!("there is no option `{other}`; known are {known}")));
@@ -130,6 +151,10 @@ impl PostgresOptions {
 
     pub(crate) fn listen_options(&self) -> Result<PgConnectOptions, OpenError> {
         connect_options(self.listen_url.as_ref().unwrap_or(&self.url))
+    }
+
+    pub(crate) fn wording(&self) -> Wording<'_> {
+        Wording { schema: &self.schema, is_kept: !self.is_pooled }
     }
 
     /// Where it is, for people: without the password.

@@ -2,7 +2,9 @@
 
 mod net;
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row};
 
 use crate::error::{OpenError, reason};
 use crate::options::PostgresOptions;
@@ -88,7 +90,7 @@ async fn run(
     let mut transaction = connection.begin().await.map_err(failed(0))?;
     // Several nodes that start at once: one migrates, the others wait and find nothing left.
     let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('migrate {schema}', 11))");
-    sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(failed(0))?;
+    unnamed(lock).execute(&mut *transaction).await.map_err(failed(0))?;
     let before = version(&mut transaction, schema).await.map_err(failed(0))?;
     if before > SCHEMA_VERSION {
         return Err(OpenError::Newer { schema: schema.clone(), found: before, known: SCHEMA_VERSION });
@@ -109,7 +111,7 @@ async fn run(
         let statements = sqlx::raw_sql(AssertSqlSafe(step.sql.clone()));
         statements.execute(&mut *transaction).await.map_err(failed(step.version))?;
         let note = format!("INSERT INTO {schema}.migrations (version, name) VALUES ($1, $2)");
-        let note = sqlx::query(AssertSqlSafe(note)).bind(step.version).bind(step.name);
+        let note = unnamed(note).bind(step.version).bind(step.name);
         note.execute(&mut *transaction).await.map_err(failed(step.version))?;
     }
     transaction.commit().await.map_err(failed(SCHEMA_VERSION))?;
@@ -121,9 +123,11 @@ pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
     let mut connection = connect(options).await?;
     let schema = options.schema.clone();
     let place = options.redacted().to_string();
-    let found = version(&mut connection, &schema)
-        .await
-        .map_err(|error| OpenError::Connect { place, reason: reason(&error) })?;
+    let failed = |error: sqlx::Error| OpenError::Connect { place: place.clone(), reason: reason(&error) };
+    // In a transaction, so that a pooler has no say in who answers.
+    let mut transaction = connection.begin().await.map_err(failed)?;
+    let found = version(&mut transaction, &schema).await.map_err(failed)?;
+    drop(transaction);
     match found.cmp(&SCHEMA_VERSION) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Greater => Err(OpenError::Newer { schema, found, known: SCHEMA_VERSION }),
@@ -132,10 +136,15 @@ pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
 }
 
 async fn version(connection: &mut PgConnection, schema: &str) -> Result<i32, sqlx::Error> {
-    let there = sqlx::query("SELECT to_regclass($1) IS NOT NULL").bind(format!("{schema}.migrations"));
+    let there = unnamed("SELECT to_regclass($1) IS NOT NULL".to_owned()).bind(format!("{schema}.migrations"));
     if !there.fetch_one(&mut *connection).await?.try_get::<bool, _>(0)? {
         return Ok(0);
     }
     let newest = format!("SELECT coalesce(max(version), 0) FROM {schema}.migrations");
-    sqlx::query(AssertSqlSafe(newest)).fetch_one(&mut *connection).await?.try_get(0)
+    unnamed(newest).fetch_one(&mut *connection).await?.try_get(0)
+}
+
+/// Said once, so not worth a name; and a pooler in transaction mode would give the name to somebody else.
+fn unnamed(text: String) -> Query<'static, Postgres, PgArguments> {
+    sqlx::query(AssertSqlSafe(text)).persistent(false)
 }

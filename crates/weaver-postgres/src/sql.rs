@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sqlx::AssertSqlSafe;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::{Query, QueryScalar};
+use sqlx::{AssertSqlSafe, FromRow, Postgres};
 
 /// The name the texts are written with.
 const WRITTEN: &str = "weaver.";
@@ -12,18 +14,42 @@ pub(crate) fn render(schema: &str, text: &str) -> String {
     if schema == "weaver" { text.to_owned() } else { text.replace(WRITTEN, &format!("{schema}.")) }
 }
 
+/// What a text becomes a statement with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wording<'a> {
+    pub(crate) schema: &'a str,
+    /// Whether connections keep it prepared, under a name: not where a pooler changes them.
+    pub(crate) is_kept: bool,
+}
+
 /// A statement, ready to be sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Statement(Arc<str>);
+pub(crate) struct Statement {
+    text: Arc<str>,
+    is_kept: bool,
+}
 
 impl Statement {
-    pub(crate) fn new(schema: &str, text: &str) -> Self {
-        Self(render(schema, text).into())
+    pub(crate) fn new(wording: Wording<'_>, text: &str) -> Self {
+        Self { text: render(wording.schema, text).into(), is_kept: wording.is_kept }
+    }
+
+    /// To be sent for rows.
+    pub(crate) fn query(&self) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query(self.text()).persistent(self.is_kept)
+    }
+
+    /// To be sent for one value.
+    pub(crate) fn scalar<T>(&self) -> QueryScalar<'static, Postgres, T, PgArguments>
+    where
+        (T,): for<'r> FromRow<'r, PgRow>,
+    {
+        sqlx::query_scalar(self.text()).persistent(self.is_kept)
     }
 
     /// The schema's name is all that was put into the text, and it was checked when the options were read.
-    pub(crate) fn text(&self) -> AssertSqlSafe<Arc<str>> {
-        AssertSqlSafe(Arc::clone(&self.0))
+    fn text(&self) -> AssertSqlSafe<Arc<str>> {
+        AssertSqlSafe(Arc::clone(&self.text))
     }
 }
 
@@ -71,8 +97,8 @@ macro_rules! statements {
         }
 
         impl Statements {
-            pub(crate) fn new(schema: &str) -> Self {
-                Self { $($name: Statement::new(schema, $text)),+ }
+            pub(crate) fn new(wording: Wording<'_>) -> Self {
+                Self { $($name: Statement::new(wording, $text)),+ }
             }
         }
     };

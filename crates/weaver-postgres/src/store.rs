@@ -8,6 +8,7 @@ use sqlx::postgres::{PgPool, PgPoolOptions};
 use weaver_core::clock::Clock;
 use weaver_core::time::Monotonic;
 
+use crate::connections::Connections;
 use crate::error::{OpenError, Outcome, reason};
 use crate::hints::{Carriers, Hints};
 use crate::options::PostgresOptions;
@@ -21,7 +22,7 @@ const TRIES_MAX: usize = 5;
 
 /// Every port over PostgreSQL. Cheap to share behind an `Arc`; one per process is enough.
 pub struct PostgresStore {
-    pub(crate) pool: PgPool,
+    pub(crate) connections: Connections,
     pub(crate) sql: Statements,
     pub(crate) tables: DocumentTables,
     pub(crate) streams: StreamTables,
@@ -47,8 +48,9 @@ impl PostgresStore {
         } else {
             schema::check(&options).await?;
         }
-        let sql = Statements::new(&options.schema);
-        let timeout = options.statement_timeout;
+        let sql = Statements::new(options.wording());
+        // Behind a pooler a setting of the connection would be one of whoever comes next.
+        let timeout = options.statement_timeout.filter(|_| !options.is_pooled);
         let pool = PgPoolOptions::new()
             .max_connections(options.pool_max)
             .acquire_timeout(options.acquire_timeout)
@@ -62,19 +64,30 @@ impl PostgresStore {
                 })
             })
             .connect_lazy_with(options.connect_options()?);
+        let connections = match options.is_pooled {
+            true => Connections::pooled(pool, options.statement_timeout),
+            false => Connections::direct(pool),
+        };
         let place = options.redacted().to_string();
-        let first: i64 = sqlx::query_scalar(sql.incarnation.text())
-            .fetch_one(&pool)
+        let first: i64 = sql
+            .incarnation
+            .scalar()
+            .fetch_one(&connections)
             .await
             .map_err(|error| OpenError::Connect { place, reason: reason(&error) })?;
         let hints = Hints::new();
-        let carriers =
-            Carriers::start(&hints, pool.clone(), sql.notify.clone(), options.clone(), Arc::clone(&clock));
+        let carriers = Carriers::start(
+            &hints,
+            connections.clone(),
+            sql.notify.clone(),
+            options.clone(),
+            Arc::clone(&clock),
+        );
         Ok(Self {
-            tables: DocumentTables::new(&options.schema),
-            streams: StreamTables::new(&options.schema),
-            logs: LogStatements::new(&options.schema),
-            pool,
+            tables: DocumentTables::new(options.wording()),
+            streams: StreamTables::new(options.wording()),
+            logs: LogStatements::new(options.wording()),
+            connections,
             sql,
             options,
             hints,
@@ -94,7 +107,7 @@ impl PostgresStore {
 
     /// The connections, for those who write their own tables beside Weaver's.
     pub fn pool(&self) -> &PgPool {
-        &self.pool
+        self.connections.pool()
     }
 
     /// How it is reached.

@@ -63,12 +63,12 @@ impl Admin for PostgresStore {
 impl PostgresStore {
     async fn queues(&self, namespace: &Namespace) -> Outcome<Vec<QueueInfo>> {
         let mut queues: BTreeMap<QueueName, (QueueSettings, Version)> = BTreeMap::new();
-        let names = sqlx::query(self.sql.queue_names.text()).bind(namespace.as_str());
-        for row in names.fetch_all(&self.pool).await? {
+        let names = self.sql.queue_names.query().bind(namespace.as_str());
+        for row in names.fetch_all(&self.connections).await? {
             queues.insert(queue_name(row.try_get(0)?)?, (QueueSettings::default(), Version(0)));
         }
-        let settings = sqlx::query(self.sql.queue_settings.text()).bind(namespace.as_str());
-        for row in settings.fetch_all(&self.pool).await? {
+        let settings = self.sql.queue_settings.query().bind(namespace.as_str());
+        for row in settings.fetch_all(&self.connections).await? {
             let max_running: Option<i64> = row.try_get(2)?;
             let max_running = max_running.map(|max| u32::try_from(max).unwrap_or(u32::MAX));
             let settings = QueueSettings { paused: row.try_get(1)?, max_running };
@@ -77,10 +77,13 @@ impl PostgresStore {
         }
         let mut infos = Vec::with_capacity(queues.len());
         for (name, (settings, version)) in queues {
-            let occupied = sqlx::query_scalar::<_, i64>(self.sql.occupied.text())
+            let occupied = self
+                .sql
+                .occupied
+                .scalar::<i64>()
                 .bind(namespace.as_str())
                 .bind(name.as_str())
-                .fetch_one(&self.pool)
+                .fetch_one(&self.connections)
                 .await?;
             infos.push(QueueInfo { name, settings, version, occupied: occupied.unsigned_abs() });
         }
@@ -95,14 +98,17 @@ impl PostgresStore {
         expect: Expect,
     ) -> Outcome<Version> {
         let (word, version) = expectation(expect);
-        let row = sqlx::query(self.sql.put_queue.text())
+        let row = self
+            .sql
+            .put_queue
+            .query()
             .bind(namespace.as_str())
             .bind(queue.as_str())
             .bind(settings.paused)
             .bind(settings.max_running.map(i64::from))
             .bind(word)
             .bind(version)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         let found = row.try_get::<Option<i64>, _>(1)?.map(|found| Version(found.unsigned_abs()));
         match (row.try_get::<bool, _>(0)?, found) {
@@ -113,13 +119,16 @@ impl PostgresStore {
 
     async fn purge(&self, rule: &PurgeRule, limit: u32) -> Outcome<Purged> {
         // One more than may go is not asked for: a full batch means that there may be more.
-        let row = sqlx::query(self.sql.purge.text())
+        let row = self
+            .sql
+            .purge
+            .query()
             .bind(rule.namespace.as_ref().map(|name| name.as_str()))
             .bind(rule.queue.as_ref().map(|name| name.as_str()))
             .bind(rule.state.map(words_of))
             .bind(micros(rule.finished_for))
             .bind(i32::try_from(limit).unwrap_or(i32::MAX))
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         let count = row.try_get::<i32, _>(0)?.unsigned_abs();
         remove(&row.try_get::<Option<Vec<String>>, _>(1)?.unwrap_or_default());
@@ -127,10 +136,13 @@ impl PostgresStore {
     }
 
     async fn namespaces(&self, after: &str, limit: u32) -> Outcome<Page<Namespace>> {
-        let rows = sqlx::query(self.sql.namespaces.text())
+        let rows = self
+            .sql
+            .namespaces
+            .query()
             .bind(after)
             .bind(i64::from(limit) + 1)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await?;
         let name = |row: &sqlx::postgres::PgRow| {
             Namespace::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)
@@ -151,7 +163,7 @@ impl PostgresStore {
             }
             *tidied_at = Some(now);
         }
-        let tidy = sqlx::query_scalar::<_, bool>(self.sql.tidy.text()).bind(TIDY_BATCH).fetch_one(&self.pool);
+        let tidy = self.sql.tidy.scalar::<bool>().bind(TIDY_BATCH).fetch_one(&self.connections);
         match tidy.await {
             // There is more than one batch: the next call goes on.
             Ok(true) => *self.tidied_at.lock() = None,
@@ -172,14 +184,17 @@ impl PostgresStore {
             }
             *vacuumed_at = Some(now);
         }
-        let worn = sqlx::query_scalar::<_, String>(self.sql.worn_tables.text())
+        let worn = self
+            .sql
+            .worn_tables
+            .scalar::<String>()
             .bind(&self.options.schema)
             .bind(DEAD_ROWS_MIN)
-            .fetch_all(&self.pool);
+            .fetch_all(&self.connections);
         for table in worn.await.unwrap_or_default() {
             // Nobody waits for it, and it waits for nobody.
             let text = format!("VACUUM (SKIP_LOCKED, TRUNCATE OFF) {}.{table}", self.options.schema);
-            if let Err(error) = sqlx::query(sqlx::AssertSqlSafe(text)).execute(&self.pool).await {
+            if let Err(error) = self.connections.execute_bare(text).await {
                 tracing::debug!(reason = reason(&error), table, "vacuuming is left to the server");
             }
         }

@@ -19,7 +19,7 @@ use weaver_core::time::Timestamp;
 use super::{cut, expectation};
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
-use crate::sql::Statement;
+use crate::sql::{Statement, Wording};
 use crate::types::At;
 
 /// The most documents one statement writes: each takes an advisory lock, and the server has a few thousand for everybody.
@@ -48,9 +48,9 @@ pub(crate) struct DocumentTable {
 }
 
 impl DocumentTable {
-    fn new(schema: &str, name: &'static str) -> Self {
+    fn new(wording: Wording<'_>, name: &'static str) -> Self {
         let columns = "namespace, id, version, due_at, updated_at, body";
-        let statement = |text: String| Statement::new(schema, &text);
+        let statement = |text: String| Statement::new(wording, &text);
         Self {
             name,
             get: statement(format!(
@@ -68,12 +68,12 @@ impl DocumentTable {
                 "SELECT version FROM weaver.{name} WHERE namespace = $1 AND kind = $2 AND id = $3 FOR SHARE"
             )),
             put: Statement::new(
-                schema,
+                wording,
                 "SELECT done, current FROM weaver.put_document($1, $2, $3, $4, $5, $6, $7, $8)",
             ),
             // In one order, so that two batches never wait for each other.
             put_many: Statement::new(
-                schema,
+                wording,
                 "SELECT i.place, p.done, p.current
                  FROM (SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[],
                      $7::text[], $8::bigint[]) WITH ORDINALITY AS i (namespace, kind, id, body, due_at, expect, version, place)
@@ -85,12 +85,12 @@ impl DocumentTable {
 }
 
 impl DocumentTables {
-    pub(crate) fn new(schema: &str) -> Self {
+    pub(crate) fn new(wording: Wording<'_>) -> Self {
         Self {
-            definitions: DocumentTable::new(schema, "job_definitions"),
-            events: DocumentTable::new(schema, "events"),
-            settings: DocumentTable::new(schema, "settings"),
-            others: DocumentTable::new(schema, "documents"),
+            definitions: DocumentTable::new(wording, "job_definitions"),
+            events: DocumentTable::new(wording, "events"),
+            settings: DocumentTable::new(wording, "settings"),
+            others: DocumentTable::new(wording, "documents"),
         }
     }
 
@@ -108,11 +108,15 @@ impl DocumentTables {
 #[async_trait]
 impl Documents for PostgresStore {
     async fn get_document(&self, key: &DocumentKey) -> Result<Option<Document>> {
-        let get = sqlx::query(self.tables.of(&key.kind).get.text())
+        let get = self
+            .tables
+            .of(&key.kind)
+            .get
+            .query()
             .bind(key.namespace.as_str())
             .bind(storable_key(&key.kind))
             .bind(storable_key(&key.id));
-        let row = get.fetch_optional(&self.pool).await.map_err(Trouble::from)?;
+        let row = get.fetch_optional(&self.connections).await.map_err(Trouble::from)?;
         Ok(row.map(|row| document(&key.kind, &row)).transpose()?)
     }
 
@@ -161,13 +165,17 @@ impl Documents for PostgresStore {
         limit: u32,
     ) -> Result<Page<Document>> {
         check_page(limit)?;
-        let rows = sqlx::query(self.tables.of(kind).list.text())
+        let rows = self
+            .tables
+            .of(kind)
+            .list
+            .query()
             .bind(namespace.as_str())
             .bind(storable_key(kind))
             .bind(storable_key(prefix))
             .bind(cursor.map(|cursor| storable_key(&cursor.0)).unwrap_or_default())
             .bind(i64::from(limit) + 1)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await
             .map_err(Trouble::from)?;
         let mut items = rows.iter().map(|row| document(kind, row)).collect::<Outcome<Vec<_>>>()?;
@@ -177,11 +185,15 @@ impl Documents for PostgresStore {
 
     async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>> {
         check_page(limit)?;
-        let rows = sqlx::query(self.tables.of(kind).due.text())
+        let rows = self
+            .tables
+            .of(kind)
+            .due
+            .query()
             .bind(storable_key(kind))
             .bind(At(before))
             .bind(i64::from(limit))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await
             .map_err(Trouble::from)?;
         Ok(rows.iter().map(|row| document(kind, row)).collect::<Outcome<_>>()?)
@@ -198,7 +210,9 @@ impl PostgresStore {
     ) -> Outcome<Version> {
         let table = self.tables.of(&key.kind);
         let (word, version) = expectation(expect);
-        let row = sqlx::query(table.put.text())
+        let row = table
+            .put
+            .query()
             .bind(table.name)
             .bind(key.namespace.as_str())
             .bind(storable_key(&key.kind))
@@ -207,7 +221,7 @@ impl PostgresStore {
             .bind(due.map(At))
             .bind(word)
             .bind(version)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         let found = row.try_get::<Option<i64>, _>(1)?.map(|found| Version(found.unsigned_abs()));
         if row.try_get(0)? {
@@ -226,7 +240,9 @@ impl PostgresStore {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
         let table = self.tables.of(&writes[*first].key.kind);
         let of = || members.iter().map(|index| &writes[*index]);
-        let rows = sqlx::query(table.put_many.text())
+        let rows = table
+            .put_many
+            .query()
             .bind(table.name)
             .bind(of().map(|write| write.key.namespace.as_str()).collect::<Vec<_>>())
             .bind(of().map(|write| storable_key(&write.key.kind)).collect::<Vec<_>>())
@@ -235,7 +251,7 @@ impl PostgresStore {
             .bind(of().map(|write| write.due.map(At)).collect::<Vec<_>>())
             .bind(of().map(|write| expectation(write.expect).0).collect::<Vec<_>>())
             .bind(of().map(|write| expectation(write.expect).1).collect::<Vec<_>>())
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await?;
         let answer = |row: &PgRow| {
             let place = usize::try_from(row.try_get::<i64, _>(0)? - 1).map_err(Trouble::unreadable)?;

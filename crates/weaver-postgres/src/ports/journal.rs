@@ -11,7 +11,7 @@ use weaver_core::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, 
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
-use crate::sql::Statement;
+use crate::sql::{Statement, Wording};
 use crate::types::{At, storable};
 
 /// The tables entries are in.
@@ -34,8 +34,8 @@ struct StreamTable {
 }
 
 impl StreamTable {
-    fn new(schema: &str, name: &'static str) -> Self {
-        let statement = |text: String| Statement::new(schema, &text);
+    fn new(wording: Wording<'_>, name: &'static str) -> Self {
+        let statement = |text: String| Statement::new(wording, &text);
         let of_stream = format!("weaver.{name} WHERE namespace = $1 AND name = $2");
         Self {
             name,
@@ -52,14 +52,14 @@ impl StreamTable {
 }
 
 impl StreamTables {
-    pub(crate) fn new(schema: &str) -> Self {
+    pub(crate) fn new(wording: Wording<'_>) -> Self {
         Self {
-            logs: StreamTable::new(schema, "job_run_logs"),
-            audit: StreamTable::new(schema, "audit"),
-            others: StreamTable::new(schema, "journal"),
-            append: Statement::new(schema, "SELECT weaver.append($1, $2, $3, $4, $5)"),
+            logs: StreamTable::new(wording, "job_run_logs"),
+            audit: StreamTable::new(wording, "audit"),
+            others: StreamTable::new(wording, "journal"),
+            append: Statement::new(wording, "SELECT weaver.append($1, $2, $3, $4, $5)"),
             last: Statement::new(
-                schema,
+                wording,
                 "SELECT coalesce((SELECT last_seq FROM weaver.streams WHERE namespace = $1 AND name = $2), 0)",
             ),
         }
@@ -96,16 +96,17 @@ impl Journal for PostgresStore {
         let table = self.streams.of(&stream.name);
         let name = storable(&stream.name).into_owned();
         let trim = match before {
-            TrimBefore::Seq(seq) => sqlx::query(table.trim_seq.text())
+            TrimBefore::Seq(seq) => table
+                .trim_seq
+                .query()
                 .bind(stream.namespace.as_str())
                 .bind(name)
                 .bind(i64::try_from(seq.0).unwrap_or(i64::MAX)),
-            TrimBefore::Time(instant) => sqlx::query(table.trim_time.text())
-                .bind(stream.namespace.as_str())
-                .bind(name)
-                .bind(At(instant)),
+            TrimBefore::Time(instant) => {
+                table.trim_time.query().bind(stream.namespace.as_str()).bind(name).bind(At(instant))
+            }
         };
-        trim.execute(&self.pool).await.map_err(Trouble::from)?;
+        trim.execute(&self.connections).await.map_err(Trouble::from)?;
         Ok(())
     }
 }
@@ -113,20 +114,24 @@ impl Journal for PostgresStore {
 impl PostgresStore {
     async fn append(&self, stream: &StreamKey, bodies: &[Bytes]) -> Outcome<Seq> {
         let last: i64 = if bodies.is_empty() {
-            sqlx::query_scalar(self.streams.last.text())
+            self.streams
+                .last
+                .scalar()
                 .bind(stream.namespace.as_str())
                 .bind(&stream.name)
-                .fetch_one(&self.pool)
+                .fetch_one(&self.connections)
                 .await?
         } else {
             let bodies: Vec<&[u8]> = bodies.iter().map(|body| body.as_ref()).collect();
-            sqlx::query_scalar(self.streams.append.text())
+            self.streams
+                .append
+                .scalar()
                 .bind(self.streams.of(&stream.name).name)
                 .bind(stream.namespace.as_str())
                 .bind(&stream.name)
                 .bind(run_of(&stream.name))
                 .bind(bodies)
-                .fetch_one(&self.pool)
+                .fetch_one(&self.connections)
                 .await?
         };
         Ok(Seq(last.unsigned_abs()))
@@ -136,17 +141,18 @@ impl PostgresStore {
         let table = self.streams.of(&stream.name);
         let name = storable(&stream.name).into_owned();
         let read = match from {
-            ReadFrom::After(seq) => sqlx::query(table.after.text())
+            ReadFrom::After(seq) => table
+                .after
+                .query()
                 .bind(stream.namespace.as_str())
                 .bind(name)
                 .bind(i64::try_from(seq.0).unwrap_or(i64::MAX))
                 .bind(i64::from(limit) + 1),
-            ReadFrom::Last(count) => sqlx::query(table.last.text())
-                .bind(stream.namespace.as_str())
-                .bind(name)
-                .bind(i64::from(count)),
+            ReadFrom::Last(count) => {
+                table.last.query().bind(stream.namespace.as_str()).bind(name).bind(i64::from(count))
+            }
         };
-        let rows = read.fetch_all(&self.pool).await?;
+        let rows = read.fetch_all(&self.connections).await?;
         let mut entries = rows.iter().map(entry).collect::<Result<Vec<_>, sqlx::Error>>()?;
         if run_of(&stream.name).is_some() {
             self.add_moved(stream, from, &mut entries).await?;

@@ -1,7 +1,7 @@
 //! Finding tasks. Both tables are read in the order of ids: live runs as they stand, looking at each; finished ones
 //! through the selector's own index.
 
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::Row;
 use weaver_core::error::{Invalid, Problem};
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::ports::{Cursor, Order, Page, Selector, TaskFilter, TaskQuery};
@@ -10,7 +10,7 @@ use weaver_core::task::{TaskRecord, TaskState};
 use crate::PostgresStore;
 use crate::error::Outcome;
 use crate::names::words_of;
-use crate::sql::render;
+use crate::sql::Statement;
 use crate::types::At;
 
 /// A stretch of candidates: ids in order with whether the filter keeps them, and the last id that was looked at if there
@@ -130,7 +130,8 @@ impl PostgresStore {
             Selector::State(state) => Some(state.index() as i16),
             _ => None,
         };
-        let rows = sqlx::query(AssertSqlSafe(render(&self.options.schema, &text)))
+        let rows = Statement::new(self.options.wording(), &text)
+            .query()
             .bind(query.namespace.as_str())
             .bind(start)
             .bind(i64::from(size))
@@ -142,7 +143,7 @@ impl PostgresStore {
             .bind(query.filter.created_before.map(At))
             .bind(name)
             .bind(value)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await?;
         let candidate = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
         rows.iter().map(candidate).collect()

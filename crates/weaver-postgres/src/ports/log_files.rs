@@ -15,7 +15,7 @@ use weaver_core::time::Timestamp;
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble, reason};
-use crate::sql::Statement;
+use crate::sql::{Statement, Wording};
 use crate::types::{At, micros};
 
 /// How many streams are moved in one go.
@@ -33,8 +33,8 @@ pub(crate) struct LogStatements {
 }
 
 impl LogStatements {
-    pub(crate) fn new(schema: &str) -> Self {
-        let statement = |text: &str| Statement::new(schema, text);
+    pub(crate) fn new(wording: Wording<'_>) -> Self {
+        let statement = |text: &str| Statement::new(wording, text);
         Self {
             old: statement(
                 "SELECT DISTINCT l.namespace, l.name, weaver.later(weaver.clock(), -$1::bigint) FROM weaver.job_run_logs l \
@@ -92,9 +92,8 @@ impl PostgresStore {
     }
 
     async fn move_some(&self, directory: &Path) -> Outcome<()> {
-        let old =
-            sqlx::query(self.logs.old.text()).bind(micros(self.options.log_retention)).bind(STREAMS_MAX);
-        for row in old.fetch_all(&self.pool).await? {
+        let old = self.logs.old.query().bind(micros(self.options.log_retention)).bind(STREAMS_MAX);
+        for row in old.fetch_all(&self.connections).await? {
             let (namespace, name): (String, String) = (row.try_get(0)?, row.try_get(1)?);
             self.move_stream(directory, &namespace, &name, row.try_get(2)?).await?;
         }
@@ -102,12 +101,12 @@ impl PostgresStore {
     }
 
     async fn move_stream(&self, directory: &Path, namespace: &str, name: &str, before: At) -> Outcome<()> {
-        let mut transaction = self.pool.begin().await?;
-        let lock = sqlx::query(self.logs.lock.text()).bind(namespace).bind(name);
+        let mut transaction = self.connections.begin().await?;
+        let lock = self.logs.lock.query().bind(namespace).bind(name);
         // Somebody else moves it, or it was purged.
         let Some(row) = lock.fetch_optional(&mut *transaction).await? else { return Ok(()) };
         let before_this = reference(&row)?;
-        let entries = sqlx::query(self.logs.entries.text()).bind(namespace).bind(name).bind(before);
+        let entries = self.logs.entries.query().bind(namespace).bind(name).bind(before);
         let mut lines = Vec::new();
         for row in entries.fetch_all(&mut *transaction).await? {
             let seq = row.try_get::<i64, _>(0)?.unsigned_abs();
@@ -121,18 +120,17 @@ impl PostgresStore {
             .map_err(io::Error::other)
             .and_then(|written| written)
             .map_err(|error| trouble(&path, &error))?;
-        let point = sqlx::query(self.logs.point.text()).bind(namespace).bind(name);
+        let point = self.logs.point.query().bind(namespace).bind(name);
         point.bind(path.to_string_lossy().as_ref()).bind(last as i64).execute(&mut *transaction).await?;
-        let delete = sqlx::query(self.logs.delete.text()).bind(namespace).bind(name).bind(last as i64);
+        let delete = self.logs.delete.query().bind(namespace).bind(name).bind(last as i64);
         delete.execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 
     /// Where the older entries of a stream are, if they have left.
     pub(super) async fn moved(&self, stream: &StreamKey) -> Outcome<Option<Reference>> {
-        let found =
-            sqlx::query(self.logs.reference.text()).bind(stream.namespace.as_str()).bind(&stream.name);
-        found.fetch_optional(&self.pool).await?.map_or(Ok(None), |row| Ok(reference(&row)?))
+        let found = self.logs.reference.query().bind(stream.namespace.as_str()).bind(&stream.name);
+        found.fetch_optional(&self.connections).await?.map_or(Ok(None), |row| Ok(reference(&row)?))
     }
 
     /// The entries of a stream that have left, oldest first.

@@ -28,11 +28,14 @@ impl Runners for PostgresStore {
     }
 
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
-        let direct = sqlx::query(self.sql.direct.text())
+        let direct = self
+            .sql
+            .direct
+            .query()
             .bind(key.namespace.as_str())
             .bind(key.runner_id.as_str())
             .bind(word(directive));
-        direct.execute(&self.pool).await.map_err(Trouble::from)?;
+        direct.execute(&self.connections).await.map_err(Trouble::from)?;
         Ok(())
     }
 
@@ -43,11 +46,14 @@ impl Runners for PostgresStore {
         limit: u32,
     ) -> Result<Page<RunnerRecord>> {
         check_page(limit)?;
-        let rows = sqlx::query(self.sql.list_runners.text())
+        let rows = self
+            .sql
+            .list_runners
+            .query()
             .bind(namespace.as_str())
             .bind(after(cursor)?)
             .bind(i64::from(limit) + 1)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await
             .map_err(Trouble::from)?;
         let mut items = rows.iter().map(|row| runner(namespace, row)).collect::<Outcome<Vec<_>>>()?;
@@ -56,9 +62,9 @@ impl Runners for PostgresStore {
     }
 
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {
-        let stop = sqlx::query(self.sql.stop_runner.text());
+        let stop = self.sql.stop_runner.query();
         let stop = stop.bind(key.namespace.as_str()).bind(key.runner_id.as_str());
-        stop.execute(&self.pool).await.map_err(Trouble::from)?;
+        stop.execute(&self.connections).await.map_err(Trouble::from)?;
         Ok(())
     }
 }
@@ -68,7 +74,10 @@ impl PostgresStore {
         let queues: Vec<&str> = beat.queues.iter().map(|name| name.as_str()).collect();
         let types: Option<Vec<&str>> =
             beat.types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
-        let directive: String = sqlx::query_scalar(self.sql.beat.text())
+        let directive: String = self
+            .sql
+            .beat
+            .scalar()
             .bind(beat.key.namespace.as_str())
             .bind(beat.key.runner_id.as_str())
             .bind(beat.project_root.as_deref().map(|path| storable(path).into_owned()))
@@ -78,7 +87,7 @@ impl PostgresStore {
             .bind(i64::from(beat.capacity))
             .bind(i64::from(beat.running))
             .bind(beat.draining)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         Ok(directive_of(&directive))
     }

@@ -69,7 +69,7 @@ impl PostgresStore {
         if ids.is_empty() {
             return Ok(vec![None; keys.len()]);
         }
-        let rows = sqlx::query(self.sql.get.text()).bind(namespaces).bind(ids).fetch_all(&self.pool).await?;
+        let rows = self.sql.get.query().bind(namespaces).bind(ids).fetch_all(&self.connections).await?;
         let mut seen = Seen::default();
         let mut found: HashMap<TaskKey, TaskRecord> = HashMap::with_capacity(rows.len());
         for row in &rows {
@@ -80,11 +80,14 @@ impl PostgresStore {
     }
 
     async fn groups(&self, namespace: &Namespace, after: &str, limit: u32) -> Outcome<Page<GroupSummary>> {
-        let rows = sqlx::query(self.sql.groups.text())
+        let rows = self
+            .sql
+            .groups
+            .query()
             .bind(namespace.as_str())
             .bind(after)
             .bind(limit as i32 + 1)
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await?;
         let mut items = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -105,11 +108,8 @@ impl PostgresStore {
             Scope::Namespace(namespace) => (namespace, None),
             Scope::Queue(namespace, queue) => (namespace, Some(queue.as_str())),
         };
-        let rows = sqlx::query(self.sql.counts.text())
-            .bind(namespace.as_str())
-            .bind(queue)
-            .fetch_all(&self.pool)
-            .await?;
+        let rows =
+            self.sql.counts.query().bind(namespace.as_str()).bind(queue).fetch_all(&self.connections).await?;
         let mut values = StateCounts::default();
         let mut queues: Vec<String> = Vec::new();
         for row in &rows {
@@ -121,22 +121,28 @@ impl PostgresStore {
             }
         }
         let as_of = self.now().await?;
-        let oldest: Option<At> = sqlx::query_scalar(self.sql.oldest_ready_at.text())
+        let oldest: Option<At> = self
+            .sql
+            .oldest_ready_at
+            .scalar()
             .bind(namespace.as_str())
             .bind(queues)
             .bind(At(as_of))
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         Ok(Counts { values, oldest_ready_at: oldest.map(|at| at.0), as_of, exact: true })
     }
 
     async fn ahead(&self, key: &TaskKey, cap: u32) -> Outcome<Option<Ahead>> {
         let Ok(id) = i64::try_from(key.id.0) else { return Ok(None) };
-        let count: Option<i64> = sqlx::query_scalar(self.sql.ahead_of.text())
+        let count: Option<i64> = self
+            .sql
+            .ahead_of
+            .scalar()
             .bind(key.namespace.as_str())
             .bind(id)
             .bind(i32::try_from(cap).unwrap_or(i32::MAX))
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         let ahead = |count: i64| {
             let count = u32::try_from(count).unwrap_or(cap).min(cap);

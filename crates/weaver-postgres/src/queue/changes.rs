@@ -59,7 +59,7 @@ impl PostgresStore {
         loop {
             let before = self.follower.lock().snapshot.clone();
             let Some(before) = before else {
-                let now: String = sqlx::query_scalar(self.sql.snapshot.text()).fetch_one(&self.pool).await?;
+                let now: String = self.sql.snapshot.scalar().fetch_one(&self.connections).await?;
                 self.follower.lock().snapshot.get_or_insert(now);
                 return Ok(());
             };
@@ -80,8 +80,7 @@ impl PostgresStore {
     }
 
     async fn changes_since(&self, before: &str) -> Outcome<(String, bool, Vec<Change>)> {
-        let rows =
-            sqlx::query(self.sql.changes.text()).bind(before).bind(ROWS_MAX).fetch_all(&self.pool).await?;
+        let rows = self.sql.changes.query().bind(before).bind(ROWS_MAX).fetch_all(&self.connections).await?;
         let mut changes = Vec::new();
         let mut seen = Seen::default();
         let (mut now, mut lost) = (before.to_owned(), rows.len() as i64 == ROWS_MAX);

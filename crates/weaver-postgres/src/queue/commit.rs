@@ -94,10 +94,8 @@ impl PostgresStore {
     /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
     /// stops one task and not a batch. Whoever repeats the call finds them ended, and is told about the rest.
     async fn end_free(&self, kind: Option<End>, members: &[&Transition], held: Trouble) -> Trouble {
-        let free = sqlx::query_scalar(self.sql.free_runs.text())
-            .bind(members[0].key.namespace.as_str())
-            .bind(ids(members));
-        let free: HashSet<i64> = match free.fetch_all(&self.pool).await {
+        let free = self.sql.free_runs.scalar().bind(members[0].key.namespace.as_str()).bind(ids(members));
+        let free: HashSet<i64> = match free.fetch_all(&self.connections).await {
             Ok(free) => free.into_iter().collect(),
             Err(error) => return error.into(),
         };
@@ -138,13 +136,16 @@ impl PostgresStore {
 
     async fn succeed(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
         let results: Vec<Option<&[u8]>> = members.iter().map(|member| member.result.as_deref()).collect();
-        let row = sqlx::query(self.sql.succeed.text())
+        let row = self
+            .sql
+            .succeed
+            .query()
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
             .bind(epochs(members))
             .bind(results)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         // A free key or slot is work for somebody.
         if row.try_get::<Option<bool>, _>(1)? == Some(true) {
@@ -156,7 +157,10 @@ impl PostgresStore {
     async fn retry(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
         let delays: Vec<i64> =
             members.iter().map(|member| micros(member.ready_after.unwrap_or_default())).collect();
-        let applied: Option<Vec<i64>> = sqlx::query_scalar(self.sql.retry.text())
+        let applied: Option<Vec<i64>> = self
+            .sql
+            .retry
+            .scalar()
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
@@ -168,7 +172,7 @@ impl PostgresStore {
             .bind(losses(members))
             .bind(delays)
             .bind(errors(members))
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         if applied.is_some() {
             self.hints.work();
@@ -179,7 +183,10 @@ impl PostgresStore {
     async fn give_up(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
         let states: Vec<&str> =
             members.iter().map(|member| State::project(member.to, member.cause).as_str()).collect();
-        let applied: Option<Vec<i64>> = sqlx::query_scalar(self.sql.give_up.text())
+        let applied: Option<Vec<i64>> = self
+            .sql
+            .give_up
+            .scalar()
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
             .bind(versions(members))
@@ -191,7 +198,7 @@ impl PostgresStore {
             .bind(failures(members))
             .bind(losses(members))
             .bind(errors(members))
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         // A free key or slot is work for somebody.
         if applied.is_some() {
@@ -230,7 +237,10 @@ impl PostgresStore {
             let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
             return Err(Error::Refused { key: lease.key.clone(), refused });
         }
-        let row = sqlx::query(self.sql.succeed.text())
+        let row = self
+            .sql
+            .succeed
+            .query()
             .bind(lease.key.namespace.as_str())
             .bind(vec![lease.key.id.0 as i64])
             .bind(vec![lease.version.0 as i64])
@@ -250,7 +260,9 @@ impl PostgresStore {
     async fn commit_led(&self, transitions: &[Transition], leader: &LeaderEpoch) -> Outcome<Vec<Committed>> {
         let mut transaction = self.begin().await?;
         let table = self.tables.of(&leader.document.kind);
-        let current: Option<i64> = sqlx::query_scalar(table.leader.text())
+        let current: Option<i64> = table
+            .leader
+            .scalar()
             .bind(leader.document.namespace.as_str())
             .bind(&leader.document.kind)
             .bind(&leader.document.id)

@@ -46,8 +46,10 @@ impl PostgresStore {
         let mut answers: Vec<Result<Enqueued>> = Vec::with_capacity(tasks.len());
         for part in parts(&tasks) {
             let stored = self.again(|| async {
-                let mut connection = self.pool.acquire().await?;
-                self.insert(&mut connection, part).await
+                let mut session = self.connections.session().await?;
+                let stored = self.insert(&mut session, part).await?;
+                session.end().await?;
+                Ok(stored)
             });
             match stored.await {
                 Ok(stored) => answers.extend(stored.into_iter().map(Ok)),
@@ -87,7 +89,10 @@ impl PostgresStore {
     async fn insert_alike(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<i64>> {
         let first = &tasks[0];
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
-        Ok(sqlx::query_scalar(self.sql.enqueue_alike.text())
+        Ok(self
+            .sql
+            .enqueue_alike
+            .scalar()
             .bind(first.namespace.as_str())
             .bind(first.spec.queue.as_str())
             .bind(first.spec.envelope.task_type.as_str())
@@ -118,7 +123,10 @@ impl PostgresStore {
             .collect();
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
         let extras: Vec<Option<String>> = tasks.iter().map(|task| extra(&task.spec)).collect();
-        Ok(sqlx::query_scalar(self.sql.enqueue_many.text())
+        Ok(self
+            .sql
+            .enqueue_many
+            .scalar()
             .bind(namespaces)
             .bind(queues)
             .bind(types)

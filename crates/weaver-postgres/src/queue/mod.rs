@@ -84,7 +84,10 @@ impl PostgresStore {
         queues.dedup();
         let types: Option<Vec<&str>> =
             request.types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
-        let rows = sqlx::query(self.sql.claim.text())
+        let rows = self
+            .sql
+            .claim
+            .query()
             .bind(request.namespace.as_str())
             .bind(queues)
             .bind(types)
@@ -93,7 +96,7 @@ impl PostgresStore {
             .bind(micros(request.ttl))
             .bind(i32::try_from(request.max).unwrap_or(i32::MAX))
             .bind(i32::try_from(request.slots).unwrap_or(i32::MAX))
-            .fetch_all(&self.pool)
+            .fetch_all(&self.connections)
             .await?;
         let mut seen = Seen::default();
         let mut leased = Vec::with_capacity(rows.len());
@@ -120,12 +123,15 @@ impl PostgresStore {
         let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();
         let versions: Vec<i64> = leases.iter().map(|lease| lease.version.0 as i64).collect();
         let tokens: Vec<Token> = leases.iter().map(|lease| Token(lease.token)).collect();
-        let any: bool = sqlx::query_scalar(self.sql.confirm_stopped.text())
+        let any: bool = self
+            .sql
+            .confirm_stopped
+            .scalar()
             .bind(namespaces)
             .bind(ids)
             .bind(versions)
             .bind(tokens)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         if any {
             self.hints.work();
@@ -134,7 +140,7 @@ impl PostgresStore {
     }
 
     async fn find_overdue(&self, limit: u32) -> Outcome<Vec<Overdue>> {
-        let rows = sqlx::query(self.sql.overdue.text()).bind(i64::from(limit)).fetch_all(&self.pool).await?;
+        let rows = self.sql.overdue.query().bind(i64::from(limit)).fetch_all(&self.connections).await?;
         let mut seen = Seen::default();
         let overdue = rows.iter().map(|row| {
             let record = record(row, &mut seen)?;
@@ -150,7 +156,7 @@ impl PostgresStore {
 
     /// The store's time.
     pub(crate) async fn now(&self) -> Outcome<weaver_core::time::Timestamp> {
-        let row = sqlx::query(self.sql.clock.text()).fetch_one(&self.pool).await?;
+        let row = self.sql.clock.query().fetch_one(&self.connections).await?;
         Ok(row.try_get::<crate::types::At, _>(0)?.0)
     }
 }

@@ -82,7 +82,10 @@ impl PostgresStore {
             .iter()
             .map(|member| matches!(member.continuation, Some(ContinuationChange::Continue)))
             .collect();
-        let extended: Option<Vec<i64>> = sqlx::query_scalar(self.sql.renew.text())
+        let extended: Option<Vec<i64>> = self
+            .sql
+            .renew
+            .scalar()
             .bind(members[0].lease.key.namespace.as_str())
             .bind(ids)
             .bind(versions)
@@ -92,7 +95,7 @@ impl PostgresStore {
             .bind(messages)
             .bind(within)
             .bind(ends_doubt)
-            .fetch_one(&self.pool)
+            .fetch_one(&self.connections)
             .await?;
         Ok(extended.unwrap_or_default())
     }

@@ -48,12 +48,15 @@ impl PostgresStore {
                 queues.dedup();
                 let types: Option<Vec<&str>> =
                     types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
-                let row = sqlx::query(self.sql.look.text())
+                let row = self
+                    .sql
+                    .look
+                    .query()
                     .bind(namespace.as_str())
                     .bind(queues)
                     .bind(types)
                     .bind(fragile)
-                    .fetch_one(&self.pool)
+                    .fetch_one(&self.connections)
                     .await?;
                 if row.try_get(0)? {
                     return Ok(None);

@@ -54,8 +54,7 @@ impl Write<'_> {
 impl PostgresStore {
     /// A transaction in which nothing waits for long behind somebody else's.
     pub(super) async fn begin(&self) -> Outcome<Transaction<'static, Postgres>> {
-        let begin = format!("BEGIN; SET LOCAL lock_timeout = {}", self.options.lock_timeout.as_millis());
-        Ok(self.pool.begin_with(sqlx::AssertSqlSafe(begin)).await?)
+        Ok(self.connections.begin_with_lock_timeout(self.options.lock_timeout).await?)
     }
 
     /// Makes moves, each of another run, if the runs are what they were decided on.
@@ -72,7 +71,7 @@ impl PostgresStore {
             true => HashMap::new(),
             false => self.records_of(connection, &self.sql.get, &gone).await?,
         };
-        let row = sqlx::query(self.sql.clock.text()).fetch_one(&mut *connection).await?;
+        let row = self.sql.clock.query().fetch_one(&mut *connection).await?;
         let now = row.try_get::<At, _>(0)?.0;
         let mut answers = Vec::with_capacity(transitions.len());
         let mut writes: Vec<Write<'_>> = Vec::new();
@@ -109,7 +108,8 @@ impl PostgresStore {
         statement: &crate::sql::Statement,
         keys: &[&TaskKey],
     ) -> Outcome<HashMap<TaskKey, TaskRecord>> {
-        let rows = sqlx::query(statement.text())
+        let rows = statement
+            .query()
             .bind(keys.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|key| key.id.0 as i64).collect::<Vec<_>>())
             .fetch_all(connection)
@@ -131,7 +131,10 @@ impl PostgresStore {
         if found.ready_at > now || found.is_expired(now) {
             return Ok(Some(Blocked::NotDue));
         }
-        let why: Option<String> = sqlx::query_scalar(self.sql.blocked.text())
+        let why: Option<String> = self
+            .sql
+            .blocked
+            .scalar()
             .bind(found.key.namespace.as_str())
             .bind(found.spec.queue.as_str())
             .bind(found.spec.serial_key.as_ref().map(|key| key.as_str()))
@@ -157,7 +160,10 @@ impl PostgresStore {
         }
         let each = writes.as_slice();
         let text = |text: &str| storable(text).into_owned();
-        let written: bool = sqlx::query_scalar(self.sql.write_runs.text())
+        let written: bool = self
+            .sql
+            .write_runs
+            .scalar()
             .bind(all(each, |write| write.after.key.namespace.as_str()))
             .bind(all(each, |write| write.after.key.id.0 as i64))
             .bind(all(each, |write| write.transition.expected_version.0 as i64))

@@ -17,7 +17,11 @@ use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_postgres::{PostgresOptions, PostgresStore};
 use weaver_testkit::bed::TestStore;
+use weaver_testkit::services::pooler::Pooler;
 use weaver_testkit::services::postgres::Shared;
+
+/// Set, the stores of the conformance suite reach the server through a pooler in transaction mode.
+const POOLER_VARIABLE: &str = "WEAVER_TEST_POSTGRES_POOLER";
 
 /// A place for one test.
 pub(crate) struct Schema {
@@ -43,6 +47,12 @@ impl Schema {
 
     pub(crate) fn options(&self) -> PostgresOptions {
         PostgresOptions::parse(&self.url()).expect("the URL of the test server can be read")
+    }
+
+    /// The URL of the schema through a pooler in transaction mode; LISTEN goes straight to the server.
+    pub(crate) fn url_through(&self, pooler: &Pooler) -> String {
+        let direct = self.server_url().replace(':', "%3A").replace('/', "%2F").replace('@', "%40");
+        format!("{}?schema={}&pooler=transaction&listen_url={direct}", pooler.url(), self.name)
     }
 
     /// The statement with the schema's name in it.
@@ -71,11 +81,19 @@ impl Schema {
 pub(crate) async fn fresh() -> Box<dyn TestStore> {
     let schema = Schema::new();
     let clock = ManualClock::default();
-    let open = PostgresStore::open(schema.options(), Arc::new(clock.clone())).await;
+    let pooler = std::env::var_os(POOLER_VARIABLE).map(|_| Pooler::in_front_of(schema.server_url(), 3));
+    let url = pooler.as_ref().map_or_else(|| schema.url(), |pooler| schema.url_through(pooler));
+    let options = PostgresOptions::parse(&url).expect("the URL of the test server can be read");
+    let open = PostgresStore::open(options, Arc::new(clock.clone())).await;
     let store = open.unwrap_or_else(|error| panic!("{error}"));
-    schema.stop_clock(store.pool(), clock.now()).await;
+    let direct = match pooler {
+        None => store.pool().clone(),
+        Some(_) => PgPool::connect_lazy(schema.server_url()).expect("the URL can be read"),
+    };
+    schema.stop_clock(&direct, clock.now()).await;
     let start = clock.now();
-    Box::new(OnServer { store: Arc::new(store), clock, start, elapsed: Mutex::default(), schema })
+    let store = Arc::new(store);
+    Box::new(OnServer { store, clock, start, elapsed: Mutex::default(), schema, direct, _pooler: pooler })
 }
 
 struct OnServer {
@@ -85,6 +103,9 @@ struct OnServer {
     /// As exact as the clock's own: two halves of a microsecond are one.
     elapsed: Mutex<Duration>,
     schema: Schema,
+    /// To the server itself, to move its clock.
+    direct: PgPool,
+    _pooler: Option<Pooler>,
 }
 
 #[async_trait]
@@ -100,7 +121,7 @@ impl TestStore for OnServer {
             self.start.saturating_add(*elapsed)
         };
         let text = format!("UPDATE weaver.test_clock SET at = '{at}'");
-        sqlx::query(self.schema.sql(&text)).execute(self.store.pool()).await.expect("the clock can be moved");
+        sqlx::query(self.schema.sql(&text)).execute(&self.direct).await.expect("the clock can be moved");
         // After the server's: whoever this wakes finds the time it waited for.
         self.clock.advance(by);
     }

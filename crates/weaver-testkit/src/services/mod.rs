@@ -2,4 +2,5 @@
 
 pub mod browser;
 pub mod dynamodb;
+pub mod pooler;
 pub mod postgres;

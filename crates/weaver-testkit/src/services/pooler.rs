@@ -1,0 +1,95 @@
+//! A throw-away PgBouncer in transaction mode, in front of a test's PostgreSQL.
+
+use std::io::{Error, ErrorKind};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const INSTALL: &str = "PgBouncer is missing: install it with `apt-get install pgbouncer`";
+
+/// A pooler of one test's own, ended with it.
+#[derive(Debug)]
+pub struct Pooler {
+    child: Child,
+    directory: PathBuf,
+    port: u16,
+    database: String,
+}
+
+impl Pooler {
+    /// Starts one before the server of this URL, with so many connections to it for everybody.
+    ///
+    /// # Panics
+    /// If there is none to be had: with the line that installs it, or with what it said.
+    pub fn in_front_of(url: &str, connections: u16) -> Self {
+        start(url, connections).unwrap_or_else(|error| panic!("no pooler to test with: {error}"))
+    }
+
+    /// The URL of the database through it, to which options can be added.
+    pub fn url(&self) -> String {
+        format!("postgres://weaver@127.0.0.1:{}/{}", self.port, self.database)
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
+    let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
+    let program = program.ok_or_else(|| Error::new(ErrorKind::NotFound, INSTALL))?;
+    let (server_port, database) = place(url).ok_or_else(|| Error::other(format!("{url} has no port")))?;
+    let directory = std::env::temp_dir().join(format!("weaver-test-pooler-{}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let configuration = directory.join("pgbouncer.ini");
+    let log = directory.join("log");
+    std::fs::write(
+        &configuration,
+        format!(
+            "[databases]\n* = host=127.0.0.1 port={server_port} user=weaver\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+             listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
+             default_pool_size = {connections}\nmax_client_conn = 500\nignore_startup_parameters = extra_float_digits\n"
+        ),
+    )?;
+    let output = std::fs::File::create(&log)?;
+    let mut command = Command::new(program);
+    // It refuses to be root; to anybody else it is told nothing.
+    if is_root()? {
+        command.args(["-u", "nobody"]);
+    }
+    let child = command.arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn()?;
+    let mut pooler = Pooler { child, directory, port, database };
+    wait_until_up(&mut pooler, &log)?;
+    Ok(pooler)
+}
+
+/// The port and the database of a URL.
+fn place(url: &str) -> Option<(String, String)> {
+    let (_, after_host) = url.rsplit_once(':')?;
+    let (port, database) = after_host.split_once('/')?;
+    Some((port.to_owned(), database.split('?').next()?.to_owned()))
+}
+
+fn is_root() -> Result<bool, Error> {
+    Ok(Command::new("id").arg("-u").output()?.stdout.starts_with(b"0\n"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a process tells nobody that it is up: it is asked again")]
+fn wait_until_up(pooler: &mut Pooler, log: &Path) -> Result<(), Error> {
+    const TRIES: usize = 600;
+    for _ in 0..TRIES {
+        if TcpStream::connect(("127.0.0.1", pooler.port)).is_ok() {
+            return Ok(());
+        }
+        if pooler.child.try_wait()?.is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    Err(Error::other(format!("it does not come up: {}", std::fs::read_to_string(log).unwrap_or_default())))
+}
