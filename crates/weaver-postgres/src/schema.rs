@@ -97,6 +97,8 @@ async fn run(
     }
     let steps: Vec<_> = migrations(schema).into_iter().filter(|step| step.version > before).collect();
     if dry_run || steps.is_empty() {
+        // Not left to the end of the connection: a pooler gives up the server's connection with it.
+        transaction.rollback().await.map_err(failed(before))?;
         return Ok(Migrations { before, steps });
     }
     if before == 0 {
@@ -127,7 +129,7 @@ pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
     // In a transaction, so that a pooler has no say in who answers.
     let mut transaction = connection.begin().await.map_err(failed)?;
     let found = version(&mut transaction, &schema).await.map_err(failed)?;
-    drop(transaction);
+    transaction.rollback().await.map_err(failed)?;
     match found.cmp(&SCHEMA_VERSION) {
         std::cmp::Ordering::Equal => Ok(()),
         std::cmp::Ordering::Greater => Err(OpenError::Newer { schema, found, known: SCHEMA_VERSION }),

@@ -81,7 +81,7 @@ impl Schema {
 pub(crate) async fn fresh() -> Box<dyn TestStore> {
     let schema = Schema::new();
     let clock = ManualClock::default();
-    let pooler = std::env::var_os(POOLER_VARIABLE).map(|_| Pooler::in_front_of(schema.server_url(), 3));
+    let pooler = std::env::var_os(POOLER_VARIABLE).map(|_| Pooler::in_front_of(schema.server_url(), 10));
     let url = pooler.as_ref().map_or_else(|| schema.url(), |pooler| schema.url_through(pooler));
     let options = PostgresOptions::parse(&url).expect("the URL of the test server can be read");
     let open = PostgresStore::open(options, Arc::new(clock.clone())).await;

@@ -40,7 +40,8 @@ impl Drop for Pooler {
 }
 
 fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
-    let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
+    let program =
+        ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
     let program = program.ok_or_else(|| Error::new(ErrorKind::NotFound, INSTALL))?;
     let (server_port, database) = place(url).ok_or_else(|| Error::other(format!("{url} has no port")))?;
     let directory = std::env::temp_dir().join(format!("weaver-test-pooler-{}", std::process::id()));
@@ -62,7 +63,8 @@ fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
     if is_root()? {
         command.args(["-u", "nobody"]);
     }
-    let child = command.arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn()?;
+    let child =
+        command.arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn()?;
     let mut pooler = Pooler { child, directory, port, database };
     wait_until_up(&mut pooler, &log)?;
     Ok(pooler)
