@@ -39,7 +39,8 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         h1 { "Tasks" }
         (states(&view))
         (filters(&view))
-        (table(&view, &page))
+        // The script keeps what is in here together while somebody chooses.
+        div #list data-list { (table(&view, &page)) }
     };
     Ok(layout::page(&view, &Head { title: "Tasks", section: "Tasks", live: "any" }, &body))
 }

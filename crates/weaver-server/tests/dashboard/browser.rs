@@ -82,6 +82,17 @@ impl Browser {
         self.command("url", json!({"url": url})).await;
     }
 
+    /// To the page before, as the button of the browser does.
+    pub(crate) async fn back(&self) {
+        self.command("back", json!({})).await;
+    }
+
+    /// A new tab, which from now on is the one in front.
+    pub(crate) async fn tab(&self) {
+        let made = self.command("window/new", json!({"type": "tab"})).await;
+        self.command("window", json!({"handle": made["handle"]})).await;
+    }
+
     /// What a script returns.
     pub(crate) async fn script(&self, script: &str) -> Value {
         self.command("execute/sync", json!({"script": script, "args": []})).await

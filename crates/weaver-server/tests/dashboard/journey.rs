@@ -14,17 +14,9 @@ async fn somebody_finds_a_failed_task_sees_why_retries_it_pauses_a_queue_and_sub
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_finds_a_failed_task_sees_why_and_retries_it_on_postgresql() {
-    let bed = Bed::postgres().await;
-    let (site, driver) = (Site::start(&bed).await, Driver::start());
-    let (_crew, _lines) = Crew::start(&bed);
-    let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
-    browser.sees("h1", "Overview").await;
-    let broken = site.enqueue(NewTask::new("broken")).await.id.to_string();
-    failed_task(&browser, &broken).await;
-    browser.close().await;
-    site.stop().await;
+async fn somebody_finds_a_failed_task_sees_why_retries_it_pauses_a_queue_and_submits_a_prompt_on_postgresql()
+{
+    journey(&Bed::postgres().await).await;
 }
 
 async fn journey(bed: &Bed) {

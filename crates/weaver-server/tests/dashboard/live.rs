@@ -110,6 +110,37 @@ async fn a_flood_of_events_does_not_freeze_a_page() {
     browser.close().await;
 }
 
+/// A browser gives a server six connections, and a running task's page uses two of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_were_left_or_lie_in_other_tabs_keep_nobody_waiting() {
+    let (bed, driver) = (Bed::memory(), Driver::start());
+    let site = Site::start(&bed).await;
+    let (_crew, _lines) = Crew::start(&bed);
+    let task = site.enqueue(NewTask::new("spoken")).await;
+    let page = site.url(&format!("/tasks/{}", task.id));
+    let browser = Browser::open(&driver).await;
+    browser.go(&site.link(Role::Viewer).await).await;
+    browser.sees("h1", "Overview").await;
+    let began = bed.clock.monotonic();
+    for number in 0..16 {
+        if number >= 8 {
+            browser.tab().await;
+        }
+        browser.go(&page).await;
+        browser.until(LIVE).await;
+    }
+    let took = bed.clock.monotonic().0 - began.0;
+    assert!(took < Duration::from_secs(15), "sixteen pages took {took:?}");
+    // The way back leads to a page that lives again.
+    browser.go(&site.url("/tasks")).await;
+    browser.back().await;
+    browser.until(LIVE).await;
+    site.store.cancel(&task).await.expect("an end");
+    browser.sees("h1", "cancelled").await;
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    browser.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_are_whole_without_a_script() {
     let (bed, driver) = (Bed::memory(), Driver::start());

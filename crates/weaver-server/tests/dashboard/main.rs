@@ -4,6 +4,7 @@ mod browser;
 mod site;
 
 mod accessible;
+mod choosing;
 mod journey;
 mod live;
 mod login;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc};
@@ -149,6 +150,8 @@ pub(crate) struct Crew {
     _working: JoinSet<()>,
 }
 
+const LEASE: Duration = Duration::from_secs(6);
+
 struct Told(Mutex<mpsc::UnboundedReceiver<String>>);
 
 impl Crew {
@@ -176,8 +179,9 @@ impl Crew {
             })
             .expect("handlers of different types");
         let source = Arc::new(LocalSource::new(Arc::clone(&bed.store)));
-        let worker =
-            Worker::builder(source, Arc::clone(&bed.clock)).registry(registry).build().expect("a worker");
+        // Progress travels with renewals: a short lease shows it soon.
+        let worker = Worker::builder(source, Arc::clone(&bed.clock)).registry(registry).lease_ttl(LEASE);
+        let worker = worker.build().expect("a worker");
         let mut working = JoinSet::new();
         working.spawn(async move {
             let _ = worker.run(Shutdown::new()).await; // Its summary is nobody's here.

@@ -36,7 +36,8 @@
 
   // --- Putting in what differs --------------------------------------------------------------------------------------
   // Nodes stay the nodes they are, so that focus, selection, scroll and what somebody types are left alone.
-  const keyOf = (node) => (node.nodeType === 1 ? node.id || node.dataset.key || "" : "");
+  // By attribute: a form's `id` is its fields of that name, and a form without a key would be made anew each time.
+  const keyOf = (node) => (node.nodeType === 1 ? node.getAttribute("id") || node.getAttribute("data-key") || "" : "");
   const isTyped = (node) => node.matches("input, textarea, select") && (node === document.activeElement || node.dataset.typed);
   const isKept = (node) => node.nodeType === 1 && (node.hasAttribute("data-keep") || isTyped(node));
   const attributes = (old, fresh) => {
@@ -85,19 +86,32 @@
     if (event.target.matches("input, textarea, select")) event.target.dataset.typed = "1";
   });
 
-  // A list grows at its top. Whoever reads further down, or has chosen rows, is told, and nothing moves.
+  // A list grows at its top. Whoever reads further down, is about to click, or has chosen rows, is told, and nothing moves.
+  const POINTED_MS = 2000;
+  let pointed = { at: -POINTED_MS, list: null };
+  const point = (event) => { pointed = { at: performance.now(), list: event.target.closest?.("[data-rows]") }; };
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, point, { passive: true });
+  const isPointedAt = (list) => pointed.list === list && performance.now() - pointed.at < POINTED_MS;
   const isBusyWith = (list) =>
     window.scrollY > 40 ||
+    isPointedAt(list) ||
     list.querySelector("input:checked") ||
     list.contains(document.activeElement) ||
     (!getSelection().isCollapsed && list.contains(getSelection().anchorNode));
   const holdRows = (fresh) => {
     let held = 0;
     for (const list of main.querySelectorAll("[data-rows]")) {
+      const frame = list.closest("[data-list]");
       const body = fresh.getElementById(list.id);
       if (!body || !isBusyWith(list)) continue;
+      if (isPointedAt(list)) setTimeout(soon, POINTED_MS);
       const rows = new Map([...body.children].map((row) => [row.dataset.key, row]));
       const mine = [...list.children];
+      // Nothing matches any more: what was chosen is still there to be acted upon.
+      if (frame && mine.length && !rows.size) {
+        fresh.getElementById(frame.id)?.replaceWith(frame.cloneNode(true));
+        continue;
+      }
       const known = new Set(mine.map((row) => row.dataset.key));
       held += [...rows.keys()].filter((key) => !known.has(key)).length;
       // The same rows in the same places, with what is new about each of them.
@@ -106,25 +120,48 @@
     return held;
   };
 
+  // --- Who looks ------------------------------------------------------------------------------------------------------
+  // A browser gives a server six connections. A page that is hidden, or kept for the way back, must hold none of them, or
+  // the next page waits.
+  let away = document.hidden, leave = new AbortController(), sleepers = [];
+  const attend = () => {
+    if (away === document.hidden) return;
+    document.hidden ? depart() : arrive();
+  };
+  const depart = () => {
+    away = true;
+    source?.close();
+    leave.abort();
+  };
+  const arrive = () => {
+    away = false;
+    leave = new AbortController();
+    if (main?.dataset.events) listen();
+    for (const wake of sleepers.splice(0)) wake();
+  };
+  const present = () => (away ? new Promise((wake) => sleepers.push(wake)) : undefined);
+  document.addEventListener("visibilitychange", attend);
+  addEventListener("pagehide", depart);
+  addEventListener("pageshow", attend);
+
   // --- Live -----------------------------------------------------------------------------------------------------------
   const EVERY_MS = 300; // at most so often is the page asked for
   const TICK_MS = 5000; // heartbeats and ages change without an event
   let dirty = false, asking = false, last = 0, timer = 0;
   const refresh = async () => {
     timer = 0;
-    if (asking || document.hidden) return;
+    if (asking || away) return;
     asking = true;
     dirty = false;
     last = performance.now();
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+      const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store", signal: leave.signal });
       if (answer.status === 401 || answer.redirected) return lost("Logged out", true);
       if (answer.ok) {
         const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const held = holdRows(fresh);
         const target = fresh.getElementById("main");
-        if (target) requestAnimationFrame(() => { put(main, target); counted(); });
-        tell(held);
+        // What somebody is busy with is looked at in the frame that changes it: a click in between would be lost.
+        if (target) requestAnimationFrame(() => { tell(holdRows(fresh)); put(main, target); counted(); });
       }
     } catch {
       dirty = true; // The stream of events notices too, and comes back.
@@ -179,8 +216,9 @@
     source.addEventListener("resync", soon);
   };
   const again = async () => {
+    if (away) return;
     try {
-      const answer = await fetch(location.href, { method: "HEAD", cache: "no-store" });
+      const answer = await fetch(location.href, { method: "HEAD", cache: "no-store", signal: leave.signal });
       if (answer.status === 401 || answer.redirected) return lost("Logged out", true);
       listen();
     } catch {
@@ -198,8 +236,10 @@
     box?.addEventListener("change", atEnd);
     let { next, ended } = log.dataset;
     while (ended !== "true") {
+      await present();
       try {
-        const answer = await fetch(`${log.dataset.source}&after=${next}&wait_ms=20000`, { cache: "no-store" });
+        const asked = `${log.dataset.source}&after=${next}&wait_ms=20000`;
+        const answer = await fetch(asked, { cache: "no-store", signal: leave.signal });
         if (answer.status === 401) return;
         if (!answer.ok) throw new Error(answer.status);
         const text = await answer.text();
@@ -210,7 +250,7 @@
           requestAnimationFrame(() => { log.append(...lines.childNodes); trim(log); atEnd(); });
         }
       } catch {
-        await new Promise((resume) => setTimeout(resume, 1000));
+        if (!away) await new Promise((resume) => setTimeout(resume, 1000));
       }
     }
     soon();
@@ -221,9 +261,8 @@
 
   prepare(document);
   if (main?.dataset.events) {
-    listen();
+    if (!away) listen();
     setInterval(soon, TICK_MS);
-    document.addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
   }
   const log = document.getElementById("log");
   if (log?.dataset.source) follow(log);
