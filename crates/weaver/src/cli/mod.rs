@@ -211,7 +211,7 @@ impl Cli {
             Command::Demo(args) => given.extend(args.given()),
             Command::Tokens(command) => given.extend(command.given()),
             Command::Token(args) => given.push(args.store.setting()),
-            Command::Merge(command) => given.push(command.store().setting()),
+            Command::Merge(command) => given.extend(command.given()),
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),
             Command::Config(command) => given.push(command.store().setting()),

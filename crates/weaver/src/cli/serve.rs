@@ -1,4 +1,5 @@
-//! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, and the scheduler.
+//! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, the scheduler, and
+//! the merge queues.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use weaver_server::security::{
 };
 use weaver_server::serve::serve;
 
+use crate::cli::merge::side::{self, Side};
 use crate::cli::store::StoreTask;
 use crate::cli::worker::{self, WorkerSettings};
 use crate::cli::{Context, Given, StoreArgs, identity};
@@ -146,7 +148,11 @@ pub(crate) async fn serve_store(
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
     let root = root_token(task.token_directory(), &tokens).await?;
     let link = Sessions::new(Arc::clone(&tokens)).make_link(&root.id()).await?;
-    let mut state = AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens));
+    let merge = side::engine(&store, &context.config, clock)?;
+    let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
+    let merging = is_merging.then(|| Side::new(merge.clone(), &store, &context.config, clock)).transpose()?;
+    let mut state =
+        AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens)).with_merge(merge);
     if let Some(figures) = task.figures() {
         state = state.with_figures(figures);
     }
@@ -165,14 +171,14 @@ pub(crate) async fn serve_store(
     let address = format!("{scheme}://{address}");
     identity::note_address(task.token_directory(), &address);
     tell(task, &address, &format!("{address}{}", login_path(&link)))?;
-    let scheduler = state.scheduler.clone();
+    let beside = Beside { worker, scheduler: state.scheduler.clone(), merging };
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
-            until_told(serve(listener, router, state, closing.clone()), worker, scheduler, &closing).await?;
+            until_told(serve(listener, router, state, closing.clone()), beside, &closing).await?;
         }
         None => {
-            until_told(serve(listener, router, state, closing.clone()), worker, scheduler, &closing).await?;
+            until_told(serve(listener, router, state, closing.clone()), beside, &closing).await?;
         }
     }
     Ok(Exit::Done)
@@ -194,11 +200,17 @@ fn tell(task: &StoreTask, address: &str, link: &str) -> Result<(), Failure> {
     })
 }
 
-/// All end at the first signal, each in order; the second one hurries the worker.
-async fn until_told(
-    server: impl Future<Output = ()>,
+/// What runs beside the server.
+struct Beside {
     worker: Worker,
     scheduler: Scheduler,
+    merging: Option<Side>,
+}
+
+/// All end at the first signal, each in order; the second one hurries the workers.
+async fn until_told(
+    server: impl Future<Output = ()>,
+    beside: Beside,
     closing: &CancellationToken,
 ) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
@@ -207,7 +219,14 @@ async fn until_told(
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let shutdown = Shutdown::new();
+    let Beside { worker, scheduler, merging } = beside;
     let working = Box::pin(worker.run(shutdown.clone()));
+    let merging = Box::pin(async {
+        if let Some(side) = merging {
+            side.run(closing, &shutdown).await;
+        }
+    });
+    let scheduling = Box::pin(scheduler.run(closing.cancelled()));
     let signals = async {
         loop {
             tokio::select! {
@@ -219,7 +238,7 @@ async fn until_told(
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(Box::pin(server), working, Box::pin(scheduler.run(closing.cancelled()))) } => Ok(()),
+        _ = async { tokio::join!(Box::pin(server), working, scheduling, merging) } => Ok(()),
         () = signals => Ok(()),
     }
 }

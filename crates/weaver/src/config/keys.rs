@@ -195,6 +195,60 @@ pub(crate) static SERVE_BEHIND_PROXY: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static MERGE_ENABLED: &Key = &Key {
+    name: "merge.enabled",
+    kind: Kind::Switch,
+    default: "true",
+    about: "whether a server works on merge queues; the repositories must be on its machine",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static MERGE_NAMESPACE: &Key = &Key {
+    name: "merge.namespace",
+    kind: Kind::Text,
+    default: "default",
+    about: "the namespace that merge queues and their checks are in",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static MERGE_RECONCILE_EVERY: &Key = &Key {
+    name: "merge.reconcile_every",
+    kind: Kind::Span,
+    default: "30s",
+    about: "how often merge queues are looked at if nothing happens",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static MERGE_CHECK_TIMEOUT: &Key = &Key {
+    name: "merge.check_timeout",
+    kind: Kind::Span,
+    default: "60m",
+    about: "how long a check may take, or be silent",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static MERGE_CHECK_BUDGET: &Key = &Key {
+    name: "merge.check_budget",
+    kind: Kind::Count(1, 1000),
+    default: "4",
+    about: "how many checks run at once, over all merge queues",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static MERGE_MAX_ACTIVE_QUEUES: &Key = &Key {
+    name: "merge.max_active_queues",
+    kind: Kind::Count(1, 1000),
+    default: "16",
+    about: "how many merge queues are processed at once",
+    flag: None,
+    is_place: false,
+};
+
 pub(crate) static LOG: &Key = &Key {
     name: "log",
     kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
@@ -242,6 +296,12 @@ pub(crate) static ALL: &[&Key] = &[
     SERVE_TLS_CERTIFICATE,
     SERVE_TLS_KEY,
     SERVE_BEHIND_PROXY,
+    MERGE_ENABLED,
+    MERGE_NAMESPACE,
+    MERGE_RECONCILE_EVERY,
+    MERGE_CHECK_TIMEOUT,
+    MERGE_CHECK_BUDGET,
+    MERGE_MAX_ACTIVE_QUEUES,
     LOG,
     OUTPUT,
     COLOR,

@@ -1,29 +1,32 @@
-//! `weaver merge …`: the merge queue, on a store.
+//! `weaver merge …`: the merge queue of a server, or on a store.
 
+mod access;
 mod run;
 mod show;
+pub(crate) mod side;
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
-use weaver::core::name::Namespace;
-use weaver::core::ports::Store;
-use weaver_merge::domain::{EntryId, MergeError, PRIORITY_DEFAULT, QueueId, Repository};
-use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine};
-use weaver_merge::forge::git::{GitForge, GitForges};
-use weaver_merge::notify::Notifications;
-use weaver_merge::plan::Policy;
+use weaver_client::wire::{NewMergeEntry, NewMergeQueue};
+use weaver_merge::domain::PRIORITY_DEFAULT;
 
+use crate::cli::remote::Remote;
 use crate::cli::store::StoreTask;
-use crate::cli::{Context, StoreArgs};
+use crate::cli::{Context, Given, StoreArgs};
+use crate::config::keys;
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
+use access::Access;
+
+/// How often a queue is looked at for somebody who waits for it.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver merge add-repo ./project.git --base main\n  \
-    weaver merge enqueue --head feature\n  weaver merge run\n\n\
+    weaver merge enqueue --head feature\n  weaver merge status\n\n\
+    They talk to a server, which does the work; with --store to a store that no server has open.\n\
     The checks are in .weaver/merge.toml on the base branch; docs/guides/merge-queue.md shows it from the beginning.")]
 pub(crate) enum Command {
     /// Make the queue of a base branch of a repository on this machine
@@ -42,17 +45,29 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Go on
     Resume(ResumeArgs),
+    /// Wait until nobody is in line any more
+    Wait(WaitArgs),
     /// Check what landed against the repository
     Verify(VerifyArgs),
-    /// Process the queues: run checks, land what passes
+    /// Process the queues without a server: run checks, land what passes
     Run(run::RunArgs),
+}
+
+/// Where the queues are.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The server's address [default: http://127.0.0.1:7117]
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    server: Option<String>,
 }
 
 /// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
     /// The queue, as `weaver merge status` writes it [default: the only one there is]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
@@ -71,7 +86,7 @@ pub(crate) struct AddRepoArgs {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
-    store: StoreArgs,
+    place: PlaceArgs,
 }
 
 #[derive(Debug, Args)]
@@ -152,12 +167,31 @@ pub(crate) struct VerifyArgs {
     common: Common,
 }
 
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver merge wait\n\nEnds with 6 if the queue is paused while somebody waits in it."
+)]
+pub(crate) struct WaitArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
 impl Command {
-    pub(crate) fn store(&self) -> &StoreArgs {
+    pub(crate) fn given(&self) -> Vec<Given<'_>> {
+        let place = match self {
+            Self::Run(args) => return vec![args.store.setting()],
+            Self::AddRepo(args) => &args.place,
+            other => &other.common().expect("the others have it").place,
+        };
+        vec![place.store.setting(), (keys::SERVER, place.server.as_ref())]
+    }
+
+    /// Whether a store was named; a server is asked if not.
+    fn is_local(&self) -> bool {
         match self {
-            Self::AddRepo(args) => &args.store,
-            Self::Run(args) => &args.store,
-            other => &other.common().expect("the others have it").store,
+            Self::Run(_) => true,
+            Self::AddRepo(args) => args.place.store.store.is_some(),
+            other => other.common().is_some_and(|common| common.place.store.store.is_some()),
         }
     }
 
@@ -171,12 +205,16 @@ impl Command {
             Self::Priority(args) => Some(&args.common),
             Self::Pause(args) => Some(&args.common),
             Self::Resume(args) => Some(&args.common),
+            Self::Wait(args) => Some(&args.common),
             Self::Verify(args) => Some(&args.common),
         }
     }
 }
 
 pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
+    if !command.is_local() {
+        return ask(&command, &Access::Server(Remote::new(&context)?)).await;
+    }
     start_log(&context.config);
     let task = StoreTask::new(context)?;
     let progress = Progress::new("opening the store");
@@ -185,101 +223,101 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
         _ => task.open_to_work(&progress).await?,
     };
     let context = &task.context;
-    let engine = engine(&store, context);
-    match &command {
-        Command::AddRepo(args) => return add_repo(args, &engine, context).await,
-        Command::Run(args) => return Box::pin(run::run(args, &engine, store, context)).await,
-        _ => {}
+    if let Command::Run(args) = &command {
+        return Box::pin(run::run(args, store, context)).await;
     }
-    let queue = the_queue(&engine, command.common().and_then(|common| common.queue.as_deref())).await?;
+    let engine = side::engine(&store, &context.config, &context.clock)?;
+    ask(&command, &Access::Store(engine, context)).await
+}
+
+async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
+    let output = &access.context().output;
+    if let Command::AddRepo(args) = command {
+        let queue = access.add(&new_queue(args)?).await?;
+        output.answer(&queue, || format!("Queue {} lands on `{}`.\n", queue.id, queue.base_branch))?;
+        return Ok(Exit::Done);
+    }
+    let queue = the_queue(access, command.common().and_then(|common| common.queue.as_deref())).await?;
     match command {
         Command::Enqueue(args) => {
-            let at = engine.enqueue(&queue, &args.head, args.priority).await?;
-            let answer = json!({"queue": queue, "entry": at.entry, "position": at.position});
-            let told =
-                format!("Entry {} of {queue}: `{}` at position {}.\n", at.entry, args.head, at.position);
-            context.output.answer(&answer, || told)?;
+            let new = NewMergeEntry { change: args.head.clone(), priority: Some(args.priority) };
+            let entry = access.enqueue(&queue, &new).await?;
+            let at = entry.position.map_or_else(String::new, |position| format!(" at position {position}"));
+            output
+                .answer(&entry, || format!("Entry {} of {queue}: `{}`{at}.\n", entry.entry, entry.change))?;
         }
-        Command::Status(_) => show::status(&engine, &queue, context).await?,
-        Command::Show(args) => show::entry(&engine, &queue, EntryId(args.entry), context).await?,
-        Command::Verify(args) => return show::verify(&engine, &queue, EntryId(args.entry), context).await,
+        Command::Status(_) => show::status(access, &queue).await?,
+        Command::Show(args) => show::entry(access, &queue, args.entry).await?,
+        Command::Verify(args) => return show::verify(access, &queue, args.entry).await,
+        Command::Wait(_) => until_empty(access, &queue).await?,
         Command::Cancel(args) => {
-            engine.cancel(&queue, EntryId(args.entry)).await?;
-            said(context, &queue, &format!("Entry {} is out", args.entry))?;
+            let entry = access.cancel(&queue, args.entry).await?;
+            output.answer(&entry, || format!("Entry {} is out.\n", args.entry))?;
         }
         Command::Priority(args) => {
-            let position = engine.set_priority(&queue, EntryId(args.entry), args.priority).await?;
-            said(context, &queue, &format!("Entry {} is at position {position}", args.entry))?;
+            let entry = access.priority(&queue, args.entry, args.priority).await?;
+            let position = entry.position.unwrap_or_default();
+            output.answer(&entry, || format!("Entry {} is at position {position}.\n", args.entry))?;
         }
         Command::Pause(args) => {
-            engine.pause(&queue, &args.reason).await?;
-            said(context, &queue, "Paused")?;
+            let queue = access.pause(&queue, &args.reason).await?;
+            output.answer(&queue, || "Paused.\n".to_owned())?;
         }
         Command::Resume(_) => {
-            engine.resume(&queue).await?;
-            said(context, &queue, "Resumed")?;
+            let queue = access.resume(&queue).await?;
+            output.answer(&queue, || "Resumed.\n".to_owned())?;
         }
         Command::AddRepo(_) | Command::Run(_) => {}
     }
     Ok(Exit::Done)
 }
 
-fn said(context: &Context, queue: &QueueId, what: &str) -> Result<(), Failure> {
-    context.output.answer(&json!({"queue": queue, "done": what}), || format!("{what}.\n"))
+/// Looks until nobody waits. A queue that is paused does not go on by itself.
+async fn until_empty(access: &Access<'_>, id: &str) -> Result<(), Failure> {
+    let clock = &access.context().clock;
+    loop {
+        let queue = access.queue(id).await?;
+        match &queue.paused {
+            _ if queue.waiting == 0 => return show::status(access, id).await,
+            Some(pause) => {
+                let message = format!("{id} is paused with {} in line: {}", queue.waiting, pause.reason);
+                return Err(Failure::new(Exit::Refused, message).next("`weaver merge resume` lets it go on"));
+            }
+            None => clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await,
+        }
+    }
 }
 
-fn engine(store: &Arc<dyn Store>, context: &Context) -> MergeEngine {
-    let forges = Arc::new(GitForges::new(Arc::clone(&context.clock)));
-    let options = EngineOptions {
-        namespace: Namespace::default(),
-        policy: Policy::default(),
-        notifications: Notifications::default(),
+/// A repository as the server is to find it: by its whole path. One that is not here may be on the server's machine.
+fn new_queue(args: &AddRepoArgs) -> Result<NewMergeQueue, Failure> {
+    let path = match std::fs::canonicalize(&args.path) {
+        Ok(path) => path,
+        Err(_) if args.place.server.is_some() && args.path.is_absolute() => args.path.clone(),
+        Err(error) => return Err(Failure::io(&args.path, &error)),
     };
-    MergeEngine::new(Arc::clone(store), forges, Arc::clone(&context.clock), options)
+    let location = text_of(&path)?;
+    Ok(NewMergeQueue { location, base_branch: Some(args.base.clone()), name: args.name.clone() })
 }
 
-async fn add_repo(args: &AddRepoArgs, engine: &MergeEngine, context: &Context) -> Result<Exit, Failure> {
-    let path = std::fs::canonicalize(&args.path).map_err(|error| Failure::io(&args.path, &error))?;
-    let forge = GitForge::new(&path, Arc::clone(&context.clock));
-    forge.examine(&args.base).await.map_err(EngineError::from)?;
-    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = args.name.clone().or(stem).unwrap_or_else(|| "repository".to_owned());
-    let location = path.to_str().map(str::to_owned).ok_or_else(|| {
+fn text_of(path: &Path) -> Result<String, Failure> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("{} is not UTF-8", path.display())).next("rename the directory")
-    })?;
-    let queue = engine.add_queue(Repository { name, location }, &args.base).await?;
-    let answer = json!({"queue": queue.id, "repository": queue.repository, "base_branch": queue.base_branch});
-    context.output.answer(&answer, || format!("Queue {} lands on `{}`.\n", queue.id, queue.base_branch))?;
-    Ok(Exit::Done)
+    })
 }
 
 /// The queue that was named, or the only one.
-async fn the_queue(engine: &MergeEngine, named: Option<&str>) -> Result<QueueId, Failure> {
+async fn the_queue(access: &Access<'_>, named: Option<&str>) -> Result<String, Failure> {
     if let Some(name) = named {
-        return Ok(engine.get(&QueueId(name.to_owned())).await?.queue.id);
+        return Ok(access.queue(name).await?.id);
     }
-    let mut ids: Vec<QueueId> = engine.queues().await?.into_iter().map(|queue| queue.id).collect();
+    let mut ids: Vec<String> = access.queues().await?.into_iter().map(|queue| queue.id).collect();
     match ids.len() {
         1 => Ok(ids.remove(0)),
         0 => Err(Failure::new(Exit::NotFound, "there is no merge queue")
             .next("make one with `weaver merge add-repo PATH`")),
         _ => {
-            let names: Vec<&str> = ids.iter().map(|id| id.0.as_str()).collect();
-            let message = format!("there are several merge queues: {}", names.join(", "));
+            let message = format!("there are several merge queues: {}", ids.join(", "));
             Err(Failure::new(Exit::Usage, message).next("name one with --queue"))
         }
-    }
-}
-
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Self {
-        let exit = match &error {
-            EngineError::Store(error) => return Self::from(error.clone()),
-            EngineError::NoQueue(_) | EngineError::Merge(MergeError::EntryNotFound(_)) => Exit::NotFound,
-            EngineError::Merge(_) => Exit::Refused,
-            EngineError::Busy => Exit::Busy,
-            _ => Exit::Failed,
-        };
-        Self::new(exit, error.to_string())
     }
 }

@@ -1,70 +1,82 @@
 //! Queues and entries, for people.
 
 use serde_json::json;
-use weaver_merge::domain::{Check, Departure, EntryId, Judgement, MergeQueue, On, QueueId, RunEnd};
-use weaver_merge::engine::{EntryDetail, MergeEngine};
+use weaver_client::wire::{MergeCheck, MergeEntry, MergeFigures, MergeQueue, MergeRun, MergeStatus};
 
-use crate::cli::Context;
+use super::access::Access;
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, instant, word};
 
-/// How many of those who left are shown.
-const DEPARTED_SHOWN: u64 = 20;
+/// How many of the last numbers are looked at for those who left.
+const DEPARTED_SHOWN: u32 = 20;
 
-pub(super) async fn status(engine: &MergeEngine, id: &QueueId, context: &Context) -> Result<(), Failure> {
-    let queue = engine.get(id).await?.queue;
-    let departed = engine.departed(id, DEPARTED_SHOWN).await?;
-    let answer = json!({
-        "queue": queue.id, "base_branch": queue.base_branch, "paused": queue.paused, "entries": queue.entries,
-        "departed": departed, "tally": queue.tally,
-    });
-    context.output.answer(&answer, || text(&queue, &departed, context))
+pub(super) async fn status(access: &Access<'_>, id: &str) -> Result<(), Failure> {
+    let queue = access.queue(id).await?;
+    let entries = access.entries(id, DEPARTED_SHOWN).await?;
+    let answer = json!({ "queue": queue, "waiting": entries.waiting, "departed": entries.departed });
+    let output = &access.context().output;
+    output.answer(&answer, || {
+        let mut table = Table::new(["POSITION", "ENTRY", "CHANGE", "STATUS", "SINCE"]);
+        for entry in entries.waiting.iter().chain(&entries.departed) {
+            let position = entry.position.map_or_else(|| "-".to_owned(), |position| position.to_string());
+            let since = instant(entry.completed_at.unwrap_or(entry.enqueued_at));
+            table.row([position, entry.entry.to_string(), entry.change.clone(), how(entry), since]);
+        }
+        head(&queue) + &output.render(&table) + &figures(&queue.figures)
+    })
 }
 
-fn text(queue: &MergeQueue, departed: &[EntryDetail], context: &Context) -> String {
+fn head(queue: &MergeQueue) -> String {
     let mut text = format!("Queue {} lands on `{}`\n", queue.id, queue.base_branch);
     if let Some(pause) = &queue.paused {
         text += &format!("Paused since {}: {}\n", instant(pause.since), pause.reason);
     }
-    let mut table = Table::new(["POSITION", "ENTRY", "CHANGE", "STATUS", "SINCE"]);
-    for entry in &queue.entries {
-        let position = (entry.position + 1).to_string();
-        let change = entry.pull_request.id.clone();
-        let since = instant(entry.enqueued_at);
-        table.row([position, entry.id.to_string(), change, word(&entry.status), since]);
-    }
-    for detail in departed {
-        let entry = &detail.entry;
-        let how = detail.departure.as_ref().map(departure).unwrap_or_default();
-        let left = entry.completed_at.map(instant).unwrap_or_default();
-        table.row(["-".to_owned(), entry.id.to_string(), entry.pull_request.id.clone(), how, left]);
-    }
-    text + &context.output.render(&table)
+    text
 }
 
-fn departure(departure: &Departure) -> String {
-    match departure {
-        Departure::Landed => "landed".to_owned(),
-        Departure::Removed(reason) => reason.word().to_owned(),
+/// What happened so far, in one line; nothing while nothing has.
+fn figures(figures: &MergeFigures) -> String {
+    let removed: u64 = figures.removed.values().sum();
+    if figures.landed + removed == 0 {
+        return String::new();
+    }
+    let seconds = |ms: Option<u64>| {
+        ms.map_or_else(|| "-".to_owned(), |ms| format!("{}.{} s", ms / 1000, ms % 1000 / 100))
+    };
+    let per_landing =
+        figures.check_runs_per_landing.map_or_else(|| "-".to_owned(), |runs| format!("{runs:.1}"));
+    let flaky = figures.flake_rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.1} %", rate * 100.0));
+    format!(
+        "{} landed, {removed} left otherwise; turnaround P50 {}, P95 {}; wait P50 {}; {per_landing} check runs per landing; \
+         {flaky} flaky\n",
+        figures.landed,
+        seconds(figures.turnaround_p50_ms),
+        seconds(figures.turnaround_p95_ms),
+        seconds(figures.wait_p50_ms),
+    )
+}
+
+/// What it is doing, or why it left.
+fn how(entry: &MergeEntry) -> String {
+    match &entry.reason {
+        Some(reason) => reason.reason.clone(),
+        None => word(&entry.status),
     }
 }
 
-pub(super) async fn entry(
-    engine: &MergeEngine,
-    queue: &QueueId,
-    id: EntryId,
-    context: &Context,
-) -> Result<(), Failure> {
-    let detail = engine.entry(queue, id).await?;
-    context.output.answer(&detail, || {
-        let EntryDetail { entry, departure: left, certificate } = &detail;
-        let how = left.as_ref().map_or_else(|| word(&entry.status), departure);
-        let mut text = format!("Entry {id} of {queue}: `{}`, {how}\n", entry.pull_request.id);
+pub(super) async fn entry(access: &Access<'_>, queue: &str, number: u64) -> Result<(), Failure> {
+    let entry = access.entry(queue, number).await?;
+    access.context().output.answer(&entry, || {
+        let mut text = format!("Entry {number} of {queue}: `{}`, {}\n", entry.change, how(&entry));
+        if let Some(reason) = entry.reason.as_ref().filter(|reason| !reason.details.is_empty()) {
+            text += &format!("  because {}\n", reason.details.join(", "));
+        }
         if let Some(candidate) = &entry.candidate {
             text += &format!("  base    {}\n  head    {}\n", candidate.base, candidate.head);
-        }
-        if let Some(certificate) = certificate {
-            text += &format!("  tree    {}\n  commit  {}\n", certificate.tree, certificate.commit);
+            let landed = entry.status == MergeStatus::Landed;
+            if let (Some(tree), Some(commit), true) = (&candidate.tree, &candidate.commit, landed) {
+                text += &format!("  tree    {tree}\n  commit  {commit}\n");
+            }
         }
         if let Some(trouble) = &entry.trouble {
             let again = instant(trouble.retry_at);
@@ -74,53 +86,38 @@ pub(super) async fn entry(
     })
 }
 
-fn check(check: &Check) -> String {
-    let judged = match check.judge() {
-        Judgement::Passed if check.is_reused => "passed by the same tree before",
-        Judgement::Passed => "passed",
-        Judgement::Flaky => "passed when repeated",
-        Judgement::Culprit => "failed",
-        Judgement::BrokenBase => "fails on the base too",
-        Judgement::GaveUp => "could not be run",
-        Judgement::Open { .. } => "open",
+fn check(check: &MergeCheck) -> String {
+    let judged = match check.judgement.as_str() {
+        "reused" => "passed by the same tree before",
+        "flaky" => "passed when repeated",
+        "broken_base" => "fails on the base too",
+        "gave_up" => "could not be run",
+        other => other,
     };
-    let mut text = format!("  check `{}`: {judged}\n", check.name);
-    for run in &check.runs {
-        let on = if run.on == On::Base { "on the base" } else { "on the candidate" };
-        let end = match &run.end {
-            None => "under way".to_owned(),
-            Some(RunEnd::Passed { .. }) => "passed".to_owned(),
-            Some(RunEnd::Failed { summary, .. }) => summary.replace('\n', "\n      "),
-            Some(RunEnd::TimedOut) => "timed out".to_owned(),
-            Some(RunEnd::Lost { reason }) => reason.clone(),
-        };
-        let task = run.task.map_or_else(String::new, |task| format!(" (task {task})"));
-        text += &format!("    {on}{task}: {end}\n");
-    }
-    text
+    let runs: String = check.runs.iter().map(run).collect();
+    format!("  check `{}`: {judged}\n{runs}", check.name)
 }
 
-pub(super) async fn verify(
-    engine: &MergeEngine,
-    queue: &QueueId,
-    id: EntryId,
-    context: &Context,
-) -> Result<Exit, Failure> {
-    let Some(verified) = engine.verify(queue, id).await? else {
-        let message = format!("entry {id} has not landed");
-        return Err(Failure::new(Exit::NotFound, message).next("`weaver merge status` shows which have"));
+fn run(run: &MergeRun) -> String {
+    let on = if run.on == "base" { "on the base" } else { "on the candidate" };
+    let end = match (run.end.as_deref(), &run.summary) {
+        (None, _) => "under way".to_owned(),
+        (Some(_), Some(summary)) => summary.replace('\n', "\n      "),
+        (Some(end), None) => end.replace('_', " "),
     };
-    let answer = json!({"certificate": verified.certificate, "differences": verified.differences});
-    context.output.answer(&answer, || {
-        let certificate = &verified.certificate;
+    let task = run.task.as_ref().map_or_else(String::new, |task| format!(" (task {task})"));
+    format!("    {on}{task}: {end}\n")
+}
+
+pub(super) async fn verify(access: &Access<'_>, queue: &str, number: u64) -> Result<Exit, Failure> {
+    let verified = access.verify(queue, number).await?;
+    access.context().output.answer(&verified, || {
+        let commit = &verified.certificate.commit;
         if verified.differences.is_empty() {
-            return format!("Entry {id}: {} is what was tested.\n", certificate.commit);
+            return format!("Entry {number}: {commit} is what was tested.\n");
         }
-        format!(
-            "Entry {id}: {} is NOT what was tested:\n  {}\n",
-            certificate.commit,
-            verified.differences.join("\n  ")
-        )
+        let differences = verified.differences.join("\n  ");
+        format!("Entry {number}: {commit} is NOT what was tested:\n  {differences}\n")
     })?;
     Ok(if verified.differences.is_empty() { Exit::Done } else { Exit::Damaged })
 }

@@ -1,0 +1,181 @@
+//! Where the queues are: behind a server, or in a store that this process opens.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weaver_client::wire::{
+    MergeEntries, MergeEntriesQuery, MergeEntry, MergeQueue, MergeVerified, NewMergeEntry, NewMergeQueue,
+    PauseMerge, PutMergePriority,
+};
+use weaver_merge::domain::{EntryId, MergeError, PRIORITY_DEFAULT, QueueId, Repository};
+use weaver_merge::engine::{EngineError, MergeEngine};
+use weaver_merge::forge::git::GitForge;
+use weaver_server::api::merge::convert;
+
+use crate::cli::Context;
+use crate::cli::remote::Remote;
+use crate::exit::{Exit, Failure};
+
+/// What commands about merge queues ask. Answers are the same from both.
+pub(super) enum Access<'a> {
+    Server(Remote<'a>),
+    Store(MergeEngine, &'a Context),
+}
+
+impl Access<'_> {
+    pub(super) fn context(&self) -> &Context {
+        match self {
+            Self::Server(remote) => remote.context,
+            Self::Store(_, context) => context,
+        }
+    }
+
+    pub(super) async fn queues(&self) -> Result<Vec<MergeQueue>, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.merge_queues().await?.items),
+            Self::Store(engine, _) => Ok(engine.queues().await?.iter().map(convert::queue).collect()),
+        }
+    }
+
+    pub(super) async fn queue(&self, queue: &str) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.merge_queue(queue).await?),
+            Self::Store(engine, _) => Ok(convert::queue(&engine.get(&id(queue)).await?.queue)),
+        }
+    }
+
+    pub(super) async fn add(&self, new: &NewMergeQueue) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.add_merge_queue(new).await?),
+            Self::Store(engine, context) => {
+                let base = new.base_branch.as_deref().unwrap_or("main");
+                let path = Path::new(&new.location);
+                let forge = GitForge::new(path, Arc::clone(&context.clock));
+                forge.examine(base).await.map_err(EngineError::from)?;
+                let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+                let name = new.name.clone().or(stem).unwrap_or_else(|| "repository".to_owned());
+                let repository = Repository { name, location: new.location.clone() };
+                Ok(convert::queue(&engine.add_queue(repository, base).await?))
+            }
+        }
+    }
+
+    pub(super) async fn entries(&self, queue: &str, departed: u32) -> Result<MergeEntries, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let query = MergeEntriesQuery { departed: Some(departed) };
+                Ok(remote.client.merge_entries(queue, &query).await?)
+            }
+            Self::Store(engine, _) => {
+                let queue = id(queue);
+                let stored = engine.get(&queue).await?.queue;
+                let departed = engine.departed(&queue, departed.into()).await?;
+                let waiting = stored.entries.iter().map(|entry| convert::waiting(&queue, entry));
+                let departed = departed.iter().map(|detail| convert::entry(&queue, detail));
+                Ok(MergeEntries { waiting: waiting.collect(), departed: departed.collect() })
+            }
+        }
+    }
+
+    pub(super) async fn entry(&self, queue: &str, entry: u64) -> Result<MergeEntry, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.merge_entry(queue, entry).await?),
+            Self::Store(engine, _) => {
+                let queue = id(queue);
+                Ok(convert::entry(&queue, &engine.entry(&queue, EntryId(entry)).await?))
+            }
+        }
+    }
+
+    pub(super) async fn enqueue(&self, queue: &str, new: &NewMergeEntry) -> Result<MergeEntry, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.enqueue_merge(queue, new).await?),
+            Self::Store(engine, _) => {
+                let priority = new.priority.unwrap_or(PRIORITY_DEFAULT);
+                let at = engine.enqueue(&id(queue), &new.change, priority).await?;
+                self.entry(queue, at.entry.0).await
+            }
+        }
+    }
+
+    pub(super) async fn cancel(&self, queue: &str, entry: u64) -> Result<MergeEntry, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.cancel_merge(queue, entry).await?),
+            Self::Store(engine, _) => {
+                engine.cancel(&id(queue), EntryId(entry)).await?;
+                self.entry(queue, entry).await
+            }
+        }
+    }
+
+    pub(super) async fn priority(
+        &self,
+        queue: &str,
+        entry: u64,
+        priority: u8,
+    ) -> Result<MergeEntry, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let put = PutMergePriority { priority };
+                Ok(remote.client.set_merge_priority(queue, entry, &put).await?)
+            }
+            Self::Store(engine, _) => {
+                engine.set_priority(&id(queue), EntryId(entry), priority).await?;
+                self.entry(queue, entry).await
+            }
+        }
+    }
+
+    pub(super) async fn pause(&self, queue: &str, reason: &str) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let pause = PauseMerge { reason: Some(reason.to_owned()) };
+                Ok(remote.client.pause_merge(queue, &pause).await?)
+            }
+            Self::Store(engine, _) => {
+                engine.pause(&id(queue), reason).await?;
+                self.queue(queue).await
+            }
+        }
+    }
+
+    pub(super) async fn resume(&self, queue: &str) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.resume_merge(queue).await?),
+            Self::Store(engine, _) => {
+                engine.resume(&id(queue)).await?;
+                self.queue(queue).await
+            }
+        }
+    }
+
+    pub(super) async fn verify(&self, queue: &str, entry: u64) -> Result<MergeVerified, Failure> {
+        match self {
+            Self::Server(remote) => Ok(remote.client.verify_merge(queue, entry).await?),
+            Self::Store(engine, _) => {
+                let verified = engine.verify(&id(queue), EntryId(entry)).await?;
+                verified.as_ref().map(convert::verified).ok_or_else(|| {
+                    Failure::new(Exit::NotFound, format!("entry {entry} has not landed"))
+                        .next("`weaver merge status` shows which have")
+                })
+            }
+        }
+    }
+}
+
+fn id(queue: &str) -> QueueId {
+    QueueId(queue.to_owned())
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let exit = match &error {
+            EngineError::Store(error) => return Self::from(error.clone()),
+            EngineError::NoQueue(_) | EngineError::Merge(MergeError::EntryNotFound(_)) => Exit::NotFound,
+            EngineError::Merge(_) => Exit::Refused,
+            EngineError::Busy => Exit::Busy,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error.to_string())
+    }
+}

@@ -1,0 +1,112 @@
+//! The engine of the merge queues and the worker of their checks, as `weaver serve` and `weaver merge run` run them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use weaver::core::clock::Clock;
+use weaver::core::name::Namespace;
+use weaver::core::ports::Store;
+use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
+use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::forge::git::GitForges;
+use weaver_merge::notify::Notifications;
+use weaver_merge::plan::Policy;
+
+use crate::config::{Config, keys};
+use crate::exit::{Exit, Failure};
+
+/// How long a check's command may take to end after SIGTERM.
+const KILL_GRACE: Duration = Duration::from_secs(10);
+/// This binary, also after it was replaced on the disk.
+const OWN_BINARY: &str = "/proc/self/exe";
+
+/// An engine by the operator's settings.
+pub(crate) fn engine(
+    store: &Arc<dyn Store>,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+) -> Result<MergeEngine, Failure> {
+    let name = config.text(keys::MERGE_NAMESPACE);
+    let namespace = Namespace::new(name.to_owned()).map_err(|invalid| {
+        let message = format!("{}: merge.namespace: {invalid}", config.origin(keys::MERGE_NAMESPACE));
+        Failure::new(Exit::Usage, message).next("name a namespace, such as `default`")
+    })?;
+    let policy = Policy {
+        reconcile_every_s: config.span(keys::MERGE_RECONCILE_EVERY).as_secs().max(1),
+        check_timeout_s: config.span(keys::MERGE_CHECK_TIMEOUT).as_secs().max(1),
+        max_active_queues: config.count(keys::MERGE_MAX_ACTIVE_QUEUES) as usize,
+        check_budget: config.count(keys::MERGE_CHECK_BUDGET) as usize,
+        ..Policy::default()
+    };
+    let options = EngineOptions { namespace, policy, notifications: Notifications::default() };
+    let forges = Arc::new(GitForges::new(Arc::clone(clock)));
+    Ok(MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options))
+}
+
+/// An engine, and a worker for its checks that starts once there is a queue.
+pub(crate) struct Side {
+    engine: MergeEngine,
+    worker: Worker,
+    directory: PathBuf,
+    clock: Arc<dyn Clock>,
+}
+
+impl Side {
+    pub(crate) fn new(
+        engine: MergeEngine,
+        store: &Arc<dyn Store>,
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, Failure> {
+        let directory = std::env::temp_dir().join(format!("weaver-merge-{}", std::process::id()));
+        let options = CheckOptions {
+            directory: directory.clone(),
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            grace: KILL_GRACE,
+            guard: cfg!(target_os = "linux").then(|| PathBuf::from(OWN_BINARY)),
+        };
+        let forges = Arc::new(GitForges::new(Arc::clone(clock)));
+        let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
+        let budget = u32::try_from(engine.policy().check_budget).unwrap_or(u32::MAX);
+        let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(store))), Arc::clone(clock))
+            .registry(Registry::new().handler(handler))
+            .only_registered()
+            .queues([CHECK_QUEUE])
+            .namespaces([engine.namespace().to_string()])
+            .concurrency(budget)
+            .grace(config.span(keys::WORKER_GRACE))
+            .build()
+            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        Ok(Self { engine, worker, directory, clock: Arc::clone(clock) })
+    }
+
+    /// Runs until `closing`; what runs then is finished as `shutdown` allows.
+    pub(crate) async fn run(self, closing: &CancellationToken, shutdown: &Shutdown) {
+        let Self { engine, worker, directory, clock } = self;
+        let checks = async {
+            // A server without merge queues has no second worker to show for it.
+            if closing.run_until_cancelled(a_queue(&engine, &*clock)).await.is_some() {
+                Box::pin(worker.run(shutdown.clone())).await;
+            }
+        };
+        tokio::join!(engine.run(closing.cancelled()), checks);
+        // What a check leaves there is gone with it; the directory itself may never have been made.
+        let _ = std::fs::remove_dir(&directory);
+    }
+}
+
+/// Resolves when there is a queue: made here, or by another node.
+async fn a_queue(engine: &MergeEngine, clock: &dyn Clock) {
+    let mut changes = engine.changes();
+    let every = Duration::from_secs(engine.policy().reconcile_every_s);
+    // What cannot be read is asked for again; the engine says what is wrong.
+    while !engine.queues().await.is_ok_and(|queues| !queues.is_empty()) {
+        tokio::select! {
+            _ = changes.changed() => {}
+            () = clock.sleep_until(clock.monotonic().saturating_add(every)) => {}
+        }
+    }
+}
