@@ -75,7 +75,7 @@ impl PostgresStore {
             .fetch_one(&connections)
             .await
             .map_err(|error| OpenError::Connect { place, reason: reason(&error) })?;
-        let hints = Hints::new();
+        let hints = Hints::new(first.unsigned_abs());
         let carriers = Carriers::start(
             &hints,
             connections.clone(),

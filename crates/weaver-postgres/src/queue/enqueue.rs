@@ -1,7 +1,7 @@
 //! New tasks into rows.
 
 use serde_json::{Map, Value, json};
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row};
 use weaver_core::error::{Error, Result};
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::retry::RetryPolicy;
@@ -10,6 +10,7 @@ use weaver_core::task::{ContentType, Start, TaskSpec, ValidTask, validate_batch}
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
+use crate::hints::Plain;
 use crate::types::{At, micros, storable};
 use weaver_core::queue::Enqueued;
 
@@ -38,21 +39,27 @@ impl PostgresStore {
         tasks: Vec<NewTask>,
     ) -> Result<(Vec<Enqueued>, WakeUp)> {
         let tasks = validate_batch(tasks, &self.options.limits)?;
-        let answers = self.insert(connection, &tasks).await?;
+        let (answers, _) = self.insert(connection, &tasks, None).await?;
         Ok((answers, WakeUp(std::sync::Arc::clone(&self.hints))))
     }
 
     pub(super) async fn enqueue_valid(&self, tasks: Vec<ValidTask>) -> Outcome<Vec<Result<Enqueued>>> {
         let mut answers: Vec<Result<Enqueued>> = Vec::with_capacity(tasks.len());
         for part in parts(&tasks) {
+            // Told with the commit, if that is soon enough for others; else by the teller, after it.
+            let teller = self.hints.teller(self.clock.monotonic());
             let stored = self.again(|| async {
                 let mut session = self.connections.session().await?;
-                let stored = self.insert(&mut session, part).await?;
+                let stored = self.insert(&mut session, part, teller).await?;
                 session.end().await?;
                 Ok(stored)
             });
             match stored.await {
-                Ok(stored) => answers.extend(stored.into_iter().map(Ok)),
+                Ok((stored, plain)) => {
+                    answers.extend(stored.into_iter().map(Ok));
+                    self.hints.moved();
+                    self.hints.work_of(plain, teller.is_some());
+                }
                 // Nothing of this batch is stored: one answer for all. Later parts fail each with the same.
                 Err(trouble) if answers.is_empty() => return Err(trouble),
                 Err(trouble) => {
@@ -61,20 +68,22 @@ impl PostgresStore {
                 }
             }
         }
-        if !answers.is_empty() {
-            self.hints.moved();
-            self.hints.work();
-        }
         Ok(answers)
     }
 
-    async fn insert(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<Enqueued>> {
+    /// Stores tasks; says what they are, if they are what anybody can lease.
+    async fn insert(
+        &self,
+        connection: &mut PgConnection,
+        tasks: &[ValidTask],
+        teller: Option<&str>,
+    ) -> Outcome<(Vec<Enqueued>, Option<Plain>)> {
         if tasks.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         }
-        let ids = match tasks.iter().all(|task| is_like(task, &tasks[0])) {
-            true => self.insert_alike(connection, tasks).await?,
-            false => self.insert_many(connection, tasks).await?,
+        let (ids, plain) = match tasks.iter().all(|task| is_like(task, &tasks[0])) {
+            true => self.insert_alike(connection, tasks, teller).await?,
+            false => (self.insert_many(connection, tasks, teller).await?, None),
         };
         if ids.len() != tasks.len() {
             return Err(Trouble::unreadable("an answer of another length"));
@@ -83,26 +92,43 @@ impl PostgresStore {
             key: TaskKey::new(task.namespace.clone(), TaskId(id.unsigned_abs())),
             existing: id < 0,
         };
-        Ok(ids.into_iter().zip(tasks).map(answer).collect())
+        Ok((ids.into_iter().zip(tasks).map(answer).collect(), plain))
     }
 
-    async fn insert_alike(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<i64>> {
+    async fn insert_alike(
+        &self,
+        connection: &mut PgConnection,
+        tasks: &[ValidTask],
+        teller: Option<&str>,
+    ) -> Outcome<(Vec<i64>, Option<Plain>)> {
         let first = &tasks[0];
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
-        Ok(self
+        let row = self
             .sql
             .enqueue_alike
-            .scalar()
+            .query()
             .bind(first.namespace.as_str())
             .bind(first.spec.queue.as_str())
             .bind(first.spec.envelope.task_type.as_str())
             .bind(i16::from(first.spec.priority.get()))
             .bind(payloads)
+            .bind(teller)
             .fetch_one(connection)
-            .await?)
+            .await?;
+        let plain = || Plain {
+            namespace: first.namespace.to_string(),
+            queue: first.spec.queue.to_string(),
+            task_type: first.spec.envelope.task_type.to_string(),
+        };
+        Ok((row.try_get(0)?, row.try_get::<bool, _>(1)?.then(plain)))
     }
 
-    async fn insert_many(&self, connection: &mut PgConnection, tasks: &[ValidTask]) -> Outcome<Vec<i64>> {
+    async fn insert_many(
+        &self,
+        connection: &mut PgConnection,
+        tasks: &[ValidTask],
+        teller: Option<&str>,
+    ) -> Outcome<Vec<i64>> {
         let namespaces: Vec<&str> = tasks.iter().map(|task| task.namespace.as_str()).collect();
         let queues: Vec<&str> = tasks.iter().map(|task| task.spec.queue.as_str()).collect();
         let types: Vec<&str> = tasks.iter().map(|task| task.spec.envelope.task_type.as_str()).collect();
@@ -136,6 +162,7 @@ impl PostgresStore {
             .bind(payloads)
             .bind(extras)
             .bind(micros(self.options.unique_for))
+            .bind(teller)
             .fetch_one(connection)
             .await?)
     }

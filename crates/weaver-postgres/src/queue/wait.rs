@@ -9,6 +9,7 @@ use weaver_core::time::Monotonic;
 
 use crate::PostgresStore;
 use crate::error::Outcome;
+use crate::hints::Said;
 use crate::types::span;
 
 /// How long a hint that got lost can go unnoticed.
@@ -19,13 +20,11 @@ const CHANGES_POLL: Duration = Duration::from_millis(250);
 impl PostgresStore {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Outcome<Wake> {
         let deadline = self.clock.monotonic().saturating_add(timeout);
-        let mut hint = match interest {
-            Interest::Work { .. } => self.hints.of_work(),
-            Interest::Changes { .. } => self.hints.of_changes(),
-        };
+        let (mut work, mut changes) = (self.hints.of_work(), self.hints.of_changes());
         loop {
             // What comes after this is a reason to look again.
-            hint.mark_unchanged();
+            let heard = work.borrow_and_update().number;
+            changes.mark_unchanged();
             // Before the question is sent: a clock that moves meanwhile makes us look again, not sleep on.
             let asked = self.clock.monotonic();
             let next = match self.look(&interest).await? {
@@ -35,7 +34,40 @@ impl PostgresStore {
             if self.clock.monotonic() >= deadline {
                 return Ok(Wake::TimedOut);
             }
-            self.pause(&mut hint, next.min(deadline)).await;
+            let until = next.min(deadline);
+            match interest {
+                Interest::Changes { .. } => self.pause(&mut changes, until).await,
+                Interest::Work { .. } => {
+                    if self.pause_for_work(&mut work, heard, &interest, until).await {
+                        return Ok(Wake::Ready);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sleeps until somebody says that there may be work. True: there was something for this interest, so there is no need
+    /// to look; what was said for others is slept through.
+    async fn pause_for_work(
+        &self,
+        work: &mut watch::Receiver<Said>,
+        mut heard: u64,
+        interest: &Interest,
+        until: Monotonic,
+    ) -> bool {
+        loop {
+            self.pause(work, until).await;
+            let said = work.borrow_and_update().clone();
+            match said.what {
+                Some(what) if said.number == heard.wrapping_add(1) => {
+                    if what.is_for(interest) {
+                        return true;
+                    }
+                    heard = said.number;
+                }
+                // Time is up, or it may be anything.
+                _ => return false,
+            }
         }
     }
 
@@ -70,7 +102,7 @@ impl PostgresStore {
         }
     }
 
-    async fn pause(&self, hint: &mut watch::Receiver<()>, until: Monotonic) {
+    async fn pause<T>(&self, hint: &mut watch::Receiver<T>, until: Monotonic) {
         tokio::select! {
             // The sender lives as long as the store.
             _ = hint.changed() => {}

@@ -36,9 +36,12 @@ BEGIN
 END
 $$;
 
+-- A plan for any values, made once per connection: the planner would rather plan anew for each call, which takes longer than
+-- the call.
 CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
     p_ttl_us bigint, p_max integer, p_slots integer) RETURNS SETOF weaver.job_runs LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz;
     v_open text[];
@@ -54,6 +57,7 @@ DECLARE
     v_window bigint[];
     v_tids tid[];
     v_ids bigint[];
+    v_versions integer[];
     v_queues text[];
     v_froms integer[];
     v_keys text[];
@@ -62,7 +66,10 @@ DECLARE
     v_special boolean;
     v_full boolean;
     v_ok boolean;
+    v_expires_at timestamptz;
     v_taken tid[] := '{}';
+    v_taken_ids bigint[] := '{}';
+    v_taken_versions integer[] := '{}';
     v_taken_queues text[] := '{}';
     v_taken_froms integer[] := '{}';
 BEGIN
@@ -94,16 +101,18 @@ BEGIN
     v_now := weaver.clock();
     WHILE v_left > 0 AND cardinality(v_open) > 0 LOOP
         IF cardinality(v_open) = 1 THEN
-            SELECT array_agg(c.tid), array_agg(c.id), array_agg(c.from_state), array_agg(c.serial_key),
-                array_agg(c.fragile), array_agg(c.executions), bool_or(c.serial_key IS NOT NULL OR c.fragile),
+            SELECT array_agg(c.tid), array_agg(c.id), array_agg(c.version), array_agg(c.from_state),
+                array_agg(c.serial_key), array_agg(c.fragile), array_agg(c.executions),
+                bool_or(c.serial_key IS NOT NULL OR c.fragile),
                 (array_agg(c.priority))[count(*)], (array_agg(c.ready_at))[count(*)], count(*) = v_left
-            INTO v_tids, v_ids, v_froms, v_keys, v_fragile, v_begun, v_special, v_priority, v_ready_at, v_full
+            INTO v_tids, v_ids, v_versions, v_froms, v_keys, v_fragile, v_begun, v_special, v_priority, v_ready_at,
+                v_full
             FROM (
                 SELECT d.* FROM generate_series(v_priority, 9) AS p (number)
                 CROSS JOIN LATERAL (
-                    SELECT r.ctid AS tid, r.id, weaver.task_state(r.state, r.scheduled)::integer AS from_state,
-                        r.priority, r.ready_at, r.serial_key, r.executions,
-                        (r.losses > 0 OR r.max_losses = 0) AS fragile
+                    SELECT r.ctid AS tid, r.id, r.version + 1 AS version,
+                        weaver.task_state(r.state, r.scheduled)::integer AS from_state, r.priority, r.ready_at,
+                        r.serial_key, r.executions, (r.losses > 0 OR r.max_losses = 0) AS fragile
                     FROM weaver.job_runs r
                     WHERE r.namespace = p_namespace AND r.queue = v_open[1] AND r.priority = p.number::smallint
                         AND r.state IN ('PENDING', 'RETRY_SCHEDULED') AND r.ready_at <= v_now
@@ -150,13 +159,13 @@ BEGIN
                 LIMIT v_left
             ) c;
             v_id := v_window[cardinality(v_window)];
-            SELECT array_agg(c.tid), array_agg(c.id), array_agg(c.queue), array_agg(c.from_state),
-                array_agg(c.serial_key), array_agg(c.fragile), array_agg(c.executions),
+            SELECT array_agg(c.tid), array_agg(c.id), array_agg(c.version), array_agg(c.queue),
+                array_agg(c.from_state), array_agg(c.serial_key), array_agg(c.fragile), array_agg(c.executions),
                 bool_or(c.serial_key IS NOT NULL OR c.fragile)
-            INTO v_tids, v_ids, v_queues, v_froms, v_keys, v_fragile, v_begun, v_special
+            INTO v_tids, v_ids, v_versions, v_queues, v_froms, v_keys, v_fragile, v_begun, v_special
             FROM (
-                SELECT r.ctid AS tid, r.id, r.queue, weaver.task_state(r.state, r.scheduled)::integer AS from_state,
-                    r.serial_key, r.executions, (r.losses > 0 OR r.max_losses = 0) AS fragile
+                SELECT r.ctid AS tid, r.id, r.version + 1 AS version, r.queue,
+                    weaver.task_state(r.state, r.scheduled)::integer AS from_state, r.serial_key, r.executions, (r.losses > 0 OR r.max_losses = 0) AS fragile
                 FROM unnest(v_window) WITH ORDINALITY AS i (id, place)
                 JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = i.id
                 WHERE weaver.is_due(r.state, r.ready_at, r.expires_at, r.executions, v_now)
@@ -167,6 +176,8 @@ BEGIN
         EXIT WHEN v_id IS NULL;
         IF v_limited IS NULL AND v_special IS NOT TRUE THEN
             v_taken := v_taken || v_tids;
+            v_taken_ids := v_taken_ids || v_ids;
+            v_taken_versions := v_taken_versions || v_versions;
             v_taken_queues := v_taken_queues || v_queues;
             v_taken_froms := v_taken_froms || v_froms;
             v_left := v_left - coalesce(cardinality(v_tids), 0);
@@ -178,6 +189,8 @@ BEGIN
                 END IF;
                 IF v_ok THEN
                     v_taken := v_taken || v_tids[v_at];
+                    v_taken_ids := v_taken_ids || v_ids[v_at];
+                    v_taken_versions := v_taken_versions || v_versions[v_at];
                     v_taken_queues := v_taken_queues || v_queues[v_at];
                     v_taken_froms := v_taken_froms || v_froms[v_at];
                     v_left := v_left - 1;
@@ -197,31 +210,36 @@ BEGIN
     IF cardinality(v_taken) = 0 THEN
         RETURN;
     END IF;
-    RETURN QUERY
-    WITH taken AS (
-        UPDATE weaver.job_runs r
-        SET state = 'RUNNING', cause = NULL, version = r.version + 1, updated_at = v_now, attempt = r.attempt + 1,
-            executions = r.executions + 1, first_started_at = coalesce(r.first_started_at, v_now),
-            progress_fraction = NULL, progress_message = NULL, assigned_worker_id = p_worker,
-            lease_token = p_token, lease_started_at = v_now, lease_expires_at = weaver.later(v_now, p_ttl_us),
-            lease_ttl_us = p_ttl_us
-        WHERE r.ctid = ANY (v_taken)
-        RETURNING r.*
-    ), counted AS (
-        SELECT queue, from_state, count(*)::integer AS count
-        FROM unnest(v_taken_queues, v_taken_froms) AS t (queue, from_state) GROUP BY 1, 2
-    ), deltas AS (
-        SELECT queue, from_state AS state, -count AS delta FROM counted
-        UNION ALL SELECT queue, 4, sum(count)::integer FROM counted GROUP BY 1
-    ), moved AS (
+    -- What was chosen is locked: what becomes of it is known before it is written.
+    IF v_taken_queues[1] = ALL (v_taken_queues) AND v_taken_froms[1] = ALL (v_taken_froms) THEN
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
-        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[4], c.namespaces, c.queues, c.states, c.deltas
-        FROM (SELECT array_agg(id) AS ids, array_agg(version) AS versions FROM taken) t,
-            (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
-                array_agg(delta) AS deltas FROM deltas) c
-    )
-    SELECT * FROM taken;
+        VALUES (v_now, v_taken_ids, ARRAY[p_namespace], v_taken_versions, ARRAY[4], ARRAY[p_namespace, p_namespace],
+            ARRAY[v_taken_queues[1], v_taken_queues[1]], ARRAY[v_taken_froms[1], 4],
+            ARRAY[-cardinality(v_taken_ids), cardinality(v_taken_ids)]);
+    ELSE
+        WITH counted AS (
+            SELECT queue, from_state, count(*)::integer AS count
+            FROM unnest(v_taken_queues, v_taken_froms) AS t (queue, from_state) GROUP BY 1, 2
+        ), deltas AS (
+            SELECT queue, from_state AS state, -count AS delta FROM counted
+            UNION ALL SELECT queue, 4, sum(count)::integer FROM counted GROUP BY 1
+        )
+        INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
+            count_deltas)
+        SELECT v_now, v_taken_ids, ARRAY[p_namespace], v_taken_versions, ARRAY[4], array_agg(p_namespace),
+            array_agg(queue), array_agg(state), array_agg(delta)
+        FROM deltas;
+    END IF;
+    v_expires_at := weaver.later(v_now, p_ttl_us);
+    RETURN QUERY
+    UPDATE weaver.job_runs r
+    SET state = 'RUNNING', cause = NULL, version = r.version + 1, updated_at = v_now, attempt = r.attempt + 1,
+        executions = r.executions + 1, first_started_at = coalesce(r.first_started_at, v_now),
+        progress_fraction = NULL, progress_message = NULL, assigned_worker_id = p_worker, lease_token = p_token,
+        lease_started_at = v_now, lease_expires_at = v_expires_at, lease_ttl_us = p_ttl_us
+    WHERE r.ctid = ANY (v_taken)
+    RETURNING r.*;
 END
 $$;
 
@@ -229,7 +247,8 @@ $$;
 -- `ready_in_us` is null if nothing waits for a time.
 CREATE FUNCTION weaver.look(p_namespace text, p_queues text[], p_types text[], p_fragile boolean,
     OUT ready boolean, OUT ready_in_us bigint) LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_open text[];

@@ -9,7 +9,7 @@
 CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_results bytea[], OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
-    SET weaver.moving = 'on' AS $$
+    SET weaver.moving = 'on' SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
 BEGIN
@@ -58,7 +58,8 @@ $$;
 CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_renewals bigint[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
     p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];
@@ -108,7 +109,7 @@ CREATE FUNCTION weaver.give_up(p_namespace text, p_ids bigint[], p_versions bigi
     p_renewals bigint[], p_states text[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[],
     p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
-    SET weaver.moving = 'on' AS $$
+    SET weaver.moving = 'on' SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];
@@ -163,7 +164,8 @@ $$;
 CREATE FUNCTION weaver.renew(p_namespace text, p_ids bigint[], p_versions bigint[], p_tokens uuid[],
     p_epochs bigint[], p_fractions real[], p_messages text[], p_within_us bigint[], p_continue boolean[])
 RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off AS $$
+    SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];

@@ -1,23 +1,28 @@
 -- New runs. Ids are drawn after every lock is held: whoever shares a serial key with us and commits later has higher ids.
 
--- Tasks that differ in nothing but their payload: the common case of a bulk insert.
+-- Tasks that differ in nothing but their payload: the common case of a bulk insert. `is_open` says that their queue has no
+-- settings: a worker of the queue can lease them without looking first. Whoever gives its number has other nodes told.
 CREATE FUNCTION weaver.enqueue_alike(p_namespace text, p_queue text, p_type text, p_priority smallint,
-    p_payloads bytea[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+    p_payloads bytea[], p_teller text, OUT run_ids bigint[], OUT is_open boolean) LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
-    v_ids bigint[] := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
 BEGIN
+    run_ids := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
     INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions, failures,
         losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, queue, task_type,
         payload)
     SELECT i.id, 1, 0, v_now, v_now, v_now, 0, 0, 0, 0, 5, 3, p_priority, false, 'PENDING', 'NONE', p_namespace,
         p_queue, p_type, i.payload
-    FROM unnest(v_ids, p_payloads) AS i (id, payload);
+    FROM unnest(run_ids, p_payloads) AS i (id, payload);
     INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
         count_deltas)
-    VALUES (v_now, v_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[0], ARRAY[p_namespace], ARRAY[p_queue], ARRAY[0],
-        ARRAY[cardinality(v_ids)]);
-    RETURN v_ids;
+    VALUES (v_now, run_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[0], ARRAY[p_namespace], ARRAY[p_queue], ARRAY[0],
+        ARRAY[cardinality(run_ids)]);
+    is_open := NOT EXISTS (SELECT FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue);
+    IF p_teller IS NOT NULL THEN
+        PERFORM pg_notify('weaver.work',
+            CASE WHEN is_open THEN concat_ws(E'\n', p_teller, p_namespace, p_queue, p_type) ELSE p_teller END);
+    END IF;
 END
 $$;
 
@@ -78,7 +83,8 @@ $$;
 -- Tasks of any kind. What few tasks have comes in `extras`, one JSON object each, or nothing.
 -- Answers an id per member; negative: it was there before.
 CREATE FUNCTION weaver.enqueue_many(p_namespaces text[], p_queues text[], p_types text[], p_priorities smallint[],
-    p_run_at timestamptz[], p_delays_us bigint[], p_payloads bytea[], p_extras jsonb[], p_unique_us bigint)
+    p_run_at timestamptz[], p_delays_us bigint[], p_payloads bytea[], p_extras jsonb[], p_unique_us bigint,
+    p_teller text)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz;
@@ -131,6 +137,9 @@ BEGIN
         (SELECT array_agg(namespace) AS namespaces, array_agg(queue) AS queues,
             array_agg(scheduled::integer) AS states, array_agg(count) AS deltas FROM counted) c
     WHERE n.ids IS NOT NULL;
+    IF p_teller IS NOT NULL THEN
+        PERFORM pg_notify('weaver.work', p_teller);
+    END IF;
     RETURN v_answers;
 END
 $$;
@@ -157,8 +166,7 @@ BEGIN
     END IF;
     v_answers := weaver.enqueue_many(ARRAY[namespace], ARRAY[queue], ARRAY[task_type], ARRAY[priority::smallint],
         ARRAY[run_at], ARRAY[weaver.micros(timestamptz 'epoch' + delay)], ARRAY[convert_to(payload::text, 'UTF8')],
-        ARRAY[options], 30 * 86400 * 1000000::bigint);
-    PERFORM pg_notify('weaver.work', '');
+        ARRAY[options], 30 * 86400 * 1000000::bigint, '');
     RETURN abs(v_answers[1]);
 END
 $$;
