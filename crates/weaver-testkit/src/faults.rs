@@ -52,6 +52,9 @@ pub struct CallSite {
 pub trait Plan: Send + Sync {
     /// What happens to this call.
     fn fault(&self, site: &CallSite) -> Fault;
+
+    /// Told when a call to which nothing happened was carried out, before its caller hears of it.
+    fn done(&self, _site: &CallSite) {}
 }
 
 impl<F: Fn(&CallSite) -> Fault + Send + Sync> Plan for F {

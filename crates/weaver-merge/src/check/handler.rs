@@ -30,7 +30,7 @@ const TAIL_MAX_BYTES: usize = 4 * 1024;
 /// Where and how checks run.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
-    /// Directories of checks are made here. One process has one of its own.
+    /// Directories of checks are made here, and those of processes that died are removed. Processes may share it.
     pub directory: PathBuf,
     /// Where programs are looked for; the `PATH` of checks.
     pub path: OsString,
@@ -127,7 +127,7 @@ impl CheckHandler {
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
         let (forge, check) = self.prepare(payload, ctx).await?;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
-        let place = Place::new(self.options.directory.join(name))
+        let place = Place::new(&self.options.directory, &name)
             .map_err(|error| Outcome::failed(format!("no place for the check's files: {error}")))?;
         let written = forge.check_out(&payload.commit, &place.files()).await;
         written.map_err(|error| Outcome::failed(format!("the files cannot be written: {error}")))?;

@@ -1,22 +1,37 @@
 //! Where a check runs: a directory of its own, gone afterwards whatever happens.
+//!
+//! A process that is killed removes nothing. Whoever runs a check holds a lock on its directory, which the kernel lets go of
+//! with the process; the next check in the same place removes what nobody holds.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// How the names of directories begin: nothing else is ever removed.
+const PREFIX: &str = "weaver-check-";
+/// How often a directory is made again that somebody who cleaned up took for a forgotten one.
+const TRIES_MAX: usize = 8;
 
 /// Directories of one run. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     root: PathBuf,
+    _held: File,
 }
 
 impl Place {
-    /// Makes them, empty.
-    pub(super) fn new(root: PathBuf) -> io::Result<Self> {
-        // One of a process that was killed may be there.
+    /// Makes them, empty, beside those of other runs.
+    pub(super) fn new(parent: &Path, name: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(parent)?;
+        clean_up(parent);
+        let root = parent.join(format!("{PREFIX}{name}"));
+        // One of a process that was killed may be there still, if it could not be removed.
         remove(&root)?;
-        let place = Self { root };
+        let held = hold_new(&root)?;
+        let place = Self { root, _held: held };
         for directory in [place.files(), place.home()] {
-            std::fs::create_dir_all(directory)?;
+            std::fs::create_dir(directory)?;
         }
         Ok(place)
     }
@@ -37,6 +52,46 @@ impl Drop for Place {
         if let Err(error) = remove(&self.root) {
             tracing::warn!(directory = %self.root.display(), %error, "the files of a check are left behind");
         }
+    }
+}
+
+/// Makes a directory and holds it. Between the two, somebody who cleans up may remove it.
+fn hold_new(root: &Path) -> io::Result<File> {
+    for _ in 0..TRIES_MAX {
+        std::fs::create_dir_all(root)?;
+        let Some(held) = open(root)? else { continue };
+        held.lock()?;
+        let is_same = |there: std::fs::Metadata| Ok::<_, io::Error>(there.ino() == held.metadata()?.ino());
+        if std::fs::metadata(root).ok().map(is_same).transpose()? == Some(true) {
+            return Ok(held);
+        }
+    }
+    Err(io::Error::other("somebody keeps removing it"))
+}
+
+/// Removes the directories of runs whose process is gone. What cannot be removed is left for the next time: a check must
+/// not fail because of another one.
+fn clean_up(parent: &Path) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            continue;
+        }
+        let path = entry.path();
+        let forgotten = open(&path).ok().flatten().filter(|directory| directory.try_lock().is_ok());
+        if forgotten.is_some()
+            && let Err(error) = remove(&path)
+        {
+            tracing::warn!(directory = %path.display(), %error, "the files of a dead check are left behind");
+        }
+    }
+}
+
+/// A directory, `None` if it is not there.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -67,18 +122,38 @@ fn allow(directory: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    fn parent(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("weaver-place-{name}-{}", std::process::id()))
+    }
 
     #[test]
     fn a_place_is_gone_afterwards_even_if_the_check_took_away_the_right_to_write() {
-        use std::os::unix::fs::PermissionsExt;
-        let root = std::env::temp_dir().join(format!("weaver-place-{}", std::process::id()));
-        let place = Place::new(root.clone()).unwrap();
+        let parent = parent("rights");
+        let place = Place::new(&parent, "run").unwrap();
         let inner = place.files().join("deep");
         std::fs::create_dir(&inner).unwrap();
         std::fs::write(inner.join("file"), "x").unwrap();
         std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o500)).unwrap();
         drop(place);
-        assert!(!root.exists());
+        // It is empty.
+        std::fs::remove_dir(parent).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_removed_and_what_a_living_one_holds_is_not() {
+        let parent = parent("dead");
+        let held = Place::new(&parent, "held").unwrap();
+        let (dead, foreign) = (parent.join(format!("{PREFIX}dead")), parent.join("foreign"));
+        std::fs::create_dir_all(dead.join("files")).unwrap();
+        std::fs::create_dir(&foreign).unwrap();
+        let another = Place::new(&parent, "another").unwrap();
+        assert!(held.files().is_dir() && another.files().is_dir() && foreign.is_dir());
+        assert!(!dead.exists());
+        drop((held, another));
+        std::fs::remove_dir_all(parent).unwrap();
     }
 }

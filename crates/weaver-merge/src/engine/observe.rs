@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::task::{Cause, TaskRecord, TaskState};
 
+use super::certificate::message;
 use super::{EngineError, MergeEngine};
 use crate::check::CheckResult;
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
-use crate::domain::{EntryId, MergeQueue, Oid, RunEnd, Status};
-use crate::forge::{Forge, ForgeError};
+use crate::domain::{EntryId, MergeQueue, Oid, QueueEntry, RunEnd, Status};
+use crate::forge::{Forge, ForgeError, MergeRequest};
 use crate::plan::{BaseSeen, Demand, Observations, PullRequestSeen, RunSeen, allot};
 
 impl MergeEngine {
@@ -18,8 +19,8 @@ impl MergeEngine {
         let mut base = base(&*forge, &queue.base_branch).await;
         let mut base_has_candidate = false;
         let ready = queue.current_entry().filter(|entry| entry.status == Status::Ready);
-        if let (BaseSeen::Tip { oid, .. }, Some(merged)) = (&base, ready.and_then(|entry| entry.merged())) {
-            match forge.contains(oid, &merged.commit).await {
+        if let (BaseSeen::Tip { oid, .. }, Some(entry)) = (&base, ready) {
+            match has_candidate(&*forge, queue, entry, oid).await {
                 Ok(has) => base_has_candidate = has,
                 // Whether it landed is not known: then nothing may be done about it.
                 Err(error) => base = BaseSeen::Unreachable(error.to_string()),
@@ -46,6 +47,24 @@ impl MergeEngine {
         let records = self.store.get_tasks(&keys).await?;
         Ok(tasks.into_iter().zip(records.iter().map(Option::as_ref).map(run_seen)).collect())
     }
+}
+
+/// Whether the base has the candidate of an entry.
+async fn has_candidate(
+    forge: &dyn Forge,
+    queue: &MergeQueue,
+    entry: &QueueEntry,
+    tip: &Oid,
+) -> Result<bool, ForgeError> {
+    let Some((candidate, merged)) = entry.candidate.as_ref().zip(entry.merged()) else { return Ok(false) };
+    let asked = forge.contains(tip, &merged.commit).await;
+    if asked.is_ok() {
+        return asked;
+    }
+    // No ref leads to a candidate: somebody's `git gc` may have taken it away. Made again, it is the same.
+    let (base, head) = (candidate.base.clone(), candidate.head.clone());
+    forge.merge(&MergeRequest { base, head, message: message(queue, entry) }).await?;
+    forge.contains(tip, &merged.commit).await
 }
 
 /// The configuration of a base. The outer error may pass; the inner one is for people.

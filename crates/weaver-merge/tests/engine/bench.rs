@@ -1,7 +1,6 @@
 //! A repository, a store, an engine and a worker; and what must be true of them after every test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use weaver_merge::plan::Policy;
 use weaver_runtime::testing::TestQueue;
 use weaver_runtime::{Registry, SystemClock};
 
+use crate::proof::{Proof, checks_directory, config, unit};
 use crate::repo::Repo;
 
 pub(crate) struct Bench {
@@ -24,17 +24,7 @@ pub(crate) struct Bench {
     pub(crate) tasks: TestQueue,
     pub(crate) engine: MergeEngine,
     pub(crate) queue: QueueId,
-    first: Oid,
-}
-
-/// A check that fails where there is a file `bad`, and writes down what it tested and how it ended.
-fn unit(repo: &Repo) -> String {
-    let log = tested_log(repo);
-    format!("if test -e bad; then echo it is bad; exit 3; fi; echo $WEAVER_COMMIT >> {}", log.display())
-}
-
-fn tested_log(repo: &Repo) -> PathBuf {
-    repo.scratch("log").join("passed")
+    pub(crate) first: Oid,
 }
 
 impl Bench {
@@ -67,17 +57,13 @@ impl Bench {
 
     pub(crate) fn registry(&self) -> Registry {
         let options = CheckOptions {
-            directory: self.checks_directory(),
+            directory: checks_directory(&self.repo),
             path: std::env::var_os("PATH").unwrap(),
             grace: Duration::from_millis(200),
             guard: None,
         };
         let clock = Arc::new(SystemClock::new());
         Registry::new().handler(CheckHandler::new(self.tasks.store(), forges(), clock, options))
-    }
-
-    pub(crate) fn checks_directory(&self) -> PathBuf {
-        self.repo.scratch("checks")
     }
 
     /// Brings everything as far as it goes, with a worker that runs what there is; minutes pass where nothing moves.
@@ -138,38 +124,8 @@ impl Bench {
 
     /// What must be true whatever happened. `outsiders` are commits that others pushed to the base.
     pub(crate) async fn prove(&self, outsiders: &[Oid]) {
-        let queue = self.state().await;
-        queue.validate().unwrap();
-        let mut certified = BTreeMap::new();
-        for number in 1..queue.next_entry {
-            let detail = self.entry(EntryId(number)).await;
-            let is_waiting = queue.entry(EntryId(number)).is_ok();
-            assert_ne!(is_waiting, detail.departure.is_some(), "entry {number} is in exactly one place");
-            if let Some(certificate) = detail.certificate {
-                let verified = self.engine.verify(&self.queue, EntryId(number)).await.unwrap().unwrap();
-                assert_eq!(verified.differences, Vec::<String>::new());
-                let again = certified.insert(certificate.commit.clone(), certificate);
-                assert_eq!(again, None, "it landed once");
-            }
-        }
-        let passed = std::fs::read_to_string(tested_log(&self.repo)).unwrap_or_default();
-        let tree = |commit: &str| self.repo.git(&["rev-parse", &format!("{commit}^{{tree}}")]);
-        let tested: BTreeSet<String> = passed.lines().map(tree).collect();
-        let range = format!("{}..main", self.first);
-        let moves = self.repo.git(&["rev-list", "--first-parent", &range]);
-        for commit in moves.lines() {
-            let commit: Oid = commit.parse().unwrap();
-            if outsiders.contains(&commit) {
-                continue;
-            }
-            let certificate = certified.remove(&commit).expect("the base moves only by a landing");
-            let parent = self.repo.git(&["rev-parse", &format!("{commit}^1")]);
-            assert_eq!(parent, certificate.base.to_string(), "from the tested parent");
-            assert!(tested.contains(&tree(commit.as_str())), "what landed was tested");
-        }
-        assert!(certified.is_empty(), "every landing is on the base: {certified:?}");
-        let left = std::fs::read_dir(self.checks_directory()).unwrap().count();
-        assert_eq!(left, 0, "no files of checks are left");
+        let Self { repo, engine, queue, first, .. } = self;
+        Proof { repo, engine, queue, first }.prove(outsiders).await;
     }
 }
 
@@ -186,16 +142,4 @@ pub(crate) fn engine(
     let options =
         EngineOptions { namespace: Namespace::default(), policy, notifications: Notifications::default() };
     MergeEngine::new(store, forges, Arc::new(tasks.clock().clone()), options)
-}
-
-/// A configuration of shell scripts by name.
-pub(crate) fn config(checks: &[(&str, &str)]) -> String {
-    let check = |(name, script): &(&str, &str)| {
-        format!("[[check]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '''{script}''']\n")
-    };
-    checks.iter().map(check).collect()
-}
-
-pub(crate) fn unit_of(repo: &Repo) -> String {
-    unit(repo)
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use weaver_core::task::{NewTask, TaskState};
 use weaver_merge::domain::{Reason, RunEnd};
 
-use crate::bench::{Bench, config, unit_of};
+use crate::bench::Bench;
+use crate::proof::{config, unit};
 
 #[tokio::test]
 async fn a_check_that_hangs_ignores_sigterm_and_leaves_children_is_ended_with_all_of_them() {
@@ -15,7 +16,7 @@ async fn a_check_that_hangs_ignores_sigterm_and_leaves_children_is_ended_with_al
             "test -e slow || exit 0; trap '' TERM; sleep 1000 & echo $! >> {0}; echo $$ >> {0}; wait; sleep 1000",
             pids.display()
         );
-        config(&[("unit", &unit_of(repo)), ("slow", &script)]) + "timeout_s = 1\n"
+        config(&[("unit", &unit(repo)), ("slow", &script)]) + "timeout_s = 1\n"
     })
     .await;
     let a = bench.add("a", &[("slow", "1\n")]).await;
@@ -33,11 +34,35 @@ async fn a_check_that_hangs_ignores_sigterm_and_leaves_children_is_ended_with_al
 }
 
 #[tokio::test]
+async fn a_check_that_passes_leaves_nothing_running_not_even_in_another_session() {
+    let bench = Bench::with(|repo| {
+        let pids = repo.scratch("pids").join("pids");
+        let daemon = format!("trap \"\" TERM HUP; echo \\$\\$ >> {}; exec sleep 1000", pids.display());
+        let script = format!(
+            "setsid sh -c \"{daemon}\" </dev/null >/dev/null 2>&1 & until test -s {}; do :; done",
+            pids.display()
+        );
+        config(&[("unit", &unit(repo)), ("daemon", &script)])
+    })
+    .await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    let pids = std::fs::read_to_string(bench.repo.scratch("pids").join("pids")).unwrap();
+    assert!(!pids.is_empty());
+    for pid in pids.lines() {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        assert!(status.is_empty() || status.contains("State:\tZ"), "{pid} is alive");
+    }
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
 async fn what_a_check_writes_is_seen_by_no_other_check_and_does_not_land() {
     let bench = Bench::with(|repo| {
         let dirty =
             "test ! -e dirt && echo x > dirt && echo y > README && echo z > $HOME/z && echo z > $TMPDIR/t";
-        config(&[("unit", &unit_of(repo)), ("one", dirty), ("two", dirty)])
+        config(&[("unit", &unit(repo)), ("one", dirty), ("two", dirty)])
     })
     .await;
     let a = bench.add("a", &[("a", "1\n")]).await;
@@ -54,7 +79,7 @@ async fn a_check_sees_no_secrets_no_repository_and_no_configuration_of_git() {
             "env > {}; test ! -e .git && ! git rev-parse --git-dir",
             repo.scratch("env").join("env").display()
         );
-        config(&[("unit", &unit_of(repo)), ("env", &script)])
+        config(&[("unit", &unit(repo)), ("env", &script)])
     })
     .await;
     let a = bench.add("a", &[("a", "1\n")]).await;
@@ -79,6 +104,7 @@ async fn a_check_sees_no_secrets_no_repository_and_no_configuration_of_git() {
     let strange: Vec<_> = names.iter().filter(|name| !known.contains(name)).collect();
     assert!(strange.is_empty(), "{strange:?}");
     assert!(!env.contains("CARGO"), "{env}");
+    bench.prove(&[]).await;
 }
 
 #[tokio::test]
@@ -92,6 +118,7 @@ async fn people_are_told_which_check_failed_with_the_end_of_its_log() {
     assert_eq!(event["reason"], "checks_failed");
     let summary = event["results"][0]["runs"][0]["end"]["summary"].as_str().unwrap();
     assert!(summary.contains("exited with code 3") && summary.contains("it is bad"), "{summary}");
+    bench.prove(&[]).await;
 }
 
 #[tokio::test]
@@ -109,19 +136,21 @@ async fn a_payload_can_choose_neither_the_command_nor_the_configuration() {
     assert_eq!(ended[0].state, TaskState::Dead);
     assert!(ended[0].last_error.as_ref().unwrap().contains("is not on the base branch"));
     assert!(!marker.exists());
+    bench.prove(&[]).await;
 }
 
 #[tokio::test]
 async fn a_change_that_removes_the_program_of_a_check_fails_that_check() {
     let bench = Bench::with(|repo| {
-        config(&[("unit", &unit_of(repo))]) + "[[check]]\nname = \"own\"\ncommand = [\"./check.sh\"]\n"
+        config(&[("unit", &unit(repo))]) + "[[check]]\nname = \"own\"\ncommand = [\"./check.sh\"]\n"
     })
     .await;
-    bench.repo.commit("main", None, &[("check.sh", "#!/bin/sh\nexit 0\n")]);
+    let outsider = bench.repo.commit("main", None, &[("check.sh", "#!/bin/sh\nexit 0\n")]);
     bench.repo.commit("a", Some("main"), &[("check.sh", "")]);
     let a = bench.engine.enqueue(&bench.queue, "a", 5).await.unwrap().entry;
     bench.settle().await;
     assert!(matches!(bench.reason(a).await, Reason::ChecksFailed { .. }));
+    bench.prove(&[outsider]).await;
 }
 
 #[tokio::test]
@@ -135,4 +164,5 @@ async fn a_check_nobody_runs_is_timed_out_and_blames_nobody() {
     let state = bench.state().await;
     assert!(state.paused.is_some(), "{state:?}");
     assert_eq!(state.entries[0].id, a);
+    bench.prove(&[]).await;
 }

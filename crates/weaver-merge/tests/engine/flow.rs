@@ -5,7 +5,8 @@ use std::time::Duration;
 use weaver_merge::domain::{CheckName, MergeError, Reason};
 use weaver_merge::engine::EngineError;
 
-use crate::bench::{Bench, config, unit_of};
+use crate::bench::Bench;
+use crate::proof::{config, unit};
 
 #[tokio::test]
 async fn changes_that_pass_land_in_order_and_one_that_fails_is_taken_out() {
@@ -40,7 +41,7 @@ async fn a_clean_merge_that_breaks_the_meaning_does_not_land() {
     // One change renames what another begins to use: git merges both, and only a test of the merge can tell.
     let bench = Bench::with(|repo| {
         let script = "for name in $(cat callers); do grep -qx $name names || exit 1; done";
-        config(&[("unit", &unit_of(repo)), ("names", script)])
+        config(&[("unit", &unit(repo)), ("names", script)])
     })
     .await;
     let mut files = vec![("names", "greet\nbow\n"), ("callers", "bow\n")];
@@ -89,7 +90,7 @@ async fn a_flaky_check_is_repeated_and_counted() {
     let bench = Bench::with(|repo| {
         let marker = repo.scratch("flaky").join("ran");
         let script = format!("if test -e {0}; then exit 0; fi; touch {0}; exit 1", marker.display());
-        config(&[("unit", &unit_of(repo)), ("flaky", &script)])
+        config(&[("unit", &unit(repo)), ("flaky", &script)])
     })
     .await;
     let a = bench.add("a", &[("a", "1\n")]).await;

@@ -4,8 +4,14 @@
 mod bench;
 mod checks;
 mod crash;
+mod denied;
 mod flow;
+#[path = "../support/hooked.rs"]
+mod hooked;
+mod lossy;
 mod people;
+#[path = "../support/proof.rs"]
+mod proof;
 mod races;
 #[path = "../repository/repo.rs"]
 #[expect(dead_code, reason = "it is shared with the tests of the forge, which use all of it")]

@@ -25,6 +25,7 @@ async fn events_tell_who_came_who_landed_and_who_left() {
     assert_eq!(event("merged", a)["commit"], bench.repo.tip("main").to_string());
     assert_eq!(event("removed", bad)["event"], "queue_entry_removed");
     assert_eq!(events.len(), 4);
+    bench.prove(&[]).await;
 }
 
 #[tokio::test]
@@ -36,6 +37,7 @@ async fn a_certificate_names_what_landed_and_a_forged_one_is_found_out() {
     let good = bench.engine.verify(&bench.queue, a).await.unwrap().unwrap();
     assert_eq!(good.differences, Vec::<String>::new());
     assert_eq!(good.certificate.checks[0].log_hash.as_ref().unwrap().len(), 64);
+    bench.prove(&[]).await;
     // Somebody takes the landing back: the certificate of the second no longer holds.
     bench.repo.git(&["update-ref", "refs/heads/main", good.certificate.commit.as_str()]);
     let bad = bench.engine.verify(&bench.queue, b).await.unwrap().unwrap();
@@ -48,6 +50,7 @@ async fn an_entry_that_did_not_land_has_no_certificate() {
     let bad = bench.add("b", &[("bad", "1\n")]).await;
     bench.settle().await;
     assert_eq!(bench.engine.verify(&bench.queue, bad).await.unwrap(), None);
+    bench.prove(&[]).await;
 }
 
 #[tokio::test]
@@ -87,6 +90,7 @@ async fn a_webhook_and_a_command_are_tasks_and_are_asked_for_once() {
     let message = |payload: &serde_json::Value| payload["message"] == "a is number 1";
     bench.tasks.assert_enqueued("http", |payload| message(&payload["body"])).await;
     bench.tasks.assert_enqueued("exec", |payload| message(&payload["values"])).await;
+    bench.prove(&[]).await;
 }
 
 #[tokio::test]
@@ -104,4 +108,5 @@ async fn what_cannot_be_a_queue_or_a_change_is_refused_with_a_reason() {
     assert_eq!(refused, EngineError::Merge(MergeError::PullRequestClosed("nobody".into())));
     let refused = bench.engine.enqueue(&bench.queue, "main", 5).await.unwrap_err();
     assert!(matches!(refused, EngineError::Merge(MergeError::InvalidBaseBranch { .. })), "{refused}");
+    bench.prove(&[]).await;
 }

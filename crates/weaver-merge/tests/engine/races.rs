@@ -1,14 +1,120 @@
 //! Others act at the same time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use weaver_core::queue::QueueExt;
 use weaver_core::task::TaskState;
 use weaver_merge::domain::{MergeError, Reason, Status};
-use weaver_merge::engine::EngineError;
+use weaver_merge::engine::{EngineError, MergeEngine};
 use weaver_merge::plan::Policy;
 
 use crate::bench::{Bench, engine, forges};
+use crate::hooked::{Hook, HookedForges};
+use crate::proof::{config, unit};
+
+/// An engine whose effects on the repository somebody is told of first.
+fn hooked(bench: &Bench, hook: impl Hook + 'static) -> MergeEngine {
+    let forges = HookedForges { forges: forges(), hook: Arc::new(hook) };
+    engine(bench.tasks.store(), Arc::new(forges), &bench.tasks, Policy::default())
+}
+
+#[tokio::test]
+async fn a_push_to_the_base_at_the_moment_of_landing_wins_and_the_change_is_tested_on_it() {
+    let bench = Arc::new(Bench::new().await);
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let landings = Arc::new(AtomicUsize::new(0));
+    let push = {
+        let (bench, landings) = (Arc::downgrade(&bench), Arc::clone(&landings));
+        move |effect: &'static str| {
+            if effect == "land" && landings.fetch_add(1, Ordering::SeqCst) < 2 {
+                let bench = bench.upgrade().unwrap();
+                let name = format!("outside-{}", landings.load(Ordering::SeqCst));
+                bench.repo.commit("main", None, &[(&name, "1\n")]);
+            }
+        }
+    };
+    bench.settle_with(&hooked(&bench, push)).await;
+    assert!(bench.has_landed(a).await);
+    assert_eq!(landings.load(Ordering::SeqCst), 3, "twice the base was not where it was tested");
+    assert!(bench.files().is_superset(&["a", "outside-1", "outside-2"].map(str::to_owned).into()));
+    let outsiders = bench.repo.git(&["rev-list", "--first-parent", "main~1", "-2"]);
+    let outsiders: Vec<_> = outsiders.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(bench.state().await.tally.runs, 3);
+    bench.prove(&outsiders).await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_forced_while_its_check_runs_makes_that_run_count_for_nothing() {
+    // The first run of the check forces the branch to something bad, and passes.
+    let bench = Bench::with(|repo| {
+        let (git, marker) = (repo.path(), repo.scratch("marker").join("ran"));
+        let script = format!(
+            "if test ! -e {0}; then touch {0}; git --git-dir {1} update-ref refs/heads/a refs/heads/worse; fi",
+            marker.display(),
+            git.display()
+        );
+        config(&[("unit", &unit(repo)), ("push", &script)])
+    })
+    .await;
+    bench.repo.commit("worse", Some(bench.first.as_str()), &[("bad", "1\n")]);
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    bench.settle().await;
+    assert_eq!(bench.reason(a).await.word(), "checks_failed");
+    assert_eq!(bench.repo.tip("main"), bench.first);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_landing_another_process_made_is_seen_and_not_made_again() {
+    let bench = Arc::new(Bench::new().await);
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let b = bench.add("b", &[("b", "1\n")]).await;
+    // Somebody with the same order is faster by a hair, each time.
+    let race = {
+        let bench = Arc::downgrade(&bench);
+        move |effect: &'static str| {
+            if effect == "land" {
+                let bench = bench.upgrade().unwrap();
+                let merges = bench.repo.git(&["fsck", "--unreachable", "--no-reflogs", "--no-progress"]);
+                let tip = bench.repo.tip("main");
+                let commit = merges.lines().filter_map(|line| line.strip_prefix("unreachable commit "));
+                for commit in commit {
+                    let message = bench.repo.git(&["log", "-1", "--format=%P %s", commit]);
+                    if message.starts_with(tip.as_str()) && message.contains("Merge `") {
+                        bench.repo.git(&["update-ref", "-m", "weaver merge", "refs/heads/main", commit]);
+                    }
+                }
+            }
+        }
+    };
+    bench.settle_with(&hooked(&bench, race)).await;
+    assert!(bench.has_landed(a).await && bench.has_landed(b).await);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_candidate_that_was_pruned_before_it_landed_is_made_again_and_lands() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    // It passes and cannot land for now; meanwhile somebody collects what no ref leads to.
+    let lock = bench.repo.path().join("refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    bench.engine.reconcile_all().await.unwrap();
+    bench.tasks.drain(&bench.registry()).await;
+    bench.engine.reconcile_all().await.unwrap();
+    let entry = bench.state().await.entries[0].clone();
+    assert_eq!(entry.status, Status::Ready);
+    bench.repo.git(&["prune", "--expire=now"]);
+    let commit = entry.merged().unwrap().commit.clone();
+    assert!(bench.repo.try_git(&["cat-file", "-e", commit.as_str()]).is_none(), "it is gone");
+    std::fs::remove_file(&lock).unwrap();
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    assert_eq!(bench.repo.tip("main"), commit, "the very same");
+    bench.prove(&[]).await;
+}
 
 #[tokio::test]
 async fn a_push_to_the_base_between_passing_and_landing_makes_it_test_again() {
@@ -129,4 +235,5 @@ async fn no_more_checks_run_at_once_than_the_budget_allows_over_all_queues() {
     bench.settle().await;
     assert!(bench.engine.get(&second).await.unwrap().queue.entries.is_empty());
     assert!(bench.state().await.entries.is_empty());
+    bench.prove(&[]).await;
 }

@@ -147,6 +147,42 @@ fn a_late_start_of_an_old_candidate_is_stopped_and_not_forgotten() {
 }
 
 #[test]
+fn a_late_report_of_a_landing_that_is_not_the_candidates_lands_nobody() {
+    let old = merged(&oid(100), &oid(1)).commit;
+    // It landed; before its process could say so, the base was forced elsewhere and the change built onto that.
+    let mut scene = ready();
+    scene.plan();
+    scene.set_base(&oid(101));
+    scene.step();
+    let entry = scene.first();
+    assert_eq!(scene.status(), Some(Status::Checking));
+    assert!(
+        !scene.report(Report::Landed { entry, commit: old.clone() }),
+        "an older candidate, while checking"
+    );
+    scene.step();
+    scene.end_runs(|_, _| passed());
+    scene.plan();
+    assert_eq!(scene.status(), Some(Status::Ready));
+    assert!(!scene.report(Report::Landed { entry, commit: old }), "an older candidate, once ready");
+    assert_eq!((landed(&scene), scene.first()), (0, entry));
+    let new = merged(&oid(101), &oid(1)).commit;
+    assert!(scene.report(Report::Landed { entry, commit: new.clone() }));
+    assert!(!scene.report(Report::Landed { entry, commit: new }), "and the right one counts once");
+    assert_eq!((landed(&scene), scene.queue.tally.landed), (1, 1));
+}
+
+#[test]
+fn a_candidate_that_is_still_checked_is_not_landed_by_a_report() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    scene.step();
+    scene.step();
+    let (entry, commit) = (scene.first(), merged(&oid(100), &oid(1)).commit);
+    assert!(!scene.report(Report::Landed { entry, commit }));
+    assert_eq!((landed(&scene), scene.status()), (0, Some(Status::Checking)));
+}
+
+#[test]
 fn a_landing_that_fails_for_now_is_tried_again_and_removes_nobody() {
     let mut scene = ready();
     scene.plan();

@@ -43,6 +43,8 @@ enum Event {
     Act(u8),
     /// Does what the plan before the last one asked for: late.
     ActLate,
+    /// A report arrives again, or for the first time after it was lost, whenever it was made.
+    Repeat(u8),
     EndRuns(u8),
     MoveBase,
     PushHead(u8),
@@ -58,6 +60,7 @@ fn event() -> impl Strategy<Value = Event> {
         8 => Just(Event::Plan),
         8 => any::<u8>().prop_map(Event::Act),
         1 => Just(Event::ActLate),
+        4 => any::<u8>().prop_map(Event::Repeat),
         6 => any::<u8>().prop_map(Event::EndRuns),
         1 => Just(Event::MoveBase),
         1 => (0..9u8).prop_map(Event::PushHead),
@@ -98,6 +101,12 @@ impl World {
             Event::Plan => self.late = std::mem::replace(&mut self.last, scene.plan()),
             Event::Act(reported) => self.act(&self.last.clone(), reported),
             Event::ActLate => self.act(&self.late.clone(), u8::MAX),
+            Event::Repeat(index) => {
+                if let Some(count) = scene.reports.len().checked_sub(1) {
+                    let report = scene.reports[usize::from(index).min(count)].clone();
+                    scene.report(report);
+                }
+            }
             Event::EndRuns(bits) => {
                 let tasks: Vec<_> = scene.seen.runs.keys().copied().collect();
                 for (index, task) in tasks.into_iter().enumerate() {
@@ -152,9 +161,11 @@ impl World {
                     self.landed.push(*entry);
                     self.scene.set_base(commit);
                     self.history.push(commit.clone());
+                    let report = Report::Landed { entry: *entry, commit: commit.clone() };
                     if is_reported {
-                        let report = Report::Landed { entry: *entry, commit: commit.clone() };
                         self.scene.report(report);
+                    } else {
+                        self.scene.reports.push(report);
                     }
                 }
                 _ if !is_reported => {}

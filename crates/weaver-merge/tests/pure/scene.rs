@@ -38,6 +38,8 @@ pub(crate) struct Scene {
     pub(crate) seen: Observations,
     pub(crate) policy: Policy,
     pub(crate) now: Timestamp,
+    /// Every report there was.
+    pub(crate) reports: Vec<Report>,
 }
 
 impl Scene {
@@ -52,7 +54,8 @@ impl Scene {
             is_active: true,
             slots: 10,
         };
-        let mut scene = Self { queue: queue(), seen, policy: Policy::default(), now: Timestamp::MIN };
+        let (policy, now) = (Policy::default(), Timestamp::MIN);
+        let mut scene = Self { queue: queue(), seen, policy, now, reports: Vec::new() };
         for (head, id) in (1..).zip(changes) {
             let entry = scene.queue.enqueue(&change(id, head), 5, scene.now).unwrap();
             scene.seen.pull_requests.insert(entry, PullRequestSeen::Is(change(id, head)));
@@ -71,6 +74,7 @@ impl Scene {
 
     pub(crate) fn report(&mut self, report: Report) -> bool {
         let before = self.queue.clone();
+        self.reports.push(report.clone());
         let changed = apply(&mut self.queue, report, &self.policy, self.now).unwrap();
         self.queue.validate_after(&before).unwrap();
         changed

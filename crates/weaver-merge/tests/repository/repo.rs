@@ -24,6 +24,8 @@ impl Repo {
         std::fs::create_dir_all(&root).unwrap();
         let repo = Self { root, ticks: AtomicU32::new(0) };
         repo.git(&["-c", "init.defaultBranch=main", "init", "--quiet", "--bare", "."]);
+        // Every move of a branch is written down.
+        repo.git(&["config", "core.logAllRefUpdates", "always"]);
         repo.commit("main", None, files);
         repo
     }
@@ -78,7 +80,7 @@ impl Repo {
         self.try_git(words).unwrap_or_else(|| panic!("git {words:?}"))
     }
 
-    fn try_git(&self, words: &[&str]) -> Option<String> {
+    pub(crate) fn try_git(&self, words: &[&str]) -> Option<String> {
         let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
         let date = format!("{} +0000", 1_700_000_000 + tick);
         let path = self.path();

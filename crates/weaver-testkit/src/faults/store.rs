@@ -31,17 +31,18 @@ impl FaultyStore {
         Self { inner, plan: Box::new(plan), clock, calls: Mutex::default(), answers: Mutex::default() }
     }
 
-    fn next_fault(&self, method: &'static str) -> Fault {
+    fn next_fault(&self, method: &'static str) -> (CallSite, Fault) {
         let number = {
             let mut calls = self.calls.lock();
             let number = calls.entry(method).or_default();
             *number += 1;
             *number
         };
-        match self.plan.fault(&CallSite { method, number }) {
+        let site = CallSite { method, number };
+        match self.plan.fault(&site) {
             // Waiting again would sit out a second timeout that nobody asked for.
-            Fault::Duplicate if method == "wait" => Fault::None,
-            fault => fault,
+            Fault::Duplicate if method == "wait" => (site, Fault::None),
+            fault => (site, fault),
         }
     }
 
@@ -55,8 +56,8 @@ impl FaultyStore {
         F: Future<Output = Result<T>> + Send,
         T: Send,
     {
-        let fault = self.next_fault(method);
-        self.suffer(fault, method, make).await
+        let (site, fault) = self.next_fault(method);
+        self.suffer(fault, site, make).await
     }
 
     /// Makes a read; the plan may have it answered from the past.
@@ -70,7 +71,7 @@ impl FaultyStore {
         F: Future<Output = Result<T>> + Send,
         T: Clone + Send + 'static,
     {
-        let fault = self.next_fault(method);
+        let (site, fault) = self.next_fault(method);
         let question: Question = (method, format!("{arguments:?}"));
         if fault == Fault::StaleRead
             && let Some(answer) =
@@ -78,7 +79,7 @@ impl FaultyStore {
         {
             return Ok(answer.clone());
         }
-        let answer = self.suffer(fault, method, make).await?;
+        let answer = self.suffer(fault, site, make).await?;
         self.answers.lock().insert(question, Box::new(answer.clone()));
         Ok(answer)
     }
@@ -86,15 +87,20 @@ impl FaultyStore {
     async fn suffer<T, F>(
         &self,
         fault: Fault,
-        method: &'static str,
+        site: CallSite,
         make: impl Fn() -> F + Send + Sync,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send,
         T: Send,
     {
+        let method = site.method;
         match fault {
-            Fault::None | Fault::StaleRead => make().await,
+            Fault::None | Fault::StaleRead => {
+                let answer = make().await;
+                self.plan.done(&site);
+                answer
+            }
             Fault::FailBefore => Err(unavailable(method, "was not sent")),
             Fault::FailAfter => {
                 // Whatever it was, the caller never learns it.

@@ -1,0 +1,211 @@
+//! A process of the merge queue, as `weaver merge run --until-idle` is one; killed at one of its effects if it is told to.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weaver_core::clock::Clock;
+use weaver_core::name::Namespace;
+use weaver_core::ports::Store;
+use weaver_embedded::EmbeddedStore;
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
+use weaver_merge::engine::{EngineOptions, MergeEngine};
+use weaver_merge::forge::git::{GitForge, GitForges};
+use weaver_merge::forge::{Forge, MergeRequest};
+use weaver_merge::notify::Notifications;
+use weaver_merge::plan::Policy;
+use weaver_postgres::{PostgresOptions, PostgresStore};
+use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
+use weaver_testkit::faults::{CallSite, Fault, FaultyStore, Plan, SkewedClock};
+
+use crate::hooked::{Hook, HookedForges};
+
+/// The word that makes this binary a process of the merge queue, followed by its orders.
+pub(crate) const RUN: &str = "merge-queue";
+/// The word that makes it merge: a repository, a base and a head follow.
+pub(crate) const MERGE: &str = "merge-commits";
+
+/// What a process writes.
+const WRITES: [&str; 9] = [
+    "enqueue_batch",
+    "lease",
+    "commit",
+    "renew",
+    "confirm_stopped",
+    "put_document",
+    "write_documents",
+    "append_entries",
+    "trim_entries",
+];
+/// How often it is looked whether everything is done.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a process is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Orders {
+    /// A directory, or the URL of a database.
+    pub(crate) store: String,
+    /// Where checks run.
+    pub(crate) checks: PathBuf,
+    /// How far its clock is ahead: leases of those who died are over by then.
+    pub(crate) ahead_s: u32,
+    /// At which effect it dies, counted from 0, and whether before or after it.
+    pub(crate) dies: Option<(u64, When)>,
+    /// Whether it hears of nothing that happens.
+    pub(crate) is_deaf: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum When {
+    Before,
+    After,
+}
+
+/// Counts effects, and kills this process at one of them.
+#[derive(Debug)]
+struct Life {
+    dies: Option<(u64, When)>,
+    is_deaf: bool,
+    begun: AtomicU64,
+    done: AtomicU64,
+}
+
+impl Life {
+    fn count(&self, when: When, counter: &AtomicU64) {
+        let number = counter.fetch_add(1, Ordering::SeqCst);
+        if self.dies == Some((number, when)) {
+            let killed =
+                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            unreachable!("{killed:?}");
+        }
+    }
+}
+
+impl Hook for Life {
+    fn before(&self, _effect: &'static str) {
+        self.count(When::Before, &self.begun);
+    }
+    fn after(&self, _effect: &'static str) {
+        self.count(When::After, &self.done);
+    }
+}
+
+/// The same, as the plan of a store.
+struct Watched(Arc<Life>);
+
+impl Plan for Watched {
+    fn fault(&self, site: &CallSite) -> Fault {
+        if self.0.is_deaf && matches!(site.method, "wait" | "changes") {
+            return Fault::FailBefore;
+        }
+        if WRITES.contains(&site.method) {
+            self.0.count(When::Before, &self.0.begun);
+        }
+        Fault::None
+    }
+
+    fn done(&self, site: &CallSite) {
+        if WRITES.contains(&site.method) {
+            self.0.count(When::After, &self.0.done);
+        }
+    }
+}
+
+pub(crate) fn clock(ahead_s: u32) -> Arc<dyn Clock> {
+    Arc::new(SkewedClock::new(Arc::new(SystemClock::new()), i64::from(ahead_s) * 1_000_000))
+}
+
+pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
+    if store.starts_with("postgres:") {
+        let options = PostgresOptions::parse(store).unwrap();
+        return Arc::new(PostgresStore::open(options, Arc::clone(clock)).await.unwrap());
+    }
+    Arc::new(EmbeddedStore::open(store, Arc::clone(clock)).unwrap())
+}
+
+pub(crate) fn options() -> EngineOptions {
+    let policy = Policy { reconcile_every_s: 1, backoff_first_s: 1, ..Policy::default() };
+    EngineOptions { namespace: Namespace::default(), policy, notifications: Notifications::default() }
+}
+
+/// Does as it is told, then says how many effects it had.
+pub(crate) fn run(orders: &OsStr) -> ExitCode {
+    let orders: Orders = serde_json::from_str(orders.to_str().unwrap()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let effects = runtime.block_on(process(orders));
+    println!("{effects}");
+    ExitCode::SUCCESS
+}
+
+async fn process(orders: Orders) -> u64 {
+    let clock = clock(orders.ahead_s);
+    let plain = open(&orders.store, &clock).await;
+    let life = Arc::new(Life {
+        dies: orders.dies,
+        is_deaf: orders.is_deaf,
+        begun: AtomicU64::new(0),
+        done: AtomicU64::new(0),
+    });
+    let store: Arc<dyn Store> =
+        Arc::new(FaultyStore::new(Arc::clone(&plain), Arc::clone(&clock), Watched(Arc::clone(&life))));
+    let forges = Arc::new(HookedForges {
+        forges: Arc::new(GitForges::new(Arc::clone(&clock))),
+        hook: Arc::clone(&life) as Arc<dyn Hook>,
+    });
+    let check_options = CheckOptions {
+        directory: orders.checks,
+        path: std::env::var_os("PATH").unwrap(),
+        grace: Duration::from_millis(200),
+        guard: Some(std::env::current_exe().unwrap()),
+    };
+    let handler =
+        CheckHandler::new(Arc::clone(&store), Arc::clone(&forges) as _, Arc::clone(&clock), check_options);
+    let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(&store))), Arc::clone(&clock))
+        .registry(Registry::new().handler(handler))
+        .only_registered()
+        .queues([CHECK_QUEUE])
+        .concurrency(2)
+        .lease_ttl(Duration::from_secs(3))
+        .poll_every(Duration::from_millis(100))
+        .build()
+        .unwrap();
+    let engine = MergeEngine::new(store, forges, Arc::clone(&clock), options());
+    let onlooker =
+        MergeEngine::new(plain, Arc::new(GitForges::new(Arc::clone(&clock))), clock.clone(), options());
+    let shutdown = Shutdown::new();
+    let work = async {
+        engine.run(rest(&onlooker, &*clock)).await;
+        shutdown.ask();
+    };
+    tokio::join!(Box::pin(worker.run(shutdown.clone())), Box::pin(work));
+    life.begun.load(Ordering::SeqCst)
+}
+
+/// Resolves when nobody waits and everything is told.
+async fn rest(engine: &MergeEngine, clock: &dyn Clock) {
+    loop {
+        let queues = engine.queues().await.unwrap();
+        let is_done = |queue: &weaver_merge::domain::MergeQueue| {
+            queue.entries.is_empty() && queue.outbox.is_empty() && queue.stopping.is_empty()
+        };
+        if queues.iter().all(is_done) {
+            return;
+        }
+        clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await;
+    }
+}
+
+/// Merges, and shows what came of it.
+pub(crate) fn merge(words: &[OsString]) -> ExitCode {
+    let [repository, base, head] = words else { panic!("{words:?}") };
+    let oid = |word: &OsString| word.to_str().unwrap().parse().unwrap();
+    let request = MergeRequest { base: oid(base), head: oid(head), message: "Merge".into() };
+    let forge = GitForge::new(PathBuf::from(repository), clock(0));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    println!("{:?}", runtime.block_on(forge.merge(&request)));
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,89 @@
+//! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same end.
+
+use std::path::Path;
+
+use libtest_mimic::Trial;
+
+use crate::child::{Orders, When};
+use crate::proof::{config, unit};
+use crate::world::{End, World};
+use crate::{trial, world};
+
+/// At every effect of the larger world too, which takes minutes, with `WEAVER_CRASHES=all`; else at some of them.
+const VARIABLE: &str = "WEAVER_CRASHES";
+const STRIDE: u64 = 13;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("killed_before_any_effect_of_a_landing_it_lands_once", || {
+            let effects = sweep(&[("a", "a")], When::Before, 0, 1);
+            assert!(effects > 15, "{effects}");
+        }),
+        trial("killed_after_any_effect_of_a_landing_it_lands_once", || {
+            let effects = sweep(&[("a", "a")], When::After, 0, 1);
+            assert!(effects > 15, "{effects}");
+        }),
+        trial("killed_before_an_effect_of_many_it_comes_to_the_same_end", || many(When::Before, 4)),
+        trial("killed_after_an_effect_of_many_it_comes_to_the_same_end", || many(When::After, 9)),
+        trial("killed_while_a_check_runs_nothing_of_the_check_is_left", killed_while_a_check_runs),
+        trial("a_process_that_hears_of_nothing_comes_to_the_end", || {
+            let world = World::new(&[("a", "a"), ("bad", "bad")]);
+            let end = world.run(&Orders { is_deaf: true, ..world.orders() });
+            assert!(matches!(end, End::Done(_)), "{end:?}");
+            world.prove_all_done(&[]);
+        }),
+    ]
+}
+
+/// One lands, one is taken out after three runs of its check, one lands onto the first.
+fn many(when: When, first: u64) {
+    let is_thorough = std::env::var(VARIABLE).is_ok_and(|wanted| wanted == "all");
+    let (first, stride) = if is_thorough { (0, 1) } else { (first, STRIDE) };
+    let effects = sweep(&[("a", "a"), ("bad", "bad"), ("c", "c")], when, first, stride);
+    assert!(effects > 40, "{effects}");
+}
+
+/// Worlds in which a process is killed at one effect after another, until it comes to its end before that.
+fn sweep(changes: &[(&str, &str)], when: When, first: u64, stride: u64) -> u64 {
+    let mut at = first;
+    loop {
+        let world = World::new(changes);
+        let end = world.run_and_kill(at, when);
+        if end == End::Killed {
+            world.restart();
+        }
+        world.prove_all_done(&[]);
+        if let End::Done(effects) = end {
+            return effects;
+        }
+        at += stride;
+    }
+}
+
+fn killed_while_a_check_runs() {
+    // The first run of the check leaves a process in a session of its own, kills the queue's process and stays.
+    let script = |root: &Path| {
+        format!(
+            "if test ! -e {0}/ran; then touch {0}/ran; \
+             setsid sh -c \"trap '' TERM HUP; exec sleep 1000\" & echo $! >> {0}/pids; echo $$ >> {0}/pids; \
+             kill -KILL $(cat {0}/victim); sleep 1000; fi",
+            root.display()
+        )
+    };
+    let configuration = |repo: &crate::repo::Repo| {
+        config(&[("unit", &unit(repo)), ("kill", &script(&repo.scratch("kill")).replace("'''", ""))])
+    };
+    let world = World::with(None, configuration, &[("a", "a"), ("b", "b")]);
+    let notes = world.repo.scratch("kill");
+    let child = world.start(&world.orders());
+    std::fs::write(notes.join("victim"), child.id().to_string()).unwrap();
+    assert_eq!(world::end(child), End::Killed);
+    let pids = std::fs::read_to_string(notes.join("pids")).unwrap();
+    assert_eq!(pids.lines().count(), 2);
+    world.restart();
+    for pid in pids.lines() {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        assert!(status.is_empty() || status.contains("State:\tZ"), "{pid} is alive");
+    }
+    world.prove_all_done(&[]);
+}

@@ -1,0 +1,157 @@
+//! A repository, a store and changes in line; processes that are started on them; and what must be true afterwards.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, QueueId, Repository};
+use weaver_merge::engine::MergeEngine;
+use weaver_merge::forge::git::GitForges;
+
+use crate::child::{self, Orders, When, clock, options};
+use crate::proof::{Proof, checks_directory, config, unit};
+use crate::repo::Repo;
+
+/// How much later the world is looked at than its processes ran.
+const LATER_S: u32 = 3600;
+
+pub(crate) struct World {
+    pub(crate) repo: Repo,
+    store: String,
+    queue: QueueId,
+    first: Oid,
+    runtime: tokio::runtime::Runtime,
+    path: Option<PathBuf>,
+}
+
+/// How a process ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Killed,
+    /// By itself, after so many effects.
+    Done(u64),
+}
+
+impl World {
+    /// With the store in a directory, the check `unit` and these changes.
+    pub(crate) fn new(changes: &[(&str, &str)]) -> Self {
+        Self::with(None, |repo| config(&[("unit", &unit(repo))]), changes)
+    }
+
+    pub(crate) fn with(
+        store: Option<String>,
+        config: impl FnOnce(&Repo) -> String,
+        changes: &[(&str, &str)],
+    ) -> Self {
+        let repo = Repo::new(&[("README", "hello\n")]);
+        let first = repo.commit("main", None, &[(".weaver/merge.toml", &config(&repo))]);
+        for (branch, file) in changes {
+            repo.commit(branch, Some(first.as_str()), &[(file, "1\n")]);
+        }
+        let store = store.unwrap_or_else(|| repo.scratch("store").to_str().unwrap().to_owned());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let location = repo.path().to_str().unwrap().to_owned();
+        let mut world =
+            Self { repo, store, queue: QueueId(String::new()), first, runtime: runtime.unwrap(), path: None };
+        world.queue = world.look(0, async |engine| {
+            let repository = Repository { name: "demo".into(), location };
+            let queue = engine.add_queue(repository, "main").await.unwrap().id;
+            for (branch, _) in changes {
+                engine.enqueue(&queue, branch, 5).await.unwrap();
+            }
+            queue
+        });
+        world
+    }
+
+    /// Puts a script before git: it ends with `exec $GIT "$@"`.
+    pub(crate) fn wrap_git(&mut self, script: &str) {
+        let (directory, path) = (self.repo.scratch("bin"), std::env::var("PATH").unwrap());
+        let find = |part: &str| Some(PathBuf::from(part).join("git")).filter(|program| program.is_file());
+        let git = path.split(':').find_map(find).expect("git is installed: apt-get install git");
+        let script = format!("#!/bin/sh\nGIT={}\n{script}\nexec $GIT \"$@\"\n", git.display());
+        std::fs::write(directory.join("git"), script).unwrap();
+        std::fs::set_permissions(directory.join("git"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        self.path = Some(PathBuf::from(format!("{}:{path}", directory.display())));
+    }
+
+    pub(crate) fn orders(&self) -> Orders {
+        let (store, checks) = (self.store.clone(), checks_directory(&self.repo));
+        Orders { store, checks, ahead_s: 0, dies: None, is_deaf: false }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        command.envs(self.path.iter().map(|path| ("PATH", path)));
+        command
+    }
+
+    pub(crate) fn start(&self, orders: &Orders) -> Child {
+        self.command().arg(child::RUN).arg(serde_json::to_string(orders).unwrap()).spawn().unwrap()
+    }
+
+    /// Runs a process to its end.
+    pub(crate) fn run(&self, orders: &Orders) -> End {
+        end(self.start(orders))
+    }
+
+    /// Runs a process that is killed at an effect.
+    pub(crate) fn run_and_kill(&self, at: u64, when: When) -> End {
+        self.run(&Orders { dies: Some((at, when)), ..self.orders() })
+    }
+
+    /// Runs one to the end, ten minutes later: what the dead held has run out.
+    pub(crate) fn restart(&self) {
+        let end = self.run(&Orders { ahead_s: 600, ..self.orders() });
+        assert!(matches!(end, End::Done(_)), "{end:?}");
+    }
+
+    /// Looks at the store, with no process on it.
+    pub(crate) fn look<T>(&self, ahead_s: u32, look: impl AsyncFnOnce(&MergeEngine) -> T) -> T {
+        let clock = clock(ahead_s);
+        self.runtime.block_on(async {
+            let store = child::open(&self.store, &clock).await;
+            let forges = Arc::new(GitForges::new(Arc::clone(&clock)));
+            look(&MergeEngine::new(store, forges, clock, options())).await
+        })
+    }
+
+    pub(crate) fn state(&self) -> MergeQueue {
+        self.look(LATER_S, async |engine| engine.get(&self.queue).await.unwrap().queue)
+    }
+
+    /// Those of the changes that end with `bad` left because of a check, all others landed; and what must always be true is.
+    pub(crate) fn prove_all_done(&self, outsiders: &[Oid]) {
+        self.look(LATER_S, async |engine| {
+            let queue = engine.get(&self.queue).await.unwrap().queue;
+            assert_eq!((queue.entries.len(), &queue.paused), (0, &None));
+            for number in 1..queue.next_entry {
+                let detail = engine.entry(&self.queue, EntryId(number)).await.unwrap();
+                let is_bad = detail.entry.pull_request.id.ends_with("bad");
+                match detail.departure.unwrap() {
+                    Departure::Landed => assert!(!is_bad),
+                    Departure::Removed(reason) => {
+                        assert!(is_bad && reason.word() == "checks_failed", "{reason:?}")
+                    }
+                }
+            }
+            let (repo, queue, first) = (&self.repo, &self.queue, &self.first);
+            Proof { repo, engine, queue, first }.prove(outsiders).await;
+        });
+    }
+}
+
+pub(crate) fn end(child: Child) -> End {
+    let output = child.wait_with_output().unwrap();
+    match output.status.signal() {
+        Some(9) => End::Killed,
+        Some(other) => panic!("signal {other}"),
+        None => {
+            assert!(output.status.success(), "{:?}", output.status);
+            End::Done(String::from_utf8(output.stdout).unwrap().trim().parse().unwrap())
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A forge whose effects somebody is told of, just before and just after each.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weaver_merge::domain::{Oid, PullRequestState, Repository};
+use weaver_merge::forge::{CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest};
+use weaver_merge::plan::PullRequestSeen;
+
+/// Who is told.
+pub(crate) trait Hook: Send + Sync {
+    fn before(&self, effect: &'static str);
+    fn after(&self, _effect: &'static str) {}
+}
+
+impl<F: Fn(&'static str) + Send + Sync> Hook for F {
+    fn before(&self, effect: &'static str) {
+        self(effect);
+    }
+}
+
+pub(crate) struct HookedForges {
+    pub(crate) forges: Arc<dyn Forges>,
+    pub(crate) hook: Arc<dyn Hook>,
+}
+
+impl Forges for HookedForges {
+    fn open(&self, repository: &Repository) -> Arc<dyn Forge> {
+        Arc::new(Hooked { forge: self.forges.open(repository), hook: Arc::clone(&self.hook) })
+    }
+}
+
+struct Hooked {
+    forge: Arc<dyn Forge>,
+    hook: Arc<dyn Hook>,
+}
+
+impl Hooked {
+    async fn told<T>(&self, effect: &'static str, done: impl Future<Output = T> + Send) -> T {
+        self.hook.before(effect);
+        let answer = done.await;
+        self.hook.after(effect);
+        answer
+    }
+}
+
+#[async_trait]
+impl Forge for Hooked {
+    async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
+        self.forge.tip(branch).await
+    }
+    async fn change(&self, name: &str, base: &str) -> Result<Option<PullRequestState>, ForgeError> {
+        self.forge.change(name, base).await
+    }
+    async fn changes(&self, ids: &[String], base: &str) -> Result<Vec<PullRequestSeen>, ForgeError> {
+        self.forge.changes(ids, base).await
+    }
+    async fn clear_trigger(&self, id: &str) -> Result<(), ForgeError> {
+        self.told("clear_trigger", self.forge.clear_trigger(id)).await
+    }
+    async fn read_file(&self, commit: &Oid, path: &str, max: u64) -> Result<Option<Vec<u8>>, ForgeError> {
+        self.forge.read_file(commit, path, max).await
+    }
+    async fn merge(&self, request: &MergeRequest) -> Result<MergeOutcome, ForgeError> {
+        self.told("merge", self.forge.merge(request)).await
+    }
+    async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
+        self.forge.contains(tip, commit).await
+    }
+    async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
+        self.told("land", self.forge.land(branch, from, to)).await
+    }
+    async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError> {
+        self.forge.commit(commit).await
+    }
+    async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
+        self.told("check_out", self.forge.check_out(commit, into)).await
+    }
+}
