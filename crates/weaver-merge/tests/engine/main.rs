@@ -3,7 +3,6 @@
 
 mod bench;
 mod checks;
-mod crash;
 mod denied;
 mod flow;
 #[path = "../support/hooked.rs"]

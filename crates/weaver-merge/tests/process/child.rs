@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::clock::Clock;
 use weaver_core::name::Namespace;
 use weaver_core::ports::Store;
-use weaver_embedded::EmbeddedStore;
+use weaver_embedded::{EmbeddedStore, StoreError};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::{GitForge, GitForges};
@@ -43,6 +43,8 @@ const WRITES: [&str; 9] = [
 ];
 /// How often it is looked whether everything is done.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a store may be somebody else's.
+const STORE_WAIT: Duration = Duration::from_secs(5);
 
 /// What a process is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,7 +126,17 @@ pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> 
         let options = PostgresOptions::parse(store).unwrap();
         return Arc::new(PostgresStore::open(options, Arc::clone(clock)).await.unwrap());
     }
-    Arc::new(EmbeddedStore::open(store, Arc::clone(clock)).unwrap())
+    let deadline = clock.monotonic().saturating_add(STORE_WAIT);
+    loop {
+        match EmbeddedStore::open(store, Arc::clone(clock)) {
+            // A thread beside the one that had it open is just starting a process, which holds all files until it is another
+            // program.
+            Err(StoreError::InUse { .. }) if clock.monotonic() < deadline => {
+                clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await;
+            }
+            opened => return Arc::new(opened.unwrap()),
+        }
+    }
 }
 
 pub(crate) fn options() -> EngineOptions {

@@ -1,17 +1,21 @@
 //! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same end.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libtest_mimic::Trial;
 
 use crate::child::{Orders, When};
 use crate::proof::{config, unit};
+use crate::repo::Repo;
 use crate::world::{End, World};
 use crate::{trial, world};
 
 /// At every effect of the larger world too, which takes minutes, with `WEAVER_CRASHES=all`; else at some of them.
 const VARIABLE: &str = "WEAVER_CRASHES";
 const STRIDE: u64 = 13;
+/// How many worlds there are at once.
+const WORLDS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -43,21 +47,24 @@ fn many(when: When, first: u64) {
     assert!(effects > 40, "{effects}");
 }
 
-/// Worlds in which a process is killed at one effect after another, until it comes to its end before that.
+/// Worlds in which a process is killed at one effect after another, until it comes to its end before that. Says how many
+/// effects it has.
 fn sweep(changes: &[(&str, &str)], when: When, first: u64, stride: u64) -> u64 {
-    let mut at = first;
-    loop {
-        let world = World::new(changes);
-        let end = world.run_and_kill(at, when);
-        if end == End::Killed {
-            world.restart();
+    let (next, effects) = (AtomicU64::new(first), AtomicU64::new(0));
+    let worlds = || {
+        while effects.load(Ordering::SeqCst) == 0 {
+            let at = next.fetch_add(stride, Ordering::SeqCst);
+            let world = World::new(changes);
+            match world.run_and_kill(at, when) {
+                End::Killed => world.restart(),
+                End::Done(count) => effects.store(count, Ordering::SeqCst),
+            }
+            world.prove_all_done(&[]);
         }
-        world.prove_all_done(&[]);
-        if let End::Done(effects) = end {
-            return effects;
-        }
-        at += stride;
-    }
+    };
+    // Most of the time they wait: for leases, and for each other's disks.
+    std::thread::scope(|scope| (0..WORLDS).for_each(|_| drop(scope.spawn(worlds))));
+    effects.into_inner()
 }
 
 fn killed_while_a_check_runs() {
@@ -70,9 +77,8 @@ fn killed_while_a_check_runs() {
             root.display()
         )
     };
-    let configuration = |repo: &crate::repo::Repo| {
-        config(&[("unit", &unit(repo)), ("kill", &script(&repo.scratch("kill")).replace("'''", ""))])
-    };
+    let configuration =
+        |repo: &Repo| config(&[("unit", &unit(repo)), ("kill", &script(&repo.scratch("kill")))]);
     let world = World::with(None, configuration, &[("a", "a"), ("b", "b")]);
     let notes = world.repo.scratch("kill");
     let child = world.start(&world.orders());

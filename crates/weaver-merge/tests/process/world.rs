@@ -134,7 +134,7 @@ impl World {
                 match detail.departure.unwrap() {
                     Departure::Landed => assert!(!is_bad),
                     Departure::Removed(reason) => {
-                        assert!(is_bad && reason.word() == "checks_failed", "{reason:?}")
+                        assert!(is_bad && reason.word() == "checks_failed", "{reason:?}");
                     }
                 }
             }
