@@ -30,7 +30,8 @@ const TAIL_MAX_BYTES: usize = 4 * 1024;
 /// Where and how checks run.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
-    /// Directories of checks are made here, and those of processes that died are removed. Processes may share it.
+    /// Directories of checks are made here, and those of processes that died are removed. Processes may share it, and
+    /// everybody may be able to write to it: the directory for temporary files will do.
     pub directory: PathBuf,
     /// Where programs are looked for; the `PATH` of checks.
     pub path: OsString,

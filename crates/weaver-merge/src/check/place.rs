@@ -5,13 +5,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// How the names of directories begin: nothing else is ever removed.
 const PREFIX: &str = "weaver-check-";
-/// How often a directory is made again that somebody who cleaned up took for a forgotten one.
-const TRIES_MAX: usize = 8;
+/// How many names are tried: one may be taken, or somebody who cleans up may take a new directory for a forgotten one.
+const TRIES_MAX: usize = 32;
 
 /// Directories of one run. Removed when dropped.
 #[derive(Debug)]
@@ -21,14 +21,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes them, empty, beside those of other runs.
+    /// Makes them, empty, beside those of other runs, and removes those whose process is gone.
     pub(super) fn new(parent: &Path, name: &str) -> io::Result<Self> {
         std::fs::create_dir_all(parent)?;
-        clean_up(parent);
-        let root = parent.join(format!("{PREFIX}{name}"));
-        // One of a process that was killed may be there still, if it could not be removed.
-        remove(&root)?;
-        let held = hold_new(&root)?;
+        let (root, held) = hold_new(parent, name)?;
+        clean_up(parent, held.metadata()?.uid());
         let place = Self { root, _held: held };
         for directory in [place.files(), place.home()] {
             std::fs::create_dir(directory)?;
@@ -55,25 +52,38 @@ impl Drop for Place {
     }
 }
 
-/// Makes a directory and holds it. Between the two, somebody who cleans up may remove it.
-fn hold_new(root: &Path) -> io::Result<File> {
-    for _ in 0..TRIES_MAX {
-        std::fs::create_dir_all(root)?;
-        let Some(held) = open(root)? else { continue };
-        held.lock()?;
-        let is_same = |there: std::fs::Metadata| Ok::<_, io::Error>(there.ino() == held.metadata()?.ino());
-        if std::fs::metadata(root).ok().map(is_same).transpose()? == Some(true) {
-            return Ok(held);
+/// Makes a directory that was not there, and holds it.
+fn hold_new(parent: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+    let process = std::process::id();
+    for number in 0..TRIES_MAX {
+        let root = parent.join(format!("{PREFIX}{name}-{process}-{number}"));
+        // For nobody else to look into: the place may be one that everybody can write to.
+        match std::fs::DirBuilder::new().mode(0o700).create(&root) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        let Some(held) = open(&root)? else { continue };
+        // Whoever holds it now takes it for a forgotten one.
+        if held.try_lock().is_ok() && is_there(&root, &held)? {
+            return Ok((root, held));
         }
     }
-    Err(io::Error::other("somebody keeps removing it"))
+    Err(io::Error::other("every name for it is taken"))
 }
 
-/// Removes the directories of runs whose process is gone. What cannot be removed is left for the next time: a check must
+fn is_there(root: &Path, held: &File) -> io::Result<bool> {
+    let inode = held.metadata()?.ino();
+    Ok(std::fs::symlink_metadata(root).is_ok_and(|there| there.ino() == inode))
+}
+
+/// Removes our directories of runs whose process is gone. What cannot be removed is left for the next time: a check must
 /// not fail because of another one.
-fn clean_up(parent: &Path) {
+fn clean_up(parent: &Path, owner: u32) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
-        if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+        let is_named_so = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        // Not through links, and nobody else's: those could lead anywhere.
+        let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == owner);
+        if !(is_named_so && is_ours) {
             continue;
         }
         let path = entry.path();
@@ -146,13 +156,15 @@ mod tests {
     #[test]
     fn what_a_dead_process_left_is_removed_and_what_a_living_one_holds_is_not() {
         let parent = parent("dead");
-        let held = Place::new(&parent, "held").unwrap();
+        let held = Place::new(&parent, "run").unwrap();
         let (dead, foreign) = (parent.join(format!("{PREFIX}dead")), parent.join("foreign"));
         std::fs::create_dir_all(dead.join("files")).unwrap();
         std::fs::create_dir(&foreign).unwrap();
-        let another = Place::new(&parent, "another").unwrap();
-        assert!(held.files().is_dir() && another.files().is_dir() && foreign.is_dir());
+        std::os::unix::fs::symlink(&foreign, parent.join(format!("{PREFIX}link"))).unwrap();
+        let another = Place::new(&parent, "run").unwrap();
+        assert!(held.files().is_dir() && another.files().is_dir(), "the same name is another place");
         assert!(!dead.exists());
+        assert!(foreign.is_dir() && parent.join(format!("{PREFIX}link")).exists(), "not ours to remove");
         drop((held, another));
         std::fs::remove_dir_all(parent).unwrap();
     }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use weaver_core::name::Namespace;
+use weaver_core::ports::TaskQuery;
 use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, QueueId, Repository};
 use weaver_merge::engine::MergeEngine;
 use weaver_merge::forge::git::GitForges;
@@ -119,12 +121,24 @@ impl World {
         })
     }
 
+    /// Every task there is: a run of a check that was asked for twice is one task.
+    fn tasks(&self) -> usize {
+        let clock = clock(LATER_S);
+        self.runtime.block_on(async {
+            let store = child::open(&self.store, &clock).await;
+            let query = TaskQuery { limit: 1000, ..TaskQuery::new(Namespace::default()) };
+            store.list_tasks(query).await.unwrap().items.len()
+        })
+    }
+
     pub(crate) fn state(&self) -> MergeQueue {
         self.look(LATER_S, async |engine| engine.get(&self.queue).await.unwrap().queue)
     }
 
     /// Those of the changes that end with `bad` left because of a check, all others landed; and what must always be true is.
     pub(crate) fn prove_all_done(&self, outsiders: &[Oid]) {
+        let (tasks, runs) = (self.tasks(), self.state().tally.runs);
+        assert!(tasks as u64 <= runs, "{tasks} tasks for {runs} runs");
         self.look(LATER_S, async |engine| {
             let queue = engine.get(&self.queue).await.unwrap().queue;
             assert_eq!((queue.entries.len(), &queue.paused), (0, &None));
