@@ -50,7 +50,6 @@ pub(crate) fn engine(
 pub(crate) struct Side {
     engine: MergeEngine,
     worker: Worker,
-    directory: PathBuf,
     clock: Arc<dyn Clock>,
 }
 
@@ -61,9 +60,9 @@ impl Side {
         config: &Config,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Failure> {
-        let directory = std::env::temp_dir().join(format!("weaver-merge-{}", std::process::id()));
         let options = CheckOptions {
-            directory: directory.clone(),
+            // That of every process: what a killed one leaves is removed by the next.
+            directory: std::env::temp_dir(),
             path: std::env::var_os("PATH").unwrap_or_default(),
             grace: KILL_GRACE,
             guard: cfg!(target_os = "linux").then(|| PathBuf::from(OWN_BINARY)),
@@ -80,12 +79,12 @@ impl Side {
             .grace(config.span(keys::WORKER_GRACE))
             .build()
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        Ok(Self { engine, worker, directory, clock: Arc::clone(clock) })
+        Ok(Self { engine, worker, clock: Arc::clone(clock) })
     }
 
     /// Runs until `closing`; what runs then is finished as `shutdown` allows.
     pub(crate) async fn run(self, closing: &CancellationToken, shutdown: &Shutdown) {
-        let Self { engine, worker, directory, clock } = self;
+        let Self { engine, worker, clock } = self;
         let checks = async {
             // A server without merge queues has no second worker to show for it.
             if closing.run_until_cancelled(a_queue(&engine, &*clock)).await.is_some() {
@@ -93,8 +92,6 @@ impl Side {
             }
         };
         tokio::join!(engine.run(closing.cancelled()), checks);
-        // What a check leaves there is gone with it; the directory itself may never have been made.
-        let _ = std::fs::remove_dir(&directory);
     }
 }
 
