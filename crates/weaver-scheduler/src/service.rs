@@ -194,6 +194,25 @@ impl Scheduler {
         Ok(Schedule::new(spec)?.next(from.unwrap_or_else(|| self.clock.now()), count))
     }
 
+    /// Refuses a definition that [`add`](Scheduler::add) or [`edit`](Scheduler::edit) would refuse for what it says, and
+    /// stores nothing.
+    pub fn check(&self, name: &str, spec: &DefinitionSpec) -> Result<()> {
+        check(name, spec, &self.store.limits()).map(drop)
+    }
+
+    /// The definitions of a namespace that fire next, the soonest first. Found among the next `looked_at` of the whole
+    /// installation: fewer than there are, where other namespaces are busier.
+    pub async fn upcoming(&self, namespace: &Namespace, looked_at: u32) -> Result<Vec<Definition>> {
+        let far = Timestamp::MAX;
+        let due = self.store.due_documents(DEFINITION_KIND, far, looked_at).await?;
+        let ours = due.iter().filter(|document| document.key.namespace == *namespace);
+        let mut found: Vec<_> = ours.filter_map(|document| readable(definition_of(document))).collect();
+        // A document is looked at again soon while something about it is unfinished: that is not its next fire.
+        found.retain(|definition| definition.next_fire_at.is_some());
+        found.sort_by_key(|definition| definition.next_fire_at);
+        Ok(found)
+    }
+
     /// Makes a run now, whether or not the definition is enabled. The overlap policy holds:
     /// [`SchedulerError::StillRunning`] if it forbids. After an error of the store it may still be made, once.
     pub async fn run_now(&self, namespace: &Namespace, name: &str) -> Result<TaskKey> {

@@ -37,6 +37,31 @@ async fn a_definition_is_read_as_it_was_added_and_knows_its_next_fire() {
 }
 
 #[tokio::test]
+async fn what_fires_next_in_a_namespace_comes_the_soonest_first_and_a_check_stores_nothing() {
+    let (scheduler, _) = scheduler();
+    let (space, other) = (Namespace::default(), Namespace::new("other").unwrap());
+    let every = |span: &str| DefinitionSpec::timed(ScheduleSpec::new(span), TaskTemplate::new("t"));
+    for (namespace, name, span) in
+        [(&space, "slow", "every 9m"), (&other, "theirs", "every 1m"), (&space, "quick", "every 2m")]
+    {
+        scheduler.add(namespace, name, every(span)).await.unwrap();
+    }
+    scheduler.add(&space, "off", every("every 1m")).await.unwrap();
+    scheduler.disable(&space, "off", None).await.unwrap();
+    scheduler.add(&space, "event", DefinitionSpec::on_event("paid", TaskTemplate::new("t"))).await.unwrap();
+    let names = async |looked_at| {
+        let found = scheduler.upcoming(&space, looked_at).await.unwrap();
+        found.into_iter().map(|definition| definition.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(10).await, ["quick", "slow"]);
+    assert_eq!(names(2).await, ["quick"], "the other of the next two is another namespace's");
+    scheduler.check("new", &every("every 1m")).unwrap();
+    let refused = scheduler.check("new", &every("every 1x")).unwrap_err();
+    assert!(matches!(refused, SchedulerError::Schedule(_)), "{refused:?}");
+    assert!(matches!(scheduler.get(&space, "new").await, Err(SchedulerError::NotFound { .. })));
+}
+
+#[tokio::test]
 async fn a_second_definition_of_a_name_is_refused() {
     let (scheduler, _) = scheduler();
     let Definition { version, .. } =

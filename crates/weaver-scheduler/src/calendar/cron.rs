@@ -24,6 +24,14 @@ impl Pattern {
             Self::Once(at) => (*at >= from).then_some(*at),
         }
     }
+
+    /// What it says, for people.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Cron(cron) => polished(&cron.describe()),
+            Self::Once(at) => format!("Once, at {}", at.strftime("%Y-%m-%d %H:%M:%S")),
+        }
+    }
 }
 
 /// A cron expression that was understood.
@@ -94,6 +102,17 @@ pub(super) fn parse(text: &str) -> Result<CronText, BadSchedule> {
     }
     let is_interval = fields[..3].iter().any(|field| field.repeats);
     Ok(CronText { pattern, is_interval })
+}
+
+/// The library's sentence as people would say it.
+fn polished(said: &str) -> String {
+    let said = said.trim_end_matches('.');
+    let said = said.replace("Monday, Tuesday, Wednesday, Thursday, and Friday", "Monday to Friday");
+    match said.strip_prefix("At ") {
+        Some(rest) if rest.starts_with("every ") => format!("E{}", &rest[1..]),
+        Some(time) if time.chars().all(|c| c.is_ascii_digit() || c == ':') => format!("Every day at {time}"),
+        _ => said,
+    }
 }
 
 /// The words of a text, each with where it begins.

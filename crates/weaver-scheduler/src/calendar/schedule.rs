@@ -190,6 +190,15 @@ impl Schedule {
         self.zone.as_ref()
     }
 
+    /// What it says, in words, without its zone.
+    pub fn words(&self) -> String {
+        match &self.when {
+            When::Every(span) => format!("Every {}", span_words(*span)),
+            When::Instant(at) => format!("Once, at {at}"),
+            When::Civil { pattern, .. } => pattern.words(),
+        }
+    }
+
     /// The first fire after an instant, if there is another.
     pub fn next_after(&self, after: Timestamp) -> Option<Fire> {
         match &self.when {
@@ -221,6 +230,25 @@ impl Schedule {
         }
         fires
     }
+}
+
+/// A span in whole units: "5 minutes", "hour and 30 minutes".
+fn span_words(span: Duration) -> String {
+    let units = [("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)];
+    let mut rest = span.as_secs();
+    let mut parts = Vec::new();
+    for (unit, seconds) in units {
+        let count = rest / seconds;
+        rest %= seconds;
+        match count {
+            0 => {}
+            // "Every minute", but "every hour and 1 minute".
+            1 if parts.is_empty() => parts.push(unit.to_owned()),
+            1 => parts.push(format!("1 {unit}")),
+            count => parts.push(format!("{count} {unit}s")),
+        }
+    }
+    parts.join(" and ")
 }
 
 fn needs_zone(spec: &ScheduleSpec) -> BadSchedule {

@@ -7,3 +7,4 @@ mod days;
 mod errors;
 mod named;
 mod random;
+mod words;

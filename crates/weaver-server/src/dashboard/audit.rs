@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use weaver_client::wire::{AuditEntry, AuditQuery};
 
 use super::layout::{self, Head, Html};
+use super::schedules;
 use super::text::{plain, when};
 use super::view::View;
 use crate::api::extract::Params;
@@ -31,7 +32,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         @if view.may_everywhere(Permission::ReadAudit) {
             ul.states aria-label="Journals" {
                 li { a href=(view.link("/audit", &[])) aria-current=[(!of_server).then_some("true")] { "This namespace" } }
-                li { a href=(view.link("/audit", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "The server: tokens and logins" } }
+                li { a href=(view.link("/audit", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "The server: tokens, settings and logins" } }
             }
         }
         @if entries.is_empty() { div.empty { p { "Nothing has been changed here yet. Whatever anybody changes is written down here, with their token." } } }
@@ -68,8 +69,11 @@ fn table(view: &View, entries: &[AuditEntry]) -> Markup {
 }
 
 fn target(view: &View, target: &str) -> Markup {
-    match target.strip_prefix("task/") {
-        Some(id) => html! { a href=(view.task_link(id)) { (plain(target)) } },
-        None => plain(target),
-    }
+    let address = match target.split_once('/') {
+        Some(("task", id)) => view.task_link(id),
+        Some(("schedule", name)) => schedules::link(view, name),
+        Some(("setting", key)) => format!("{}#{key}", view.link("/settings", &[])),
+        _ => return plain(target),
+    };
+    html! { a href=(address) { (plain(target)) } }
 }

@@ -19,6 +19,18 @@ impl Fields {
         Self(parse(bytes).into_owned().filter(|(_, value)| !value.is_empty()).collect())
     }
 
+    pub(super) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        let filled = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+        Self(filled.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// With one field changed.
+    pub(super) fn set(mut self, name: &str, value: &str) -> Self {
+        self.0.retain(|(found, _)| found != name);
+        self.0.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }

@@ -126,7 +126,11 @@ fn sections(view: &View) -> Vec<(&'static str, &'static str)> {
         ("Groups", "/groups"),
         ("Queues", "/queues"),
         ("Runners", "/runners"),
+        ("Schedules", "/schedules"),
     ];
+    if view.may_everywhere(Permission::Read) {
+        sections.push(("Settings", "/settings"));
+    }
     if view.may_everywhere(Permission::ManageTokens) {
         sections.push(("Tokens", "/tokens"));
     }
@@ -142,6 +146,8 @@ fn namespace_selector(view: &View) -> Markup {
         "/tasks"
     } else if view.path == "/group" {
         "/groups"
+    } else if view.path.starts_with("/schedule") {
+        "/schedules"
     } else {
         &view.path
     };

@@ -23,6 +23,8 @@ mod login;
 mod overview;
 mod queues;
 mod runners;
+mod schedules;
+mod settings;
 mod stats;
 mod task;
 mod task_log;
@@ -79,6 +81,12 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
         .route("/groups", get(groups::show))
         .route("/group", get(groups::show_one))
         .route("/prompts", post(groups::prompt))
+        .route("/schedules", get(schedules::show))
+        .route("/schedules/new", get(schedules::show_new).post(schedules::save))
+        .route("/schedules/check", post(schedules::check))
+        .route("/schedule", get(schedules::show_one).post(schedules::act))
+        .route("/schedule/edit", get(schedules::show_edit).post(schedules::save))
+        .route("/settings", get(settings::show).post(settings::act))
         .route("/tokens", get(tokens::show).post(tokens::act))
         .route("/audit", get(audit::show))
         .route("/live", get(live::stream))

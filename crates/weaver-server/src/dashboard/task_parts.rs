@@ -5,6 +5,7 @@ use weaver_client::wire::{Attempt, Json, Task};
 use weaver_core::task::AttemptOutcome;
 
 use super::layout;
+use super::schedules;
 use super::tasks::namespace_flag;
 use super::text::{SHOWN_MAX_BYTES, beginning, plain, pretty_json, shell_word, span, when};
 use super::view::View;
@@ -86,7 +87,7 @@ pub(super) fn facts(view: &View, task: &Task) -> Markup {
             @if let Some(key) = &task.serial_key { dt { "Serial key" } dd { (plain(key)) } }
             @if let Some(key) = &task.idempotency_key { dt { "Idempotency key" } dd { (plain(key)) } }
             @if let Some(id) = &task.external_id { dt { "External id" } dd { (plain(id)) } }
-            @if let Some(id) = &task.job_definition_id { dt { "Schedule" } dd { (plain(id)) @if let Some(at) = task.scheduled_for { ", for " (at) } } }
+            @if let Some(id) = &task.job_definition_id { dt { "Schedule" } dd { a href=(schedules::link(view, id)) { (plain(id)) } @if let Some(at) = task.scheduled_for { ", for " (at) } } }
             @if let Some(ms) = task.timeout_ms { dt { "Timeout" } dd { (span(std::time::Duration::from_millis(ms))) } }
             @if let Some(at) = task.expires_at { dt { "Expires" } dd { (when(at, view.now)) } }
             @if !task.labels.is_empty() {

@@ -38,7 +38,7 @@ pub(super) fn plain_attribute(text: &str) -> String {
 }
 
 /// Line breaks and tabs are what they look like.
-fn is_hidden(c: char) -> bool {
+pub(super) fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         '\u{200b}'..='\u{200f}'

@@ -9,7 +9,7 @@ use crate::site::{Bed, Crew, Site};
 const RUN: &str = "axe.run({ resultTypes: ['violations'] }).then((r) => { window.found = r.violations.map((v) => \
     `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' | ')}`); })";
 
-async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
+pub(crate) async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     browser.script(axe).await;
     browser.script("window.found = null").await;
     browser.script(RUN).await;

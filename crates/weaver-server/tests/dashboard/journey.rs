@@ -143,7 +143,7 @@ async fn rest(browser: &Browser, site: &Site) {
     {
         browser.sees("td", deed).await;
     }
-    browser.press("The server: tokens and logins").await;
+    browser.press("The server: tokens, settings and logins").await;
     browser.sees("td", "token.revoke").await;
     browser.go(&site.url("/tasks/no-such-task")).await;
     browser.sees("main", "What to do: check the id and the namespace").await;

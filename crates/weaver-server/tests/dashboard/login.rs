@@ -29,7 +29,7 @@ async fn cookie(response: &Response) -> String {
 }
 
 /// Logs in by token, as a form would.
-async fn log_in(site: &Site, role: Role) -> (String, String) {
+pub(crate) async fn log_in(site: &Site, role: Role) -> (String, String) {
     let token = site.token(role).await;
     let form = [("token", token.expose()), ("next", "/tasks")];
     let answer = client()
@@ -64,7 +64,13 @@ async fn log_in(site: &Site, role: Role) -> (String, String) {
     (cookie, key)
 }
 
-async fn post(site: &Site, path: &str, cookie: &str, origin: &str, form: &[(&str, &str)]) -> Response {
+pub(crate) async fn post(
+    site: &Site,
+    path: &str,
+    cookie: &str,
+    origin: &str,
+    form: &[(&str, &str)],
+) -> Response {
     let request = client().post(site.url(path)).header("cookie", cookie).header("accept", "text/html");
     request.header("origin", origin).fields(form).send().await.expect("as the test expects")
 }
@@ -180,7 +186,7 @@ async fn a_form_without_its_key_or_from_another_site_changes_nothing() {
 }
 
 /// A page as a browser with this session gets it.
-async fn page_of(site: &Site, cookie: &str, path: &str) -> Response {
+pub(crate) async fn page_of(site: &Site, cookie: &str, path: &str) -> Response {
     let request = client().get(site.url(path)).header("cookie", cookie).header("accept", "text/html");
     request.send().await.expect("as the test expects")
 }

@@ -10,4 +10,6 @@ mod live;
 mod login;
 mod logs;
 mod robust;
+mod schedules;
+mod settings;
 mod strange;

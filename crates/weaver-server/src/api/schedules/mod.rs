@@ -92,6 +92,20 @@ pub(crate) async fn put_schedule(
     Ok((status, Json(convert::shown(&definition))))
 }
 
+/// Refuses what [`put_schedule`] would refuse for what it says, and stores nothing: for a form that is being filled in.
+pub(crate) fn check_schedule(
+    state: &AppState,
+    caller: &Caller,
+    namespace: &Namespace,
+    name: &str,
+    spec: wire::ScheduleSpec,
+) -> Answer<()> {
+    caller.require(Permission::ManageSchedules, namespace)?;
+    let spec = convert::spec(spec)?;
+    state.scheduler.check(name, &spec)?;
+    may_make(caller, namespace, &spec.task.task_type)
+}
+
 /// Remove a schedule. The tasks it made stay.
 #[utoipa::path(delete, path = "/api/v1/schedules/{name}", tag = "schedules",
     params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), ExpectQuery),

@@ -259,6 +259,33 @@
   const LINES_MAX = 5000;
   const trim = (log) => { while (log.childElementCount > LINES_MAX) log.firstChild.remove(); };
 
+  // --- Forms that are looked at while they are filled in --------------------------------------------------------------
+  const CHECK_MS = 250; // after the last key
+  const watch = (form) => {
+    let timer = 0, turn = 0;
+    const check = async () => {
+      const mine = ++turn;
+      try {
+        const body = new URLSearchParams(new FormData(form));
+        const answer = await fetch(form.dataset.check, { method: "POST", body, headers: { accept: "text/html" }, cache: "no-store" });
+        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("check");
+        // An answer that was overtaken is about something else.
+        if (!answer.ok || !fresh || mine !== turn) return;
+        form.querySelector("#check").replaceChildren(...fresh.childNodes);
+        for (const field of form.querySelectorAll("[id][name]")) {
+          if (field.id === fresh.dataset.wrong) field.setAttribute("aria-invalid", "true");
+          else field.removeAttribute("aria-invalid");
+        }
+      } catch {
+        // The form still says what is wrong when it is sent.
+      }
+    };
+    const later = () => { clearTimeout(timer); timer = setTimeout(check, CHECK_MS); };
+    form.addEventListener("input", later);
+    form.addEventListener("change", later);
+  };
+  for (const form of document.querySelectorAll("form[data-check]")) watch(form);
+
   prepare(document);
   if (main?.dataset.events) {
     if (!away) listen();

@@ -1,0 +1,328 @@
+//! A schedule as the fields of a form, and back.
+
+use std::collections::BTreeMap;
+
+use weaver_client::wire::{
+    ConcurrencyPolicy, Dispatch, Gap, Json, Misfire, Overlap, Schedule, ScheduleSpec, TaskTemplate, Trigger,
+};
+
+use super::super::form::Fields;
+use super::super::text::{is_hidden, pretty_json};
+use crate::problem::Problem;
+
+/// Every field that says something about a schedule, with its label.
+pub(super) const LABELS: [(&str, &str); 18] = [
+    ("kind", "What makes it fire"),
+    ("schedule", "When"),
+    ("tz", "Time zone"),
+    ("event_type", "Type of the event"),
+    ("task_type", "Type of the task"),
+    ("payload", "Payload, as JSON"),
+    ("queue", "Queue"),
+    ("enabled", "Enabled"),
+    ("gap", "A time that clocks leave out"),
+    ("overlap", "A time that clocks show twice"),
+    ("concurrency", "If the last task has not ended"),
+    ("misfire", "If nobody was there when it fired"),
+    ("misfire_number", "How many, or how many seconds"),
+    ("event_field", "Field of the payload that gets the event"),
+    ("priority", "Priority"),
+    ("timeout", "Timeout, in seconds"),
+    ("max_attempts", "Attempts"),
+    ("labels", "Labels"),
+];
+
+/// The label of a field.
+pub(super) fn label(field: &str) -> &'static str {
+    LABELS.iter().find(|(name, _)| *name == field).map_or("Name", |(_, label)| label)
+}
+
+/// The field of the form that a problem of the API is about.
+pub(super) fn field_of(field: &str) -> &'static str {
+    let end = field.rsplit('.').next().unwrap_or_default();
+    match (field, end) {
+        ("misfire.max" | "misfire.seconds", _) => "misfire_number",
+        (_, "task_type" | "type") => "task_type",
+        (_, "timeout" | "timeout_ms") => "timeout",
+        (_, "concurrency_policy") => "concurrency",
+        _ => LABELS.iter().find(|(name, _)| *name == end).map_or("name", |(name, _)| name),
+    }
+}
+
+/// What a form shows of a schedule that is there.
+pub(super) fn of_schedule(schedule: &Schedule) -> Fields {
+    let (spec, task) = (&schedule.spec, &schedule.spec.task);
+    let mut fields = vec![("name", schedule.name.clone()), ("version", schedule.version.to_string())];
+    match &spec.trigger {
+        Trigger::Time { schedule, tz, gap, overlap } => {
+            fields.extend([("kind", "time".to_owned()), ("schedule", schedule.clone())]);
+            fields.push(("tz", tz.clone().unwrap_or_default()));
+            fields.push(("gap", gap.map_or("", gap_name).to_owned()));
+            fields.push(("overlap", overlap.map_or("", overlap_name).to_owned()));
+        }
+        Trigger::Event { event_type } => {
+            fields.extend([("kind", "event".to_owned()), ("event_type", event_type.clone())]);
+        }
+    }
+    let (misfire, number) = match spec.misfire {
+        Misfire::RunOnce {} => ("run_once", String::new()),
+        Misfire::RunAll { max } => ("run_all", max.to_string()),
+        Misfire::SkipAfter { seconds } => ("skip_after", seconds.to_string()),
+    };
+    let labels: Vec<String> = task.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let number_of = |number: Option<u64>| number.map_or_else(String::new, |number| number.to_string());
+    fields.extend([
+        ("task_type", task.task_type.clone()),
+        ("payload", task.payload.as_ref().map_or_else(String::new, |json| visible(json.as_str()))),
+        ("queue", task.queue.clone().unwrap_or_default()),
+        ("enabled", if spec.enabled { "yes" } else { "" }.to_owned()),
+        ("concurrency", concurrency_name(spec.concurrency_policy).to_owned()),
+        ("misfire", misfire.to_owned()),
+        ("misfire_number", number),
+        ("event_field", task.event_field.clone().unwrap_or_default()),
+        ("priority", number_of(task.priority.map(u64::from))),
+        ("timeout", task.timeout_ms.map_or_else(String::new, seconds)),
+        ("max_attempts", number_of(task.max_attempts.map(u64::from))),
+        ("labels", labels.join("\n")),
+    ]);
+    Fields::of(fields)
+}
+
+/// JSON on many lines. What cannot be seen is escaped, which in JSON is the same text.
+fn visible(json: &str) -> String {
+    let mut out = String::new();
+    for c in pretty_json(json).chars() {
+        if is_hidden(c) {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+fn seconds(ms: u64) -> String {
+    let text = format!("{}.{:03}", ms / 1000, ms % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What a form says, over what was there before: it does not show everything.
+pub(super) fn spec(fields: &Fields, before: Option<ScheduleSpec>) -> Result<ScheduleSpec, Problem> {
+    let text =
+        |name: &str| fields.text(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+    let before_task = before.as_ref().map(|spec| spec.task.clone()).unwrap_or_default();
+    let task = TaskTemplate {
+        task_type: text("task_type").unwrap_or_default(),
+        payload: text("payload").map(Json::from_text).transpose().map_err(|error| {
+            wrong("payload", format!("this is no JSON: {error}"), "correct it; texts are in double quotes")
+        })?,
+        event_field: text("event_field").filter(|_| fields.get("kind") == Some("event")),
+        queue: text("queue"),
+        priority: number(fields, "priority")?,
+        timeout_ms: timeout(fields)?,
+        max_attempts: number(fields, "max_attempts")?,
+        labels: labels(fields)?,
+        ..before_task
+    };
+    Ok(ScheduleSpec {
+        enabled: fields.get("enabled").is_some(),
+        trigger: trigger(fields),
+        task,
+        concurrency_policy: match fields.get("concurrency") {
+            Some("forbid") => ConcurrencyPolicy::Forbid,
+            Some("replace") => ConcurrencyPolicy::Replace,
+            _ => ConcurrencyPolicy::Allow,
+        },
+        misfire: misfire(fields)?,
+        dispatch: before.map_or(Dispatch::default(), |spec| spec.dispatch),
+    })
+}
+
+/// What makes it fire.
+pub(super) fn trigger(fields: &Fields) -> Trigger {
+    if fields.get("kind") == Some("event") {
+        return Trigger::Event { event_type: fields.get("event_type").unwrap_or_default().trim().to_owned() };
+    }
+    Trigger::Time {
+        schedule: fields.get("schedule").unwrap_or_default().trim().to_owned(),
+        tz: fields.get("tz").map(|tz| tz.trim().to_owned()).filter(|tz| !tz.is_empty()),
+        gap: [Gap::Shift, Gap::Skip].into_iter().find(|gap| fields.get("gap") == Some(gap_name(*gap))),
+        overlap: [Overlap::First, Overlap::Last, Overlap::Both]
+            .into_iter()
+            .find(|overlap| fields.get("overlap") == Some(overlap_name(*overlap))),
+    }
+}
+
+fn misfire(fields: &Fields) -> Result<Misfire, Problem> {
+    let needed = || wrong("misfire_number", "this rule needs a number", "give one");
+    Ok(match fields.get("misfire") {
+        Some("run_all") => Misfire::RunAll { max: number(fields, "misfire_number")?.ok_or_else(needed)? },
+        Some("skip_after") => {
+            Misfire::SkipAfter { seconds: number(fields, "misfire_number")?.ok_or_else(needed)? }
+        }
+        _ => Misfire::RunOnce {},
+    })
+}
+
+fn number<T: std::str::FromStr>(fields: &Fields, name: &'static str) -> Result<Option<T>, Problem> {
+    let read = fields.get(name).map(|text| text.trim().parse()).transpose();
+    read.map_err(|_| wrong(name, "this is no whole number in range", "give one, or leave it empty"))
+}
+
+fn timeout(fields: &Fields) -> Result<Option<u64>, Problem> {
+    let Some(text) = fields.get("timeout") else { return Ok(None) };
+    let seconds: f64 = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)
+        .ok_or_else(|| {
+            wrong("timeout", "this is no number of seconds", "give one, like 90 or 0.5, or leave it empty")
+        })?;
+    Ok(Some((seconds * 1000.0).round() as u64))
+}
+
+fn labels(fields: &Fields) -> Result<BTreeMap<String, String>, Problem> {
+    let lines =
+        fields.get("labels").unwrap_or_default().lines().map(str::trim).filter(|line| !line.is_empty());
+    let pair = |line: &str| {
+        let (name, value) = line.split_once('=')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    lines
+        .map(|line| {
+            pair(line).ok_or_else(|| {
+                wrong(
+                    "labels",
+                    format!("`{line}` has no equals sign"),
+                    "write one label per line, as name=value",
+                )
+            })
+        })
+        .collect()
+}
+
+fn wrong(field: &'static str, detail: impl Into<String>, next: &'static str) -> Problem {
+    Problem::bad_request("invalid_field", detail, next).field(field)
+}
+
+fn gap_name(gap: Gap) -> &'static str {
+    match gap {
+        Gap::Shift => "shift",
+        Gap::Skip => "skip",
+    }
+}
+
+fn overlap_name(overlap: Overlap) -> &'static str {
+    match overlap {
+        Overlap::First => "first",
+        Overlap::Last => "last",
+        Overlap::Both => "both",
+    }
+}
+
+fn concurrency_name(policy: ConcurrencyPolicy) -> &'static str {
+    match policy {
+        ConcurrencyPolicy::Allow => "allow",
+        ConcurrencyPolicy::Forbid => "forbid",
+        ConcurrencyPolicy::Replace => "replace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_client::wire::RetryPolicy;
+    use weaver_core::time::Timestamp;
+
+    use super::*;
+
+    fn schedule(spec: ScheduleSpec) -> Schedule {
+        Schedule {
+            namespace: "default".to_owned(),
+            name: "n".to_owned(),
+            version: 3,
+            spec,
+            next_fire_at: None,
+            last_fire_at: None,
+            last_tasks: Vec::new(),
+            last_notice: None,
+            created_at: Timestamp::MIN,
+            updated_at: Timestamp::MIN,
+        }
+    }
+
+    #[test]
+    fn a_schedule_survives_its_form_with_what_the_form_does_not_show() {
+        let task = TaskTemplate {
+            task_type: "a & b".to_owned(),
+            payload: Some(
+                Json::from_text("{\"n\": 12345678901234567890.10, \"t\": \"a\u{202e}b\"}").expect("JSON"),
+            ),
+            event_field: None,
+            queue: Some("q".to_owned()),
+            priority: Some(0),
+            timeout_ms: Some(90_500),
+            max_attempts: Some(7),
+            max_losses: Some(2),
+            retry: Some(RetryPolicy::Fixed { delay_ms: 5 }),
+            labels: [("a".to_owned(), "b=c".to_owned()), ("empty".to_owned(), String::new())].into(),
+        };
+        let timed = Trigger::Time {
+            schedule: "30 2 * * *".to_owned(),
+            tz: Some("Europe/Berlin".to_owned()),
+            gap: Some(Gap::Skip),
+            overlap: Some(Overlap::Both),
+        };
+        let event = Trigger::Event { event_type: "order.paid".to_owned() };
+        for (trigger, misfire) in [
+            (timed.clone(), Misfire::RunAll { max: 9 }),
+            (timed, Misfire::RunOnce {}),
+            (event, Misfire::SkipAfter { seconds: 60 }),
+        ] {
+            let written = ScheduleSpec {
+                enabled: false,
+                trigger,
+                task: task.clone(),
+                concurrency_policy: ConcurrencyPolicy::Replace,
+                misfire,
+                dispatch: Dispatch::Pull,
+            };
+            let shown = of_schedule(&schedule(written.clone()));
+            assert!(!shown.get("payload").expect("a payload").contains('\u{202e}'));
+            let mut read = spec(&shown, Some(written.clone())).expect("what was shown can be read");
+            let payload = |spec: &ScheduleSpec| {
+                spec.task.payload.as_ref().expect("a payload").decode::<serde_json::Value>().expect("a value")
+            };
+            assert_eq!(payload(&read), payload(&written));
+            read.task.payload.clone_from(&written.task.payload);
+            assert_eq!(read, written);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_its_field() {
+        for (name, text) in [
+            ("payload", "{no"),
+            ("priority", "high"),
+            ("timeout", "-1"),
+            ("timeout", "NaN"),
+            ("max_attempts", "1.5"),
+            ("labels", "just a word"),
+        ] {
+            let fields = Fields::of([("task_type", "t".to_owned()), (name, text.to_owned())]);
+            let problem = spec(&fields, None).expect_err("it is refused").to_wire();
+            assert_eq!(problem.field.as_deref(), Some(name), "{text}");
+        }
+        for (said, field) in [
+            ("tz", "tz"),
+            ("trigger.event_type", "event_type"),
+            ("task.timeout", "timeout"),
+            ("spec.task.payload", "payload"),
+            ("misfire.max", "misfire_number"),
+            ("name", "name"),
+        ] {
+            assert_eq!(field_of(said), field);
+        }
+    }
+}

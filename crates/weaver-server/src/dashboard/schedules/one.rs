@@ -1,0 +1,174 @@
+//! One schedule: when it fires, what came of it, and what can be done about it.
+
+use axum::extract::State;
+use maud::{Markup, html};
+use weaver_client::wire::{
+    ConcurrencyPolicy, FiresQuery, ListTasksQuery, Misfire, Schedule, Task, TaskOrder, Trigger,
+};
+use weaver_scheduler::definition::{DEFINITION_LABEL, RUNS_SHOWN_MAX};
+
+use super::super::layout::{self, Head, Html};
+use super::super::task_parts;
+use super::super::text::{plain, plain_attribute, shell_word, span, when};
+use super::super::view::View;
+use super::{FIRES, fires, link, next, read, trigger};
+use crate::api::extract::{Name, Params};
+use crate::api::{Permission, list, schedules as api};
+use crate::problem::Problem;
+
+pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
+    let name = view.query.text("name").unwrap_or_default();
+    let schedule = read(&view, &name).await?;
+    let task = &schedule.spec.task;
+    let body = html! {
+        h1 { "Schedule " (plain(&name)) " " (super::enabled(&schedule)) }
+        p { a href=(view.link("/schedules", &[])) { "All schedules" } }
+        @if view.may(Permission::ManageSchedules) { (actions(&view, &schedule)) }
+        @if let Some(notice) = &schedule.last_notice {
+            p.alert { "Last notice, " (when(notice.at, view.now)) ": " (plain(&notice.what)) ", " (plain(&notice.why)) "." }
+        }
+        div.columns {
+            div {
+                h2 { "Next fires" }
+                (coming(&view, &schedule).await?)
+                h2 { "Last tasks" }
+                (runs(&view, &schedule).await?)
+                (task_parts::document("Payload", task.payload.as_ref(), None, ""))
+                (commands(&view, &schedule))
+            }
+            div { h2 { "Facts" } (facts(&view, &schedule)) }
+        }
+    };
+    let title = format!("Schedule {name}");
+    Ok(layout::page(&view, &Head { title: &title, section: "Schedules", live: "any" }, &body))
+}
+
+fn actions(view: &View, schedule: &Schedule) -> Markup {
+    let (action, label) = if schedule.spec.enabled { ("disable", "Disable") } else { ("enable", "Enable") };
+    let (here, version) = (link(view, &schedule.name), schedule.version.to_string());
+    html! {
+        div.row {
+            (layout::button(view, &here, "Run now", &[("action", "run")], "primary"))
+            (layout::button(view, &here, label, &[("action", action)], ""))
+            a.button href=(view.link("/schedule/edit", &[("name", &schedule.name)])) { "Edit" }
+            details {
+                summary { "Delete…" }
+                p.fine { "It fires no more. The tasks it made stay." }
+                (layout::button(view, &here, &format!("Delete {}", plain_attribute(&schedule.name)),
+                    &[("action", "delete"), ("version", &version)], "danger"))
+            }
+        }
+    }
+}
+
+async fn coming(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
+    if !schedule.spec.enabled {
+        return Ok(html! { p.soft { "None while it is disabled." } });
+    }
+    if matches!(schedule.spec.trigger, Trigger::Event { .. }) {
+        return Ok(html! { p.soft { "Whenever its event happens." } });
+    }
+    let query = FiresQuery { namespace: Some(view.namespace.to_string()), from: None, count: Some(FIRES) };
+    let asked = api::schedule_fires(
+        State(view.state.clone()),
+        view.caller.clone(),
+        Name(schedule.name.clone()),
+        Params(query),
+    );
+    let found = asked.await?.0.fires;
+    let paused = view.state.scheduler.settings().current().paused;
+    Ok(html! {
+        @if paused { p.alert { "All schedules are paused by the setting " code { "scheduler.paused" } ": nothing fires until it is reset." } }
+        @if found.is_empty() { p.soft { "It never fires again." } } @else { (fires(view, &found)) }
+    })
+}
+
+async fn runs(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
+    let label = format!("{DEFINITION_LABEL}:{}", schedule.name);
+    let query = ListTasksQuery {
+        namespace: Some(view.namespace.to_string()),
+        label: Some(label.clone()),
+        order: Some(TaskOrder::NewestFirst),
+        limit: Some(RUNS_SHOWN_MAX as u32),
+        ..ListTasksQuery::default()
+    };
+    let page = list::list_tasks(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
+    Ok(html! {
+        @if page.items.is_empty() { p.soft { "None yet." } }
+        @else {
+            div.wide { table {
+                thead { tr { th.fit scope="col" { "Task" } th.fit scope="col" { "State" } th scope="col" { "For the fire of" } th.fit scope="col" { "Made" } } }
+                tbody { @for task in &page.items { (run(view, task)) } }
+            } }
+            p { a href=(view.link("/tasks", &[("label", &label)])) { "All its tasks" } }
+        }
+    })
+}
+
+fn run(view: &View, task: &Task) -> Markup {
+    html! {
+        tr data-key=(task.id) {
+            td.fit { a.id href=(view.task_link(&task.id)) { (task.id) } }
+            td.fit { (layout::state(task.state)) }
+            td {
+                @match task.scheduled_for { Some(at) => time datetime=(at) { (at) }, None => span.soft { "by hand, or an event" } }
+                @if let Some(error) = &task.last_error { br; span.soft { (plain(error)) } }
+            }
+            td.fit { (when(task.created_at, view.now)) }
+        }
+    }
+}
+
+fn facts(view: &View, schedule: &Schedule) -> Markup {
+    let (spec, task) = (&schedule.spec, &schedule.spec.task);
+    let ms = |ms: u64| span(std::time::Duration::from_millis(ms));
+    html! {
+        dl.facts {
+            dt { "When" } dd { (trigger(&spec.trigger)) }
+            @if let Trigger::Time { tz: Some(tz), .. } = &spec.trigger { dt { "Zone" } dd { (plain(tz)) } }
+            dt { "Next" } dd { (next(view, schedule)) }
+            dt { "Last" } dd { @match schedule.last_fire_at { Some(at) => (when(at, view.now)), None => "never" } }
+            dt { "Task" } dd { (plain(&task.task_type)) " in queue " (plain(task.queue.as_deref().unwrap_or("default"))) }
+            @if let Some(priority) = task.priority { dt { "Priority" } dd { (priority) } }
+            @if let Some(timeout) = task.timeout_ms { dt { "Timeout" } dd { (ms(timeout)) } }
+            @if let Some(attempts) = task.max_attempts { dt { "Attempts" } dd { (attempts) } }
+            @if !task.labels.is_empty() { dt { "Labels" } dd { @for (name, value) in &task.labels { (plain(name)) "=" (plain(value)) " " } } }
+            dt { "If the last one has not ended" } dd { (concurrency(spec.concurrency_policy)) }
+            dt { "If nobody was there" } dd { (misfire(spec.misfire)) }
+            dt { "Version" } dd { (schedule.version) }
+            dt { "Added" } dd { (when(schedule.created_at, view.now)) }
+        }
+    }
+}
+
+pub(super) fn concurrency(policy: ConcurrencyPolicy) -> &'static str {
+    match policy {
+        ConcurrencyPolicy::Allow => "both run",
+        ConcurrencyPolicy::Forbid => "no task is made",
+        ConcurrencyPolicy::Replace => "it is cancelled",
+    }
+}
+
+fn misfire(misfire: Misfire) -> String {
+    match misfire {
+        Misfire::RunOnce {} => "one task for all the fires that were missed".to_owned(),
+        Misfire::RunAll { max } => format!("a task for each of the latest {max}"),
+        Misfire::SkipAfter { seconds } => {
+            format!("a task for each less than {} late", span(std::time::Duration::from_secs(seconds)))
+        }
+    }
+}
+
+/// The same by hand.
+fn commands(view: &View, schedule: &Schedule) -> Markup {
+    let flag = super::super::tasks::namespace_flag(view);
+    let name = shell_word(&schedule.name);
+    html! {
+        section {
+            h2 { "As a command" }
+            (layout::command(&format!("weaver schedules show {name}{flag}")))
+            (layout::command(&format!("weaver schedules run-now {name}{flag} --wait")))
+            (layout::command(&format!("weaver schedules edit {name}{flag}")))
+        }
+    }
+}
