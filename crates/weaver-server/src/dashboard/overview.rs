@@ -10,7 +10,7 @@ use super::layout::{self, Head, Html};
 use super::stats::LastHour;
 use super::text::{number, span, when};
 use super::view::View;
-use super::{chart, queues};
+use super::{chart, queues, schedules};
 use crate::api::extract::Params;
 use crate::api::{list, queues as api};
 use crate::problem::Problem;
@@ -27,6 +27,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let runners = view.state.store.list_runners(&view.namespace, None, RUNNERS_MAX).await?.items;
     let hour = LastHour::read(&view).await?;
     let oldest = oldest(&view).await?;
+    let fires = schedules::soon(&view).await?;
     let body = html! {
         h1 { "Overview" }
         @if counts.states.0.values().sum::<u64>() == 0 { (first_steps()) }
@@ -39,6 +40,8 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         p.fine { "Workers write down what they did once a minute." }
         h2 { "Queues" }
         (queue_part(&view, &queues, &hour))
+        h2 { "Next fires" }
+        (fires)
     };
     Ok(layout::page(&view, &Head { title: "Overview", section: "Overview", live: "any" }, &body))
 }

@@ -10,7 +10,7 @@ use weaver_scheduler::settings::{KNOWN, ValueType};
 use super::form::Fields;
 use super::gate::redirect;
 use super::layout::{self, Head, Html};
-use super::text::{plain, when};
+use super::text::{plain, sentence, when};
 use super::view::View;
 use crate::api::extract::{Body, Name, Params};
 use crate::api::{Permission, settings as api};
@@ -36,7 +36,7 @@ async fn page(view: &View, refused: Option<&Refused<'_>>) -> Result<Html, Proble
         @if let Some(refused) = refused {
             div.alert role="alert" {
                 p { b { "Not changed. " } a href=(format!("#{}", refused.key)) { (plain(refused.key)) } ": " (plain(&refused.why.detail)) "." }
-                p { "What to do: " (plain(&refused.why.next)) "." }
+                p { (plain(&sentence(&refused.why.next))) }
             }
         }
         div.settings { @for setting in &settings { (part(view, setting, may, refused)) } }
@@ -95,12 +95,6 @@ fn change(view: &View, setting: &Setting, refused: Option<&Refused<'_>>) -> Mark
             " " button name="action" value="set" { "Set" }
         }
     }
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }
 
 pub(super) async fn act(view: View, fields: Fields) -> Result<Response, Problem> {

@@ -9,7 +9,7 @@ use weaver_core::task::TaskState;
 use super::form::path_part;
 use super::gate::redirect;
 use super::layout::{self, Head, Html};
-use super::text::plain;
+use super::text::{plain, sentence};
 use super::view::View;
 use super::{task_log, task_parts};
 use crate::api::extract::{Name, Params};
@@ -82,12 +82,6 @@ fn reasons(view: &View, why: &Explanation) -> Markup {
             }
         }
     }
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }
 
 pub(super) async fn cancel(view: View, Path(id): Path<String>) -> Result<Response, Problem> {

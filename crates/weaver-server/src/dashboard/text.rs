@@ -144,6 +144,14 @@ fn coarse(span: Duration) -> String {
     }
 }
 
+/// A message as a sentence: it begins with a capital and ends with a stop.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let stop = if text.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{first}{}{stop}", letters.as_str())
+}
+
 /// A number with its thousands apart.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();

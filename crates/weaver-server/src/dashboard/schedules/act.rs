@@ -8,7 +8,7 @@ use weaver_client::wire::{ExpectQuery, PreviewRequest, PutSchedule, Trigger};
 use super::super::form::Fields;
 use super::super::gate::redirect;
 use super::super::layout::Html;
-use super::super::text::plain;
+use super::super::text::{plain, sentence};
 use super::super::view::View;
 use super::fields::{field_of, label, spec, trigger};
 use super::form::{Again, page, verdict};
@@ -112,7 +112,7 @@ pub(super) async fn looked_at(view: &View, fields: &Fields, was_sent: bool) -> M
         Some(field),
         &html! {
             (understood)
-            p.alert { b { (label(field)) } ": " (plain(&problem.detail)) ". " (plain(&problem.next)) "." }
+            p.alert { b { (label(field)) } ": " (plain(&problem.detail)) ". " (plain(&sentence(&problem.next))) }
         },
     )
 }

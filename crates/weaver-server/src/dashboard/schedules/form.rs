@@ -8,7 +8,7 @@ use weaver_scheduler::definition::{DEFINITION_NAME_MAX_BYTES, EVENT_TYPE_MAX_BYT
 
 use super::super::form::Fields;
 use super::super::layout::{self, Head};
-use super::super::text::{plain, plain_attribute};
+use super::super::text::{plain, plain_attribute, sentence};
 use super::super::view::View;
 use super::fields::{LABELS, field_of, label, of_schedule};
 use super::{act, link, read};
@@ -77,7 +77,7 @@ fn why_again(again: &Again, fields: &Fields) -> Markup {
             html! {
                 div.alert role="alert" {
                     p { b { "Not saved. " } a href=(format!("#{field}")) { (label(field)) } ": " (plain(&problem.detail)) "." }
-                    p { "What to do: " (plain(&problem.next)) "." }
+                    p { (plain(&sentence(&problem.next))) }
                 }
             }
         }
@@ -173,12 +173,12 @@ impl Form<'_> {
                 label { input #kind-time type="radio" name="kind" value="time" checked[!is_event]; " The clock" }
                 label { input #kind-event type="radio" name="kind" value="event" checked[is_event]; " An event" }
             }
-            div.by-time {
+            div.part.by-time {
                 (self.input("schedule", "", &html! { "Like " code { "daily at 07:00" } ", " code { "every 5m" } " or, in cron, " code { "0 9 * * 1-5" } }, 255, false))
                 (self.input("tz", "", &html! { "Like Europe/Berlin. Needed wherever a time of day is named" }, 255, false))
                 datalist #zones { @for zone in ZONES { option value=(zone) {} } }
             }
-            div.by-event { (self.input("event_type", "", &html! { "Exactly this" }, EVENT_TYPE_MAX_BYTES, false)) }
+            div.part.by-event { (self.input("event_type", "", &html! { "Exactly this" }, EVENT_TYPE_MAX_BYTES, false)) }
         }
     }
 
@@ -208,21 +208,23 @@ impl Form<'_> {
         let is_used = |name: &&str| self.fields.get(name).is_some() || self.wrong == Some(*name);
         let concurrency = self.fields.get("concurrency").is_some_and(|policy| policy != "allow");
         html! {
-            details.stack open[concurrency || rare.iter().any(is_used)] {
+            details open[concurrency || rare.iter().any(is_used)] {
                 summary { "More: missed fires, overlaps, retries, labels" }
-                (self.choice("concurrency", &[("allow", "Both run"), ("forbid", "No task is made"), ("replace", "It is cancelled")]))
-                (self.choice("misfire", &[("run_once", "One task for all missed fires"), ("run_all", "A task for each of the latest …"), ("skip_after", "A task for each that is less late than … seconds")]))
-                (self.input("misfire_number", "number", &html! { "For the last two" }, 0, false))
-                div.by-time {
-                    (self.choice("gap", &[("", "As usual: moved to the end of the gap; intervals pass it over"), ("shift", "Moved to the end of the gap"), ("skip", "Passed over")]))
-                    (self.choice("overlap", &[("", "As usual: the first; intervals both"), ("first", "The first"), ("last", "The second"), ("both", "Both")]))
+                div.part {
+                    (self.choice("concurrency", &[("allow", "Both run"), ("forbid", "No task is made"), ("replace", "It is cancelled")]))
+                    (self.choice("misfire", &[("run_once", "One task for all missed fires"), ("run_all", "A task for each of the latest …"), ("skip_after", "A task for each that is less late than … seconds")]))
+                    (self.input("misfire_number", "number", &html! { "For the last two" }, 0, false))
+                    div.part.by-time {
+                        (self.choice("gap", &[("", "As usual: moved to the end of the gap; intervals pass it over"), ("shift", "Moved to the end of the gap"), ("skip", "Passed over")]))
+                        (self.choice("overlap", &[("", "As usual: the first; intervals both"), ("first", "The first"), ("last", "The second"), ("both", "Both")]))
+                    }
+                    div.part.by-event { (self.input("event_field", "", &html! { "For a payload that is an object" }, 255, false)) }
+                    (self.input("priority", "number", &html! { "From 0, the most urgent, to 9. Empty: 5" }, 0, false))
+                    (self.input("timeout", "number", &html! { "Of one attempt. Empty: none" }, 0, false))
+                    (self.input("max_attempts", "number", &html! { "Empty: 5, and 1 for a prompt" }, 0, false))
+                    label for="labels" { (label("labels")) " " span.soft { "One per line, as name=value" } }
+                    textarea #labels.short name="labels" spellcheck="false" aria-invalid=[(self.wrong == Some("labels")).then_some("true")] { "\n" (self.value("labels")) }
                 }
-                div.by-event { (self.input("event_field", "", &html! { "For a payload that is an object" }, 255, false)) }
-                (self.input("priority", "number", &html! { "From 0, the most urgent, to 9. Empty: 5" }, 0, false))
-                (self.input("timeout", "number", &html! { "Of one attempt. Empty: none" }, 0, false))
-                (self.input("max_attempts", "number", &html! { "Empty: 5, and 1 for a prompt" }, 0, false))
-                label for="labels" { (label("labels")) " " span.soft { "One per line, as name=value" } }
-                textarea #labels.short name="labels" spellcheck="false" aria-invalid=[(self.wrong == Some("labels")).then_some("true")] { "\n" (self.value("labels")) }
             }
         }
     }

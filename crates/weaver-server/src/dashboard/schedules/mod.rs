@@ -26,6 +26,8 @@ use crate::api::{Permission, schedules as api};
 use crate::problem::Problem;
 
 const SCHEDULES: u32 = 50;
+/// How many of the next fires of all namespaces are looked at for those of one.
+const UPCOMING_LOOKED_AT: u32 = 100;
 /// Fires to come that are shown of a schedule.
 pub(super) const FIRES: u32 = 5;
 
@@ -74,7 +76,7 @@ fn table(view: &View, schedules: &[Schedule], states: &HashMap<String, TaskState
     html! {
         div.wide { table {
             thead { tr {
-                th scope="col" { "Schedule" } th scope="col" { "When" } th.wide-only scope="col" { "Zone" } th.fit scope="col" { "Fires" }
+                th scope="col" { "Schedule" } th scope="col" { "When" } th.fit.wide-only scope="col" { "Zone" } th.fit.wide-only scope="col" { "Fires" }
                 th.fit scope="col" { "Next" } th scope="col" { "Last task" }
             } }
             tbody { @for schedule in schedules { (row(view, schedule, states)) } }
@@ -86,9 +88,9 @@ fn row(view: &View, schedule: &Schedule, states: &HashMap<String, TaskState>) ->
     html! {
         tr data-key=(schedule.name) {
             td.name { a href=(link(view, &schedule.name)) { (plain(&schedule.name)) } br; span.soft { (plain(&schedule.spec.task.task_type)) } }
-            td { (trigger(&schedule.spec.trigger)) }
-            td.wide-only { @match &schedule.spec.trigger { Trigger::Time { tz: Some(tz), .. } => (plain(tz)), _ => span.soft { "–" } } }
-            td.fit { (enabled(schedule)) }
+            td.when { (trigger(&schedule.spec.trigger)) }
+            td.fit.wide-only { @match &schedule.spec.trigger { Trigger::Time { tz: Some(tz), .. } => (plain(tz)), _ => span.soft { "–" } } }
+            td.fit.wide-only { (enabled(schedule)) }
             td.fit { (next(view, schedule)) }
             td { @match schedule.last_tasks.last() {
                 Some(id) => { a.id href=(view.task_link(id)) { (id) } " " @if let Some(state) = states.get(id) { (layout::state(*state)) } }
@@ -125,7 +127,9 @@ fn enabled(schedule: &Schedule) -> Markup {
 
 fn next(view: &View, schedule: &Schedule) -> Markup {
     match (&schedule.spec.trigger, schedule.next_fire_at) {
-        _ if !schedule.spec.enabled => html! { span.soft { "–" } },
+        _ if !schedule.spec.enabled => html! { span.soft { "disabled" } },
+        // Late, because all are paused, or nobody was there.
+        (_, Some(at)) if at <= view.now => html! { "due " (when(at, view.now)) },
         (_, Some(at)) => when(at, view.now),
         (Trigger::Event { .. }, None) => html! { span.soft { "when it happens" } },
         (Trigger::Time { .. }, None) => html! { span.soft { "never again" } },
@@ -144,6 +148,29 @@ pub(super) fn fires(view: &View, fires: &[Fire]) -> Markup {
             }
         }
     }
+}
+
+/// What fires next here, for the overview.
+pub(super) async fn soon(view: &View) -> Result<Markup, Problem> {
+    let mut found = view.state.scheduler.upcoming(&view.namespace, UPCOMING_LOOKED_AT).await?;
+    found.truncate(FIRES as usize);
+    Ok(html! {
+        @if found.is_empty() {
+            p.soft { "Nothing fires by the clock here. " a href=(view.link("/schedules", &[])) { "Schedules" } }
+        } @else {
+            div.wide { table {
+                thead { tr { th scope="col" { "Schedule" } th.fit scope="col" { "Next" } th.fit scope="col" { "At" } } }
+                tbody { @for schedule in &found { @if let Some(at) = schedule.next_fire_at {
+                    tr data-key=(schedule.name) {
+                        td.name { a href=(link(view, &schedule.name)) { (plain(&schedule.name)) } }
+                        td.fit { @if at <= view.now { "due " } (when(at, view.now)) }
+                        td.fit { time datetime=(at) { (at.to_string().get(..19).unwrap_or_default().replace('T', " ")) " UTC" } }
+                    }
+                } } }
+            } }
+            p { a href=(view.link("/schedules", &[])) { "All schedules" } }
+        }
+    })
 }
 
 /// The page of a schedule. By query: a name may hold what a path cannot.

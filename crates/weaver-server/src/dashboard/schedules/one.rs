@@ -93,25 +93,29 @@ async fn runs(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
         ..ListTasksQuery::default()
     };
     let page = list::list_tasks(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
+    let by_hand = match schedule.spec.trigger {
+        Trigger::Time { .. } => "run by hand",
+        Trigger::Event { .. } => "an event, or run by hand",
+    };
     Ok(html! {
         @if page.items.is_empty() { p.soft { "None yet." } }
         @else {
             div.wide { table {
                 thead { tr { th.fit scope="col" { "Task" } th.fit scope="col" { "State" } th scope="col" { "For the fire of" } th.fit scope="col" { "Made" } } }
-                tbody { @for task in &page.items { (run(view, task)) } }
+                tbody { @for task in &page.items { (run(view, task, by_hand)) } }
             } }
             p { a href=(view.link("/tasks", &[("label", &label)])) { "All its tasks" } }
         }
     })
 }
 
-fn run(view: &View, task: &Task) -> Markup {
+fn run(view: &View, task: &Task, by_hand: &str) -> Markup {
     html! {
         tr data-key=(task.id) {
             td.fit { a.id href=(view.task_link(&task.id)) { (task.id) } }
             td.fit { (layout::state(task.state)) }
             td {
-                @match task.scheduled_for { Some(at) => time datetime=(at) { (at) }, None => span.soft { "by hand, or an event" } }
+                @match task.scheduled_for { Some(at) => time datetime=(at) { (at) }, None => span.soft { (by_hand) } }
                 @if let Some(error) = &task.last_error { br; span.soft { (plain(error)) } }
             }
             td.fit { (when(task.created_at, view.now)) }
