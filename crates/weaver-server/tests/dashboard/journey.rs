@@ -8,7 +8,7 @@ use crate::browser::Browser;
 use crate::site::{Bed, Crew, Site};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_finds_a_failed_task_sees_why_retries_it_pauses_a_queue_and_submits_a_prompt_on_the_embedded_store()
+async fn somebody_finds_a_failed_task_sees_why_retries_it_pauses_a_queue_submits_a_prompt_and_adds_a_schedule()
  {
     journey(&Bed::embedded()).await;
 }
@@ -32,6 +32,7 @@ async fn journey(bed: &Bed) {
     cancel_and_bulk(&browser, &site).await;
     queues(&browser, &site).await;
     prompts(&browser).await;
+    schedule(&browser).await;
     rest(&browser, &site).await;
     assert_eq!(browser.complaints().await, Vec::<String>::new());
     browser.close().await;
@@ -123,6 +124,23 @@ async fn prompts(browser: &Browser) {
     browser.sees("[data-key=repairs]", "1 ").await;
 }
 
+/// Whoever knows neither cron nor the docs: the form says what to write, and when that would be.
+async fn schedule(browser: &Browser) {
+    browser.press("Schedules").await;
+    browser.press("New schedule").await;
+    browser.type_into("#name", "morning-mail").await;
+    browser.type_into("#schedule", "daily at 07:00").await;
+    browser.type_into("#tz", "Europe/Berlin").await;
+    browser.sees("#check", "Every day at 07:00. It would fire:").await;
+    browser.type_into("#task_type", "ok").await;
+    browser.press("Add").await;
+    browser.sees("h1", "Schedule morning-mail").await;
+    browser.press("Overview").await;
+    browser.sees("[data-key=morning-mail]", "in ").await;
+    browser.press("morning-mail").await;
+    browser.until("document.querySelectorAll('.fires li').length === 5").await;
+}
+
 async fn rest(browser: &Browser, site: &Site) {
     browser.press("Runners").await;
     browser.sees("td", "alive").await;
@@ -138,9 +156,15 @@ async fn rest(browser: &Browser, site: &Site) {
     browser.press("Revoke ci").await;
     browser.until("![...document.querySelectorAll('td')].some((e) => e.innerText === 'ci')").await;
     browser.press("Audit").await;
-    for deed in
-        ["task.retry", "task.cancel_many", "queue.pause", "queue.put", "task.enqueue", "runner.direct"]
-    {
+    for deed in [
+        "task.retry",
+        "task.cancel_many",
+        "queue.pause",
+        "queue.put",
+        "task.enqueue",
+        "runner.direct",
+        "schedule.add",
+    ] {
         browser.sees("td", deed).await;
     }
     browser.press("The server: tokens, settings and logins").await;
