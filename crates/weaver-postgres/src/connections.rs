@@ -17,7 +17,9 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryFutureExt, TryStreamExt};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgPool, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{AssertSqlSafe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction};
+use sqlx::{
+    AssertSqlSafe, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction,
+};
 
 /// A pool whose statements reach the server whole, whatever is in between.
 #[derive(Debug, Clone)]
@@ -162,6 +164,13 @@ impl<'c> Executor<'c> for &'_ Connections {
         'c: 'e,
     {
         self.pool.prepare_with(sql, parameters)
+    }
+
+    fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<Postgres>, Error>>
+    where
+        'c: 'e,
+    {
+        self.pool.describe(sql)
     }
 }
 
