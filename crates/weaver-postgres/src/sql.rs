@@ -145,7 +145,8 @@ statements! {
     groups = "SELECT g.id, g.states, g.counts, g.last_at FROM weaver.groups($1, $2, $3) g";
     queue_names = "SELECT DISTINCT queue FROM weaver.counts($1, NULL) WHERE count <> 0";
     queue_settings = "SELECT queue, paused, max_running, version FROM weaver.queues WHERE namespace = $1";
-    occupied = "SELECT weaver.occupied($1, $2)";
+    occupied = "SELECT weaver.occupied($1, q.name) FROM unnest($2::text[]) WITH ORDINALITY AS q (name, place) \
+        ORDER BY q.place";
     put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
     purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5)";
     worn_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \

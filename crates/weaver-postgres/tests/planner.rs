@@ -124,3 +124,37 @@ async fn each_index_is_used_for_the_query_it_is_for_at_a_million_rows() {
         .expect("it is there");
     drop(store);
 }
+
+/// Beyond this cost a server compiles a statement before it runs it, which takes up to a second.
+const COMPILED_FROM: f64 = 100_000.0;
+
+/// Many moves that are not added up yet, in tables of which only the largest has been looked at.
+const MOVES: &str = "
+INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states, count_deltas)
+SELECT now(), '{}', '{}', '{}', '{}', array_fill('default'::text, ARRAY[20]), array_fill('q'::text, ARRAY[20]),
+    array_fill(0::smallint, ARRAY[20]), array_fill(1, ARRAY[20])
+FROM generate_series(1, 5000);
+ANALYZE weaver.moves;
+";
+
+#[tokio::test]
+async fn counting_is_planned_as_the_small_thing_it_is_before_the_server_has_looked_at_the_tables() {
+    let schema = Schema::new();
+    let clock = Arc::new(weaver_runtime::SystemClock::new());
+    let _store = PostgresStore::open(schema.options(), clock).await.expect("the schema can be made");
+    let mut connection = PgConnection::connect(schema.server_url()).await.expect("the server answers");
+    sqlx::raw_sql(schema.sql(MOVES)).execute(&mut connection).await.expect("a superuser may");
+    for question in [
+        "SELECT * FROM weaver.counts('default', NULL)",
+        "SELECT * FROM weaver.counts('default', 'q')",
+        "SELECT * FROM weaver.namespaces()",
+    ] {
+        let AssertSqlSafe(text) = schema.sql(question);
+        let explain = sqlx::query_scalar(AssertSqlSafe(format!("EXPLAIN {text}")));
+        let plan: Vec<String> = explain.fetch_all(&mut connection).await.expect("a plan");
+        // `HashAggregate  (cost=0.00..12.34 rows=…`
+        let cost = plan[0].split("..").nth(1).and_then(|rest| rest.split(' ').next());
+        let cost: f64 = cost.expect("a cost").parse().expect("a number");
+        assert!(cost < COMPILED_FROM, "{question}: {plan:#?}");
+    }
+}

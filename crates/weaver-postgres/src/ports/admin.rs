@@ -75,19 +75,13 @@ impl PostgresStore {
             let version = Version(row.try_get::<i64, _>(3)?.unsigned_abs());
             queues.insert(queue_name(row.try_get(0)?)?, (settings, version));
         }
-        let mut infos = Vec::with_capacity(queues.len());
-        for (name, (settings, version)) in queues {
-            let occupied = self
-                .sql
-                .occupied
-                .scalar::<i64>()
-                .bind(namespace.as_str())
-                .bind(name.as_str())
-                .fetch_one(&self.connections)
-                .await?;
-            infos.push(QueueInfo { name, settings, version, occupied: occupied.unsigned_abs() });
-        }
-        Ok(infos)
+        let names: Vec<String> = queues.keys().map(QueueName::to_string).collect();
+        let occupied = self.sql.occupied.scalar::<i64>().bind(namespace.as_str()).bind(names);
+        let occupied = occupied.fetch_all(&self.connections).await?;
+        let info = |((name, (settings, version)), occupied): ((QueueName, (QueueSettings, Version)), i64)| {
+            QueueInfo { name, settings, version, occupied: occupied.unsigned_abs() }
+        };
+        Ok(queues.into_iter().zip(occupied).map(info).collect())
     }
 
     async fn set_queue(

@@ -35,7 +35,9 @@ RETURNS TABLE (namespace text, queue text, state smallint, count bigint) LANGUAG
         WHERE (p_namespace IS NULL OR t.namespace = p_namespace) AND (p_queue IS NULL OR t.queue = p_queue)
         UNION ALL
         SELECT c.namespace, c.queue, c.state, c.delta
-        FROM weaver.run_counts_as_of f
+        -- The one row there is. Without the limit a server that has not looked yet plans for a thousand, and compiles
+        -- what runs in a millisecond.
+        FROM (SELECT snapshot FROM weaver.run_counts_as_of LIMIT 1) f
         JOIN weaver.moves m ON m.xid >= pg_snapshot_xmin(f.snapshot) AND NOT pg_visible_in_snapshot(m.xid, f.snapshot)
         CROSS JOIN LATERAL unnest(m.count_namespaces, m.count_queues, m.count_states, m.count_deltas)
             AS c (namespace, queue, state, delta)

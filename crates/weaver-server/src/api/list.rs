@@ -8,7 +8,7 @@ use weaver_client::wire::{
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::name::{QueueName, SessionId, TaskGroupId, TaskType};
-use weaver_core::ports::{Cursor, Order, Selector, TaskQuery};
+use weaver_core::ports::{Cursor, Order, Scope, Selector, TaskQuery};
 use weaver_core::task::TaskState;
 
 use super::caller::{Caller, Permission};
@@ -23,8 +23,9 @@ pub(crate) async fn list_tasks(
     caller: Caller,
     Params(query): Params<ListTasksQuery>,
 ) -> Answer<Json<Page<Task>>> {
-    let (query, also) = task_query(&state, query)?;
+    let (mut query, also) = task_query(&state, query)?;
     caller.require(Permission::Read, &query.namespace)?;
+    narrow(&state, &mut query).await?;
     let mut page = state.timed("list_tasks", state.store.list_tasks(query)).await?;
     let found = page.items.len();
     page.items.retain(|record| also.iter().all(|selector| selector.selects(record)));
@@ -60,6 +61,22 @@ pub(super) fn task_query(
     // The narrowest index there is: what belongs to one piece of work, then a single state, type or queue.
     found.selector = narrow.pop().unwrap_or_else(|| broad_selector(filter));
     Ok((found, narrow))
+}
+
+/// Of a queue and a state that is over, whichever has fewer tasks is looked through: hardly any may be both.
+async fn narrow(state: &AppState, query: &mut TaskQuery) -> Answer<()> {
+    let ([over], Some(queue), Selector::Queue(_)) =
+        (&query.filter.states[..], &query.filter.queue, &query.selector)
+    else {
+        return Ok(());
+    };
+    let scope = Scope::Queue(query.namespace.clone(), queue.clone());
+    let in_queue = state.store.counts(scope).await?.values;
+    let in_state = state.store.counts(Scope::Namespace(query.namespace.clone())).await?.values.get(*over);
+    if in_state < TaskState::ALL.into_iter().map(|state| in_queue.get(state)).sum() {
+        query.selector = Selector::State(*over);
+    }
+    Ok(())
 }
 
 /// States are the narrowest of these while they are live; types and queues can hold all there is.

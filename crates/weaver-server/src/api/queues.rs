@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use weaver_client::wire::{
     Counts, CountsQuery, NamespaceQuery, PutQueue, Queue, QueueVersion, Queues, namespace_or_default,
 };
@@ -17,6 +18,8 @@ use super::{Answer, AppState};
 
 /// How often a change of settings is made again when somebody else was faster.
 const TRIES_MAX: usize = 8;
+/// How many queues are counted at the same time.
+const COUNTED_AT_ONCE: usize = 8;
 
 /// The queues of a namespace, with their settings and counts.
 #[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(NamespaceQuery),
@@ -28,19 +31,19 @@ pub(crate) async fn list_queues(
 ) -> Answer<Json<Queues>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
-    let mut items = Vec::new();
-    for queue in state.timed("list_queues", state.store.list_queues(&namespace)).await? {
-        let counts = state.store.counts(Scope::Queue(namespace.clone(), queue.name.clone())).await?;
-        items.push(Queue {
-            name: queue.name.to_string(),
-            paused: queue.settings.paused,
-            max_running: queue.settings.max_running,
-            version: queue.version.0,
-            occupied: queue.occupied,
-            counts: (&counts).into(),
-        });
-    }
-    Ok(Json(Queues { items }))
+    let queues = state.timed("list_queues", state.store.list_queues(&namespace)).await?;
+    let scopes = queues.iter().map(|queue| Scope::Queue(namespace.clone(), queue.name.clone()));
+    let counting: Vec<_> = scopes.map(|scope| state.store.counts(scope)).collect();
+    let counts: Vec<_> = stream::iter(counting).buffered(COUNTED_AT_ONCE).try_collect().await?;
+    let items = queues.iter().zip(&counts).map(|(queue, counts)| Queue {
+        name: queue.name.to_string(),
+        paused: queue.settings.paused,
+        max_running: queue.settings.max_running,
+        version: queue.version.0,
+        occupied: queue.occupied,
+        counts: counts.into(),
+    });
+    Ok(Json(Queues { items: items.collect() }))
 }
 
 /// Change the settings of a queue.

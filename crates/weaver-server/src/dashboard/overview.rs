@@ -21,13 +21,20 @@ const RUNNERS_MAX: u32 = 1000;
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let state = || State(view.state.clone());
     let counts = CountsQuery { namespace: Some(view.namespace.to_string()), queue: None };
-    let counts = api::get_counts(state(), view.caller.clone(), Params(counts)).await?.0;
-    let queues =
-        api::list_queues(state(), view.caller.clone(), Params(view.namespace_query())).await?.0.items;
-    let runners = view.state.store.list_runners(&view.namespace, None, RUNNERS_MAX).await?.items;
-    let hour = LastHour::read(&view).await?;
-    let oldest = oldest(&view).await?;
-    let fires = schedules::soon(&view).await?;
+    // A store that is elsewhere is asked for all of it at once.
+    let (counts, queues, runners, hour, oldest, fires) = tokio::try_join!(
+        async { Ok::<_, Problem>(api::get_counts(state(), view.caller.clone(), Params(counts)).await?.0) },
+        async {
+            let query = Params(view.namespace_query());
+            Ok::<_, Problem>(api::list_queues(state(), view.caller.clone(), query).await?.0.items)
+        },
+        async {
+            Ok::<_, Problem>(view.state.store.list_runners(&view.namespace, None, RUNNERS_MAX).await?.items)
+        },
+        LastHour::read(&view),
+        oldest(&view),
+        schedules::soon(&view),
+    )?;
     let body = html! {
         h1 { "Overview" }
         @if counts.states.0.values().sum::<u64>() == 0 { (first_steps()) }
