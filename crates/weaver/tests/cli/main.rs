@@ -8,6 +8,7 @@ mod dynamodb;
 mod guide;
 mod help;
 mod killed;
+mod many;
 mod merge;
 mod output;
 #[cfg(feature = "postgres")]

@@ -15,25 +15,25 @@ pub(crate) struct ManyArgs {
     #[arg(long, conflicts_with = "ids")]
     pub(crate) matching: bool,
     /// Only count them
-    #[arg(long, requires = "matching")]
+    #[arg(long, requires = "matching", conflicts_with = "ids")]
     dry_run: bool,
     /// In one of these states, separated by commas
-    #[arg(long, value_name = "STATES", requires = "matching")]
+    #[arg(long, value_name = "STATES", requires = "matching", conflicts_with = "ids")]
     state: Option<String>,
     /// Of this type
-    #[arg(long = "type", value_name = "TYPE", requires = "matching")]
+    #[arg(long = "type", value_name = "TYPE", requires = "matching", conflicts_with = "ids")]
     task_type: Option<String>,
     /// Of this queue
-    #[arg(long, value_name = "NAME", requires = "matching")]
+    #[arg(long, value_name = "NAME", requires = "matching", conflicts_with = "ids")]
     queue: Option<String>,
     /// Of this task group
-    #[arg(long, value_name = "ID", requires = "matching")]
+    #[arg(long, value_name = "ID", requires = "matching", conflicts_with = "ids")]
     group: Option<String>,
     /// Of this session
-    #[arg(long, value_name = "ID", requires = "matching")]
+    #[arg(long, value_name = "ID", requires = "matching", conflicts_with = "ids")]
     session: Option<String>,
     /// With this label, as NAME=VALUE
-    #[arg(long, value_name = "NAME=VALUE", requires = "matching")]
+    #[arg(long, value_name = "NAME=VALUE", requires = "matching", conflicts_with = "ids")]
     label: Option<String>,
 }
 
