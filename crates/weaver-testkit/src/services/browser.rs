@@ -17,6 +17,8 @@ const STARTS_WITHIN_S: u32 = 20;
 pub struct Driver {
     process: Child,
     port: u16,
+    /// What its browsers write.
+    directory: PathBuf,
 }
 
 impl Driver {
@@ -29,14 +31,17 @@ impl Driver {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let port = free.local_addr().expect("it is bound").port();
         drop(free);
+        let directory = std::env::temp_dir().join(format!("weaver-browser-{}-{port}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("the system's directory for such things can be written");
         let spawned = Command::new("chromedriver")
             .arg(format!("--port={port}"))
+            .env("TMPDIR", &directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         let process = spawned.unwrap_or_else(|error| panic!("chromedriver: {error}; {INSTALL}"));
-        let driver = Self { process, port };
+        let driver = Self { process, port, directory };
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         for _ in 0..STARTS_WITHIN_S * 40 {
             if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
@@ -65,13 +70,28 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Asked to end, it ends its browsers too; killed, it would leave them.
-        let asked = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
-        if !asked.is_ok_and(|status| status.success()) {
-            let _ = self.process.kill(); // It may have ended by itself.
-        }
+        // A test that failed has not closed its browsers, and the driver leaves them behind: they would go on asking.
+        let browsers = children_of(self.process.id());
+        let _ = self.process.kill(); // It may have ended by itself.
         let _ = self.process.wait(); // Its status says nothing about the test.
+        for browser in browsers {
+            let _ = Command::new("kill").args(["-KILL", &browser]).stderr(Stdio::null()).status(); // The same.
+        }
+        let _ = std::fs::remove_dir_all(&self.directory); // Leftovers harm nobody.
     }
+}
+
+/// The processes that a process has started, as far as they run.
+fn children_of(parent: u32) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_child = |number: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        // After the name, which may hold anything: the state, and the parent.
+        let after = stat.rsplit(')').next().unwrap_or_default();
+        after.split_whitespace().nth(1) == Some(&parent.to_string())
+    };
+    numbers.filter(|number| number.bytes().all(|byte| byte.is_ascii_digit())).filter(is_child).collect()
 }
 
 /// The script of axe-core, fetched once into the build's own directory.
