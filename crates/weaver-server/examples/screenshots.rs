@@ -1,4 +1,6 @@
 //! Pictures of every page, light, dark and on a phone, into a directory. Run it as `cargo xtask screenshots`.
+//!
+//! A second argument shows what README does not, for whoever looks at a change: `empty`, or `long` names.
 
 #[path = "../tests/dashboard/browser.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
@@ -16,6 +18,9 @@ use weaver_core::clock::ManualClock;
 use weaver_core::lifecycle::Command;
 use weaver_core::ports::{Beat, RunnerKey, StreamKey};
 use weaver_core::prelude::*;
+use weaver_scheduler::calendar::ScheduleSpec;
+use weaver_scheduler::definition::{DefinitionSpec, TaskTemplate};
+use weaver_scheduler::{Options, Scheduler};
 use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
@@ -23,6 +28,8 @@ use browser::{Browser, Look};
 use site::{Bed, Site};
 
 const WORKER: &str = "worker-1";
+/// Letters are still clear, and all pictures together take a third of a megabyte.
+const QUALITY: u32 = 45;
 
 #[tokio::main(flavor = "multi_thread")]
 async fn main() {
@@ -30,7 +37,17 @@ async fn main() {
     std::fs::create_dir_all(&directory).expect("the directory can be made");
     let clock = ManualClock::default();
     let bed = Bed::of(Arc::new(InMemoryQueue::new(Arc::new(clock.clone()))), Arc::new(clock.clone()));
-    let dead = fill(&*bed.store, &clock).await;
+    let dead = match std::env::args().nth(2).as_deref() {
+        Some("empty") => "1".to_owned(),
+        Some("long") => {
+            long(&*bed.store).await;
+            fill(&*bed.store, &clock).await
+        }
+        _ => {
+            schedules(&bed).await;
+            fill(&*bed.store, &clock).await
+        }
+    };
     let (site, driver) = (Site::start(&bed).await, Driver::start());
     let pages = [
         ("overview", "/".to_owned()),
@@ -39,6 +56,9 @@ async fn main() {
         ("group", "/group?id=repairs".to_owned()),
         ("queues", "/queues".to_owned()),
         ("runners", "/runners".to_owned()),
+        ("schedules", "/schedules".to_owned()),
+        ("schedule", "/schedule?name=nightly-report".to_owned()),
+        ("settings", "/settings".to_owned()),
     ];
     for (name, look) in [
         ("light", Look { width: 1100, height: 760, dark: false }),
@@ -51,15 +71,21 @@ async fn main() {
         for (page, path) in &pages {
             browser.go(&site.url(path)).await;
             browser.until("document.querySelector('#live-mark').innerText === 'Live'").await;
-            picture(&browser, &Path::new(&directory).join(format!("{page}-{name}.png"))).await;
+            picture(&browser, look, &Path::new(&directory).join(format!("{page}-{name}.webp"))).await;
         }
         browser.close().await;
     }
 }
 
-async fn picture(browser: &Browser, file: &Path) {
-    let shot =
-        browser.tool("Page.captureScreenshot", json!({"format": "png", "optimizeForSpeed": false})).await;
+/// As much of a page as there is, and no more than fits the screen.
+async fn picture(browser: &Browser, look: Look, file: &Path) {
+    let bottom = "const ends = [...document.querySelectorAll('main > *')].map((e) => e.getBoundingClientRect().bottom); \
+        return Math.ceil(Math.max(...ends, 0) + 16)";
+    let bottom = browser.script(bottom).await.as_f64().expect("a number");
+    let (width, height) = (f64::from(look.width), bottom.min(f64::from(look.height)));
+    let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
+    let asked = json!({"format": "webp", "quality": QUALITY, "clip": clip});
+    let shot = browser.tool("Page.captureScreenshot", asked).await;
     let bytes = decoded(shot["data"].as_str().expect("a picture"));
     std::fs::write(file, bytes).expect("the directory can be written");
 }
@@ -83,6 +109,46 @@ fn decoded(text: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+async fn schedules(bed: &Bed) {
+    let options = Options { node: "screenshots".to_owned() };
+    let scheduler = Scheduler::new(Arc::clone(&bed.store), Arc::clone(&bed.clock), options);
+    for (name, when, task_type) in [
+        ("nightly-report", "daily at 02:30", "report"),
+        ("hourly-cleanup", "every 1h", "cleanup"),
+        ("newsletter", "0 9 * * MON", "send_email"),
+    ] {
+        let spec =
+            DefinitionSpec::timed(ScheduleSpec::new(when).tz("Europe/Berlin"), TaskTemplate::new(task_type));
+        scheduler.add(&Namespace::default(), name, spec).await.expect("a schedule");
+    }
+}
+
+/// Names that have no place to break, and many of everything.
+async fn long(store: &dyn Store) {
+    let name = "a-rather-long-name-that-has-no-place-to-break-".repeat(3);
+    for number in 0..30 {
+        let task = NewTask::new(format!("{name}{number}")).queue(format!("{name}{}", number % 3));
+        let payload = json!({ &name: [&name, &name] }).to_string();
+        let task = task.task_group_id(name.clone()).label("team", name.clone()).payload(payload, JSON);
+        store.enqueue(task).await.expect("a task");
+    }
+    let key = RunnerKey {
+        namespace: Namespace::default(),
+        runner_id: WorkerId::new(name.clone()).expect("a name"),
+    };
+    let beat = Beat {
+        key,
+        project_root: Some(format!("/srv/{name}")),
+        started_at: Timestamp::MIN,
+        queues: (0..3).map(|number| QueueName::new(format!("{name}{number}")).expect("a name")).collect(),
+        types: None,
+        capacity: 16,
+        running: 1,
+        draining: false,
+    };
+    store.beat(vec![beat]).await.expect("a beat");
 }
 
 /// An hour of work, and one task of every kind. Gives the id of a dead one.

@@ -39,8 +39,9 @@ pub(super) fn table(view: &View, queues: &[Queue], hour: &LastHour, may: bool) -
             caption { "Waits are from due to start, over the last hour." }
             thead { tr {
                 th scope="col" { "Queue" } th.n scope="col" { "Waiting" } th.n scope="col" { "Running" } th.n scope="col" { "Dead" }
-                th.n scope="col" { "Oldest waits" } th.n scope="col" { "Wait p50" } th.n scope="col" { "Wait p95" } th.fit scope="col" { "Limit" }
+                th.n.wide-only scope="col" { "Oldest waits" } th.n.wide-only scope="col" { "Wait p50" } th.n.wide-only scope="col" { "Wait p95" }
                 @if may { th.fit scope="col" { "Tap" } }
+                th.fit scope="col" { "Limit" }
             } }
             tbody { @for queue in queues { (row(view, queue, hour.queue(&queue.name).unwrap_or(&nothing), may)) } }
         } }
@@ -60,10 +61,10 @@ fn row(view: &View, queue: &Queue, hour: &QueueHour, may: bool) -> Markup {
             td.n { a href=(list("queued,scheduled,retry_scheduled")) { (number(waiting)) } }
             td.n { a href=(list("running")) { (number(count(TaskState::Running))) } }
             td.n { a href=(list("dead")) { (number(count(TaskState::Dead))) } }
-            td.n { (queue.counts.oldest_wait_ms.map_or("–".to_owned(), |ms| span(std::time::Duration::from_millis(ms)))) }
-            td.n { (under(hour.wait_within(50))) } td.n { (under(hour.wait_within(95))) }
+            td.n.wide-only { (queue.counts.oldest_wait_ms.map_or("–".to_owned(), |ms| span(std::time::Duration::from_millis(ms)))) }
+            td.n.wide-only { (under(hour.wait_within(50))) } td.n.wide-only { (under(hour.wait_within(95))) }
+            @if may { td.fit.tap { (tap(view, queue)) } }
             td.fit { @if may { (limit_form(view, queue)) } @else { (queue.max_running.map_or("none".to_owned(), |max| max.to_string())) } }
-            @if may { td.fit { (tap(view, queue)) } }
         }
     }
 }

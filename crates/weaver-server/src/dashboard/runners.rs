@@ -60,7 +60,7 @@ fn table(view: &View, runners: &[Runner], running: &[Task]) -> Markup {
         div.wide { table {
             thead { tr {
                 th scope="col" { "Runner" } th.fit scope="col" { "Status" } th.fit scope="col" { "Heard of" } th.n scope="col" { "Running" }
-                th scope="col" { "Tasks" } th scope="col" { "Queues" } th.wide-only scope="col" { "Types" } @if may { th.fit scope="col" { "Tell it" } }
+                th scope="col" { "Tasks" } th.wide-only scope="col" { "Queues" } th.wide-only scope="col" { "Types" } @if may { th.fit scope="col" { "Tell it" } }
             } }
             tbody { @for runner in runners { (row(view, runner, running, may)) } }
         } }
@@ -88,7 +88,7 @@ fn row(view: &View, runner: &Runner, running: &[Task], may: bool) -> Markup {
                 @if mine.len() > NAMED_MAX { span.soft { "and " (mine.len() - NAMED_MAX) " more" } }
                 @if mine.is_empty() { span.soft { "–" } }
             }
-            td { (plain(&beat.queues.join(", "))) }
+            td.wide-only { (plain(&beat.queues.join(", "))) }
             td.wide-only { (plain(&types)) }
             @if may { td.fit { @if runner.alive { (tell(view, runner)) } } }
         }

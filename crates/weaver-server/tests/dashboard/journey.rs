@@ -96,7 +96,7 @@ async fn queues(browser: &Browser, site: &Site) {
     browser.type_into("[data-key=later] input[name=max_running]", "7").await;
     browser.click("[data-key=later] button[value=limit]").await;
     browser.until("document.querySelector('[data-key=later] input[name=max_running]').getAttribute('value') === '7'").await;
-    browser.click("[data-key=later] td:last-child button").await;
+    browser.click("[data-key=later] td.tap button").await;
     browser.sees("[data-key=later]", "paused").await;
     let queues = site.store.list_queues(&Namespace::default()).await.expect("as the test expects");
     let later = queues.iter().find(|queue| queue.name.as_str() == "later").expect("as the test expects");
@@ -106,7 +106,7 @@ async fn queues(browser: &Browser, site: &Site) {
     browser.click("#rows a").await;
     browser.sees(".why", "Queue later is paused").await;
     browser.press("Queue later").await;
-    browser.click("[data-key=later] td:last-child button").await;
+    browser.click("[data-key=later] td.tap button").await;
     browser.until("!document.querySelector('[data-key=later]').innerText.includes('paused')").await;
 }
 

@@ -207,8 +207,14 @@ async fn what_a_role_may_not_is_neither_offered_nor_done() {
     }
     assert_eq!(page("/tokens").await.status(), StatusCode::FORBIDDEN);
     assert_eq!(page("/audit").await.status(), StatusCode::FORBIDDEN);
-    let actions: [(&str, &[(&str, &str)]); 5] = [
+    let actions: [(&str, &[(&str, &str)]); 11] = [
         ("/tasks/1/cancel", &[]),
+        ("/tasks/1/retry", &[]),
+        ("/tasks/1/run-now", &[]),
+        ("/bulk", &[("action", "retry-all"), ("confirmed", "yes")]),
+        ("/queues", &[("queue", "q"), ("action", "resume")]),
+        ("/queues", &[("queue", "q"), ("max_running", "3")]),
+        ("/runners", &[("runner", "w"), ("directive", "drain")]),
         ("/bulk", &[("action", "cancel-all"), ("confirmed", "yes")]),
         ("/queues", &[("queue", "q"), ("action", "pause")]),
         ("/prompts", &[("prompt", "hello")]),

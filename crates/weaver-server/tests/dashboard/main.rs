@@ -9,6 +9,7 @@ mod journey;
 mod live;
 mod login;
 mod logs;
+mod resume;
 mod robust;
 mod schedules;
 mod settings;

@@ -39,7 +39,9 @@
   // By attribute: a form's `id` is its fields of that name, and a form without a key would be made anew each time.
   const keyOf = (node) => (node.nodeType === 1 ? node.getAttribute("id") || node.getAttribute("data-key") || "" : "");
   const isTyped = (node) => node.matches("input, textarea, select") && (node === document.activeElement || node.dataset.typed);
-  const isKept = (node) => node.nodeType === 1 && (node.hasAttribute("data-keep") || isTyped(node));
+  // What a form silently says about what its writer saw (a version) stays with what they typed, and is refused if outdated.
+  const isSaid = (node) => node.matches("input[type=hidden]") && node.form?.querySelector("[data-typed]:not([type=checkbox])");
+  const isKept = (node) => node.nodeType === 1 && (node.hasAttribute("data-keep") || isTyped(node) || isSaid(node));
   const attributes = (old, fresh) => {
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && !(name === "open" || name === "data-typed")) old.removeAttribute(name);
