@@ -26,7 +26,8 @@ pub fn batches(runtime: &Runtime) -> bool {
     let task = json!({"task_type": "task", "queue": QUEUE, "payload": payload()});
     let body = json!({"tasks": vec![task; BATCH]}).to_string();
     let mut load = Load::new(runtime, &server, &body);
-    let store = EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");
+    let store =
+        EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");
     let store = Arc::new(store);
     let [mut over_http, mut in_process] = [Samples::default(), Samples::default()];
     for round in 0..=ROUNDS {
@@ -54,7 +55,8 @@ async fn enqueue(store: &Arc<EmbeddedStore>) -> std::time::Duration {
             tokio::spawn(async move {
                 for _ in 0..EACH {
                     let task = || NewTask::new("task").queue(QUEUE).json(&payload).expect("JSON");
-                    let stored = store.enqueue_batch((0..BATCH).map(|_| task()).collect()).await.expect("stored");
+                    let stored =
+                        store.enqueue_batch((0..BATCH).map(|_| task()).collect()).await.expect("stored");
                     assert!(stored.iter().all(Result::is_ok));
                 }
             })

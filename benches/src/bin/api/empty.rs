@@ -13,7 +13,10 @@ const ANSWER: &str = r#"{"id":"1","namespace":"default","existing":false}"#;
 
 pub async fn serve() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    println!("{}", serde_json::json!({"address": format!("http://{}", listener.local_addr().expect("bound"))}));
+    println!(
+        "{}",
+        serde_json::json!({"address": format!("http://{}", listener.local_addr().expect("bound"))})
+    );
     let router = Router::new().route("/api/v1/tasks", post(|| async { (StatusCode::CREATED, ANSWER) }));
     axum::serve(listener, router).await.expect("served");
 }

@@ -25,16 +25,11 @@ pub fn enqueue(runtime: &Runtime) -> bool {
     let (weaver, empty) = (Server::weaver(&scratch.path().join("store")), Server::empty());
     let mut loads = [Load::new(runtime, &weaver, &body()), Load::new(runtime, &empty, &body())];
     let [of_weaver, of_empty] = &mut loads;
-    let bare = beside(
-        "bare connections",
-        &mut || of_weaver.round(runtime, EACH),
-        &mut || of_empty.round(runtime, EACH),
-    );
-    let client = beside(
-        "the typed client",
-        &mut || by_client(runtime, &weaver),
-        &mut || by_client(runtime, &empty),
-    );
+    let bare = beside("bare connections", &mut || of_weaver.round(runtime, EACH), &mut || {
+        of_empty.round(runtime, EACH)
+    });
+    let client =
+        beside("the typed client", &mut || by_client(runtime, &weaver), &mut || by_client(runtime, &empty));
     let in_process = in_process(runtime, &scratch);
     let (rate, spread) = (in_process.median() / 1e3, in_process.spread() * 100.0);
     println!("       the store in process, {CONNECTIONS} callers: {rate:.1} k/s ± {spread:.0} %");
@@ -115,7 +110,8 @@ fn body() -> String {
 
 /// The same tasks given to the store one by one, by as many callers: what HTTP could reach at most.
 fn in_process(runtime: &Runtime, scratch: &Scratch) -> Samples {
-    let store = EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");
+    let store =
+        EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");
     let store = Arc::new(store);
     let mut samples = Samples::default();
     for round in 0..=ROUNDS {

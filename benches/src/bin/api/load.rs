@@ -26,7 +26,8 @@ impl Load {
     /// Connects, with the same body for every request.
     pub fn new(runtime: &Runtime, server: &Server, body: &str) -> Self {
         let host = server.address.trim_start_matches("http://");
-        let token = server.token.as_ref().map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
+        let token =
+            server.token.as_ref().map_or(String::new(), |token| format!("authorization: Bearer {token}\r\n"));
         let request = format!(
             "POST /api/v1/tasks HTTP/1.1\r\nhost: {host}\r\n{token}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()

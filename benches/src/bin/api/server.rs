@@ -22,11 +22,17 @@ impl Server {
     /// `weaver serve` on a store in this directory.
     pub fn weaver(directory: &Path) -> Self {
         let mut command = Command::new(binary());
-        command.arg("serve").arg("--store").arg(directory).args(["--listen", "127.0.0.1:0", "--output", "json"]);
+        command.arg("serve").arg("--store").arg(directory).args([
+            "--listen",
+            "127.0.0.1:0",
+            "--output",
+            "json",
+        ]);
         // What the newcomer's settings would change is no part of the measurement.
         command.current_dir(directory.parent().expect("a directory to run in")).env("WEAVER_LOG", "warn");
         let mut server = Self::start(command);
-        let token = std::fs::read_to_string(directory.join("root.token")).expect("the token of the first start");
+        let token =
+            std::fs::read_to_string(directory.join("root.token")).expect("the token of the first start");
         server.token = Some(token.trim().to_owned());
         server
     }
@@ -70,5 +76,7 @@ impl Drop for Server {
 }
 
 fn binary() -> PathBuf {
-    std::env::var_os("WEAVER_BIN").map(PathBuf::from).expect("WEAVER_BIN names the command: `cargo xtask bench api` sets it")
+    std::env::var_os("WEAVER_BIN")
+        .map(PathBuf::from)
+        .expect("WEAVER_BIN names the command: `cargo xtask bench api` sets it")
 }

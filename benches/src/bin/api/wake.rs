@@ -23,7 +23,8 @@ pub fn wake_ups(runtime: &Runtime) {
     println!("idle wake-up, enqueue called to handler begun, {WAKEUPS} a round");
     let scratch = Scratch::new("api-wake");
     let server = Server::weaver(&scratch.path().join("served"));
-    let store = EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");
+    let store =
+        EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");
     let store = Arc::new(store);
     let client = server.client();
     let mut remote = Idle::start(runtime, Arc::new(RemoteSource::new(client.clone())));
@@ -53,7 +54,11 @@ pub fn wake_ups(runtime: &Runtime) {
 }
 
 async fn over_http(client: &Client) {
-    let task = wire::NewTask { task_type: "task".to_owned(), queue: Some(QUEUE.to_owned()), ..wire::NewTask::default() };
+    let task = wire::NewTask {
+        task_type: "task".to_owned(),
+        queue: Some(QUEUE.to_owned()),
+        ..wire::NewTask::default()
+    };
     client.enqueue(task).await.expect("enqueued");
 }
 

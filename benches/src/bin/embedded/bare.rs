@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 use redb::{Builder, TableDefinition};
-use weaver_benches::scratch::Scratch;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+use weaver_benches::scratch::Scratch;
 
 use crate::disk::{Backend, Counted};
 use crate::lifecycles::Round;
