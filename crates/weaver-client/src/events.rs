@@ -5,10 +5,11 @@ use reqwest::Response;
 
 use crate::error::ClientError;
 use crate::http::Http;
-use crate::wire::{Change, EVENT_CHANGE, EVENT_RESYNC};
+use crate::wire::{Change, EVENT_CHANGE, EVENT_RESYNC, MergeEvent};
 
-/// The longest line of a stream: longer ones come from something else than a Weaver server.
-const LINE_MAX_BYTES: usize = 64 * 1024;
+/// The longest line of a stream: longer ones come from something else than a Weaver server. An event of a merge queue has
+/// the ends of its checks' logs in it.
+const LINE_MAX_BYTES: usize = 1024 * 1024;
 
 /// Something the stream says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +30,15 @@ pub enum Event {
 
 /// A stream of events. It ends when the connection does: ask for another after the last id.
 #[derive(Debug)]
-pub struct Events {
+pub struct Events(Reader);
+
+/// The stream of a merge queue. It ends when the connection does: ask for another after the last id.
+#[derive(Debug)]
+pub struct MergeEvents(Reader);
+
+/// Reads a stream line by line.
+#[derive(Debug)]
+struct Reader {
     http: Http,
     response: Response,
     buffer: BytesMut,
@@ -45,15 +54,50 @@ struct Fields {
 
 impl Events {
     pub(crate) fn new(http: Http, response: Response) -> Self {
-        Self { http, response, buffer: BytesMut::new(), fields: Fields::default() }
+        Self(Reader::new(http, response))
     }
 
     /// The next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
+        while let Some(fields) = self.0.next().await? {
+            if let Some(event) = fields.into_event() {
+                return event.map(Some).map_err(|reason| self.0.strange(reason));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl MergeEvents {
+    pub(crate) fn new(http: Http, response: Response) -> Self {
+        Self(Reader::new(http, response))
+    }
+
+    /// The place of the next event, and what happened; `None` when the stream has ended.
+    pub async fn next(&mut self) -> Result<Option<(String, MergeEvent)>, ClientError> {
+        while let Some(fields) = self.0.next().await? {
+            // Comments keep the connection alive.
+            if !fields.data.is_empty() {
+                let event = serde_json::from_str(&fields.data);
+                let event = event.map_err(|error| self.0.strange(error.to_string()))?;
+                return Ok(Some((fields.id, event)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Reader {
+    fn new(http: Http, response: Response) -> Self {
+        Self { http, response, buffer: BytesMut::new(), fields: Fields::default() }
+    }
+
+    /// The next block of lines; `None` when the stream has ended.
+    async fn next(&mut self) -> Result<Option<Fields>, ClientError> {
         loop {
             while let Some(line) = self.take_line() {
-                if let Some(event) = self.fields.take_in(&line) {
-                    return event.map(Some).map_err(|reason| self.strange(reason));
+                if let Some(fields) = self.fields.take_in(&line) {
+                    return Ok(Some(fields));
                 }
             }
             if self.buffer.len() > LINE_MAX_BYTES {
@@ -83,20 +127,25 @@ impl Events {
 }
 
 impl Fields {
+    /// What a stream of tasks says by it; `None` for what is not for us.
+    fn into_event(self) -> Option<Result<Event, String>> {
+        let Self { id, event, data } = self;
+        match event.as_str() {
+            EVENT_CHANGE => Some(
+                serde_json::from_str(&data)
+                    .map(|change| Event::Change { id, change })
+                    .map_err(|error| error.to_string()),
+            ),
+            EVENT_RESYNC => Some(Ok(Event::Resync { id })),
+            // Comments keep the connection alive; later versions may say more.
+            _ => None,
+        }
+    }
+
     /// Takes a line in; an empty one ends an event.
-    fn take_in(&mut self, line: &str) -> Option<Result<Event, String>> {
+    fn take_in(&mut self, line: &str) -> Option<Self> {
         if line.is_empty() {
-            let Self { id, event, data } = std::mem::take(self);
-            return match event.as_str() {
-                EVENT_CHANGE => Some(
-                    serde_json::from_str(&data)
-                        .map(|change| Event::Change { id, change })
-                        .map_err(|error| error.to_string()),
-                ),
-                EVENT_RESYNC => Some(Ok(Event::Resync { id })),
-                // Comments keep the connection alive; later versions may say more.
-                _ => None,
-            };
+            return Some(std::mem::take(self));
         }
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -120,10 +169,10 @@ mod tests {
         let change =
             r#"{"namespace":"default","id":"7","version":2,"state":"running","at":"2026-01-31T09:30:00Z"}"#;
         let lines = [": still here", "", "id: a.1", "event: change", &format!("data: {change}"), ""];
-        let events: Vec<_> = lines.iter().filter_map(|line| fields.take_in(line)).collect();
+        let events: Vec<_> = lines.iter().filter_map(|line| fields.take_in(line)?.into_event()).collect();
         assert!(matches!(&events[..], [Ok(Event::Change { id, change })] if id == "a.1" && change.id == "7"));
         let lines = ["id: a.9", "event: resync", "data: ", ""];
-        let events: Vec<_> = lines.iter().filter_map(|line| fields.take_in(line)).collect();
+        let events: Vec<_> = lines.iter().filter_map(|line| fields.take_in(line)?.into_event()).collect();
         assert_eq!(events, [Ok(Event::Resync { id: "a.9".to_owned() })]);
     }
 }

@@ -15,5 +15,5 @@ pub mod wire;
 
 pub use client::Client;
 pub use error::ClientError;
-pub use events::{Event, Events};
+pub use events::{Event, Events, MergeEvents};
 pub use source::RemoteSource;

@@ -4,6 +4,7 @@ use reqwest::Method;
 
 use crate::client::{Client, path};
 use crate::error::ClientError;
+use crate::events::MergeEvents;
 use crate::http::CALL_TIMEOUT;
 use crate::wire;
 
@@ -74,6 +75,13 @@ impl Client {
         query: &wire::MergeEntriesQuery,
     ) -> Result<wire::MergeCertificates> {
         self.get(&["merge", "queues", queue, "certificates"], query).await
+    }
+
+    /// What happens in a queue, as it happens; goes on after the place an earlier stream had reached, if one is given. `0`
+    /// is before the first.
+    pub async fn merge_events(&self, queue: &str, after: Option<&str>) -> Result<MergeEvents> {
+        let response = self.http.stream(&path(&["merge", "queues", queue, "events"]), &(), after).await?;
+        Ok(MergeEvents::new(self.http.clone(), response))
     }
 
     /// Gives a queue another priority among the queues.

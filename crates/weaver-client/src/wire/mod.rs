@@ -48,6 +48,7 @@
 //! | `GET /api/v1/merge/queues` | | [`MergeQueues`] |
 //! | `POST /api/v1/merge/queues` | [`NewMergeQueue`] | 201 [`MergeQueue`] |
 //! | `GET /api/v1/merge/queues/{queue}` | | [`MergeQueue`] |
+//! | `GET /api/v1/merge/queues/{queue}/events` | `Last-Event-ID` | `text/event-stream` of [`MergeEvent`]s |
 //! | `PUT /api/v1/merge/queues/{queue}/priority` | [`PutMergePriority`] | [`MergeQueue`] |
 //! | `POST /api/v1/merge/queues/{queue}/pause` | [`PauseMerge`] | [`MergeQueue`] |
 //! | `POST /api/v1/merge/queues/{queue}/resume` | | [`MergeQueue`] |
@@ -83,6 +84,7 @@ mod lease;
 mod lists;
 mod logs;
 mod merge;
+mod merge_event;
 mod names;
 mod problem;
 mod queues;
@@ -118,6 +120,7 @@ pub use merge::{
     MergeEntriesQuery, MergeEntry, MergeFigures, MergePause, MergeQueue, MergeQueues, MergeReason, MergeRun,
     MergeStatus, MergeTrouble, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
 };
+pub use merge_event::MergeEvent;
 pub use names::namespace_or_default;
 pub use problem::Problem;
 pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, StateCounts};

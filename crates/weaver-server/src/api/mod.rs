@@ -133,6 +133,7 @@ fn merge_routes() -> Router<AppState> {
         .route("/{queue}/pause", post(merge::pause_merge))
         .route("/{queue}/resume", post(merge::resume_merge))
         .route("/{queue}/certificates", get(merge::list_merge_certificates))
+        .route("/{queue}/events", get(merge::stream_merge_events))
         .route("/{queue}/entries", get(merge::list_merge_entries).post(merge::enqueue_merge))
         .route("/{queue}/entries/{entry}", get(merge::get_merge_entry))
         .route("/{queue}/entries/{entry}/cancel", post(merge::cancel_merge))

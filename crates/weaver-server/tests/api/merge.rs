@@ -152,3 +152,77 @@ async fn a_producer_puts_changes_in_line_and_changes_nothing_else_and_a_viewer_l
         bench.server.put(&format!("{QUEUE}/entries/1/priority"), &urgent).await.problem(403, missing);
     }
 }
+
+#[tokio::test]
+async fn events_arrive_as_they_happen_and_whoever_comes_back_gets_what_came_after() {
+    let bench = Bench::new().await.with_queue().await.working();
+    let path = format!("{QUEUE}/events");
+    let mut events = bench.server.events(&path, "").await;
+    assert_eq!(events.next().await.expect("it begins").comment, "listening");
+    bench.branch("worse", &[("bad", "1\n")]);
+    bench.enqueue("worse").await.expect(201);
+    bench.branch("good", &[("a", "1\n")]);
+    bench.enqueue("good").await.expect(201);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let event = events.data().await;
+        let data: Value = serde_json::from_str(&event.data).expect("JSON");
+        assert_eq!((&data["event"], &data["queue"]), (&json!(event.name), &json!("demo:main")));
+        seen.push((event.id, event.name, data));
+    }
+    let find = |name: &str, entry: u64| {
+        let found = seen.iter().find(|(_, told, data)| told == name && data["entry"] == entry);
+        found.unwrap_or_else(|| panic!("no {name} of {entry} in {seen:?}")).2.clone()
+    };
+    assert_eq!(find("queue_entry_added", 2)["change"], "good");
+    let removed = find("queue_entry_removed", 1);
+    assert_eq!(removed["reason"], json!({ "reason": "checks_failed", "details": ["unit"] }));
+    assert_eq!(removed["results"][0]["judgement"], "failed", "{removed}");
+    let merged = find("pull_request_merged", 2);
+    assert_eq!(merged["commit"], bench.repo.git(&["rev-parse", "main"]));
+    let third = format!("Last-Event-ID: {}\r\n", seen[2].0);
+    let mut again = bench.server.events(&path, &third).await;
+    assert_eq!(again.data().await.id, seen[3].0, "exactly what came after");
+    let mut all = bench.server.events(&path, "Last-Event-ID: 0\r\n").await;
+    assert_eq!(all.data().await.id, seen[0].0, "from the beginning");
+    bench.server.get("/api/v1/merge/queues/x:main/events").await.problem(404, "merge_queue_not_found");
+}
+
+#[tokio::test]
+async fn the_typed_client_reads_the_same_events() {
+    let bench = Bench::new().await.with_queue().await;
+    let client = weaver_client::Client::new(&format!("http://{}", bench.server.address)).expect("an address");
+    let mut events = client.merge_events("demo:main", None).await.expect("a stream");
+    bench.branch("a", &[("a", "1\n")]);
+    let new = weaver_client::wire::NewMergeEntry { change: "a".to_owned(), priority: None };
+    let entry = client.enqueue_merge("demo:main", &new).await.expect("it comes");
+    bench.server.state.merge.reconcile_all().await.expect("it is told");
+    let (_, event) = events.next().await.expect("it goes on").expect("an event");
+    assert_eq!((event.event.as_str(), event.entry), ("queue_entry_added", Some(entry.entry)));
+}
+
+#[tokio::test]
+async fn metrics_have_turnaround_waits_ejections_and_flakes_of_every_queue() {
+    let bench = Bench::new().await.with_queue().await.working();
+    bench.branch("good", &[("a", "1\n")]);
+    bench.branch("worse", &[("bad", "1\n")]);
+    bench.enqueue("good").await.expect(201);
+    bench.enqueue("worse").await.expect(201);
+    bench.left(2).await;
+    let text = bench.server.get("/metrics").await.body;
+    for line in [
+        "# TYPE weaver_merge_turnaround_seconds histogram",
+        "weaver_merge_turnaround_seconds_count{queue=\"demo:main\"} 1",
+        "weaver_merge_turnaround_seconds_bucket{queue=\"demo:main\",le=\"+Inf\"} 1",
+        "weaver_merge_turnaround_recent_seconds{queue=\"demo:main\",quantile=\"0.95\"} ",
+        "weaver_merge_wait_seconds_count{queue=\"demo:main\"} 2",
+        "weaver_merge_landed_total{queue=\"demo:main\"} 1",
+        "weaver_merge_removed_total{queue=\"demo:main\",reason=\"checks_failed\"} 1",
+        "weaver_merge_check_runs_total{queue=\"demo:main\"} 4",
+        "weaver_merge_checks_judged_total{queue=\"demo:main\"} 2",
+        "weaver_merge_checks_flaky_total{queue=\"demo:main\"} 0",
+        "weaver_merge_waiting{queue=\"demo:main\"} 0",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}

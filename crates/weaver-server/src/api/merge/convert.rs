@@ -1,10 +1,11 @@
 //! Merge queues as the engine knows them, and as they travel.
 
 use weaver_client::wire;
+use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
     Check, CheckRun, Departure, Judgement, MergeQueue, On, QueueEntry, QueueId, Reason, RunEnd, Status, Tally,
 };
-use weaver_merge::engine::{Certificate, EntryDetail, Verified};
+use weaver_merge::engine::{Certificate, EntryDetail, Event, Verified};
 
 /// A queue.
 pub fn queue(queue: &MergeQueue) -> wire::MergeQueue {
@@ -167,6 +168,53 @@ pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
             .collect(),
         landed_at: certificate.landed_at,
     }
+}
+
+/// Something that happened.
+pub fn event(queue: String, key: String, at: Timestamp, happened: Event) -> wire::MergeEvent {
+    let mut shown = wire::MergeEvent {
+        event: String::new(),
+        queue,
+        key,
+        at,
+        entry: None,
+        change: None,
+        position: None,
+        reason: None,
+        results: Vec::new(),
+        commit: None,
+        tree: None,
+        problem: None,
+    };
+    shown.event = match happened {
+        Event::QueueEntryAdded { entry, pull_request, position } => {
+            (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
+            shown.position = Some(position as u64);
+            "queue_entry_added"
+        }
+        Event::QueueEntryRemoved { entry, pull_request, reason: why, results } => {
+            (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
+            shown.reason = Some(reason(&why));
+            shown.results = results.iter().map(check).collect();
+            "queue_entry_removed"
+        }
+        Event::PullRequestMerged { entry, pull_request, commit, tree } => {
+            (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
+            shown.commit = commit.map(|commit| commit.to_string());
+            shown.tree = tree.map(|tree| tree.to_string());
+            "pull_request_merged"
+        }
+        Event::QueuePaused { problem } => {
+            shown.problem = Some(problem);
+            "queue_paused"
+        }
+        Event::QueueTrouble { entry, problem } => {
+            (shown.entry, shown.problem) = (Some(entry.0), Some(problem));
+            "queue_trouble"
+        }
+    }
+    .to_owned();
+    shown
 }
 
 /// What came of checking it.

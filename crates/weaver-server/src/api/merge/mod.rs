@@ -2,9 +2,11 @@
 
 mod change;
 pub mod convert;
+mod events;
 mod problem;
 
 pub(super) use change::*;
+pub(super) use events::*;
 
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};

@@ -1,6 +1,7 @@
 //! Figures for Prometheus.
 
 mod histogram;
+mod merge;
 mod observe;
 
 use std::collections::BTreeMap;
@@ -157,6 +158,7 @@ pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> An
     caller.require_everywhere(Permission::ReadMetrics)?;
     let mut out = String::new();
     tasks(&state, &mut out).await?;
+    merge::merge_queues(&state, &mut out).await?;
     state.metrics.counted.lock().write(&mut out);
     if let Some(figures) = &state.figures {
         write_figures(&figures(), &mut out);

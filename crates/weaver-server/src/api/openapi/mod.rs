@@ -8,7 +8,7 @@ use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{OpenApi as Document, Ref, RefOr};
 use utoipa::{Modify, OpenApi};
-use weaver_client::wire::{Change, Problem};
+use weaver_client::wire::{Change, MergeEvent, Problem};
 
 use super::{
     audit, bulk, emitted, enqueue, events, finish, health, list, logs, merge, metrics, queues, runners,
@@ -35,11 +35,12 @@ use super::{
         merge::list_merge_queues, merge::add_merge_queue, merge::get_merge_queue, merge::set_merge_queue_priority,
         merge::pause_merge, merge::resume_merge, merge::list_merge_certificates, merge::list_merge_entries,
         merge::enqueue_merge, merge::get_merge_entry, merge::cancel_merge, merge::set_merge_priority, merge::verify_merge,
+        merge::stream_merge_events,
         audit::list_audit, events::stream_events,
         work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
         finish::finish,
     ),
-    components(schemas(Problem, Change)),
+    components(schemas(Problem, Change, MergeEvent)),
     modifiers(&Problems)
 )]
 struct Api;

@@ -1,0 +1,144 @@
+//! What happens in a merge queue, as it happens: its journal as Server-Sent Events.
+//!
+//! The journal is read at each client's own pace, at once when this node wrote to it and every so often for the others.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, Sse};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use tokio::sync::watch;
+use weaver_client::wire::MergeEvent;
+use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
+use weaver_core::time::Monotonic;
+use weaver_merge::engine::{Event as Happened, event_stream};
+
+use super::{convert, named};
+use crate::api::caller::{Caller, Permission};
+use crate::api::extract::Name;
+use crate::api::{Answer, AppState};
+use crate::problem::Problem;
+
+/// How many events are read at once.
+const BATCH: u32 = 100;
+/// How often the journal is looked at for what other nodes wrote.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What happens in a merge queue, as it happens.
+///
+/// Events are named `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `queue_paused` and `queue_trouble`,
+/// and have a `MergeEvent` as data. One may come twice: its `key` tells. Every event's id is its place: send it back as
+/// `Last-Event-ID` to go on from there, or 0 to begin with the first that is kept.
+#[utoipa::path(get, path = "/api/v1/merge/queues/{queue}/events", tag = "merge",
+    params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
+        ("last-event-id" = Option<String>, Header, description = "Go on after this event")),
+    responses((status = 200, description = "A stream of events", body = String, content_type = "text/event-stream")))]
+pub(crate) async fn stream_merge_events(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    Name(queue): Name,
+) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+    caller.require(Permission::Read, state.merge.namespace())?;
+    let queue = state.merge.get(&named(queue)?).await?.queue.id;
+    let stream = event_stream(state.merge.namespace(), &queue);
+    // Before the journal is read: what is written after that is seen.
+    let told = state.merge.told();
+    let after = match headers.get("last-event-id") {
+        Some(value) => {
+            let place = value.to_str().ok().and_then(|text| text.parse().ok());
+            Seq(place.ok_or_else(bad_place)?)
+        }
+        None => {
+            let page = state.store.read_entries(&stream, ReadFrom::Last(1), 1).await?;
+            page.entries.last().map_or(Seq(0), |entry| entry.seq)
+        }
+    };
+    let spoken_at = state.clock.monotonic();
+    let listening = Event::default().id(after.0.to_string()).comment("listening");
+    let reader = Reader { state, stream, told, after, spoken_at, pending: VecDeque::from([listening]) };
+    Ok(Sse::new(unfold(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((Ok(event), reader))
+    })))
+}
+
+fn bad_place() -> Problem {
+    Problem::bad_request(
+        "invalid_last_event_id",
+        "Last-Event-ID is not the id of an event",
+        "send back an id that an event carried, or none",
+    )
+    .field("last-event-id")
+}
+
+struct Reader {
+    state: AppState,
+    stream: StreamKey,
+    told: watch::Receiver<u64>,
+    after: Seq,
+    spoken_at: Monotonic,
+    pending: VecDeque<Event>,
+}
+
+impl Reader {
+    /// The next event; `None` when the server stops or the store cannot be read: the client comes back by itself.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                self.spoken_at = self.state.clock.monotonic();
+                return Some(event);
+            }
+            self.told.mark_unchanged();
+            let page = self.state.store.read_entries(&self.stream, ReadFrom::After(self.after), BATCH).await;
+            let entries = match page {
+                Ok(page) => page.entries,
+                Err(error) => {
+                    tracing::warn!(%error, "a stream of events ends");
+                    return None;
+                }
+            };
+            for entry in &entries {
+                self.after = entry.seq;
+                // What a newer version wrote may not be readable: the others are.
+                self.pending.extend(shown(entry));
+            }
+            if entries.is_empty() {
+                self.wait().await?;
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Option<()> {
+        let clock = &self.state.clock;
+        let look_at = clock.monotonic().saturating_add(LOOK_EVERY);
+        tokio::select! {
+            _ = self.told.changed() => {}
+            () = clock.sleep_until(look_at) => {}
+            () = self.state.closing.cancelled() => return None,
+        }
+        let silent = clock.monotonic().0.saturating_sub(self.spoken_at.0);
+        if silent >= self.state.limits.heartbeat {
+            self.pending.push_back(Event::default().comment("alive"));
+        }
+        Some(())
+    }
+}
+
+fn shown(entry: &Entry) -> Option<Event> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        queue: String,
+        key: String,
+        #[serde(flatten)]
+        happened: Happened,
+    }
+    let Line { queue, key, happened } = serde_json::from_slice(&entry.body).ok()?;
+    let event: MergeEvent = convert::event(queue, key, entry.at, happened);
+    let data = serde_json::to_string(&event).ok()?;
+    Some(Event::default().id(entry.seq.0.to_string()).event(event.event).data(data))
+}
