@@ -1,5 +1,5 @@
 //! Telling people. A webhook and a command are tasks like any other (`http`, `exec`): retried, logged, and held to the
-//! operator's policy on addresses and commands.
+//! operator's policy on addresses and commands. They are in the queue of the checks, so that whoever runs those runs them.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use weaver_core::ports::Store;
 use weaver_core::queue::QueueExt;
 use weaver_core::task::NewTask;
 
+use crate::check::CHECK_QUEUE;
 use crate::domain::{Departure, MergeQueue, Notice, QueueEntry, Reason, RunEnd};
 use crate::engine::EngineError;
 
@@ -117,7 +118,8 @@ impl Notifications {
                 problem: error.to_string(),
             })?;
             // Told twice by two engines, it is sent once.
-            let task = task.namespace(namespace).idempotency_key(format!("{key}:{task_type}"));
+            let task =
+                task.namespace(namespace).queue(CHECK_QUEUE).idempotency_key(format!("{key}:{task_type}"));
             store.enqueue(task).await?;
         }
         Ok(())

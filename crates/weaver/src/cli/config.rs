@@ -49,7 +49,12 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
     let (policy, origin) = &config.handlers;
     let handlers = json!({"value": policy, "from": origin.kind(), "where": origin.to_string()});
     let file = config.file.as_ref().map(|path| path.display().to_string());
-    let answer = json!({"file": file, "settings": settings, "handlers": handlers, "unknown_variables": config.unknown_variables});
+    let (words, words_origin) = &config.templates;
+    let templates = json!({"value": words, "from": words_origin.kind(), "where": words_origin.to_string()});
+    let answer = json!({
+        "file": file, "settings": settings, "handlers": handlers, "merge_templates": templates,
+        "unknown_variables": config.unknown_variables,
+    });
     context.output.answer(&answer, || {
         let mut table = Table::new(["SETTING", "VALUE", "FROM", "ABOUT"]);
         for setting in &config.settings {
@@ -62,10 +67,11 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
             ]);
         }
         let parts = [
-            ("handlers.http", json!(policy.http), "what `http` tasks may call"),
-            ("handlers.exec", json!(policy.exec), "what `exec` tasks may run; null: nothing"),
+            ("handlers.http", json!(policy.http), origin, "what `http` tasks may call"),
+            ("handlers.exec", json!(policy.exec), origin, "what `exec` tasks may run; null: nothing"),
+            ("merge.templates", json!(words), words_origin, "other words for messages about merge queues"),
         ];
-        for (name, value, about) in parts {
+        for (name, value, origin, about) in parts {
             table.row([name.to_owned(), value.to_string(), origin.to_string(), about.to_owned()]);
         }
         let mut text = context.output.render(&table);

@@ -109,10 +109,7 @@ pub(crate) fn build(
     config: &Config,
     clock: &Arc<dyn Clock>,
 ) -> Result<Worker, Failure> {
-    let registry = handlers::register(registry, config.handlers.0.clone(), clock).map_err(|error| {
-        let message = format!("{}: handlers.{error}", config.handlers.1);
-        Failure::new(Exit::Usage, message).next("correct that part of weaver.toml")
-    })?;
+    let registry = with_built_in(registry, config, clock)?;
     let mut builder = Worker::builder(source, Arc::clone(clock))
         .registry(registry)
         .only_registered()
@@ -126,6 +123,18 @@ pub(crate) fn build(
     builder
         .build()
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()).next("see `weaver worker --help`"))
+}
+
+/// Adds the built-in handlers, as the operator's policy has them.
+pub(crate) fn with_built_in(
+    registry: Registry,
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+) -> Result<Registry, Failure> {
+    handlers::register(registry, config.handlers.0.clone(), clock).map_err(|error| {
+        let message = format!("{}: handlers.{error}", config.handlers.1);
+        Failure::new(Exit::Usage, message).next("correct that part of weaver.toml")
+    })
 }
 
 /// Runs until a signal asks to stop, and what runs is finished or given back.

@@ -13,6 +13,7 @@ use crate::config::keys::{self, Key};
 use crate::config::kind::Kind;
 use crate::config::nearest::nearest;
 use crate::config::profiles::{self, PROFILES, Profiles};
+use crate::config::templates::{self, TEMPLATES, Templates};
 use crate::exit::{Exit, Failure};
 
 /// What a file says.
@@ -24,6 +25,8 @@ pub(crate) struct Content {
     pub(crate) handlers: Option<(BuiltIn, usize)>,
     /// How agents are run, and the line that begins on.
     pub(crate) profiles: Option<(Profiles, usize)>,
+    /// Words for messages about merge queues, and the line they begin on.
+    pub(crate) templates: Option<(Templates, usize)>,
 }
 
 pub(crate) fn read(path: &Path) -> Result<Content, Failure> {
@@ -33,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Content, Failure> {
 
 fn parse(path: &Path, text: &str) -> Result<Content, Failure> {
     let table = DeTable::parse(text).map_err(|error| wrong(path, text, &error))?;
-    let mut reader = Reader { path, text, found: Vec::new() };
+    let mut reader = Reader { path, text, found: Vec::new(), templates: None };
     reader.table("", table.get_ref())?;
     let line = |section: &str| {
         let key = table.get_ref().keys().find(|key| key.get_ref() == section);
@@ -43,7 +46,8 @@ fn parse(path: &Path, text: &str) -> Result<Content, Failure> {
         line(HANDLERS).map(|line| handlers::read(path, text).map(|read| (read, line))).transpose()?;
     let profiles =
         line(PROFILES).map(|line| profiles::read(path, text).map(|read| (read, line))).transpose()?;
-    Ok(Content { values: reader.found, handlers, profiles })
+    let templates = reader.templates.map(|line| templates::read(path, text).map(|read| (read, line)));
+    Ok(Content { values: reader.found, handlers, profiles, templates: templates.transpose()? })
 }
 
 /// What the reader of TOML found, in our words.
@@ -57,6 +61,8 @@ struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
     found: Vec<(&'static Key, String, usize)>,
+    /// The line of the section of templates.
+    templates: Option<usize>,
 }
 
 impl Reader<'_> {
@@ -66,8 +72,9 @@ impl Reader<'_> {
             let name = format!("{prefix}{}", name.get_ref());
             let inner = format!("{name}.");
             match value.get_ref() {
-                // Read as a whole: see `handlers.rs` and `profiles.rs`.
+                // Read as a whole: see `handlers.rs`, `profiles.rs` and `templates.rs`.
                 DeValue::Table(_) if name == HANDLERS || name == PROFILES => {}
+                DeValue::Table(_) if name == TEMPLATES => self.templates = Some(line),
                 DeValue::Table(table) if keys::ALL.iter().any(|key| key.name.starts_with(&inner)) => {
                     self.table(&inner, table)?;
                 }

@@ -35,9 +35,10 @@ pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error) -> Fai
     }
 }
 
-/// Of "unknown field `a`, expected one of `b`, `c`" the field that was probably meant.
+/// Of "unknown field `a`, expected one of `b`, `c`" the field that was probably meant; so for a variant.
 fn meant(message: &str) -> Option<&str> {
-    let mut names = message.strip_prefix("unknown field")?.split('`').skip(1).step_by(2);
+    let rest = message.strip_prefix("unknown field").or_else(|| message.strip_prefix("unknown variant"))?;
+    let mut names = rest.split('`').skip(1).step_by(2);
     nearest(names.next()?, names)
 }
 

@@ -249,6 +249,25 @@ pub(crate) static MERGE_MAX_ACTIVE_QUEUES: &Key = &Key {
     is_place: false,
 };
 
+// It may have a secret in it.
+pub(crate) static MERGE_WEBHOOK: &Key = &Key {
+    name: "merge.webhook",
+    kind: Kind::Secret,
+    default: "",
+    about: "a URL that is sent every message about merge queues, as JSON",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static MERGE_COMMAND: &Key = &Key {
+    name: "merge.command",
+    kind: Kind::Optional,
+    default: "",
+    about: "a command of `handlers.exec.commands` that is run with every message about merge queues",
+    flag: None,
+    is_place: false,
+};
+
 pub(crate) static LOG: &Key = &Key {
     name: "log",
     kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
@@ -302,6 +321,8 @@ pub(crate) static ALL: &[&Key] = &[
     MERGE_CHECK_TIMEOUT,
     MERGE_CHECK_BUDGET,
     MERGE_MAX_ACTIVE_QUEUES,
+    MERGE_WEBHOOK,
+    MERGE_COMMAND,
     LOG,
     OUTPUT,
     COLOR,

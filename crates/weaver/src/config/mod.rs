@@ -7,6 +7,7 @@ pub(crate) mod keys;
 mod kind;
 mod nearest;
 mod profiles;
+mod templates;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use weaver_server::handlers::BuiltIn;
 use crate::config::keys::Key;
 use crate::config::kind::Kind;
 use crate::config::profiles::Profiles;
+use crate::config::templates::Templates;
 use crate::exit::{Exit, Failure};
 
 /// The file that is read if no other is named.
@@ -93,6 +95,8 @@ pub(crate) struct Config {
     pub(crate) handlers: (BuiltIn, Origin),
     /// How agents are run, by name, and where that stands.
     pub(crate) profiles: (Profiles, Origin),
+    /// Other words for messages about merge queues, and where they stand.
+    pub(crate) templates: (Templates, Origin),
     /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does, for a service
     /// of that name), so they are told and not refused.
     pub(crate) unknown_variables: Vec<String>,
@@ -111,6 +115,7 @@ impl Config {
             settings: defaults.collect(),
             handlers: (BuiltIn::default(), Origin::Default),
             profiles: (Profiles::new(), Origin::Default),
+            templates: (Templates::new(), Origin::Default),
             unknown_variables: Vec::new(),
         }
     }
@@ -141,6 +146,9 @@ impl Config {
             }
             if let Some((profiles, line)) = content.profiles {
                 config.profiles = (profiles, Origin::File { path: path.clone(), line });
+            }
+            if let Some((templates, line)) = content.templates {
+                config.templates = (templates, Origin::File { path: path.clone(), line });
             }
             for (key, value, line) in content.values {
                 let value = if key.is_place { beside(&path, &value) } else { value };

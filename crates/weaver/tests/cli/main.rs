@@ -10,6 +10,7 @@ mod help;
 mod killed;
 mod many;
 mod merge;
+mod merge_messages;
 mod output;
 #[cfg(feature = "postgres")]
 mod postgres;

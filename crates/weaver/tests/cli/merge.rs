@@ -5,7 +5,7 @@ use crate::server::Server;
 use crate::support::{Place, Run, shell};
 
 /// Git knows who commits, and nothing else of this machine.
-fn git(command: &mut std::process::Command) -> &mut std::process::Command {
+pub(crate) fn git(command: &mut std::process::Command) -> &mut std::process::Command {
     for role in ["AUTHOR", "COMMITTER"] {
         command.env(format!("GIT_{role}_NAME"), "Ada").env(format!("GIT_{role}_EMAIL"), "ada@example.org");
     }
@@ -14,12 +14,12 @@ fn git(command: &mut std::process::Command) -> &mut std::process::Command {
 
 /// A bare repository `project.git` whose check fails where there is a file `broken`, with a branch that adds a file of its
 /// name for each of these.
-fn repository(place: &Place, branches: &[&str]) {
+pub(crate) fn repository(place: &Place, branches: &[&str]) {
     let script = format!(
         "git init -q -b main work && mkdir work/.weaver && \
          printf '[[check]]\\nname = \"unit\"\\ncommand = [\"sh\", \"-c\", \"test ! -e broken\"]\\n' > work/.weaver/merge.toml && \
          git -C work add --all && git -C work commit -q -m first && git clone -q --bare work project.git && \
-         for name in {}; do git -C work switch -q -c $name main && touch work/$name && git -C work add $name && \
+         for name in {}; do git -C work switch -q -c $name main && echo $name > work/$name && git -C work add $name && \
          git -C work commit -q -m $name && git -C work push -q ../project.git $name; done",
         branches.join(" ")
     );

@@ -5,7 +5,8 @@ use std::process::{Child, Stdio};
 
 use weaver_testkit::services::postgres::Shared;
 
-use crate::support::{Place, Run};
+use crate::merge;
+use crate::support::{Place, Run, shell};
 
 /// A schema for one test; the server they share goes by itself.
 struct Database {
@@ -64,6 +65,26 @@ fn two_nodes_serve_one_schema_and_what_one_takes_the_other_shows() {
     assert_eq!(listed["items"][0]["id"], id.trim());
     other.run(&database, &format!("tasks cancel {}", id.trim())).succeeded();
     one.run(&database, &format!("tasks wait {}", id.trim())).failed(7, &["is cancelled"]);
+}
+
+#[test]
+fn two_nodes_work_on_one_merge_queue_and_every_change_lands_once() {
+    let database = Database::new("merge");
+    let (one, other) = (Node::start(&database), Node::start(&database));
+    let branches = ["a", "b", "c", "d"];
+    merge::repository(&one.place, &branches);
+    one.run(&database, "merge add-repo project.git").succeeded();
+    for (branch, node) in branches.into_iter().zip([&one, &other].into_iter().cycle()) {
+        node.run(&database, &format!("merge enqueue --head {branch}")).succeeded();
+    }
+    other.run(&database, "merge wait").succeeded();
+    let status = one.run(&database, "merge status --output json").json();
+    assert_eq!(status["queue"]["figures"]["landed"], 4, "{status}");
+    for entry in 1..=4 {
+        other.run(&database, &format!("merge verify {entry}")).succeeded();
+    }
+    let count = "git --git-dir project.git rev-list --count --first-parent main";
+    assert_eq!(Run::of(merge::git(&mut shell(&one.place, count))).succeeded().trim(), "5");
 }
 
 #[test]

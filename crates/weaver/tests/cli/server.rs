@@ -19,7 +19,12 @@ impl Server {
 
     /// The same at an address.
     pub(crate) fn at(place: &Place, arguments: &str, listen: &str) -> Self {
-        let mut command = place.command(&format!("{arguments} --listen {listen} --log warn"));
+        Self::logged(place, arguments, listen, "warn")
+    }
+
+    /// The same, logging so much.
+    pub(crate) fn logged(place: &Place, arguments: &str, listen: &str, level: &str) -> Self {
+        let mut command = place.command(&format!("{arguments} --listen {listen} --log {level}"));
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();

@@ -1,6 +1,7 @@
 //! `weaver merge …`: the merge queue of a server, or on a store.
 
 mod access;
+mod notify;
 mod run;
 mod show;
 pub(crate) mod side;

@@ -12,14 +12,17 @@ use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
-use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 
+use super::notify;
+use crate::cli::worker;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 
 /// How long a check's command may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_secs(10);
+/// Tasks that tell people are in the same queue: so many of them run beside the checks, however many of those there are.
+const MESSAGES: u32 = 2;
 /// This binary, also after it was replaced on the disk.
 const OWN_BINARY: &str = "/proc/self/exe";
 
@@ -41,7 +44,7 @@ pub(crate) fn engine(
         check_budget: config.count(keys::MERGE_CHECK_BUDGET) as usize,
         ..Policy::default()
     };
-    let options = EngineOptions { namespace, policy, notifications: Notifications::default() };
+    let options = EngineOptions { namespace, policy, notifications: notify::notifications(config)? };
     let forges = Arc::new(GitForges::new(Arc::clone(clock)));
     Ok(MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options))
 }
@@ -69,13 +72,14 @@ impl Side {
         };
         let forges = Arc::new(GitForges::new(Arc::clone(clock)));
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
+        let registry = worker::with_built_in(Registry::new().handler(handler), config, clock)?;
         let budget = u32::try_from(engine.policy().check_budget).unwrap_or(u32::MAX);
         let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(store))), Arc::clone(clock))
-            .registry(Registry::new().handler(handler))
+            .registry(registry)
             .only_registered()
             .queues([CHECK_QUEUE])
             .namespaces([engine.namespace().to_string()])
-            .concurrency(budget)
+            .concurrency(budget.saturating_add(MESSAGES))
             .grace(config.span(keys::WORKER_GRACE))
             .build()
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
