@@ -7,9 +7,9 @@ use weaver_core::task::{Cause, TaskRecord, TaskState};
 
 use super::certificate::message;
 use super::{EngineError, MergeEngine};
-use crate::check::CheckResult;
+use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
-use crate::domain::{EntryId, MergeQueue, Oid, QueueEntry, RunEnd, Status};
+use crate::domain::{Check, EntryId, MergeQueue, Oid, On, QueueEntry, RunEnd, Status};
 use crate::forge::{Forge, ForgeError, MergeRequest};
 use crate::plan::{BaseSeen, Demand, Observations, PullRequestSeen, RunSeen, allot};
 
@@ -39,13 +39,21 @@ impl MergeEngine {
     }
 
     async fn runs(&self, queue: &MergeQueue) -> Result<HashMap<TaskId, RunSeen>, EngineError> {
-        let checks = queue.entries.iter().flat_map(|entry| &entry.checks);
-        let open = checks.flat_map(|check| check.open_runs()).filter_map(|run| run.task);
-        let tasks: Vec<TaskId> = open.chain(queue.stopping.iter().copied()).collect();
-        let keys: Vec<TaskKey> =
-            tasks.iter().map(|id| TaskKey::new(self.options.namespace.clone(), *id)).collect();
+        let mut tasks: Vec<(TaskId, Option<CheckPayload>)> = Vec::new();
+        for entry in &queue.entries {
+            for check in &entry.checks {
+                let started = check.open_runs().filter_map(|run| Some((run.task?, run.on)));
+                tasks.extend(started.map(|(task, on)| (task, asked_for(queue, entry, check, on))));
+            }
+        }
+        tasks.extend(queue.stopping.iter().map(|task| (*task, None)));
+        let key = |(id, _): &(TaskId, _)| TaskKey::new(self.options.namespace.clone(), *id);
+        let keys: Vec<TaskKey> = tasks.iter().map(key).collect();
         let records = self.store.get_tasks(&keys).await?;
-        Ok(tasks.into_iter().zip(records.iter().map(Option::as_ref).map(run_seen)).collect())
+        let seen = |((id, asked), record): ((TaskId, Option<CheckPayload>), &Option<TaskRecord>)| {
+            (id, run_seen(record.as_ref(), asked.as_ref()))
+        };
+        Ok(tasks.into_iter().zip(&records).map(seen).collect())
     }
 }
 
@@ -106,9 +114,31 @@ async fn pull_requests(forge: &dyn Forge, queue: &MergeQueue) -> HashMap<EntryId
     queue.entries.iter().map(|entry| entry.id).zip(seen).collect()
 }
 
-fn run_seen(record: Option<&TaskRecord>) -> RunSeen {
+/// What the task of a run was asked to find out.
+fn asked_for(queue: &MergeQueue, entry: &QueueEntry, check: &Check, on: On) -> Option<CheckPayload> {
+    let (candidate, merged) = entry.candidate.as_ref().zip(entry.merged())?;
+    Some(CheckPayload {
+        queue: queue.id.clone(),
+        entry: entry.id,
+        check: check.name.clone(),
+        base: candidate.base.clone(),
+        commit: if on == On::Base { candidate.base.clone() } else { merged.commit.clone() },
+        on,
+    })
+}
+
+fn run_seen(record: Option<&TaskRecord>, asked: Option<&CheckPayload>) -> RunSeen {
     let lost = |reason: &str| RunSeen::Over(RunEnd::Lost { reason: reason.to_owned() });
     let Some(record) = record else { return lost("its task is gone") };
+    // Whoever may enqueue can guess the key of a run and be there first, with a task that says what they like.
+    let envelope = &record.spec.envelope;
+    let is_it = |asked: &CheckPayload| {
+        envelope.task_type.as_str() == CHECK_TASK_TYPE
+            && envelope.decode::<CheckPayload>().is_ok_and(|payload| payload == *asked)
+    };
+    if !asked.is_none_or(is_it) {
+        return lost("its task is not the one that was asked for");
+    }
     match record.state {
         TaskState::Succeeded => {
             let result = record.result.as_deref().unwrap_or_default();

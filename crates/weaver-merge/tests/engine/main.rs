@@ -5,6 +5,7 @@ mod bench;
 mod checks;
 mod denied;
 mod flow;
+mod forged;
 #[path = "../support/hooked.rs"]
 mod hooked;
 mod lossy;

@@ -99,7 +99,7 @@ fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_
     assert_eq!(told["enqueued"], ["broken is number 3", "clash is number 2", "one is number 1"]);
     assert_eq!(told["merged"], ["one is on main"]);
     assert_eq!(told["conflict"], ["clash clashes in one"]);
-    assert!(told["check_failed"][0].starts_with("broken is to blame: `unit` ended with"), "{told:?}");
+    assert!(told["check_failed"][0].starts_with("broken is to blame: `unit` exited with code 1"), "{told:?}");
     assert_eq!(told["paused"], ["the queue for `main` is paused: lunch"]);
     // Each look takes as long as a command takes to start.
     let list = "tasks list --state succeeded --queue merge --type exec --output json";
