@@ -13,6 +13,7 @@ use crate::server::Server;
 use crate::support::{Place, Run, shell};
 
 /// Answers every request with 200; what the requests said comes out of the channel.
+#[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 fn listener() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
