@@ -20,7 +20,7 @@ pub(super) fn hour(hour: &LastHour) -> Markup {
     let step = WIDTH / MINUTES as f64;
     html! {
         figure .chart-figure {
-            svg.chart viewBox=(format!("0 0 {} {}", LEFT + WIDTH + 30.0, TOP + HEIGHT + 26.0)) role="img" aria-label=(words) {
+            svg.chart viewBox=(format!("0 0 {} {}", LEFT + WIDTH + 30.0, TOP + HEIGHT + 28.0)) role="img" aria-label=(words) {
                 @for value in [0, top / 2, top] {
                     line.axis x1=(LEFT) x2=(LEFT + WIDTH) y1=(y(value)) y2=(y(value)) {}
                     text x=(LEFT - 6.0) y=(y(value) + 4.0) text-anchor="end" { (number(value)) }
@@ -33,7 +33,7 @@ pub(super) fn hour(hour: &LastHour) -> Markup {
                 @for ago in [60_u32, 45, 30, 15, 0] {
                     @let x = LEFT + WIDTH * f64::from(60 - ago) / 60.0;
                     @let label = if ago == 0 { "now".to_owned() } else { format!("−{ago} min") };
-                    text x=(x) y=(TOP + HEIGHT + 18.0) text-anchor="middle" { (label) }
+                    text x=(x) y=(TOP + HEIGHT + 21.0) text-anchor="middle" { (label) }
                 }
             }
             figcaption.fine {

@@ -38,7 +38,7 @@ pub(super) fn table(view: &View, queues: &[Queue], hour: &LastHour, may: bool) -
         div.wide { table {
             caption { "Waits are from due to start, over the last hour." }
             thead { tr {
-                th scope="col" { "Queue" } th.n scope="col" { "Waiting" } th.n scope="col" { "Running" } th.n scope="col" { "Dead" }
+                th scope="col" { "Queue" } th.n scope="col" { "Waiting" } th.n scope="col" { "Running" } th.n.wide-only scope="col" { "Dead" }
                 th.n.wide-only scope="col" { "Oldest waits" } th.n.wide-only scope="col" { "Wait p50" } th.n.wide-only scope="col" { "Wait p95" }
                 @if may { th.fit scope="col" { "Tap" } }
                 th.fit scope="col" { "Limit" }
@@ -60,7 +60,7 @@ fn row(view: &View, queue: &Queue, hour: &QueueHour, may: bool) -> Markup {
             td.name { a href=(view.link("/tasks", &[("queue", &queue.name)])) { (plain(&queue.name)) } @if queue.paused { " " b.cancelled { "paused" } } }
             td.n { a href=(list("queued,scheduled,retry_scheduled")) { (number(waiting)) } }
             td.n { a href=(list("running")) { (number(count(TaskState::Running))) } }
-            td.n { a href=(list("dead")) { (number(count(TaskState::Dead))) } }
+            td.n.wide-only { a href=(list("dead")) { (number(count(TaskState::Dead))) } }
             td.n.wide-only { (queue.counts.oldest_wait_ms.map_or("–".to_owned(), |ms| span(std::time::Duration::from_millis(ms)))) }
             td.n.wide-only { (under(hour.wait_within(50))) } td.n.wide-only { (under(hour.wait_within(95))) }
             @if may { td.fit.tap { (tap(view, queue)) } }
