@@ -25,7 +25,9 @@ pub(crate) async fn list_tasks(
 ) -> Answer<Json<Page<Task>>> {
     let (mut query, also) = task_query(&state, query)?;
     caller.require(Permission::Read, &query.namespace)?;
-    narrow(&state, &mut query).await?;
+    if is_in_vain(&state, &mut query).await? {
+        return Ok(Json(Page { items: Vec::new(), next: None, complete: true }));
+    }
     let mut page = state.timed("list_tasks", state.store.list_tasks(query)).await?;
     let found = page.items.len();
     page.items.retain(|record| also.iter().all(|selector| selector.selects(record)));
@@ -63,20 +65,20 @@ pub(super) fn task_query(
     Ok((found, narrow))
 }
 
-/// Of a queue and a state that is over, whichever has fewer tasks is looked through: hardly any may be both.
-async fn narrow(state: &AppState, query: &mut TaskQuery) -> Answer<()> {
+/// Of a queue and a state that is over, whichever has fewer tasks is looked through; and nothing where the counts say
+/// that no task is both, which would take the longest to find out.
+async fn is_in_vain(state: &AppState, query: &mut TaskQuery) -> Answer<bool> {
     let ([over], Some(queue), Selector::Queue(_)) =
         (&query.filter.states[..], &query.filter.queue, &query.selector)
     else {
-        return Ok(());
+        return Ok(false);
     };
-    let scope = Scope::Queue(query.namespace.clone(), queue.clone());
-    let in_queue = state.store.counts(scope).await?.values;
-    let in_state = state.store.counts(Scope::Namespace(query.namespace.clone())).await?.values.get(*over);
-    if in_state < TaskState::ALL.into_iter().map(|state| in_queue.get(state)).sum() {
+    let in_queue = state.store.counts(Scope::Queue(query.namespace.clone(), queue.clone())).await?;
+    let overall = state.store.counts(Scope::Namespace(query.namespace.clone())).await?;
+    if overall.values.get(*over) < TaskState::ALL.into_iter().map(|state| in_queue.values.get(state)).sum() {
         query.selector = Selector::State(*over);
     }
-    Ok(())
+    Ok(in_queue.exact && in_queue.values.get(*over) == 0)
 }
 
 /// States are the narrowest of these while they are live; types and queues can hold all there is.
