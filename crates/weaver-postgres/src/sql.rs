@@ -58,7 +58,7 @@ macro_rules! run_columns {
     () => {
         "r.id, r.namespace, r.queue, r.task_type, r.state, r.scheduled, r.cause, r.version::bigint, r.renewals::bigint, r.attempt, \
          r.executions, r.failures::integer, r.losses::integer, r.priority, r.max_attempts::integer, \
-         r.max_losses::integer, r.created_at, r.updated_at, \
+         r.max_losses::integer, r.created_at, coalesce(r.updated_at, r.finished_at), \
          r.ready_at, r.first_started_at, r.finished_at, r.scheduled_for, r.expires_at, r.timeout_us, \
          r.leader_epoch, r.lease_token, r.lease_started_at, r.lease_expires_at, r.lease_ttl_us, \
          r.assigned_worker_id, r.assigned_at, r.assigned_epoch, r.continuation_check_deadline_at, r.outcome, \

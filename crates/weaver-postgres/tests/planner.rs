@@ -13,10 +13,13 @@ const FILL: &str = "
 SET session_replication_role = replica;
 INSERT INTO weaver.job_run_history (id, version, renewals, created_at, updated_at, ready_at, finished_at, attempt,
     executions, failures, losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace,
-    queue, task_type, payload)
+    queue, task_type, labels, payload)
 SELECT i, 3, 0, now(), now(), now(), now() - i * interval '1 second', 1, 1, 0, 0, 5, 3, 5, false,
-    CASE WHEN i % 1000 = 0 THEN 'FAILED' ELSE 'SUCCEEDED' END, 'NONE', 'default', 'q' || i % 7, 't' || i % 1000, 'null'
+    CASE WHEN i % 1000 = 0 THEN 'FAILED' ELSE 'SUCCEEDED' END, 'NONE', 'default', 'q' || i % 7, 't' || i % 1000,
+    CASE WHEN i % 10 = 0 THEN jsonb_build_object('k', 'v' || i % 200) END, 'null'
 FROM generate_series(1, 1000000) i;
+INSERT INTO weaver.job_run_labels SELECT 'default', weaver.label('k', 'v' || i % 200), i
+FROM generate_series(10, 1000000, 10) i;
 INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions, failures, losses,
     max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, queue, task_type,
     assigned_worker_id, lease_token, serial_key, expires_at, payload)
@@ -34,11 +37,11 @@ FROM generate_series(1, 100000) i;
 INSERT INTO weaver.idempotency_keys SELECT 'default', 'k' || i, i, now() FROM generate_series(1, 100000) i;
 SET session_replication_role = DEFAULT;
 ANALYZE weaver.job_run_history; ANALYZE weaver.job_runs; ANALYZE weaver.events; ANALYZE weaver.schedule_keys;
-ANALYZE weaver.idempotency_keys;
+ANALYZE weaver.idempotency_keys; ANALYZE weaver.job_run_labels;
 ";
 
 /// What is asked, and the index that answers it.
-const QUESTIONS: [(&str, &str); 14] = [
+const QUESTIONS: [(&str, &str); 15] = [
     (
         "SELECT id FROM weaver.job_runs WHERE namespace = 'default' AND queue = 'q1' AND priority = 5 \
          AND state IN ('PENDING', 'RETRY_SCHEDULED') AND ready_at <= now() ORDER BY ready_at, id LIMIT 10",
@@ -68,6 +71,11 @@ const QUESTIONS: [(&str, &str); 14] = [
         "SELECT id FROM weaver.job_run_history WHERE namespace = 'default' AND task_type = 't7' \
          ORDER BY id DESC LIMIT 50",
         "job_run_history_type",
+    ),
+    (
+        "SELECT l.run_id FROM weaver.job_run_labels l WHERE l.namespace = 'default' AND l.run_id < 900000 \
+         AND l.label = weaver.label('k', 'v10') ORDER BY l.run_id DESC LIMIT 51",
+        "job_run_labels_pkey",
     ),
     (
         "SELECT count(*) FROM weaver.job_run_history WHERE namespace = 'default' AND queue = 'q9'",
@@ -113,9 +121,11 @@ async fn each_index_is_used_for_the_query_it_is_for_at_a_million_rows() {
             .await
             .expect("it can be planned");
         let plan = plan.join("\n");
+        // A page must not read all that is selected.
+        let sorts = question.contains("DESC LIMIT") && plan.contains("Sort");
         assert!(
-            plan.contains(index) && !plan.contains("Seq Scan"),
-            "{question}\nis not answered by {index}:\n{plan}"
+            plan.contains(index) && !plan.contains("Seq Scan") && !sorts,
+            "{question}\nis not answered by {index}, in its order:\n{plan}"
         );
     }
     connection

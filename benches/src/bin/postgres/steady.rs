@@ -23,6 +23,7 @@ const SIZES_LIMIT: f64 = 3.0;
 
 pub fn run(runtime: &Runtime, server: &Server) -> bool {
     let store = weaver::open(runtime, server);
+    let upkeep = runtime.spawn(upkeep(Arc::clone(&store)));
     let begun = rounds(runtime, &store);
     let mut count = ROUNDS * CLIENTS * BATCH * CALLS;
     while count < MILLION {
@@ -38,8 +39,17 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
         "  {word} after / at the start: {:.2} × (limit: within the spread)",
         after.median() / begun.median()
     );
+    upkeep.abort();
     drop(store);
     within & sizes(runtime, server)
+}
+
+/// What every worker of a node does once a second.
+async fn upkeep(store: Arc<PostgresStore>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        store.overdue(500).await.expect("the store answers");
+    }
 }
 
 fn rounds(runtime: &Runtime, store: &Arc<PostgresStore>) -> Samples {

@@ -214,7 +214,9 @@ BEGIN
     IF v_taken_queues[1] = ALL (v_taken_queues) AND v_taken_froms[1] = ALL (v_taken_froms) THEN
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
-        VALUES (v_now, v_taken_ids, ARRAY[p_namespace], v_taken_versions, ARRAY[4], ARRAY[p_namespace, p_namespace],
+        VALUES (v_now, v_taken_ids, ARRAY[p_namespace],
+            CASE WHEN v_taken_versions[1] = ALL (v_taken_versions) THEN v_taken_versions[1:1] ELSE v_taken_versions END,
+            ARRAY[4], ARRAY[p_namespace, p_namespace],
             ARRAY[v_taken_queues[1], v_taken_queues[1]], ARRAY[v_taken_froms[1], 4],
             ARRAY[-cardinality(v_taken_ids), cardinality(v_taken_ids)]);
     ELSE

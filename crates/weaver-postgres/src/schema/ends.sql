@@ -28,7 +28,7 @@ BEGIN
             namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
             task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
             result, payload)
-        SELECT id, created_at, v_now, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
+        SELECT id, created_at, NULL, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
             leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
             attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled,
             'SUCCEEDED', NULL, 'succeeded', 'NONE', namespace, queue, task_type, assigned_worker_id, serial_key,
@@ -43,7 +43,8 @@ BEGIN
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
         SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[6], c.namespaces, c.queues, c.states, c.deltas
-        FROM (SELECT array_agg(id) AS ids, array_agg(version + 1) AS versions FROM gone) t,
+        FROM (SELECT array_agg(id) AS ids, CASE WHEN min(version) = max(version) THEN ARRAY[min(version) + 1]
+                    ELSE array_agg(version + 1) END AS versions FROM gone) t,
             (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
                 array_agg(delta) AS deltas FROM deltas) c
         WHERE t.ids IS NOT NULL
@@ -133,7 +134,7 @@ BEGIN
             namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
             task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
             result, payload)
-        SELECT id, created_at, v_now, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
+        SELECT id, created_at, NULL, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
             leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
             attempt, executions, new_failures, new_losses, max_attempts, max_losses, progress_fraction, priority,
             scheduled, new_state, new_cause, new_outcome, 'NONE', namespace, queue, task_type, assigned_worker_id,

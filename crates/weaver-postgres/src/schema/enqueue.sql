@@ -3,7 +3,8 @@
 -- Tasks that differ in nothing but their payload: the common case of a bulk insert. `is_open` says that their queue has no
 -- settings: a worker of the queue can lease them without looking first. Whoever gives its number has other nodes told.
 CREATE FUNCTION weaver.enqueue_alike(p_namespace text, p_queue text, p_type text, p_priority smallint,
-    p_payloads bytea[], p_teller text, OUT run_ids bigint[], OUT is_open boolean) LANGUAGE plpgsql AS $$
+    p_payloads bytea[], p_teller text, OUT run_ids bigint[], OUT is_open boolean) LANGUAGE plpgsql
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
 BEGIN

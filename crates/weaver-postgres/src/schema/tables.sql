@@ -90,6 +90,8 @@ CREATE TABLE weaver.job_run_history (
     CONSTRAINT job_run_history_pkey PRIMARY KEY (namespace, id),
     CONSTRAINT job_run_history_ended CHECK (finished_at IS NOT NULL AND lease_token IS NULL)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
+-- The same as `finished_at`, where nothing else is said.
+ALTER TABLE weaver.job_run_history ALTER updated_at DROP NOT NULL;
 
 -- Retention, and seed 3.1 `(created_at)`: ids are in the order of creation, so the primary key shows the newest first.
 CREATE INDEX job_run_history_finished ON weaver.job_run_history (finished_at);
@@ -100,7 +102,44 @@ CREATE INDEX job_run_history_group ON weaver.job_run_history (namespace, task_gr
     WHERE task_group_id IS NOT NULL;
 CREATE INDEX job_run_history_session ON weaver.job_run_history (namespace, session_id, id)
     WHERE session_id IS NOT NULL;
-CREATE INDEX job_run_history_labels ON weaver.job_run_history USING gin (labels) WHERE labels IS NOT NULL;
+
+-- The labels of finished runs, in the order of ids: a GIN index finds the runs of a label in no order, and a page of a label
+-- that many have would read and sort them all. A label is a number, however long its name and value are; whoever looks
+-- for one compares the run's own as well.
+CREATE TABLE weaver.job_run_labels (
+    namespace text COLLATE "C" NOT NULL,
+    label bigint NOT NULL,
+    run_id bigint NOT NULL,
+    CONSTRAINT job_run_labels_pkey PRIMARY KEY (namespace, label, run_id)
+);
+
+CREATE FUNCTION weaver.label(p_name text, p_value text) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT hashtextextended(p_name || E'\x01' || p_value, 11)
+$$;
+
+CREATE FUNCTION weaver.keep_labels() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO weaver.job_run_labels
+    SELECT NEW.namespace, weaver.label(l.key, l.value), NEW.id FROM jsonb_each_text(NEW.labels) l
+    ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION weaver.drop_labels() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM weaver.job_run_labels t
+    WHERE t.namespace = OLD.namespace AND t.run_id = OLD.id
+        AND t.label = ANY (ARRAY(SELECT weaver.label(l.key, l.value) FROM jsonb_each_text(OLD.labels) l));
+    RETURN NULL;
+END
+$$;
+
+-- Runs without labels pay for the comparison with NULL.
+CREATE TRIGGER keep_labels AFTER INSERT ON weaver.job_run_history FOR EACH ROW
+    WHEN (NEW.labels IS NOT NULL) EXECUTE FUNCTION weaver.keep_labels();
+CREATE TRIGGER drop_labels AFTER DELETE ON weaver.job_run_history FOR EACH ROW
+    WHEN (OLD.labels IS NOT NULL) EXECUTE FUNCTION weaver.drop_labels();
 
 -- Attempts after which the run went on. The one that ended it is in the run itself.
 CREATE TABLE weaver.closed_attempts (
@@ -262,7 +301,16 @@ CREATE INDEX job_run_logs_at ON weaver.job_run_logs (at);
 
 -- Everything there is about a run, live or finished.
 CREATE VIEW weaver.all_job_runs AS
-    SELECT * FROM weaver.job_runs UNION ALL SELECT * FROM weaver.job_run_history;
+    SELECT * FROM weaver.job_runs
+    UNION ALL
+    SELECT id, created_at, ready_at, retry_of, scheduled_for, expires_at, timeout_us, renewals, max_attempts, max_losses,
+        failures, losses, priority, scheduled, coalesce(updated_at, finished_at), first_started_at, finished_at,
+        lease_started_at, lease_expires_at, lease_ttl_us, leader_epoch, assigned_at, assigned_epoch,
+        continuation_check_deadline_at, version, attempt, executions, progress_fraction, lease_token, state, cause,
+        outcome, assigned_worker_id, continuation_state, namespace, queue, task_type, serial_key, idempotency_key,
+        job_definition_id, task_group_id, session_id, content_type, labels, retry, trace, progress_message,
+        last_error, log_ref, result, payload
+    FROM weaver.job_run_history;
 CREATE VIEW weaver.job_run_attempts AS
     SELECT * FROM weaver.closed_attempts
     UNION ALL

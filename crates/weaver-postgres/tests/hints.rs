@@ -1,0 +1,88 @@
+//! Whoever waits is woken for what it can lease, whatever else is said in the same moment. Clocks of those who wait stand
+//! still: they never poll.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::Schema;
+use weaver_core::clock::ManualClock;
+use weaver_core::ports::{Admin, Expect, QueueSettings};
+use weaver_core::prelude::*;
+use weaver_core::queue::{Interest, Wake};
+use weaver_postgres::PostgresStore;
+use weaver_runtime::SystemClock;
+
+fn mine() -> QueueName {
+    QueueName::new("mine").expect("a name")
+}
+
+fn interest() -> Interest {
+    Interest::Work { namespace: Namespace::default(), queues: vec![mine()], types: None, fragile: true }
+}
+
+async fn enqueue(store: &PostgresStore, queue: &'static str) {
+    let stored = store.enqueue_batch(vec![NewTask::new("t").queue(queue)]).await.expect("it answers");
+    assert!(stored[0].is_ok());
+}
+
+async fn take(store: &PostgresStore, number: u128) -> usize {
+    let worker = WorkerId::new("w").expect("a name");
+    let request = LeaseRequest::new(Namespace::default(), mine(), worker, LeaseToken(number));
+    store.lease(LeaseRequest { max: 10, ..request }).await.expect("it answers").len()
+}
+
+/// A node that enqueues, and one that waits and never polls.
+async fn nodes(schema: &Schema) -> (PostgresStore, PostgresStore) {
+    let enqueuing = PostgresStore::open(schema.options(), Arc::new(SystemClock::new())).await;
+    let waiting = PostgresStore::open(schema.options(), Arc::new(ManualClock::default())).await;
+    (enqueuing.expect("it opens"), waiting.expect("it opens"))
+}
+
+#[tokio::test]
+async fn a_task_among_many_of_other_queues_wakes_whoever_waits_for_it() {
+    let schema = Schema::new();
+    let (enqueuing, waiting) = nodes(&schema).await;
+    for (round, store) in [&enqueuing, &waiting].into_iter().cycle().take(20).enumerate() {
+        let wait = waiting.wait(interest(), Duration::from_secs(3600));
+        let burst = async {
+            // Hints overtake each other: the waiter may hear of the last only.
+            tokio::join!(enqueue(store, "other"), enqueue(store, "mine"), enqueue(store, "other"));
+            enqueue(store, "other").await;
+        };
+        let (woken, ()) = tokio::join!(wait, burst);
+        assert_eq!(woken.expect("it answers"), Wake::Ready);
+        assert_eq!(take(&waiting, round as u128 + 1).await, 1, "round {round}");
+    }
+    schema.drop(enqueuing.pool()).await;
+}
+
+#[tokio::test]
+async fn a_paused_queue_wakes_nobody_and_its_release_does() {
+    let schema = Schema::new();
+    let (enqueuing, waiting) = nodes(&schema).await;
+    let set = |paused| {
+        let settings = QueueSettings { paused, max_running: None };
+        let (enqueuing, namespace) = (&enqueuing, Namespace::default());
+        async move {
+            enqueuing.put_queue(&namespace, &mine(), settings, Expect::Anything).await.expect("it answers")
+        }
+    };
+    set(true).await;
+    // At once: whoever is woken too early finds nothing.
+    let wait = async {
+        let woken = waiting.wait(interest(), Duration::from_secs(3600)).await;
+        (woken, take(&waiting, 1).await)
+    };
+    let release = async {
+        for _ in 0..10 {
+            enqueue(&enqueuing, "mine").await;
+        }
+        set(false).await;
+    };
+    let ((woken, taken), ()) = tokio::join!(wait, release);
+    assert_eq!(woken.expect("it answers"), Wake::Ready);
+    assert_eq!(taken, 10, "it was woken by the release, and by nothing before it");
+    schema.drop(enqueuing.pool()).await;
+}
