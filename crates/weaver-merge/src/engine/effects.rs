@@ -53,13 +53,31 @@ impl MergeEngine {
                     Err(error) => Err(error.into()),
                 }
             }
-            Action::Land { entry, base, commit } => {
-                let forge = self.forges.open(&queue.repository);
-                Ok(match forge.land(&queue.base_branch, &base, &commit).await {
-                    Ok(Landing::Done) => Performed::Report(Report::Landed { entry, commit }),
-                    Ok(Landing::BaseMoved) => Performed::LookAgain,
-                    Err(error) => trouble(entry, &error),
-                })
+            Action::Land { entry, base, commit } => self.land(queue, entry, &base, commit).await,
+        }
+    }
+
+    async fn land(
+        &self,
+        queue: &MergeQueue,
+        id: EntryId,
+        base: &Oid,
+        commit: Oid,
+    ) -> Result<Performed, EngineError> {
+        let forge = self.forges.open(&queue.repository);
+        match forge.land(&queue.base_branch, base, &commit).await {
+            Ok(Landing::Done) => Ok(Performed::Report(Report::Landed { entry: id, commit })),
+            Ok(Landing::BaseMoved) => Ok(Performed::LookAgain),
+            Err(error) => {
+                // No ref leads to the candidate: somebody's `git gc` may have taken it away. Made again, it is the same.
+                // Whatever comes of that, the next try shows.
+                let entry = queue.entry(id)?;
+                if let Some(candidate) = &entry.candidate {
+                    let (base, head) = (candidate.base.clone(), candidate.head.clone());
+                    let message = certificate::message(queue, entry);
+                    let _ = forge.merge(&MergeRequest { base, head, message }).await;
+                }
+                Ok(trouble(id, &error))
             }
         }
     }

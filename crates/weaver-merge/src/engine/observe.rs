@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::task::{Cause, TaskRecord, TaskState};
 
-use super::certificate::message;
 use super::{EngineError, MergeEngine};
 use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
 use crate::domain::{Check, EntryId, MergeQueue, Oid, On, QueueEntry, RunEnd, Status};
-use crate::forge::{Forge, ForgeError, MergeRequest};
+use crate::forge::{Forge, ForgeError};
 use crate::plan::{BaseSeen, Demand, Observations, PullRequestSeen, RunSeen, allot};
 
 impl MergeEngine {
@@ -19,8 +18,8 @@ impl MergeEngine {
         let mut base = base(&*forge, &queue.base_branch).await;
         let mut base_has_candidate = false;
         let ready = queue.current_entry().filter(|entry| entry.status == Status::Ready);
-        if let (BaseSeen::Tip { oid, .. }, Some(entry)) = (&base, ready) {
-            match has_candidate(&*forge, queue, entry, oid).await {
+        if let (BaseSeen::Tip { oid, .. }, Some(merged)) = (&base, ready.and_then(|entry| entry.merged())) {
+            match forge.contains(oid, &merged.commit).await {
                 Ok(has) => base_has_candidate = has,
                 // Whether it landed is not known: then nothing may be done about it.
                 Err(error) => base = BaseSeen::Unreachable(error.to_string()),
@@ -55,24 +54,6 @@ impl MergeEngine {
         };
         Ok(tasks.into_iter().zip(&records).map(seen).collect())
     }
-}
-
-/// Whether the base has the candidate of an entry.
-async fn has_candidate(
-    forge: &dyn Forge,
-    queue: &MergeQueue,
-    entry: &QueueEntry,
-    tip: &Oid,
-) -> Result<bool, ForgeError> {
-    let Some((candidate, merged)) = entry.candidate.as_ref().zip(entry.merged()) else { return Ok(false) };
-    let asked = forge.contains(tip, &merged.commit).await;
-    if asked.is_ok() {
-        return asked;
-    }
-    // No ref leads to a candidate: somebody's `git gc` may have taken it away. Made again, it is the same.
-    let (base, head) = (candidate.base.clone(), candidate.head.clone());
-    forge.merge(&MergeRequest { base, head, message: message(queue, entry) }).await?;
-    forge.contains(tip, &merged.commit).await
 }
 
 /// The configuration of a base. The outer error may pass; the inner one is for people.

@@ -16,3 +16,4 @@ mod races;
 #[path = "../repository/repo.rs"]
 #[expect(dead_code, reason = "it is shared with the tests of the forge, which use all of it")]
 mod repo;
+mod steps;

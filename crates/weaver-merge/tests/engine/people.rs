@@ -1,6 +1,7 @@
 //! What people and programs are told, and what they can check.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weaver_core::name::Namespace;
 use weaver_core::ports::{DocumentKey, Expect};
@@ -9,7 +10,8 @@ use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine, QUEUE_KIND};
 use weaver_merge::notify::{Kind, Notifications};
 use weaver_merge::plan::Policy;
 
-use crate::bench::{Bench, forges};
+use crate::bench::{Bench, engine, forges};
+use crate::hooked::HookedForges;
 
 #[tokio::test]
 async fn events_tell_who_came_who_landed_and_who_left() {
@@ -50,6 +52,39 @@ async fn an_entry_that_did_not_land_has_no_certificate() {
     let bad = bench.add("b", &[("bad", "1\n")]).await;
     bench.settle().await;
     assert_eq!(bench.engine.verify(&bench.queue, bad).await.unwrap(), None);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn what_put_a_change_in_the_queue_is_taken_back_when_it_leaves_and_not_when_it_lands() {
+    let bench = Bench::new().await;
+    let cleared = Arc::new(AtomicUsize::new(0));
+    let count = {
+        let cleared = Arc::clone(&cleared);
+        move |effect: &'static str| {
+            if effect == "clear_trigger" {
+                cleared.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    let forges = Arc::new(HookedForges { forges: forges(), hook: Arc::new(count) });
+    let hooked = engine(bench.tasks.store(), forges, &bench.tasks, Policy::default());
+    bench.add("a", &[("a", "1\n")]).await;
+    bench.settle_with(&hooked).await;
+    assert_eq!(cleared.load(Ordering::SeqCst), 0);
+    bench.add("b", &[("bad", "1\n")]).await;
+    bench.settle_with(&hooked).await;
+    assert_eq!(cleared.load(Ordering::SeqCst), 1);
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_queue_that_is_made_again_stays_as_it_is() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let before = bench.state().await;
+    let again = bench.engine.add_queue(before.repository.clone(), "main").await.unwrap();
+    assert_eq!((again.entries[0].id, again), (a, before));
     bench.prove(&[]).await;
 }
 

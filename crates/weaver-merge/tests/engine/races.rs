@@ -117,6 +117,34 @@ async fn a_candidate_that_was_pruned_before_it_landed_is_made_again_and_lands() 
 }
 
 #[tokio::test]
+async fn a_candidate_whose_head_was_pruned_too_cannot_land_and_people_are_told() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let lock = bench.repo.path().join("refs/heads/main.lock");
+    std::fs::write(&lock, "").unwrap();
+    bench.engine.reconcile_all().await.unwrap();
+    bench.tasks.drain(&bench.registry()).await;
+    bench.engine.reconcile_all().await.unwrap();
+    assert_eq!(bench.state().await.entries[0].status, Status::Ready);
+    // What was tested is gone from everywhere.
+    let forced = bench.repo.commit("a", Some(bench.first.as_str()), &[("a", "2\n")]);
+    std::fs::remove_file(bench.repo.path().join("logs/refs/heads/a")).unwrap();
+    bench.repo.git(&["prune", "--expire=now"]);
+    std::fs::remove_file(&lock).unwrap();
+    for _ in 0..6 {
+        bench.engine.reconcile_all().await.unwrap();
+        bench.tasks.clock().advance(Duration::from_secs(1000));
+    }
+    assert!(bench.events().await.keys().any(|key| key.contains(":trouble:")), "people are told");
+    assert_eq!(bench.state().await.entries[0].id, a);
+    // A push to the base makes way.
+    let outsider = bench.repo.commit("main", None, &[("outside", "1\n")]);
+    bench.settle().await;
+    assert_eq!(bench.entry(a).await.certificate.unwrap().head, forced);
+    bench.prove(&[outsider]).await;
+}
+
+#[tokio::test]
 async fn a_push_to_the_base_between_passing_and_landing_makes_it_test_again() {
     let bench = Bench::new().await;
     let a = bench.add("a", &[("a", "1\n")]).await;

@@ -31,6 +31,23 @@ fn a_candidate_whose_checks_all_passed_lands_from_its_tested_parent() {
 }
 
 #[test]
+fn an_entry_knows_when_it_came_when_it_was_begun_and_when_it_left() {
+    let mut scene = Scene::new(&["a"], &["unit"]);
+    let came = scene.now;
+    scene.pass(10);
+    scene.step();
+    let begun = scene.now;
+    scene.pass(10);
+    scene.step();
+    scene.end_runs(|_, _| passed());
+    scene.pass(10);
+    scene.step();
+    let Some(Notice::Left { entry, .. }) = scene.queue.outbox.last() else { panic!() };
+    let times = (entry.enqueued_at, entry.started_at, entry.completed_at);
+    assert_eq!(times, (came, Some(begun), Some(scene.now)));
+}
+
+#[test]
 fn every_change_lands_in_turn_each_on_the_one_before() {
     let mut scene = Scene::new(&["a", "b", "c"], &["unit"]);
     for _ in 0..20 {

@@ -46,4 +46,7 @@ async fn ancestry_is_told() {
     let new = repo.commit("main", None, &[("b", "2\n")]);
     assert_eq!(repo.forge().contains(&new, &old).await, Ok(true));
     assert_eq!(repo.forge().contains(&old, &new).await, Ok(false));
+    let missing = "ab".repeat(20).parse().unwrap();
+    assert_eq!(repo.forge().contains(&new, &missing).await, Ok(false), "what is not there is nobody's");
+    assert!(repo.forge().contains(&missing, &new).await.is_err(), "nothing is known of it");
 }

@@ -115,7 +115,9 @@ impl Proof<'_> {
     fn what_landed_was_tested(&self, mut certified: BTreeMap<Oid, Certificate>, outsiders: &[Oid]) {
         let passed = std::fs::read_to_string(tested_log(self.repo)).unwrap_or_default();
         let tree = |commit: &str| self.repo.git(&["rev-parse", &format!("{commit}^{{tree}}")]);
-        let tested: BTreeSet<String> = passed.lines().map(tree).collect();
+        // What was tested and did not land may be pruned by now.
+        let known = |commit: &&str| self.repo.try_git(&["cat-file", "-e", commit]).is_some();
+        let tested: BTreeSet<String> = passed.lines().filter(known).map(tree).collect();
         let range = format!("{}..main", self.first);
         let moves = self.repo.git(&["rev-list", "--first-parent", &range]);
         for commit in moves.lines() {

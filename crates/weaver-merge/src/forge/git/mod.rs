@@ -69,6 +69,15 @@ impl GitForge {
         Ok(())
     }
 
+    async fn is_missing(&self, object: &Oid) -> Result<bool, ForgeError> {
+        let asked = self.git.run(&["cat-file", "-e", object.as_str()]).await?;
+        match asked.code {
+            Some(0) => Ok(false),
+            Some(1) => Ok(true),
+            _ => Err(asked.error()),
+        }
+    }
+
     async fn heads(&self) -> Result<HashMap<String, Oid>, ForgeError> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
         let listed = self.git.good(&["for-each-ref", format, "refs/heads/"]).await?;
@@ -137,7 +146,12 @@ impl Forge for GitForge {
     }
 
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
-        self.git.is_ancestor(commit, tip).await
+        let asked = self.git.is_ancestor(commit, tip).await;
+        // What is not there is nobody's ancestor: no ref leads to a candidate, and `git gc` may have taken it away.
+        if asked.is_err() && self.is_missing(commit).await? && !self.is_missing(tip).await? {
+            return Ok(false);
+        }
+        asked
     }
 
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
