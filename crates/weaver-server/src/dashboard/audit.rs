@@ -5,9 +5,9 @@ use maud::{Markup, html};
 use weaver_client::wire::{AuditEntry, AuditQuery};
 
 use super::layout::{self, Head, Html};
-use super::schedules;
 use super::text::{plain, when};
 use super::view::View;
+use super::{merge, schedules};
 use crate::api::extract::Params;
 use crate::api::{Permission, audit as api};
 use crate::problem::Problem;
@@ -72,6 +72,7 @@ fn target(view: &View, target: &str) -> Markup {
     let address = match target.split_once('/') {
         Some(("task", id)) => view.task_link(id),
         Some(("schedule", name)) => schedules::link(view, name),
+        Some(("merge", target)) => merge::target_link(view, target),
         Some(("setting", key)) => format!("{}#{key}", view.link("/settings", &[])),
         _ => return plain(target),
     };

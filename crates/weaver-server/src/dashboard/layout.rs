@@ -7,6 +7,7 @@ use weaver_core::task::TaskState;
 
 use super::assets;
 use super::gate::KEY_FIELD;
+use super::merge;
 use super::text::{plain, plain_attribute};
 use super::view::View;
 use crate::api::Permission;
@@ -128,6 +129,9 @@ fn sections(view: &View) -> Vec<(&'static str, &'static str)> {
         ("Runners", "/runners"),
         ("Schedules", "/schedules"),
     ];
+    if merge::is_shown(view) {
+        sections.push(("Merge", "/merge"));
+    }
     if view.may_everywhere(Permission::Read) {
         sections.push(("Settings", "/settings"));
     }
@@ -148,6 +152,8 @@ fn namespace_selector(view: &View) -> Markup {
         "/groups"
     } else if view.path.starts_with("/schedule") {
         "/schedules"
+    } else if view.path.starts_with("/merge") {
+        "/merge"
     } else {
         &view.path
     };

@@ -20,6 +20,7 @@ mod groups;
 mod layout;
 mod live;
 mod login;
+mod merge;
 mod overview;
 mod queues;
 mod runners;
@@ -86,6 +87,9 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
         .route("/schedules/check", post(schedules::check))
         .route("/schedule", get(schedules::show_one).post(schedules::act))
         .route("/schedule/edit", get(schedules::show_edit).post(schedules::save))
+        .route("/merge", get(merge::show))
+        .route("/merge/queue", get(merge::show_queue).post(merge::act))
+        .route("/merge/entry", get(merge::show_entry).post(merge::act_on_entry))
         .route("/settings", get(settings::show).post(settings::act))
         .route("/tokens", get(tokens::show).post(tokens::act))
         .route("/audit", get(audit::show))

@@ -10,7 +10,7 @@ use super::layout::{self, Head, Html};
 use super::stats::LastHour;
 use super::text::{number, span, when};
 use super::view::View;
-use super::{chart, queues, schedules};
+use super::{chart, merge, queues, schedules};
 use crate::api::extract::Params;
 use crate::api::{list, queues as api};
 use crate::problem::Problem;
@@ -22,7 +22,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let state = || State(view.state.clone());
     let counts = CountsQuery { namespace: Some(view.namespace.to_string()), queue: None };
     // A store that is elsewhere is asked for all of it at once.
-    let (counts, queues, runners, hour, oldest, fires) = tokio::try_join!(
+    let (counts, queues, runners, hour, oldest, fires, merges) = tokio::try_join!(
         async { Ok::<_, Problem>(api::get_counts(state(), view.caller.clone(), Params(counts)).await?.0) },
         async {
             let query = Params(view.namespace_query());
@@ -34,6 +34,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         LastHour::read(&view),
         oldest(&view),
         schedules::soon(&view),
+        merge::section(&view),
     )?;
     let body = html! {
         h1 { "Overview" }
@@ -49,6 +50,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         (queue_part(&view, &queues, &hour))
         h2 { "Next fires" }
         (fires)
+        (merges)
     };
     Ok(layout::page(&view, &Head { title: "Overview", section: "Overview", live: "any" }, &body))
 }

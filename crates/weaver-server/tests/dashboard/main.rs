@@ -9,6 +9,14 @@ mod journey;
 mod live;
 mod login;
 mod logs;
+mod merge;
+#[path = "../../../weaver-merge/tests/repository/repo.rs"]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "it is shared with the tests of the merge queue, which use all of it"
+)]
+mod repo;
 mod resume;
 mod robust;
 mod schedules;

@@ -29,7 +29,7 @@ fn daily(task_type: &str) -> DefinitionSpec {
     DefinitionSpec::timed(ScheduleSpec::new("daily at 07:00").tz("UTC"), TaskTemplate::new(task_type))
 }
 
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
@@ -378,7 +378,7 @@ async fn pages_of_schedules_and_settings_are_without_violations_in_light_and_dar
     browser.close().await;
 }
 
-async fn fits(browser: &Browser, page: &str) {
+pub(crate) async fn fits(browser: &Browser, page: &str) {
     let wide = browser.script("return document.documentElement.scrollWidth").await;
     assert!(wide.as_u64().is_some_and(|wide| wide <= 375), "{page} is {wide} px wide on a phone");
 }

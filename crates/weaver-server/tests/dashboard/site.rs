@@ -76,6 +76,7 @@ pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) state: AppState,
     stop: CancellationToken,
     serving: JoinSet<()>,
 }
@@ -103,8 +104,9 @@ impl Site {
         let router = site(state.clone(), Arc::new(guard.expect("its hosts are hosts")));
         let stop = CancellationToken::new();
         let mut serving = JoinSet::new();
+        let shared = state.clone();
         serving.spawn(serve(listener, router, state, stop.clone()));
-        Self { address, tokens, store, stop, serving }
+        Self { address, tokens, store, state: shared, stop, serving }
     }
 
     /// Stops as a signal would, and waits until everything has ended.

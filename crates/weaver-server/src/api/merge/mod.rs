@@ -5,7 +5,7 @@ pub mod convert;
 mod events;
 mod problem;
 
-pub(super) use change::*;
+pub(crate) use change::*;
 pub(super) use events::*;
 
 use axum::Json;
@@ -140,6 +140,13 @@ pub(crate) struct EntryPath {
     entry: EntryId,
 }
 
+impl EntryPath {
+    /// The same from elsewhere than a path.
+    pub(crate) fn new(queue: String, entry: u64) -> Result<Self, Problem> {
+        Ok(Self { queue: named(queue)?, entry: EntryId(entry) })
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for EntryPath {
     type Rejection = Problem;
 
@@ -149,6 +156,6 @@ impl<S: Send + Sync> FromRequestParts<S> for EntryPath {
             let next = "entries are numbers; percent-encode UTF-8 in paths";
             Problem::bad_request("invalid_path", rejection.body_text(), next)
         })?;
-        Ok(Self { queue: named(queue)?, entry: EntryId(entry) })
+        Self::new(queue, entry)
     }
 }

@@ -1,0 +1,248 @@
+//! Merge queues: from the line to the landing certificate, with a real repository and real checks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use tokio::task::JoinSet;
+use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
+use weaver_merge::domain::{QueueId, Repository};
+use weaver_merge::forge::git::GitForges;
+use weaver_runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver_server::security::Role;
+use weaver_testkit::services::browser::{Driver, axe_script};
+
+use crate::accessible::violations;
+use crate::browser::{Browser, Look};
+use crate::login::{log_in, page_of, post};
+use crate::repo::Repo;
+use crate::schedules::{encoded, fits};
+use crate::site::{Bed, Site};
+use crate::strange::{CORPUS, harmless};
+
+/// Prints what it is told to, and fails where there is a file `bad`.
+fn repository(says: &str) -> Repo {
+    let config = format!(
+        "[[check]]\nname = \"unit\"\ncommand = [\"sh\", \"-c\", '''echo '{says}'; test ! -e bad''']\n"
+    );
+    Repo::new(&[("README", "hello\n"), (".weaver/merge.toml", &config)])
+}
+
+async fn add_queue(site: &Site, repo: &Repo, name: &str) -> QueueId {
+    let location = repo.path().to_str().expect("a path").to_owned();
+    let repository = Repository { name: name.to_owned(), location };
+    site.state.merge.add_queue(repository, "main").await.expect("a queue").id
+}
+
+/// The engine, and a worker for its checks.
+fn working(site: &Site, repo: &Repo) -> JoinSet<()> {
+    let (engine, state) = (site.state.merge.clone(), &site.state);
+    let mut running = JoinSet::new();
+    running.spawn(async move { engine.run(std::future::pending()).await });
+    let options = CheckOptions {
+        directory: repo.scratch("checks"),
+        path: std::env::var_os("PATH").expect("there is a PATH"),
+        grace: Duration::from_millis(200),
+        guard: None,
+    };
+    let forges = Arc::new(GitForges::new(Arc::clone(&state.clock)));
+    let handler = CheckHandler::new(Arc::clone(&state.store), forges, Arc::clone(&state.clock), options);
+    let source = Arc::new(LocalSource::new(Arc::clone(&state.store)));
+    let worker = Worker::builder(source, Arc::clone(&state.clock))
+        .registry(Registry::new().handler(handler))
+        .only_registered()
+        .queues([CHECK_QUEUE])
+        .build()
+        .expect("its settings are sound");
+    running.spawn(async move {
+        let _ = worker.run(Shutdown::new()).await; // Its summary is nobody's here.
+    });
+    running
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_put_in_line_reordered_taken_out_tested_and_landed_on_the_embedded_store() {
+    people(&Bed::embedded()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_put_in_line_reordered_taken_out_tested_and_landed_on_postgresql() {
+    people(&Bed::postgres().await).await;
+}
+
+async fn people(bed: &Bed) {
+    let (site, driver, repo) = (Site::start(bed).await, Driver::start(), repository("looking at it"));
+    let browser = Browser::open(&driver).await;
+    browser.go(&site.link(Role::Admin).await).await;
+    browser.sees("h1", "Overview").await;
+    browser.press("Merge").await;
+    browser.sees(".empty", "weaver merge add-repo").await;
+    add_queue(&site, &repo, "demo").await;
+    for (branch, file) in [("good", "a"), ("worse", "bad"), ("third", "b")] {
+        repo.commit(branch, Some("main"), &[(file, "1\n")]);
+    }
+    browser.go(&site.url("/merge")).await;
+    browser.press("demo:main").await;
+    in_line(&browser).await;
+    let _running = working(&site, &repo);
+    browser.press("Resume").await;
+    browser.sees("[data-key=left-1]", "landed").await;
+    browser.sees("[data-key=left-2]", "a check fails on it and not without it: unit").await;
+    left(&browser, &repo).await;
+    browser.press("Audit").await;
+    for deed in ["pause", "resume", "enqueue", "priority", "cancel", "queue_priority"] {
+        browser.sees("td", &format!("merge.{deed}")).await;
+    }
+    browser.press("merge/demo:main/1").await;
+    browser.sees("h1", "Change good").await;
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    browser.close().await;
+    site.stop().await;
+}
+
+/// While nothing moves: who comes, who is urgent, who is taken out, and who is not let in.
+async fn in_line(browser: &Browser) {
+    browser.sees(".empty", "weaver merge enqueue").await;
+    browser.type_into("input[name=reason]", "release day").await;
+    browser.press("Pause").await;
+    browser.sees(".alert", "release day").await;
+    for (number, change) in ["good", "worse", "third"].into_iter().enumerate() {
+        browser.type_into("input[name=change]", change).await;
+        browser.press("Put in line").await;
+        browser.sees(&format!("[data-key='{}']", number + 1), change).await;
+    }
+    browser.type_into("input[name=change]", "nobody").await;
+    browser.press("Put in line").await;
+    browser.sees(".alert", "Not put in line").await;
+    browser.until("document.querySelector('input[name=change]').value === 'nobody'").await;
+    browser.press("All merge queues").await;
+    browser.sees("[data-key='demo:main']", "paused").await;
+    browser.press("demo:main").await;
+    browser.sees("[data-key='3'] td", "3").await;
+    browser.click("[data-key='3'] option[value='0']").await;
+    browser.click("[data-key='3'] button[value=priority]").await;
+    browser.until("document.querySelector('tbody tr').dataset.key === '3'").await;
+    browser.click("[data-key='3'] .danger").await;
+    browser.sees("[data-key=left-3]", "somebody took it out").await;
+    browser.click(".row option[value='2']").await;
+    browser.click(".row button[value=priority]").await;
+    browser.until("document.querySelector('.row select').value === '2'").await;
+}
+
+/// What is known of those that left: the log of what failed, and what says that the other was tested.
+async fn left(browser: &Browser, repo: &Repo) {
+    browser.press("worse").await;
+    browser.sees(".why", "It left without landing").await;
+    browser.sees(".timeline", "on the branch alone, to compare").await;
+    browser.sees(".timeline pre", "looking at it").await;
+    browser.click(".timeline a").await;
+    browser.sees("h1", "Task").await;
+    browser.sees("#log", "looking at it").await;
+    browser.press("Overview").await;
+    browser.sees("[data-key='demo:main']", "1").await;
+    browser.press("demo:main").await;
+    browser.press("good").await;
+    browser.sees("#certificate", repo.git(&["rev-parse", "main"]).as_str()).await;
+    browser.press("Verify against the repository").await;
+    browser.sees(".done", "what is on the branch is what was tested").await;
+}
+
+#[tokio::test]
+async fn what_a_role_may_not_do_with_merge_queues_is_neither_offered_nor_done_and_forms_need_their_key() {
+    let bed = Bed::memory();
+    let (site, repo) = (Site::start(&bed).await, repository("x"));
+    let queue = add_queue(&site, &repo, "demo").await;
+    for branch in ["a", "b"] {
+        repo.commit(branch, Some("main"), &[(branch, "1\n")]);
+    }
+    site.state.merge.enqueue(&queue, "a", 5).await.expect("an entry");
+    let (viewer, viewer_key) = log_in(&site, Role::Viewer).await;
+    let (admin, admin_key) = log_in(&site, Role::Admin).await;
+    let entry = "/merge/entry?queue=demo%3Amain&entry=1";
+    for path in ["/merge", "/merge/queue?id=demo%3Amain", entry] {
+        let text = page_of(&site, &viewer, path).await.text().await.expect("a page");
+        let forms = text.matches("method=\"post\"").count() - text.matches("action=\"/logout\"").count();
+        assert_eq!(forms, 0, "a viewer is offered something on {path}: {text}");
+    }
+    let here = "/merge/queue?id=demo%3Amain";
+    let forms: [(&str, &[(&str, &str)]); 6] = [
+        (here, &[("action", "pause")]),
+        (here, &[("action", "resume")]),
+        (here, &[("action", "priority"), ("priority", "0")]),
+        (here, &[("action", "enqueue"), ("change", "b")]),
+        (entry, &[("action", "cancel")]),
+        (entry, &[("action", "priority"), ("priority", "0")]),
+    ];
+    let own = site.url("");
+    for (path, fields) in forms {
+        for (who, cookie, origin, key) in [
+            ("a viewer", &viewer, own.as_str(), viewer_key.as_str()),
+            ("no key", &admin, &own, ""),
+            ("another's key", &admin, &own, &viewer_key),
+            ("another site", &admin, "http://evil.example", &admin_key),
+        ] {
+            let fields: Vec<_> = fields.iter().copied().chain([("form_key", key)]).collect();
+            let answer = post(&site, path, cookie, origin, &fields).await;
+            assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{who}: {path} {fields:?}");
+        }
+    }
+    // A producer may put a change in line, and no more.
+    let (producer, key) = log_in(&site, Role::Producer).await;
+    let send = async |fields: &[(&str, &str)]| {
+        let fields: Vec<_> = fields.iter().copied().chain([("form_key", key.as_str())]).collect();
+        post(&site, here, &producer, &own, &fields).await.status()
+    };
+    assert_eq!(send(&[("action", "pause")]).await, StatusCode::FORBIDDEN);
+    let left = site.state.merge.get(&queue).await.expect("the queue").queue;
+    assert!(left.paused.is_none() && left.entries.len() == 1 && left.entries[0].priority == 5, "{left:?}");
+    assert_eq!(send(&[("action", "enqueue"), ("change", "b")]).await, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_pages_are_without_violations()
+{
+    let (bed, driver) = (Bed::memory(), Driver::start());
+    let (site, repo) = (Site::start(&bed).await, repository(CORPUS[0]));
+    let name = "\"><img/src=x/onerror=window.pwned=1>";
+    let queue = add_queue(&site, &repo, name).await;
+    // Names of branches may hold all of this; they may not hold spaces.
+    let bad = "<script>window.pwned=1</script>\u{202e}";
+    let odd = "'autofocus/onfocus='window.pwned=1-".repeat(3);
+    repo.commit(bad, Some("main"), &[("bad", "1\n")]);
+    repo.commit(&odd, Some("main"), &[(CORPUS[1], "1\n")]);
+    let engine = &site.state.merge;
+    engine.enqueue(&queue, bad, 5).await.expect("an entry");
+    engine.enqueue(&queue, &odd, 5).await.expect("an entry");
+    // It conflicts now, in a file of this name.
+    repo.commit("main", None, &[(CORPUS[1], "2\n")]);
+    let running = working(&site, &repo);
+    let browser = Browser::open(&driver).await;
+    browser.go(&site.link(Role::Admin).await).await;
+    browser.sees("h1", "Overview").await;
+    let (here, entry) = (format!("/merge/queue?id={}", encoded(&queue.0)), |number: u32| {
+        format!("/merge/entry?queue={}&entry={number}", encoded(&queue.0))
+    });
+    browser.go(&site.url(&here)).await;
+    browser.sees("[data-key=left-1]", "failed").await;
+    browser.sees("[data-key=left-2]", "it conflicts with the branch in").await;
+    drop(running);
+    repo.commit("later", Some("main"), &[("c", "1\n")]);
+    engine.enqueue(&queue, "later", 5).await.expect("an entry");
+    engine.pause(&queue, CORPUS[2]).await.expect("a pause");
+    let pages =
+        ["/".to_owned(), "/merge".to_owned(), here, entry(1), entry(2), entry(3), "/audit".to_owned()];
+    let axe = axe_script();
+    for page in &pages {
+        browser.go(&site.url(page)).await;
+        browser.sees("h1", "").await;
+        harmless(&browser, page).await;
+        for dark in [false, true] {
+            browser.look(Look { dark, ..Look::default() }).await;
+            assert_eq!(violations(&browser, &axe).await, Vec::<String>::new(), "{page}, dark: {dark}");
+        }
+        browser.look(Look { width: 375, height: 800, dark: false }).await;
+        fits(&browser, page).await;
+    }
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    browser.close().await;
+}
