@@ -62,6 +62,7 @@ fn taps(view: &View, queue: &MergeQueue) -> Markup {
                     " " button name="action" value="pause" { "Pause" }
                 }
             }
+            span.soft { "Priority among the queues" }
             (priority(view, &here, queue.priority, "Priority of the queue"))
         }
     }
@@ -84,13 +85,13 @@ fn line(view: &View, entries: &[MergeEntry]) -> Markup {
     html! {
         div.wide { table {
             thead { tr {
-                th.n scope="col" { "Position" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th.fit scope="col" { "Since" } th.fit scope="col" { "Candidate" }
+                th.n.fit scope="col" { "Position" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th.fit scope="col" { "Since" } th.fit scope="col" { "Candidate" }
                 th scope="col" { "Checks" } th.fit scope="col" { "Priority" } @if may { th.fit scope="col" { "Take out" } }
             } }
             tbody { @for entry in entries {
                 @let here = entry_link(view, &entry.queue, entry.entry);
                 tr data-key=(entry.entry) {
-                    td.n { (entry.position.unwrap_or_default()) }
+                    td.n.fit { (entry.position.unwrap_or_default()) }
                     td.name {
                         a href=(here) { (plain(&entry.change)) }
                         @if let Some(trouble) = &entry.trouble { br; span.soft { (plain(&sentence(&trouble.message))) " Tried again " (when(trouble.retry_at, view.now)) "." } }
@@ -112,15 +113,15 @@ fn gone(view: &View, entries: &[MergeEntry]) -> Markup {
         div.wide { table {
             caption { "The latest first." }
             thead { tr {
-                th.n scope="col" { "Entry" } th scope="col" { "Change" } th.fit scope="col" { "How" } th scope="col" { "Why" } th scope="col" { "Checks" }
+                th.n.fit scope="col" { "Entry" } th scope="col" { "Change" } th.fit scope="col" { "How" } th scope="col" { "Why" } th scope="col" { "Checks" }
                 th.fit scope="col" { "Landed as" } th.fit scope="col" { "When" }
             } }
             tbody { @for entry in entries {
                 tr data-key=(format!("left-{}", entry.entry)) {
-                    td.n { (entry.entry) }
+                    td.n.fit { (entry.entry) }
                     td.name { a href=(entry_link(view, &entry.queue, entry.entry)) { (plain(&entry.change)) } }
                     td.fit { (status(entry.status)) }
-                    td { @match &entry.reason { Some(why) => (reason(why)), None => span.soft { "–" } } }
+                    td.when { @match &entry.reason { Some(why) => (reason(why)), None => span.soft { "–" } } }
                     td { (checks(view, entry)) }
                     td.fit { @match &entry.certificate { Some(landed) => (short(&landed.commit)), None => span.soft { "–" } } }
                     td.fit { (since(view, entry)) }
@@ -138,7 +139,7 @@ fn new_form(view: &View, id: &str, refused: Option<&Refused>) -> Markup {
                 p { (plain(&sentence(&refused.why.next))) }
             }
         }
-        form.filters method="post" action=(queue_link(view, id)) {
+        form.filters.join method="post" action=(queue_link(view, id)) {
             (layout::key(view))
             label { "Put a change in line: its branch" input name="change" required maxlength="255" value=[refused.map(|refused| &refused.change)] autocomplete="off" spellcheck="false" aria-invalid=[refused.map(|_| "true")]; }
             button.primary name="action" value="enqueue" { "Put in line" }

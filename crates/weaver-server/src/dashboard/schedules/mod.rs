@@ -77,7 +77,7 @@ fn table(view: &View, schedules: &[Schedule], states: &HashMap<String, TaskState
         div.wide { table {
             thead { tr {
                 th scope="col" { "Schedule" } th scope="col" { "When" } th.fit.wide-only scope="col" { "Zone" } th.fit.wide-only scope="col" { "Fires" }
-                th.fit scope="col" { "Next" } th scope="col" { "Last task" }
+                th.fit scope="col" { "Next" } th.fit scope="col" { "Last task" }
             } }
             tbody { @for schedule in schedules { (row(view, schedule, states)) } }
         } }
@@ -92,7 +92,7 @@ fn row(view: &View, schedule: &Schedule, states: &HashMap<String, TaskState>) ->
             td.fit.wide-only { @match &schedule.spec.trigger { Trigger::Time { tz: Some(tz), .. } => (plain(tz)), _ => span.soft { "–" } } }
             td.fit.wide-only { (enabled(schedule)) }
             td.fit { (next(view, schedule)) }
-            td { @match schedule.last_tasks.last() {
+            td.fit { @match schedule.last_tasks.last() {
                 Some(id) => { a.id href=(view.task_link(id)) { (id) } " " @if let Some(state) = states.get(id) { (layout::state(*state)) } }
                 None => span.soft { "none" },
             } }
