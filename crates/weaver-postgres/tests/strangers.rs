@@ -146,9 +146,14 @@ async fn retention_under_load_removes_what_is_old_in_small_batches_and_nothing_e
     const SMALL: u32 = 50;
     let schema = Schema::new();
     let store = open(&schema, Arc::new(SystemClock::new())).await;
+    // There is more to remove than a batch before the first is removed.
+    let heap = tokio::sync::Notify::new();
     let work = async {
         let mut left = Vec::new();
         for round in 0..ROUNDS {
+            if round == u128::from(SMALL) / 5 {
+                heap.notify_one();
+            }
             store.enqueue_batch(vec![NewTask::new("t"); 20]).await.expect("the store answers");
             let leased = lease(&store, round + 1, 15, TTL).await;
             let (ended, running) = leased.split_at(10);
@@ -160,6 +165,7 @@ async fn retention_under_load_removes_what_is_old_in_small_batches_and_nothing_e
         left
     };
     let purge = async {
+        heap.notified().await;
         let mut purged = 0;
         while purged < ROUNDS as u32 * 10 {
             let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for: Duration::ZERO };
