@@ -5,6 +5,11 @@
 #[path = "../tests/dashboard/browser.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 mod browser;
+#[path = "../tests/dashboard/merging.rs"]
+mod merging;
+#[path = "../../weaver-merge/tests/repository/repo.rs"]
+#[allow(dead_code, clippy::unwrap_used, reason = "shared with the tests, which use all of it")]
+mod repo;
 #[path = "../tests/dashboard/site.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 mod site;
@@ -18,6 +23,7 @@ use weaver_core::clock::ManualClock;
 use weaver_core::lifecycle::Command;
 use weaver_core::ports::{Beat, RunnerKey, StreamKey};
 use weaver_core::prelude::*;
+use weaver_merge::domain::PRIORITY_DEFAULT;
 use weaver_scheduler::calendar::ScheduleSpec;
 use weaver_scheduler::definition::{DefinitionSpec, TaskTemplate};
 use weaver_scheduler::{Options, Scheduler};
@@ -25,6 +31,7 @@ use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
 use browser::{Browser, Look};
+use repo::Repo;
 use site::{Bed, Site};
 
 const WORKER: &str = "worker-1";
@@ -49,6 +56,10 @@ async fn main() {
         }
     };
     let (site, driver) = (Site::start(&bed).await, Driver::start());
+    let repo = merging::repository("12 tests, all passed");
+    if std::env::args().len() == 2 {
+        merges(&site, &repo).await;
+    }
     let pages = [
         ("overview", "/".to_owned()),
         ("tasks", "/tasks".to_owned()),
@@ -58,6 +69,8 @@ async fn main() {
         ("runners", "/runners".to_owned()),
         ("schedules", "/schedules".to_owned()),
         ("schedule", "/schedule?name=nightly-report".to_owned()),
+        ("merge", "/merge/queue?id=shop:main".to_owned()),
+        ("merge-entry", "/merge/entry?queue=shop:main&entry=2".to_owned()),
         ("settings", "/settings".to_owned()),
     ];
     for (name, look) in [
@@ -124,6 +137,31 @@ async fn schedules(bed: &Bed) {
         let spec =
             DefinitionSpec::timed(ScheduleSpec::new(when).tz("Europe/Berlin"), TaskTemplate::new(task_type));
         scheduler.add(&Namespace::default(), name, spec).await.expect("a schedule");
+    }
+}
+
+/// A change that landed, one that did not, and two in line.
+async fn merges(site: &Site, repo: &Repo) {
+    let queue = merging::add_queue(site, repo, "shop").await;
+    for (branch, file) in
+        [("fix-rounding", "a"), ("faster-search", "bad"), ("dark-mode", "b"), ("new-logo", "c")]
+    {
+        repo.commit(branch, Some("main"), &[(file, "1\n")]);
+    }
+    let engine = &site.state.merge;
+    let mut told = engine.told();
+    {
+        let _running = merging::working(site, repo);
+        for branch in ["fix-rounding", "faster-search"] {
+            engine.enqueue(&queue, branch, PRIORITY_DEFAULT).await.expect("it is let in");
+        }
+        while !engine.get(&queue).await.expect("it is there").queue.entries.is_empty() {
+            told.changed().await.expect("the engine is there");
+        }
+    }
+    engine.pause(&queue, "release day").await.expect("it is there");
+    for branch in ["dark-mode", "new-logo"] {
+        engine.enqueue(&queue, branch, PRIORITY_DEFAULT).await.expect("it is let in");
     }
 }
 

@@ -68,12 +68,22 @@ pub(super) fn page(view: &View, head: &Head<'_>, body: &Markup) -> Html {
                     }
                 }
             }
-            main #main tabindex="-1" data-live=(head.live) data-events=[(!head.live.is_empty()).then_some(&events)] {
+            main #main tabindex="-1" data-live=(head.live) data-events=[(!head.live.is_empty()).then_some(&events)]
+                data-tick-ms=(tick_ms(head.section)) {
                 (body)
             }
             div #notice role="status" aria-live="polite" {}
         },
     ))
+}
+
+/// How often a page is asked for again without an event. Events tell of tasks only: a page about anything else asks often
+/// enough that a change is on it within a second.
+fn tick_ms(section: &str) -> u32 {
+    match section {
+        "Overview" | "Tasks" | "Groups" => 5000,
+        _ => 900,
+    }
 }
 
 /// A page without a frame: for whoever is not logged in, and for errors.

@@ -10,6 +10,7 @@ mod live;
 mod login;
 mod logs;
 mod merge;
+mod merging;
 #[path = "../../../weaver-merge/tests/repository/repo.rs"]
 #[expect(
     dead_code,

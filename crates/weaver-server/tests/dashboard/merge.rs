@@ -1,64 +1,17 @@
 //! Merge queues: from the line to the landing certificate, with a real repository and real checks.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use reqwest::StatusCode;
-use tokio::task::JoinSet;
-use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
-use weaver_merge::domain::{QueueId, Repository};
-use weaver_merge::forge::git::GitForges;
-use weaver_runtime::{LocalSource, Registry, Shutdown, Worker};
 use weaver_server::security::Role;
 use weaver_testkit::services::browser::{Driver, axe_script};
 
 use crate::accessible::violations;
 use crate::browser::{Browser, Look};
 use crate::login::{log_in, page_of, post};
+use crate::merging::{add_queue, repository, working};
 use crate::repo::Repo;
 use crate::schedules::{encoded, fits};
 use crate::site::{Bed, Site};
 use crate::strange::{CORPUS, harmless};
-
-/// Prints what it is told to, and fails where there is a file `bad`.
-fn repository(says: &str) -> Repo {
-    let config = format!(
-        "[[check]]\nname = \"unit\"\ncommand = [\"sh\", \"-c\", '''echo '{says}'; test ! -e bad''']\n"
-    );
-    Repo::new(&[("README", "hello\n"), (".weaver/merge.toml", &config)])
-}
-
-async fn add_queue(site: &Site, repo: &Repo, name: &str) -> QueueId {
-    let location = repo.path().to_str().expect("a path").to_owned();
-    let repository = Repository { name: name.to_owned(), location };
-    site.state.merge.add_queue(repository, "main").await.expect("a queue").id
-}
-
-/// The engine, and a worker for its checks.
-fn working(site: &Site, repo: &Repo) -> JoinSet<()> {
-    let (engine, state) = (site.state.merge.clone(), &site.state);
-    let mut running = JoinSet::new();
-    running.spawn(async move { engine.run(std::future::pending()).await });
-    let options = CheckOptions {
-        directory: repo.scratch("checks"),
-        path: std::env::var_os("PATH").expect("there is a PATH"),
-        grace: Duration::from_millis(200),
-        guard: None,
-    };
-    let forges = Arc::new(GitForges::new(Arc::clone(&state.clock)));
-    let handler = CheckHandler::new(Arc::clone(&state.store), forges, Arc::clone(&state.clock), options);
-    let source = Arc::new(LocalSource::new(Arc::clone(&state.store)));
-    let worker = Worker::builder(source, Arc::clone(&state.clock))
-        .registry(Registry::new().handler(handler))
-        .only_registered()
-        .queues([CHECK_QUEUE])
-        .build()
-        .expect("its settings are sound");
-    running.spawn(async move {
-        let _ = worker.run(Shutdown::new()).await; // Its summary is nobody's here.
-    });
-    running
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_put_in_line_reordered_taken_out_tested_and_landed_on_the_embedded_store() {

@@ -148,7 +148,7 @@
 
   // --- Live -----------------------------------------------------------------------------------------------------------
   const EVERY_MS = 300; // at most so often is the page asked for
-  const TICK_MS = 5000; // heartbeats and ages change without an event
+  const TICK_MS = Number(main?.dataset.tickMs) || 5000; // what changes without an event: ages, heartbeats, settings
   let dirty = false, asking = false, last = 0, timer = 0;
   const refresh = async () => {
     timer = 0;
