@@ -140,7 +140,7 @@ statements! {
         AND cardinality(m.ids) > 0 ORDER BY m.seq LIMIT $2";
     snapshot = "SELECT pg_current_snapshot()::text";
     counts = "SELECT queue, state, count FROM weaver.counts($1, $2) WHERE count <> 0";
-    oldest_ready_at = "SELECT weaver.oldest_ready_at($1, $2, $3)";
+    oldest_ready_at = "SELECT c.now, weaver.oldest_ready_at($1, $2, c.now) FROM weaver.clock() AS c (now)";
     ahead_of = "SELECT weaver.ahead_of($1, $2, $3)";
     groups = "SELECT g.id, g.states, g.counts, g.last_at FROM weaver.groups($1, $2, $3) g";
     queue_names = "SELECT DISTINCT queue FROM weaver.counts($1, NULL) WHERE count <> 0";

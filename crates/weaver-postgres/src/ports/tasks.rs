@@ -120,16 +120,15 @@ impl PostgresStore {
                 queues.push(name);
             }
         }
-        let as_of = self.now().await?;
-        let oldest: Option<At> = self
+        let row = self
             .sql
             .oldest_ready_at
-            .scalar()
+            .query()
             .bind(namespace.as_str())
             .bind(queues)
-            .bind(At(as_of))
             .fetch_one(&self.connections)
             .await?;
+        let (as_of, oldest) = (row.try_get::<At, _>(0)?.0, row.try_get::<Option<At>, _>(1)?);
         Ok(Counts { values, oldest_ready_at: oldest.map(|at| at.0), as_of, exact: true })
     }
 

@@ -10,7 +10,6 @@ mod write;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::Row;
 use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
@@ -152,11 +151,5 @@ impl PostgresStore {
             Ok(Overdue { record, why })
         });
         overdue.collect()
-    }
-
-    /// The store's time.
-    pub(crate) async fn now(&self) -> Outcome<weaver_core::time::Timestamp> {
-        let row = self.sql.clock.query().fetch_one(&self.connections).await?;
-        Ok(row.try_get::<crate::types::At, _>(0)?.0)
     }
 }
