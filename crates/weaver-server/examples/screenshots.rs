@@ -5,6 +5,8 @@
 #[path = "../tests/dashboard/browser.rs"]
 #[allow(dead_code, reason = "shared with the tests, which use all of it")]
 mod browser;
+#[path = "../tests/support/merge_side.rs"]
+mod merge_side;
 #[path = "../tests/dashboard/merging.rs"]
 mod merging;
 #[path = "../../weaver-merge/tests/repository/repo.rs"]
@@ -158,7 +160,7 @@ async fn merges(site: &Site, repo: &Repo) {
     let engine = &site.state.merge;
     let mut told = engine.told();
     {
-        let _running = merging::working(site, repo);
+        let _running = merge_side::working(&site.state, repo);
         for branch in ["fix-rounding", "faster-search"] {
             engine.enqueue(&queue, branch, PRIORITY_DEFAULT).await.expect("it is let in");
         }

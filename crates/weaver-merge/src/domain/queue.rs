@@ -1,6 +1,7 @@
 //! The queue: who comes, who leaves, in which order.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::id::TaskId;
@@ -61,6 +62,15 @@ pub struct Repository {
     pub name: String,
     /// Its place: a path for plain git.
     pub location: String,
+}
+
+impl Repository {
+    /// One at a path, named after it unless it has a name.
+    pub fn at(location: String, name: Option<String>) -> Self {
+        let stem = || Path::new(&location).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = name.or_else(stem).unwrap_or_else(|| "repository".to_owned());
+        Self { name, location }
+    }
 }
 
 /// Why a queue does nothing new.

@@ -11,6 +11,18 @@ pub fn event_stream(namespace: &Namespace, queue: &QueueId) -> StreamKey {
     StreamKey::new(namespace.clone(), format!("merge/{queue}"))
 }
 
+/// An event as it stands in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Of which queue.
+    pub queue: QueueId,
+    /// The same for the same event, if it is written twice.
+    pub key: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
 /// Something that happened. It may be written twice (a crash between writing and noting that): `entry` and `event` say
 /// whether two are one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

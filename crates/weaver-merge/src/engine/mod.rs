@@ -30,7 +30,7 @@ pub use certificate::{Certificate, CertifiedCheck, Verified};
 pub use commands::Position;
 pub use documents::{ENTRY_KIND, EntryDetail, Ledger, QUEUE_KIND, Stored};
 pub use error::EngineError;
-pub use event::{Event, event_stream};
+pub use event::{Event, Written, event_stream};
 pub(crate) use observe::read_config;
 
 use crate::domain::{MergeQueue, QueueId};

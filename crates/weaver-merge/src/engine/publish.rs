@@ -1,6 +1,6 @@
 //! Telling what happened, after it was stored: the outbox is emptied only once everybody was told.
 
-use super::{Certificate, EngineError, Event, MergeEngine, Stored, event_stream};
+use super::{Certificate, EngineError, Event, MergeEngine, Stored, Written, event_stream};
 use crate::domain::{Departure, MergeQueue, Notice};
 
 impl MergeEngine {
@@ -49,13 +49,11 @@ impl MergeEngine {
         }
         let event = Event::of(notice);
         let key = event.key(queue);
-        let mut body = serde_json::to_value(&event).unwrap_or_default();
-        if let Some(fields) = body.as_object_mut() {
-            fields.insert("queue".to_owned(), queue.id.0.clone().into());
-            fields.insert("key".to_owned(), key.clone().into());
-        }
+        let written = Written { queue: queue.id.clone(), key: key.clone(), event };
+        // Plain data: it can always be written.
+        let body = serde_json::to_vec(&written).unwrap_or_default();
         let stream = event_stream(&self.options.namespace, &queue.id);
-        self.store.append_entries(&stream, &[body.to_string().into()]).await?;
+        self.store.append_entries(&stream, &[body.into()]).await?;
         self.told.send_modify(|count| *count += 1);
         self.options.notifications.send(&*self.store, &self.options.namespace, queue, notice, &key).await?;
         Ok(problem)

@@ -94,18 +94,24 @@ async fn a_landing_another_process_made_is_seen_and_not_made_again() {
     bench.prove(&[]).await;
 }
 
-#[tokio::test]
-async fn a_candidate_that_was_pruned_before_it_landed_is_made_again_and_lands() {
-    let bench = Bench::new().await;
-    let a = bench.add("a", &[("a", "1\n")]).await;
-    // It passes and cannot land for now; meanwhile somebody collects what no ref leads to.
+/// The first in line passes, and cannot land while the file that this names is there.
+async fn passed_and_held_up(bench: &Bench) -> std::path::PathBuf {
     let lock = bench.repo.path().join("refs/heads/main.lock");
     std::fs::write(&lock, "").unwrap();
     bench.engine.reconcile_all().await.unwrap();
     bench.tasks.drain(&bench.registry()).await;
     bench.engine.reconcile_all().await.unwrap();
+    assert_eq!(bench.state().await.entries[0].status, Status::Ready);
+    lock
+}
+
+#[tokio::test]
+async fn a_candidate_that_was_pruned_before_it_landed_is_made_again_and_lands() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let lock = passed_and_held_up(&bench).await;
     let entry = bench.state().await.entries[0].clone();
-    assert_eq!(entry.status, Status::Ready);
+    // Meanwhile somebody collects what no ref leads to.
     bench.repo.git(&["prune", "--expire=now"]);
     let commit = entry.merged().unwrap().commit.clone();
     assert!(bench.repo.try_git(&["cat-file", "-e", commit.as_str()]).is_none(), "it is gone");
@@ -120,12 +126,7 @@ async fn a_candidate_that_was_pruned_before_it_landed_is_made_again_and_lands() 
 async fn a_candidate_whose_head_was_pruned_too_cannot_land_and_people_are_told() {
     let bench = Bench::new().await;
     let a = bench.add("a", &[("a", "1\n")]).await;
-    let lock = bench.repo.path().join("refs/heads/main.lock");
-    std::fs::write(&lock, "").unwrap();
-    bench.engine.reconcile_all().await.unwrap();
-    bench.tasks.drain(&bench.registry()).await;
-    bench.engine.reconcile_all().await.unwrap();
-    assert_eq!(bench.state().await.entries[0].status, Status::Ready);
+    let lock = passed_and_held_up(&bench).await;
     // What was tested is gone from everywhere.
     let forced = bench.repo.commit("a", Some(bench.first.as_str()), &[("a", "2\n")]);
     std::fs::remove_file(bench.repo.path().join("logs/refs/heads/a")).unwrap();

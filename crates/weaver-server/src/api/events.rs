@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::str::FromStr;
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -39,10 +40,7 @@ pub(crate) async fn stream_events(
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
-    let after = match headers.get("last-event-id") {
-        None => None,
-        Some(value) => Some(value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(bad_cursor)?),
-    };
+    let after = last_event_id(&headers)?;
     let mut reader = Reader {
         state,
         namespace,
@@ -65,13 +63,19 @@ pub(crate) async fn stream_events(
     })))
 }
 
-fn bad_cursor() -> Problem {
-    Problem::bad_request(
-        "invalid_last_event_id",
-        "Last-Event-ID is not the id of an event",
-        "send back an id that an event carried, or none",
-    )
-    .field("last-event-id")
+/// The place a client goes on from, if it says one.
+pub(super) fn last_event_id<T: FromStr>(headers: &HeaderMap) -> Result<Option<T>, Problem> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let place = value.to_str().ok().and_then(|text| text.parse().ok());
+    let bad = || {
+        Problem::bad_request(
+            "invalid_last_event_id",
+            "Last-Event-ID is not the id of an event",
+            "send back an id that an event carried, or none",
+        )
+        .field("last-event-id")
+    };
+    place.ok_or_else(bad).map(Some)
 }
 
 struct Reader {

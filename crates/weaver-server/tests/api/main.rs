@@ -9,6 +9,8 @@ mod lists;
 mod logs;
 mod merge;
 mod merge_bench;
+#[path = "../support/merge_side.rs"]
+mod merge_side;
 mod metrics;
 mod openapi;
 mod protected;

@@ -1,7 +1,6 @@
 //! A server with a real repository, the engine of its merge queues and a worker for their checks.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
@@ -9,12 +8,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use weaver_core::clock::Clock;
 use weaver_core::queue::memory::InMemoryQueue;
-use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
-use weaver_merge::forge::git::GitForges;
-use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
+use weaver_runtime::SystemClock;
 use weaver_server::api::{AppState, router};
 use weaver_server::security::{Identity, NamespaceScope, Role};
 
+use crate::merge_side::working;
 use crate::repo::Repo;
 use crate::server::{Answer, Server};
 
@@ -65,27 +63,7 @@ impl Bench {
 
     /// With the engine and a worker running.
     pub(crate) fn working(mut self) -> Self {
-        let state = &self.server.state;
-        let engine = state.merge.clone();
-        self.running.spawn(async move { engine.run(std::future::pending()).await });
-        let options = CheckOptions {
-            directory: self.repo.scratch("checks"),
-            path: std::env::var_os("PATH").expect("there is a PATH"),
-            grace: Duration::from_millis(200),
-            guard: None,
-        };
-        let forges = Arc::new(GitForges::new(Arc::clone(&state.clock)));
-        let handler = CheckHandler::new(Arc::clone(&state.store), forges, Arc::clone(&state.clock), options);
-        let source = Arc::new(LocalSource::new(Arc::clone(&state.store)));
-        let worker = Worker::builder(source, Arc::clone(&state.clock))
-            .registry(Registry::new().handler(handler))
-            .only_registered()
-            .queues([CHECK_QUEUE])
-            .build()
-            .expect("its settings are sound");
-        self.running.spawn(async move {
-            worker.run(Shutdown::new()).await;
-        });
+        self.running = working(&self.server.state, &self.repo);
         self
     }
 

@@ -10,6 +10,8 @@ mod live;
 mod login;
 mod logs;
 mod merge;
+#[path = "../support/merge_side.rs"]
+mod merge_side;
 mod merging;
 #[path = "../../../weaver-merge/tests/repository/repo.rs"]
 #[expect(

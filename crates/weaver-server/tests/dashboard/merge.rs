@@ -7,7 +7,8 @@ use weaver_testkit::services::browser::{Driver, axe_script};
 use crate::accessible::violations;
 use crate::browser::{Browser, Look};
 use crate::login::{log_in, page_of, post};
-use crate::merging::{add_queue, repository, working};
+use crate::merge_side::working;
+use crate::merging::{add_queue, repository};
 use crate::repo::Repo;
 use crate::schedules::{encoded, fits};
 use crate::site::{Bed, Site};
@@ -37,7 +38,7 @@ async fn people(bed: &Bed) {
     browser.go(&site.url("/merge")).await;
     browser.press("demo:main").await;
     in_line(&browser).await;
-    let _running = working(&site, &repo);
+    let _running = working(&site.state, &repo);
     browser.press("Resume").await;
     browser.sees("[data-key=left-1]", "landed").await;
     browser.sees("[data-key=left-2]", "a check fails on it and not without it: unit").await;
@@ -168,7 +169,7 @@ async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_
     engine.enqueue(&queue, &odd, 5).await.expect("an entry");
     // It conflicts now, in a file of this name.
     repo.commit("main", None, &[(CORPUS[1], "2\n")]);
-    let running = working(&site, &repo);
+    let running = working(&site.state, &repo);
     let browser = Browser::open(&driver).await;
     browser.go(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;

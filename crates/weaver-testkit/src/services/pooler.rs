@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use super::postgres::Account;
+
 const INSTALL: &str = "PgBouncer is missing: install it with `apt-get install pgbouncer`";
 
 /// A pooler of one test's own, ended with it.
@@ -44,9 +46,9 @@ fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
         ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
     let program = program.ok_or_else(|| Error::new(ErrorKind::NotFound, INSTALL))?;
     let (server_port, database) = place(url).ok_or_else(|| Error::other(format!("{url} has no port")))?;
-    let directory = std::env::temp_dir().join(format!("weaver-test-pooler-{}", std::process::id()));
-    std::fs::create_dir_all(&directory)?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let directory = std::env::temp_dir().join(format!("weaver-test-pooler-{}-{port}", std::process::id()));
+    std::fs::create_dir_all(&directory)?;
     let configuration = directory.join("pgbouncer.ini");
     let log = directory.join("log");
     std::fs::write(
@@ -59,9 +61,10 @@ fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
     )?;
     let output = std::fs::File::create(&log)?;
     let mut command = Command::new(program);
-    // It refuses to be root; to anybody else it is told nothing.
-    if is_root()? {
-        command.args(["-u", "nobody"]);
+    // Like PostgreSQL, it refuses to be root.
+    let account = Account::current()?;
+    if account.is_root {
+        command.args(["-u", &account.name]);
     }
     let child =
         command.arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn()?;
@@ -75,10 +78,6 @@ fn place(url: &str) -> Option<(String, String)> {
     let (_, after_host) = url.rsplit_once(':')?;
     let (port, database) = after_host.split_once('/')?;
     Some((port.to_owned(), database.split('?').next()?.to_owned()))
-}
-
-fn is_root() -> Result<bool, Error> {
-    Ok(Command::new("id").arg("-u").output()?.stdout.starts_with(b"0\n"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a process tells nobody that it is up: it is asked again")]

@@ -220,13 +220,13 @@ impl Drop for Private {
 
 /// Who the server runs as: PostgreSQL refuses to run as root.
 #[derive(Debug)]
-struct Account {
-    name: String,
-    is_root: bool,
+pub(super) struct Account {
+    pub(super) name: String,
+    pub(super) is_root: bool,
 }
 
 impl Account {
-    fn current() -> Result<Self, Error> {
+    pub(super) fn current() -> Result<Self, Error> {
         static CURRENT: OnceLock<String> = OnceLock::new();
         let name = match CURRENT.get() {
             Some(name) => name.clone(),

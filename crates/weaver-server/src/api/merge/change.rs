@@ -42,10 +42,8 @@ pub(crate) async fn add_merge_queue(
         return Err(Problem::bad_request("invalid_field", detail, next).field("location"));
     }
     let base_branch = new.base_branch.as_deref().unwrap_or("main");
-    let stem = || location.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    let name = new.name.clone().or_else(stem).unwrap_or_else(|| "repository".to_owned());
     GitForge::new(location, Arc::clone(&state.clock)).examine(base_branch).await.map_err(unusable)?;
-    let repository = Repository { name, location: new.location.clone() };
+    let repository = Repository::at(new.location.clone(), new.name);
     let queue = state.merge.add_queue(repository, base_branch).await?;
     let deed = Deed::new("merge.add_queue", target(&queue.id)).detail(new.location);
     state.audit.write(&caller, namespace, deed).await;

@@ -5,7 +5,7 @@ use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
     Check, CheckRun, Departure, Judgement, MergeQueue, On, QueueEntry, QueueId, Reason, RunEnd, Status, Tally,
 };
-use weaver_merge::engine::{Certificate, EntryDetail, Event, Verified};
+use weaver_merge::engine::{Certificate, EntryDetail, Event, Verified, Written};
 
 /// A queue.
 pub fn queue(queue: &MergeQueue) -> wire::MergeQueue {
@@ -74,8 +74,16 @@ pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
     }
 }
 
+/// Who is in line, and who left.
+pub fn entries(queue: &MergeQueue, departed: &[EntryDetail]) -> wire::MergeEntries {
+    wire::MergeEntries {
+        waiting: queue.entries.iter().map(|entry| waiting(&queue.id, entry)).collect(),
+        departed: departed.iter().map(|detail| entry(&queue.id, detail)).collect(),
+    }
+}
+
 /// An entry that is in the queue.
-pub fn waiting(queue: &QueueId, entry: &QueueEntry) -> wire::MergeEntry {
+fn waiting(queue: &QueueId, entry: &QueueEntry) -> wire::MergeEntry {
     self::entry(queue, &EntryDetail { entry: entry.clone(), departure: None, certificate: None })
 }
 
@@ -171,11 +179,11 @@ pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
 }
 
 /// Something that happened.
-pub fn event(queue: String, key: String, at: Timestamp, happened: Event) -> wire::MergeEvent {
+pub fn event(written: Written, at: Timestamp) -> wire::MergeEvent {
     let mut shown = wire::MergeEvent {
         event: String::new(),
-        queue,
-        key,
+        queue: written.queue.0,
+        key: written.key,
         at,
         entry: None,
         change: None,
@@ -186,7 +194,7 @@ pub fn event(queue: String, key: String, at: Timestamp, happened: Event) -> wire
         tree: None,
         problem: None,
     };
-    shown.event = match happened {
+    shown.event = match written.event {
         Event::QueueEntryAdded { entry, pull_request, position } => {
             (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
             shown.position = Some(position as u64);

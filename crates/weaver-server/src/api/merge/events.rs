@@ -12,16 +12,15 @@ use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::sync::watch;
-use weaver_client::wire::MergeEvent;
 use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 use weaver_core::time::Monotonic;
-use weaver_merge::engine::{Event as Happened, event_stream};
+use weaver_merge::engine::{Written, event_stream};
 
 use super::{convert, named};
 use crate::api::caller::{Caller, Permission};
+use crate::api::events::last_event_id;
 use crate::api::extract::Name;
 use crate::api::{Answer, AppState};
-use crate::problem::Problem;
 
 /// How many events are read at once.
 const BATCH: u32 = 100;
@@ -48,11 +47,8 @@ pub(crate) async fn stream_merge_events(
     let stream = event_stream(state.merge.namespace(), &queue);
     // Before the journal is read: what is written after that is seen.
     let told = state.merge.told();
-    let after = match headers.get("last-event-id") {
-        Some(value) => {
-            let place = value.to_str().ok().and_then(|text| text.parse().ok());
-            Seq(place.ok_or_else(bad_place)?)
-        }
+    let after = match last_event_id(&headers)? {
+        Some(place) => Seq(place),
         None => {
             let page = state.store.read_entries(&stream, ReadFrom::Last(1), 1).await?;
             page.entries.last().map_or(Seq(0), |entry| entry.seq)
@@ -65,15 +61,6 @@ pub(crate) async fn stream_merge_events(
         let event = reader.next().await?;
         Some((Ok(event), reader))
     })))
-}
-
-fn bad_place() -> Problem {
-    Problem::bad_request(
-        "invalid_last_event_id",
-        "Last-Event-ID is not the id of an event",
-        "send back an id that an event carried, or none",
-    )
-    .field("last-event-id")
 }
 
 struct Reader {
@@ -130,15 +117,8 @@ impl Reader {
 }
 
 fn shown(entry: &Entry) -> Option<Event> {
-    #[derive(serde::Deserialize)]
-    struct Line {
-        queue: String,
-        key: String,
-        #[serde(flatten)]
-        happened: Happened,
-    }
-    let Line { queue, key, happened } = serde_json::from_slice(&entry.body).ok()?;
-    let event: MergeEvent = convert::event(queue, key, entry.at, happened);
+    let written: Written = serde_json::from_slice(&entry.body).ok()?;
+    let event = convert::event(written, entry.at);
     let data = serde_json::to_string(&event).ok()?;
     Some(Event::default().id(entry.seq.0.to_string()).event(event.event).data(data))
 }

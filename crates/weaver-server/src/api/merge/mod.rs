@@ -67,10 +67,7 @@ pub(crate) async fn list_merge_entries(
     let queue = named(queue)?;
     let stored = state.merge.get(&queue).await?.queue;
     let departed = state.merge.departed(&queue, count).await?;
-    Ok(Json(MergeEntries {
-        waiting: stored.entries.iter().map(|entry| convert::waiting(&queue, entry)).collect(),
-        departed: departed.iter().map(|detail| convert::entry(&queue, detail)).collect(),
-    }))
+    Ok(Json(convert::entries(&stored, &departed)))
 }
 
 /// One entry: its candidate, its checks, why it left, what landed.

@@ -11,6 +11,7 @@ use weaver_merge::domain::{EntryId, MergeError, PRIORITY_DEFAULT, QueueId, Repos
 use weaver_merge::engine::{EngineError, MergeEngine};
 use weaver_merge::forge::git::GitForge;
 use weaver_server::api::merge::convert;
+use weaver_server::problem::Problem;
 
 use crate::cli::Context;
 use crate::cli::remote::Remote;
@@ -49,12 +50,9 @@ impl Access<'_> {
             Self::Server(remote) => Ok(remote.client.add_merge_queue(new).await?),
             Self::Store(engine, context) => {
                 let base = new.base_branch.as_deref().unwrap_or("main");
-                let path = Path::new(&new.location);
-                let forge = GitForge::new(path, Arc::clone(&context.clock));
+                let forge = GitForge::new(Path::new(&new.location), Arc::clone(&context.clock));
                 forge.examine(base).await.map_err(EngineError::from)?;
-                let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-                let name = new.name.clone().or(stem).unwrap_or_else(|| "repository".to_owned());
-                let repository = Repository { name, location: new.location.clone() };
+                let repository = Repository::at(new.location.clone(), new.name.clone());
                 Ok(convert::queue(&engine.add_queue(repository, base).await?))
             }
         }
@@ -70,9 +68,7 @@ impl Access<'_> {
                 let queue = id(queue);
                 let stored = engine.get(&queue).await?.queue;
                 let departed = engine.departed(&queue, departed.into()).await?;
-                let waiting = stored.entries.iter().map(|entry| convert::waiting(&queue, entry));
-                let departed = departed.iter().map(|detail| convert::entry(&queue, detail));
-                Ok(MergeEntries { waiting: waiting.collect(), departed: departed.collect() })
+                Ok(convert::entries(&stored, &departed))
             }
         }
     }
@@ -176,6 +172,8 @@ impl From<EngineError> for Failure {
             EngineError::Busy => Exit::Busy,
             _ => Exit::Failed,
         };
-        Self::new(exit, error.to_string())
+        let message = error.to_string();
+        // The step is the same as behind a server.
+        Self::new(exit, message).next(Problem::from(error).to_wire().next)
     }
 }
