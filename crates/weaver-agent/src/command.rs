@@ -3,10 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use weaver_process::confine::User;
 
 /// Stands in an argument for the path of a file that holds the prompt.
 pub const PROMPT_FILE: &str = "{prompt_file}";
@@ -69,20 +70,7 @@ impl AgentCommand {
     /// # Errors
     /// What was looked for, where, and what to do.
     pub fn find(&self, project: &Path, path: Option<&OsStr>) -> Result<PathBuf, String> {
-        let shown = self.program.to_string_lossy();
-        if shown.contains('/') {
-            let found = project.join(&self.program);
-            return match is_executable(&found) {
-                true => Ok(found),
-                false => Err(format!("`{shown}` cannot be run: {} is no program", found.display())),
-            };
-        }
-        let directories = path.map(std::env::split_paths).into_iter().flatten();
-        // A relative entry would mean another program in every directory.
-        let mut candidates = directories.filter(|dir| dir.is_absolute()).map(|dir| dir.join(&self.program));
-        candidates.find(|candidate| is_executable(candidate)).ok_or_else(|| {
-            format!("`{shown}` cannot be run: there is no such program in the runner's PATH; install it, or name it by its path")
-        })
+        weaver_process::program::find(&self.program, project, path)
     }
 }
 
@@ -96,17 +84,13 @@ impl std::fmt::Display for AgentCommand {
     }
 }
 
-fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
 /// A file with a prompt, for its owner only; removed with this.
 #[derive(Debug)]
 pub struct PromptFile(PathBuf);
 
 impl PromptFile {
-    /// Writes one into the system's directory for such files.
-    pub fn write(prompt: &Bytes) -> io::Result<Self> {
+    /// Writes one into the system's directory for such files, for this process's user or another one.
+    pub fn write(prompt: &Bytes, user: Option<User>) -> io::Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         let name = format!("weaver-prompt-{:032x}.txt", u128::from_ne_bytes(bytes));
@@ -114,6 +98,9 @@ impl PromptFile {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let written = Self(path);
         file.write_all(prompt)?;
+        if let Some(user) = user {
+            std::os::unix::fs::fchown(&file, Some(user.uid), Some(user.gid))?;
+        }
         Ok(written)
     }
 
@@ -133,6 +120,8 @@ impl Drop for PromptFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn command(words: &[&str]) -> Result<AgentCommand, CommandError> {
@@ -151,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_file_of_a_prompt_is_its_owners_alone_and_goes_with_it() {
-        let file = PromptFile::write(&Bytes::from_static(b"hello")).unwrap();
+        let file = PromptFile::write(&Bytes::from_static(b"hello"), None).unwrap();
         let path = file.path().to_owned();
         assert_eq!(fs::read(&path).unwrap(), b"hello");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -159,16 +148,5 @@ mod tests {
         assert_eq!(with_file.args(Some(&path))[0], *format!("--file={}", path.display()));
         drop(file);
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_program_is_found_in_absolute_places_only_and_its_absence_is_told() {
-        let path = OsStr::new(".:/bin:/usr/bin");
-        assert!(command(&["sh"]).unwrap().find(Path::new("/"), Some(path)).unwrap().is_absolute());
-        assert_eq!(command(&["bin/sh"]).unwrap().find(Path::new("/"), None), Ok(PathBuf::from("/bin/sh")));
-        let missing = command(&["no-such-agent"]).unwrap().find(Path::new("/"), Some(path)).unwrap_err();
-        assert!(missing.contains("no-such-agent") && missing.contains("PATH"), "{missing}");
-        let file = command(&["./etc/passwd"]).unwrap().find(Path::new("/"), None).unwrap_err();
-        assert!(file.contains("is no program"), "{file}");
     }
 }

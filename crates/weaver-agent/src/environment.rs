@@ -36,6 +36,17 @@ pub fn inherited(
     Ok(variables.filter(|(name, _)| name.to_str().is_some_and(is_passed)).collect())
 }
 
+/// The same for a process that is confined: directories that its cell does not have are not named.
+pub fn in_a_cell(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    let passed = inherited.iter().filter(|(name, _)| name != "XDG_RUNTIME_DIR");
+    passed
+        .map(|(name, value)| match name.to_str() {
+            Some("TMPDIR") => (name.clone(), "/tmp".into()),
+            _ => (name.clone(), value.clone()),
+        })
+        .collect()
+}
+
 /// What a process is told about its task.
 pub fn of_task(ctx: &Ctx) -> Vec<(OsString, OsString)> {
     let origin = ctx.record().spec.origin();
@@ -66,6 +77,14 @@ mod tests {
         let all = ["PATH", "LC_ALL", "WEAVER_TOKEN", "AWS_SECRET_ACCESS_KEY", "AGENT_KEY", "WEAVER_STORE"];
         assert_eq!(passed(&all, &[]).unwrap(), ["PATH", "LC_ALL"]);
         assert_eq!(passed(&all, &["AGENT_KEY"]).unwrap(), ["PATH", "LC_ALL", "AGENT_KEY"]);
+    }
+
+    #[test]
+    fn a_confined_process_is_told_of_no_directory_that_its_cell_lacks() {
+        let outside = [("TMPDIR", "/scratch"), ("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/home/a")];
+        let outside = outside.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let inside = in_a_cell(&outside);
+        assert_eq!(inside, [("TMPDIR".into(), "/tmp".into()), ("HOME".into(), "/home/a".into())]);
     }
 
     #[test]

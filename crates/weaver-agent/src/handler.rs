@@ -11,12 +11,13 @@ use serde::Serialize;
 use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES};
+use weaver_process::attempt::{self, Told, ended_how};
+use weaver_process::confine::{Purpose, User};
+use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec};
 use weaver_runtime::{Ctx, StopReason, TaskHandler};
 
 use crate::PROMPT_TASK_TYPE;
-use crate::attempt::{self, Told, ended_how};
 use crate::command::{AgentCommand, PromptFile};
-use crate::process::{Finished, OutputLimits, ProcessSpec};
 use crate::project::{Project, ProjectLock};
 use crate::{environment, prompt};
 
@@ -26,6 +27,8 @@ const RESULT_TAIL_BYTES: usize = 32 * 1024;
 const ERROR_TAIL_BYTES: usize = 8 * 1024;
 /// A line must fit an entry of the journal.
 const LINE_BYTES: usize = 4 * 1024;
+/// The home of an agent whose runner has none.
+const HOME_DEFAULT: &str = "/home/weaver";
 /// How often a project that another runner works on is looked at again.
 const LOCK_EVERY: Duration = Duration::from_millis(200);
 
@@ -42,8 +45,27 @@ pub struct Agent {
     pub log_max_bytes: usize,
     /// How long it may take to end after SIGTERM.
     pub kill_grace: Duration,
-    /// The program that guards it, if any.
-    pub guard: Option<PathBuf>,
+    /// What it may see and do besides working on its project, and what enforces that.
+    pub isolation: Isolation,
+}
+
+impl Agent {
+    /// The user an agent in this project is: another one than the runner's only if that is root.
+    pub(crate) fn user(&self) -> Option<User> {
+        self.isolation.user_for(self.project.owner())
+    }
+
+    /// Its cell; `None` if the operator trusts it.
+    ///
+    /// # Errors
+    /// Why there cannot be one, and what to do.
+    pub(crate) fn confinement(&self) -> Result<Option<Confinement>, String> {
+        let home =
+            self.inherited.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let home = home.filter(|home| home.is_absolute()).unwrap_or_else(|| HOME_DEFAULT.into());
+        let own = [self.project.root().to_owned()];
+        self.isolation.confinement(&Purpose::Agent, &own, &home, self.user())
+    }
 }
 
 /// What a record keeps of a prompt that was done: the same words as of a command (`exec`).
@@ -86,20 +108,31 @@ impl PromptHandler {
 
     /// What to run, and the prompt's file if it is to have one.
     fn prepare(&self, prompt: Bytes, ctx: &Ctx) -> Result<(ProcessSpec, Option<PromptFile>), String> {
-        let Agent { command, project, inherited, log_max_bytes, kill_grace, guard } = &self.agent;
+        let Agent { command, project, inherited, log_max_bytes, kill_grace, isolation } = &self.agent;
+        let mut confinement = self.agent.confinement()?;
         let path = inherited.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let program = command.find(project.root(), path)?;
         let file = match command.uses_file() {
-            true => Some(PromptFile::write(&prompt).map_err(|error| format!("the prompt's file: {error}"))?),
+            true => Some(
+                PromptFile::write(&prompt, self.agent.user())
+                    .map_err(|error| format!("the prompt's file: {error}"))?,
+            ),
             false => None,
         };
-        let mut env = inherited.clone();
+        if let (Some(confinement), Some(file)) = (&mut confinement, &file) {
+            confinement.read_only.push(file.path().to_owned());
+        }
+        let mut env = match confinement {
+            Some(_) => environment::in_a_cell(inherited),
+            None => inherited.clone(),
+        };
         env.extend(environment::of_task(ctx));
         let spec = ProcessSpec {
             program,
             args: command.args(file.as_ref().map(PromptFile::path)),
             env,
             current_dir: project.root().to_owned(),
+            beneath: None,
             stdin: file.is_none().then_some(prompt),
             grace: *kill_grace,
             limits: OutputLimits {
@@ -107,7 +140,8 @@ impl PromptHandler {
                 line_bytes: LINE_BYTES,
                 tail_bytes: RESULT_TAIL_BYTES,
             },
-            guard: guard.clone(),
+            guard: isolation.guard(),
+            confinement,
         };
         Ok((spec, file))
     }

@@ -3,19 +3,14 @@
 //! ```text
 //! prompt.rs     what a prompt is as a task: run once, a session's in their order
 //! runner.rs     a worker of one, with 120 s leases and a heartbeat at every poll
-//! handler.rs    one prompt: command.rs, environment.rs, project.rs ─▶ attempt.rs ─▶ process/ ─▶ guard.rs ─▶ the agent
+//! handler.rs    one prompt: command.rs, environment.rs, project.rs ─▶ weaver-process ─▶ the agent, confined
 //! namespace.rs  which queue of prompts a project has, if nobody says
 //! ```
-//!
-//! [`process`] and [`attempt`] are of use to whoever else runs commands for tasks.
 
-pub mod attempt;
 pub mod command;
 pub mod environment;
-pub mod guard;
 pub mod handler;
 pub mod namespace;
-pub mod process;
 pub mod profile;
 pub mod project;
 pub mod prompt;

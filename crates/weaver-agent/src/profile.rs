@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use weaver_process::Rules;
 
 /// How an agent is run, as `[profiles.NAME]` in `weaver.toml` says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,4 +14,7 @@ pub struct Profile {
     /// Variables of the runner's environment that the agent gets besides what every program needs.
     #[serde(default)]
     pub pass_env: BTreeSet<String>,
+    /// What it may see and do besides working on its project: its own configuration and credentials, the network.
+    #[serde(default)]
+    pub confine: Rules,
 }

@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use weaver_core::clock::Clock;
+use weaver_process::confine::User;
 
 /// A directory that is there, by its one true path.
 #[derive(Debug, Clone)]
@@ -39,6 +41,12 @@ impl Project {
     /// Where it is.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whose it is, as far as that can be known.
+    pub fn owner(&self) -> Option<User> {
+        let found = std::fs::metadata(&self.root).ok()?;
+        Some(User { uid: found.uid(), gid: found.gid() })
     }
 
     /// Waits until no other runner of this machine works here. Leases keep two runners from one task; nothing but this keeps

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use weaver_core::clock::Clock;
 use weaver_core::name::Namespace;
+use weaver_process::Isolation;
 use weaver_runtime::{BuildError, Registry, WorkSource, Worker};
 
 use crate::command::{AgentCommand, CommandError};
@@ -52,9 +53,8 @@ pub struct RunnerOptions {
     pub kill_grace: Duration,
     /// How much of an agent's output goes into the attempt's log.
     pub log_max_bytes: usize,
-    /// The binary whose [`guard`](crate::guard) stands between runner and agent. Without one, an agent outlives a runner that
-    /// is killed.
-    pub guard: Option<PathBuf>,
+    /// What agents may see and do besides working on the project, and what enforces that. The default refuses to run.
+    pub isolation: Isolation,
 }
 
 impl RunnerOptions {
@@ -71,7 +71,7 @@ impl RunnerOptions {
             grace: GRACE_DEFAULT,
             kill_grace: KILL_GRACE_DEFAULT,
             log_max_bytes: LOG_MAX_BYTES_DEFAULT,
-            guard: None,
+            isolation: Isolation::default(),
         }
     }
 }
@@ -92,6 +92,24 @@ pub enum RunnerError {
         path: PathBuf,
         /// What the system said.
         error: io::Error,
+    },
+    /// Its agents cannot be confined.
+    #[error("agents cannot be confined: {0}")]
+    Confinement(String),
+    /// It runs as root, and its agents would be a user who cannot work on the project.
+    #[error(
+        "the project {} belongs to user {owner}, and its agent would run as user {user}: agents never run as root; run \
+         `weaver runner` as the project's owner, give the project to another user (chown -R), or set `unconfined = true` \
+         in the profile",
+        path.display()
+    )]
+    ForeignProject {
+        /// Where it is.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Who the agent would be.
+        user: u32,
     },
     /// A number or a name is out of its range.
     #[error(transparent)]
@@ -116,8 +134,9 @@ pub fn runner(
         inherited: environment::inherited(std::env::vars_os(), &options.pass_env)?,
         log_max_bytes: options.log_max_bytes,
         kill_grace: options.kill_grace,
-        guard: options.guard,
+        isolation: options.isolation,
     };
+    check(&agent)?;
     let registry = Registry::new().handler(PromptHandler::new(agent, Arc::clone(clock)));
     let worker = Worker::builder(source, Arc::clone(clock))
         .name(options.name.unwrap_or_else(drawn_name))
@@ -133,6 +152,18 @@ pub fn runner(
         .stop_grace(options.kill_grace.saturating_add(STOP_MARGIN))
         .project_root(root);
     Ok(worker.build()?)
+}
+
+/// What would keep every prompt from being run is said before the first one is taken.
+fn check(agent: &Agent) -> Result<(), RunnerError> {
+    agent.confinement().map_err(RunnerError::Confinement)?;
+    match (agent.user(), agent.project.owner()) {
+        (Some(user), Some(owner)) if user.uid != owner.uid => {
+            let path = agent.project.root().to_owned();
+            Err(RunnerError::ForeignProject { path, owner: owner.uid, user: user.uid })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn drawn_name() -> String {

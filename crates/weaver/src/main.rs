@@ -5,6 +5,7 @@ mod cli;
 mod config;
 mod exit;
 mod output;
+mod secrets;
 mod wiring;
 
 /// A request is allocated on a server's thread, its task freed on the store's: the system's allocator has the two wait for each

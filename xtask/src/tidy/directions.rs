@@ -13,9 +13,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weaver-runtime", &["weaver-core"]),
     ("weaver-client", &["weaver-core", "weaver-runtime"]),
     ("weaver-scheduler", &["weaver-core", "weaver-runtime"]),
-    ("weaver-agent", &["weaver-core", "weaver-runtime", "weaver-client"]),
-    // Its checks are processes, and the agent's module knows how to end those.
-    ("weaver-merge", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-agent"]),
+    // Commands that are not ours, for whatever runs them: prompts, checks, `exec`.
+    ("weaver-process", &["weaver-core", "weaver-runtime"]),
+    ("weaver-agent", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-process"]),
+    ("weaver-merge", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-process"]),
     (
         "weaver-server",
         &[
@@ -23,6 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weaver-runtime",
             "weaver-client",
             "weaver-scheduler",
+            "weaver-process",
             "weaver-agent",
             "weaver-merge",
         ],
@@ -38,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weaver-runtime",
             "weaver-client",
             "weaver-scheduler",
+            "weaver-process",
             "weaver-agent",
             "weaver-merge",
             "weaver-server",

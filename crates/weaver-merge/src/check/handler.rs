@@ -1,6 +1,6 @@
 //! Runs a check: the files of the commit, the command of the base's configuration, nothing else.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,19 +8,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use weaver_agent::attempt::{self, Told, ended_how};
-use weaver_agent::command::AgentCommand;
-use weaver_agent::process::{Finished, OutputLimits, ProcessSpec};
 use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
+use weaver_process::attempt::{self, Told, ended_how};
+use weaver_process::confine::Purpose;
+use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec, StartError, program};
 use weaver_runtime::{Ctx, TaskHandler};
 
+use super::cache;
 use super::place::Place;
 use super::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CheckConfig, MergeConfig};
-use crate::domain::RunEnd;
+use crate::domain::{Repository, RunEnd};
 use crate::engine::{Ledger, read_config};
 use crate::forge::{Forge, Forges};
 
@@ -37,8 +38,11 @@ pub struct CheckOptions {
     pub path: OsString,
     /// How long a command may take to end after SIGTERM.
     pub grace: Duration,
-    /// The program whose guard ends a check if this process dies (see `weaver_agent::guard`).
-    pub guard: Option<PathBuf>,
+    /// What checks may see and do besides their own files, and what enforces that.
+    pub isolation: Isolation,
+    /// Where each repository has a directory that its checks share and may write to (`WEAVER_CACHE`); what one change leaves
+    /// there, the next one's checks read. None: every check begins with nothing.
+    pub cache: Option<PathBuf>,
 }
 
 /// Runs `weaver.check` tasks.
@@ -67,7 +71,7 @@ impl CheckHandler {
         &self,
         payload: &CheckPayload,
         ctx: &Ctx,
-    ) -> Result<(Arc<dyn Forge>, CheckConfig), Outcome> {
+    ) -> Result<(Arc<dyn Forge>, Repository, CheckConfig), Outcome> {
         let again = |error: &dyn std::fmt::Display| Outcome::failed(error.to_string());
         let namespace = &ctx.key().namespace;
         let stored = self.ledger.load(namespace, &payload.queue).await.map_err(|error| again(&error))?;
@@ -90,7 +94,7 @@ impl CheckHandler {
             .map_err(Outcome::fatal)?;
         let check = config.check(&payload.check).cloned();
         check
-            .map(|check| (forge, check))
+            .map(|check| (forge, stored.queue.repository, check))
             .ok_or_else(|| Outcome::fatal(format!("the base has no check `{}`", payload.check)))
     }
 
@@ -99,12 +103,13 @@ impl CheckHandler {
         check: &CheckConfig,
         payload: &CheckPayload,
         place: &Place,
+        cell: Cell,
     ) -> Result<ProcessSpec, String> {
         let files = place.files();
-        let command = AgentCommand::new(&check.command).map_err(|error| error.to_string())?;
-        let program = command.find(&files, Some(&self.options.path))?;
+        let (name, args) = check.command.split_first().ok_or("the check has no command")?;
+        let program = program::find(OsStr::new(name), &files, Some(&self.options.path))?;
         let text = |text: &str| OsString::from(text);
-        let env = vec![
+        let mut env = vec![
             (text("PATH"), self.options.path.clone()),
             (text("HOME"), place.home().into()),
             (text("TMPDIR"), place.home().into()),
@@ -113,32 +118,61 @@ impl CheckHandler {
             (text("WEAVER_CHECK"), text(&check.name.0)),
             (text("WEAVER_COMMIT"), text(payload.commit.as_str())),
         ];
+        env.extend(cell.cache.map(|cache| (text("WEAVER_CACHE"), cache.into())));
         Ok(ProcessSpec {
             program,
-            args: command.args(None),
+            args: args.iter().map(OsString::from).collect(),
             env,
             current_dir: files,
+            beneath: None,
             stdin: None,
             grace: self.options.grace,
             limits: OutputLimits { tail_bytes: TAIL_MAX_BYTES, ..OutputLimits::default() },
-            guard: self.options.guard.clone(),
+            guard: self.options.isolation.guard(),
+            confinement: cell.confinement,
         })
     }
 
+    /// Where and as whom the check runs. An error is about this machine and its configuration, never about the change.
+    fn cell(&self, place: &Place, repository: &Repository) -> Result<Cell, String> {
+        let isolation = &self.options.isolation;
+        let user = isolation.user_for(None);
+        let cache = match &self.options.cache {
+            Some(parent) => {
+                let cache = cache::directory(parent, repository, user);
+                Some(cache.map_err(|error| format!("the cache in {}: {error}", parent.display()))?)
+            }
+            None => None,
+        };
+        let own: Vec<PathBuf> = [place.files(), place.home()].into_iter().chain(cache.clone()).collect();
+        let confinement = isolation.confinement(&Purpose::Check, &own, &place.home(), user)?;
+        if let Some(user) = user {
+            place
+                .hand_over(user)
+                .map_err(|error| format!("its files cannot be given to another user: {error}"))?;
+        }
+        Ok(Cell { confinement, cache })
+    }
+
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
-        let (forge, check) = self.prepare(payload, ctx).await?;
+        let (forge, repository, check) = self.prepare(payload, ctx).await?;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
         let place = Place::new(&self.options.directory, &name)
             .map_err(|error| Outcome::failed(format!("no place for the check's files: {error}")))?;
         let written = forge.check_out(&payload.commit, &place.files()).await;
         written.map_err(|error| Outcome::failed(format!("the files cannot be written: {error}")))?;
-        let end = match self.process(&check, payload, &place) {
+        let cell = self.cell(&place, &repository);
+        let cell =
+            cell.map_err(|reason| Outcome::failed(format!("`{}` cannot be confined: {reason}", check.name)))?;
+        let end = match self.process(&check, payload, &place, cell) {
             Ok(spec) => {
                 let limit = check.timeout_s.map(Duration::from_secs);
                 self.watch(&check, &spec, limit, ctx).await?
             }
             // The change itself may have removed its program: that is a red check, not a broken machine.
-            Err(problem) => RunEnd::Failed { summary: problem, log_hash: hex(Sha256::new()) },
+            Err(problem) => {
+                RunEnd::Failed { summary: problem, log_hash: hex(Sha256::new().finalize().into()) }
+            }
         };
         let result = serde_json::to_vec(&CheckResult { end })
             .map_err(|error| Outcome::fatal(format!("its result cannot be written as JSON: {error}")))?;
@@ -154,11 +188,7 @@ impl CheckHandler {
         limit: Option<Duration>,
         ctx: &Ctx,
     ) -> Result<RunEnd, Outcome> {
-        let mut hash = Sha256::new();
-        let log = |_, line: &[u8]| {
-            hash.update(line);
-            ctx.log_bytes(line.strip_suffix(b"\n").unwrap_or(line));
-        };
+        let log = |_, line: &[u8]| ctx.log_bytes(line.strip_suffix(b"\n").unwrap_or(line));
         let run = attempt::run(spec, ctx, &*self.clock, log);
         let deadline = limit.map(|limit| self.clock.monotonic().saturating_add(limit));
         let finished = tokio::select! {
@@ -177,11 +207,23 @@ impl CheckHandler {
             Ok(Finished { told: Some(Told::ToStop), .. }) => {
                 Err(Outcome::failed(format!("`{}` was stopped before it finished", check.name)))
             }
-            Ok(finished) if finished.status.success() => Ok(RunEnd::Passed { log_hash: hex(hash) }),
+            Ok(finished) if finished.status.success() => {
+                Ok(RunEnd::Passed { log_hash: hex(finished.output_sha256) })
+            }
             Ok(finished) => {
                 let how = ended_how(finished.status);
                 let summary = format!("`{}` {how}\n{}", check.name, finished.tail.trim_end());
-                Ok(RunEnd::Failed { summary, log_hash: hex(hash) })
+                Ok(RunEnd::Failed { summary, log_hash: hex(finished.output_sha256) })
+            }
+            // A program of the change's own that is no program (a link out of the cell, an interpreter that is not there) is
+            // the change's fault: else it could make the machine look broken, and the queue pause.
+            Err(error)
+                if is_its_own(spec) && matches!(StartError::of(&error), Some(StartError::Program(_))) =>
+            {
+                Ok(RunEnd::Failed {
+                    summary: error.to_string(),
+                    log_hash: hex(Sha256::new().finalize().into()),
+                })
             }
             Err(error) => Err(Outcome::failed(format!("`{}` cannot be run: {error}", check.name))),
         }
@@ -202,6 +244,16 @@ impl TaskHandler for CheckHandler {
     }
 }
 
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+/// What one check is given.
+struct Cell {
+    confinement: Option<Confinement>,
+    cache: Option<PathBuf>,
+}
+
+fn is_its_own(spec: &ProcessSpec) -> bool {
+    spec.program.starts_with(&spec.current_dir)
+}
+
+fn hex(hash: [u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,6 +1,7 @@
 //! `weaver.check`: the task that runs a check. Its payload names a check and never a command: what the check is stands in
 //! the configuration on the base branch, so whoever may enqueue tasks can run nothing else by it.
 
+mod cache;
 mod handler;
 mod place;
 

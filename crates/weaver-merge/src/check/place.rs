@@ -5,8 +5,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
 use std::path::{Path, PathBuf};
+
+use weaver_process::confine::User;
 
 /// How the names of directories begin: nothing else is ever removed.
 const PREFIX: &str = "weaver-check-";
@@ -31,6 +33,11 @@ impl Place {
             std::fs::create_dir(directory)?;
         }
         Ok(place)
+    }
+
+    /// Gives both directories to the user that the check is.
+    pub(super) fn hand_over(&self, user: User) -> io::Result<()> {
+        [self.files(), self.home()].iter().try_for_each(|directory| give(directory, user))
     }
 
     /// The files of the commit.
@@ -115,6 +122,17 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
+}
+
+/// Links are given themselves, never what they lead to.
+fn give(path: &Path, user: User) -> io::Result<()> {
+    lchown(path, Some(user.uid), Some(user.gid))?;
+    if std::fs::symlink_metadata(path)?.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), user)?;
+        }
+    }
+    Ok(())
 }
 
 fn allow(directory: &Path) -> io::Result<()> {

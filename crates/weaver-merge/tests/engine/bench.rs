@@ -13,6 +13,7 @@ use weaver_merge::forge::Forges;
 use weaver_merge::forge::git::GitForges;
 use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
+use weaver_process::Isolation;
 use weaver_runtime::testing::TestQueue;
 use weaver_runtime::{Registry, SystemClock};
 
@@ -60,7 +61,8 @@ impl Bench {
             directory: checks_directory(&self.repo),
             path: std::env::var_os("PATH").unwrap(),
             grace: Duration::from_millis(200),
-            guard: None,
+            isolation: Isolation::none(),
+            cache: None,
         };
         let clock = Arc::new(SystemClock::new());
         Registry::new().handler(CheckHandler::new(self.tasks.store(), forges(), clock, options))

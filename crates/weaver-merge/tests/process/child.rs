@@ -19,6 +19,8 @@ use weaver_merge::forge::{Forge, MergeRequest};
 use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_postgres::{PostgresOptions, PostgresStore};
+use weaver_process::confine::ConfinerOptions;
+use weaver_process::{Confiner, Isolation};
 use weaver_runtime::{LocalSource, Registry, Shutdown, SystemClock, Worker};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore, Plan, SkewedClock};
 
@@ -172,7 +174,15 @@ async fn process(orders: Orders) -> u64 {
         directory: orders.checks,
         path: std::env::var_os("PATH").unwrap(),
         grace: Duration::from_millis(200),
-        guard: Some(std::env::current_exe().unwrap()),
+        // These tests' checks write down what they tested, outside of every cell.
+        isolation: Isolation {
+            confiner: Some(Arc::new(Confiner::new(
+                std::env::current_exe().unwrap(),
+                ConfinerOptions::default(),
+            ))),
+            ..Isolation::none()
+        },
+        cache: None,
     };
     let handler =
         CheckHandler::new(Arc::clone(&store), Arc::clone(&forges) as _, Arc::clone(&clock), check_options);

@@ -25,11 +25,13 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
+    // It stands guard over a check of one of its children.
+    if let Some(code) = weaver_process::guard::run_if_asked() {
+        return ExitCode::from(code);
+    }
     let mut args = std::env::args_os().skip(1);
     let first = args.next().and_then(|word| word.into_string().ok());
     match first.as_deref() {
-        // It stands guard over a check of one of its children.
-        Some(weaver_agent::guard::COMMAND) => ExitCode::from(weaver_agent::guard::main(args)),
         Some(child::RUN) => child::run(&args.next().unwrap()),
         Some(child::MERGE) => child::merge(&args.collect::<Vec<_>>()),
         _ => {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::clock::Clock;
+use weaver_process::Isolation;
 use weaver_runtime::Registry;
 
 pub use exec::{AllowedCommand, ExecHandler, ExecPolicy};
@@ -49,15 +50,16 @@ impl PolicyError {
 }
 
 /// Adds the built-in handlers to a registry. `exec` is added only if there is a policy for it: its tasks are then left to
-/// workers that have one.
+/// workers that have one. `isolation` is what confines its commands.
 pub fn register(
     registry: Registry,
     built_in: BuiltIn,
+    isolation: &Isolation,
     clock: &Arc<dyn Clock>,
 ) -> Result<Registry, PolicyError> {
     let registry = registry.handler(HttpHandler::new(built_in.http, Arc::clone(clock))?);
     match built_in.exec {
-        Some(policy) => Ok(registry.handler(ExecHandler::new(policy, Arc::clone(clock))?)),
+        Some(policy) => Ok(registry.handler(ExecHandler::new(policy, isolation, Arc::clone(clock))?)),
         None => Ok(registry),
     }
 }

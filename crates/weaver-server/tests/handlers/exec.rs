@@ -2,13 +2,14 @@
 
 use serde_json::json;
 use weaver_core::prelude::*;
+use weaver_process::Isolation;
 use weaver_runtime::Registry;
 use weaver_server::handlers::{BuiltIn, ExecHandler, ExecPolicy, register};
 
 use crate::rig::{Dir, Rig, error, in_time, result, settle};
 
 fn sh(dir: &Dir, script: &str) -> ExecPolicy {
-    ExecPolicy::new(dir.path()).allow("sh", "/bin/sh", ["-c", script])
+    ExecPolicy::new(dir.path()).unconfined().allow("sh", "/bin/sh", ["-c", script])
 }
 
 fn task(payload: &serde_json::Value) -> NewTask {
@@ -39,7 +40,7 @@ async fn a_command_succeeds_with_its_output_as_result_and_its_lines_in_the_log()
 async fn a_value_is_one_argument_whatever_is_in_it() {
     let dir = Dir::new();
     let args = ["[%s]", "--to={to}", "fixed", "--", "{file}"];
-    let policy = ExecPolicy::new(dir.path()).allow("print", "/usr/bin/printf", args);
+    let policy = ExecPolicy::new(dir.path()).unconfined().allow("print", "/usr/bin/printf", args);
     let values = json!({"to": "a b\"; touch $(pwd)/x 'y' *", "file": "-rf"});
     let (record, _) = run(policy, json!({"command": "print", "values": values}), TaskState::Succeeded).await;
     assert_eq!(result(&record)["output"], "[--to=a b\"; touch $(pwd)/x 'y' *][fixed][--][-rf]");
@@ -70,7 +71,7 @@ async fn what_the_policy_does_not_foresee_is_refused_and_never_run() {
         ),
         (json!({"command": "echo", "values": {"what": "x"}, "args": ["y"]}), "args"),
     ] {
-        let mut policy = ExecPolicy::new(dir.path()).allow("echo", "/bin/echo", ["{what}"]);
+        let mut policy = ExecPolicy::new(dir.path()).unconfined().allow("echo", "/bin/echo", ["{what}"]);
         policy.task_env.insert("LANG".to_owned());
         let (record, log) = run(policy, payload, TaskState::Dead).await;
         assert!(error(&record).contains(said), "{}", error(&record));
@@ -81,7 +82,7 @@ async fn what_the_policy_does_not_foresee_is_refused_and_never_run() {
 #[tokio::test]
 async fn a_command_sees_only_the_environment_that_was_allowed() {
     let dir = Dir::new();
-    let mut policy = ExecPolicy::new(dir.path()).allow("env", "/usr/bin/env", [""; 0]);
+    let mut policy = ExecPolicy::new(dir.path()).unconfined().allow("env", "/usr/bin/env", [""; 0]);
     policy.inherit_env.insert("PATH".to_owned());
     policy.task_env.insert("LANG".to_owned());
     let payload = json!({"command": "env", "env": {"LANG": "C"}});
@@ -101,7 +102,7 @@ async fn a_directory_below_the_root_is_entered_and_no_other() {
     std::os::unix::fs::symlink("a", dir.path().join("root/inner")).unwrap();
     std::os::unix::fs::symlink("../outside", dir.path().join("root/out")).unwrap();
     std::os::unix::fs::symlink("/", dir.path().join("root/a/top")).unwrap();
-    let policy = || ExecPolicy::new(dir.path().join("root")).allow("pwd", "/bin/pwd", [""; 0]);
+    let policy = || ExecPolicy::new(dir.path().join("root")).unconfined().allow("pwd", "/bin/pwd", [""; 0]);
     for (asked, entered) in [("a/b", "root/a/b"), ("inner/b", "root/a/b"), (".", "root"), ("", "root")] {
         let (record, _) = run(policy(), json!({"command": "pwd", "dir": asked}), TaskState::Succeeded).await;
         let expected = format!("{}\n", dir.path().join(entered).display());
@@ -126,7 +127,7 @@ async fn a_command_that_fails_says_its_code_or_signal_and_the_end_of_its_output(
 #[tokio::test]
 async fn a_program_that_is_not_there_is_a_failure_that_is_retried() {
     let (rig, dir) = (Rig::new(), Dir::new());
-    let policy = ExecPolicy::new(dir.path()).allow("gone", "/nowhere/gone", [""; 0]);
+    let policy = ExecPolicy::new(dir.path()).unconfined().allow("gone", "/nowhere/gone", [""; 0]);
     let task = NewTask::new("exec").json(&json!({"command": "gone"})).unwrap();
     let record = rig.run(rig.exec(policy), task, TaskState::RetryScheduled).await;
     assert!(error(&record).contains("`gone` (/nowhere/gone) cannot be run"), "{}", error(&record));
@@ -182,7 +183,7 @@ async fn output_is_in_the_log_while_the_command_still_runs() {
 async fn exec_is_off_until_the_operator_writes_a_policy_for_it() {
     let (rig, dir) = (Rig::new(), Dir::new());
     let types = |built_in: BuiltIn| {
-        let registry = register(Registry::new(), built_in, &rig.clock()).unwrap();
+        let registry = register(Registry::new(), built_in, &Isolation::default(), &rig.clock()).unwrap();
         registry.types().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(types(BuiltIn::default()), ["http"]);
@@ -196,10 +197,11 @@ async fn exec_is_off_until_the_operator_writes_a_policy_for_it() {
 async fn a_policy_that_makes_no_sense_says_where() {
     let dir = Dir::new();
     let rig = Rig::new();
-    let refused = |policy| ExecHandler::new(policy, rig.clock()).unwrap_err().to_string();
-    let relative = refused(ExecPolicy::new(dir.path()).allow("ls", "ls", [""; 0]));
+    let refused =
+        |policy| ExecHandler::new(policy, &Isolation::default(), rig.clock()).unwrap_err().to_string();
+    let relative = refused(ExecPolicy::new(dir.path()).unconfined().allow("ls", "ls", [""; 0]));
     assert_eq!(relative, "exec.commands.ls: `ls` is no absolute path");
-    let template = refused(ExecPolicy::new(dir.path()).allow("ls", "/bin/ls", ["{"]));
+    let template = refused(ExecPolicy::new(dir.path()).unconfined().allow("ls", "/bin/ls", ["{"]));
     assert!(template.starts_with("exec.commands.ls: `{`"), "{template}");
     assert!(refused(ExecPolicy::new("work")).starts_with("exec.working_root"));
     assert!(refused(ExecPolicy::new("/nowhere/work")).starts_with("exec.working_root"));

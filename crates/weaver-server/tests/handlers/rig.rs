@@ -8,10 +8,11 @@ use tokio::task::JoinHandle;
 use weaver_core::clock::ManualClock;
 use weaver_core::ports::{ReadFrom, StreamKey};
 use weaver_core::prelude::*;
+use weaver_process::Isolation;
 use weaver_runtime::{LocalSource, Registry, RunSummary, Shutdown, Worker, WorkerBuilder, subscribe};
 use weaver_server::handlers::{ExecHandler, ExecPolicy, HttpHandler, HttpPolicy};
 
-#[path = "../../../weaver-agent/tests/rig/mod.rs"]
+#[path = "../../../weaver-process/tests/rig/mod.rs"]
 mod processes;
 
 pub(crate) use processes::{Dir, in_time, is_alive, until};
@@ -38,7 +39,7 @@ impl Rig {
     }
 
     pub(crate) fn exec(&self, policy: ExecPolicy) -> Registry {
-        Registry::new().handler(ExecHandler::new(policy, self.clock()).unwrap())
+        Registry::new().handler(ExecHandler::new(policy, &Isolation::default(), self.clock()).unwrap())
     }
 
     pub(crate) fn http(&self, policy: HttpPolicy) -> Registry {

@@ -20,7 +20,8 @@ pub(crate) fn working(state: &AppState, repo: &Repo) -> JoinSet<()> {
         directory: repo.scratch("checks"),
         path: std::env::var_os("PATH").expect("there is a PATH"),
         grace: Duration::from_millis(200),
-        guard: None,
+        isolation: weaver_process::Isolation::none(),
+        cache: None,
     };
     let forges = Arc::new(GitForges::new(Arc::clone(&state.clock)));
     let handler = CheckHandler::new(Arc::clone(&state.store), forges, Arc::clone(&state.clock), options);

@@ -51,8 +51,10 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
     let file = config.file.as_ref().map(|path| path.display().to_string());
     let (words, words_origin) = &config.templates;
     let templates = json!({"value": words, "from": words_origin.kind(), "where": words_origin.to_string()});
+    let (rules, rules_origin) = &config.confine;
+    let confine = json!({"value": rules, "from": rules_origin.kind(), "where": rules_origin.to_string()});
     let answer = json!({
-        "file": file, "settings": settings, "handlers": handlers, "merge_templates": templates,
+        "file": file, "settings": settings, "handlers": handlers, "confine": confine, "merge_templates": templates,
         "unknown_variables": config.unknown_variables,
     });
     context.output.answer(&answer, || {
@@ -69,6 +71,7 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
         let parts = [
             ("handlers.http", json!(policy.http), origin, "what `http` tasks may call"),
             ("handlers.exec", json!(policy.exec), origin, "what `exec` tasks may run; null: nothing"),
+            ("confine", json!(rules), rules_origin, "how commands are confined, and what checks may do"),
             ("merge.templates", json!(words), words_origin, "other words for messages about merge queues"),
         ];
         for (name, value, origin, about) in parts {

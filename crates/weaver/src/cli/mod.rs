@@ -2,6 +2,7 @@
 
 mod completions;
 mod config;
+mod confinement;
 mod dashboard;
 mod demo;
 mod doctor;
@@ -59,6 +60,9 @@ struct GlobalArgs {
     /// Use colours
     #[arg(long, global = true, value_name = "WHEN", help_heading = "Everywhere", value_parser = ["auto", "always", "never"])]
     color: Option<String>,
+    /// Let debuggers, profilers and core dumps of this user look into the process: its secrets too
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    debuggable: bool,
 }
 
 /// Where the tasks are.
@@ -132,12 +136,16 @@ pub(crate) struct Context {
 
 /// Runs the command that the process was started with.
 pub(crate) fn main() -> ExitCode {
-    if let Some(code) = runner::guard_if_asked() {
+    if let Some(code) = weaver_process::guard::run_if_asked() {
         return ExitCode::from(code);
     }
     let cli = Cli::parse();
+    if !cli.global.debuggable {
+        crate::secrets::leave_environment();
+        weaver_process::secrecy::forbid_inspection();
+    }
     let flags = cli.flags();
-    let config = Config::load(&flags, std::env::vars_os().filter_map(as_text));
+    let config = Config::load(&flags, crate::secrets::variables().filter_map(as_text));
     // Failures are told in the format that was asked for, also when the rest of the configuration cannot be read.
     let spoken = Config::of_flags(&flags);
     let is_json = config.as_ref().unwrap_or(&spoken).text(keys::OUTPUT) == "json";

@@ -7,18 +7,15 @@ use clap::Args;
 use serde_json::json;
 use weaver::runtime::{LocalSource, WorkSource, Worker};
 use weaver_agent::command::AgentCommand;
-use weaver_agent::{Profile, RunnerError, RunnerOptions, guard};
+use weaver_agent::{Profile, RunnerError, RunnerOptions};
 use weaver_client::RemoteSource;
 
 use crate::cli::project::{self, ChosenNamespace};
 use crate::cli::store::StoreTask;
-use crate::cli::{Context, Given, StoreArgs, remote, worker};
+use crate::cli::{Context, Given, StoreArgs, confinement, remote, worker};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
-
-/// This very binary, also after its file was replaced by an update.
-const OWN_BINARY: &str = "/proc/self/exe";
 
 #[derive(Debug, Args)]
 #[command(
@@ -100,7 +97,11 @@ pub(crate) async fn run(args: RunnerArgs, context: Context) -> Result<Exit, Fail
 /// What to run, and who said so.
 fn profile(args: &RunnerArgs, config: &Config) -> Result<(Profile, String), Failure> {
     let Some(name) = &args.profile else {
-        let profile = Profile { command: args.command.clone(), pass_env: Default::default() };
+        let profile = Profile {
+            command: args.command.clone(),
+            pass_env: Default::default(),
+            confine: Default::default(),
+        };
         return Ok((profile, "the command line".to_owned()));
     };
     let (profiles, origin) = &config.profiles;
@@ -131,7 +132,7 @@ fn options(
         lease: config.span(keys::RUNNER_LEASE),
         grace: config.span(keys::RUNNER_GRACE),
         kill_grace: config.span(keys::RUNNER_KILL_GRACE),
-        guard: cfg!(target_os = "linux").then(|| PathBuf::from(OWN_BINARY)),
+        isolation: confinement::of_agents(config, profile.confine, &args.project_root)?,
         ..RunnerOptions::new(namespace.name.clone(), &args.project_root, command)
     })
 }
@@ -175,12 +176,6 @@ fn tell(
             namespace.name,
         )
     })
-}
-
-/// Stands guard between a runner and its agent, if that is what the process was started for.
-pub(crate) fn guard_if_asked() -> Option<u8> {
-    let mut args = std::env::args_os().skip(1);
-    (args.next()? == guard::COMMAND).then(|| guard::main(args))
 }
 
 impl From<RunnerError> for Failure {

@@ -9,8 +9,10 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use weaver::core::clock::Clock;
 use weaver::core::ports::Store;
 use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
+use weaver_process::Isolation;
 use weaver_scheduler::Scheduler;
 use weaver_server::api::AppState;
 use weaver_server::dashboard::{login_path, site};
@@ -22,7 +24,7 @@ use weaver_server::serve::serve;
 use crate::cli::merge::side::{self, Side};
 use crate::cli::store::StoreTask;
 use crate::cli::worker::{self, WorkerSettings};
-use crate::cli::{Context, Given, StoreArgs, identity};
+use crate::cli::{Context, Given, StoreArgs, confinement, identity};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
@@ -171,7 +173,10 @@ pub(crate) async fn serve_store(
     let address = format!("{scheme}://{address}");
     identity::note_address(task.token_directory(), &address);
     tell(task, &address, &format!("{address}{}", login_path(&link)))?;
-    let beside = Beside { worker, scheduler: state.scheduler.clone(), merging };
+    let isolation = confinement::isolation(&context.config)?;
+    let isolation = isolation.with_rules(context.config.confine.0.check.clone());
+    let beside =
+        Beside { worker, scheduler: state.scheduler.clone(), merging, isolation, clock: Arc::clone(clock) };
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
@@ -205,6 +210,9 @@ struct Beside {
     worker: Worker,
     scheduler: Scheduler,
     merging: Option<Side>,
+    /// How its commands are confined: tried out beside the rest, so that nothing waits for it.
+    isolation: Isolation,
+    clock: Arc<dyn Clock>,
 }
 
 /// All end at the first signal, each in order; the second one hurries the workers.
@@ -219,13 +227,14 @@ async fn until_told(
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
     let shutdown = Shutdown::new();
-    let Beside { worker, scheduler, merging } = beside;
+    let Beside { worker, scheduler, merging, isolation, clock } = beside;
     let working = Box::pin(worker.run(shutdown.clone()));
     let merging = Box::pin(async {
         if let Some(side) = merging {
             side.run(closing, &shutdown).await;
         }
     });
+    let probing = Box::pin(confinement::warn_if_impossible(&isolation, &*clock));
     let scheduling = Box::pin(scheduler.run(closing.cancelled()));
     let signals = async {
         loop {
@@ -238,7 +247,7 @@ async fn until_told(
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(Box::pin(server), working, scheduling, merging) } => Ok(()),
+        _ = async { tokio::join!(Box::pin(server), working, scheduling, merging, probing) } => Ok(()),
         () = signals => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use weaver_client::RemoteSource;
 use weaver_server::handlers;
 
 use crate::cli::store::StoreTask;
-use crate::cli::{Context, Given, StoreArgs, remote};
+use crate::cli::{Context, Given, StoreArgs, confinement, remote};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
@@ -131,7 +131,8 @@ pub(crate) fn with_built_in(
     config: &Config,
     clock: &Arc<dyn Clock>,
 ) -> Result<Registry, Failure> {
-    handlers::register(registry, config.handlers.0.clone(), clock).map_err(|error| {
+    let isolation = confinement::isolation(config)?;
+    handlers::register(registry, config.handlers.0.clone(), &isolation, clock).map_err(|error| {
         let message = format!("{}: handlers.{error}", config.handlers.1);
         Failure::new(Exit::Usage, message).next("correct that part of weaver.toml")
     })

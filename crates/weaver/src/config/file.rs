@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use weaver_server::handlers::BuiltIn;
 
+use crate::config::confine::{self, CONFINE, Confine};
 use crate::config::handlers::{self, HANDLERS};
 use crate::config::keys::{self, Key};
 use crate::config::kind::Kind;
@@ -25,6 +26,8 @@ pub(crate) struct Content {
     pub(crate) handlers: Option<(BuiltIn, usize)>,
     /// How agents are run, and the line that begins on.
     pub(crate) profiles: Option<(Profiles, usize)>,
+    /// How commands are confined, and the line that begins on.
+    pub(crate) confine: Option<(Confine, usize)>,
     /// Words for messages about merge queues, and the line they begin on.
     pub(crate) templates: Option<(Templates, usize)>,
 }
@@ -46,8 +49,9 @@ fn parse(path: &Path, text: &str) -> Result<Content, Failure> {
         line(HANDLERS).map(|line| handlers::read(path, text).map(|read| (read, line))).transpose()?;
     let profiles =
         line(PROFILES).map(|line| profiles::read(path, text).map(|read| (read, line))).transpose()?;
+    let confine = line(CONFINE).map(|line| confine::read(path, text).map(|read| (read, line))).transpose()?;
     let templates = reader.templates.map(|line| templates::read(path, text).map(|read| (read, line)));
-    Ok(Content { values: reader.found, handlers, profiles, templates: templates.transpose()? })
+    Ok(Content { values: reader.found, handlers, profiles, confine, templates: templates.transpose()? })
 }
 
 /// What the reader of TOML found, in our words.
@@ -72,8 +76,8 @@ impl Reader<'_> {
             let name = format!("{prefix}{}", name.get_ref());
             let inner = format!("{name}.");
             match value.get_ref() {
-                // Read as a whole: see `handlers.rs`, `profiles.rs` and `templates.rs`.
-                DeValue::Table(_) if name == HANDLERS || name == PROFILES => {}
+                // Read as a whole: see `handlers.rs`, `profiles.rs`, `confine.rs` and `templates.rs`.
+                DeValue::Table(_) if [HANDLERS, PROFILES, CONFINE].contains(&name.as_str()) => {}
                 DeValue::Table(_) if name == TEMPLATES => self.templates = Some(line),
                 DeValue::Table(table) if keys::ALL.iter().any(|key| key.name.starts_with(&inner)) => {
                     self.table(&inner, table)?;

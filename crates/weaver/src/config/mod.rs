@@ -1,5 +1,6 @@
 //! Settings: `weaver.toml` < `WEAVER_*` < flags. Every value knows where it came from.
 
+mod confine;
 mod environment;
 mod file;
 mod handlers;
@@ -17,6 +18,7 @@ pub(crate) use crate::config::kind::parse_span;
 
 use weaver_server::handlers::BuiltIn;
 
+use crate::config::confine::Confine;
 use crate::config::keys::Key;
 use crate::config::kind::Kind;
 use crate::config::profiles::Profiles;
@@ -95,6 +97,10 @@ pub(crate) struct Config {
     pub(crate) handlers: (BuiltIn, Origin),
     /// How agents are run, by name, and where that stands.
     pub(crate) profiles: (Profiles, Origin),
+    /// How commands are confined, and where that stands.
+    pub(crate) confine: (Confine, Origin),
+    /// Files that secrets were read from.
+    pub(crate) secret_files: Vec<PathBuf>,
     /// Other words for messages about merge queues, and where they stand.
     pub(crate) templates: (Templates, Origin),
     /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does, for a service
@@ -115,6 +121,8 @@ impl Config {
             settings: defaults.collect(),
             handlers: (BuiltIn::default(), Origin::Default),
             profiles: (Profiles::new(), Origin::Default),
+            confine: (Confine::default(), Origin::Default),
+            secret_files: Vec::new(),
             templates: (Templates::new(), Origin::Default),
             unknown_variables: Vec::new(),
         }
@@ -147,6 +155,9 @@ impl Config {
             if let Some((profiles, line)) = content.profiles {
                 config.profiles = (profiles, Origin::File { path: path.clone(), line });
             }
+            if let Some((confine, line)) = content.confine {
+                config.confine = (confine, Origin::File { path: path.clone(), line });
+            }
             if let Some((templates, line)) = content.templates {
                 config.templates = (templates, Origin::File { path: path.clone(), line });
             }
@@ -160,6 +171,7 @@ impl Config {
             config.set(key, value, Origin::Environment(variable))?;
         }
         config.unknown_variables = environment.unknown;
+        config.secret_files = environment.files;
         for (key, value) in &flags.values {
             config.set(key, value.clone(), Origin::Flag(key.flag.unwrap_or(key.name)))?;
         }

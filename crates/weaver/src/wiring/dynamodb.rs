@@ -31,7 +31,7 @@ pub(crate) fn connection(url: &str, config: &Config) -> Result<Connection, Failu
 }
 
 pub(super) fn connection_to(url: &str, allow_aws: bool) -> Result<Connection, Failure> {
-    Ok(Connection::from_url(url, allow_aws, |name| std::env::var(name).ok())?)
+    Ok(Connection::from_url(url, allow_aws, crate::secrets::variable)?)
 }
 
 /// Makes the tables that are missing; says what was made.

@@ -15,11 +15,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weaver_agent::attempt::{self, Told, ended_how};
-use weaver_agent::process::{Finished, ProcessSpec};
 use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::Outcome;
+use weaver_process::attempt::{self, Told, ended_how};
+use weaver_process::{Finished, Isolation, ProcessSpec};
 use weaver_runtime::{Ctx, TaskHandler};
 
 use super::{EXEC_TASK_TYPE, PolicyError};
@@ -62,10 +62,14 @@ pub struct ExecHandler {
 }
 
 impl ExecHandler {
-    /// A handler that does what the policy allows.
-    pub fn new(policy: ExecPolicy, clock: Arc<dyn Clock>) -> Result<Self, PolicyError> {
+    /// A handler that does what the policy allows. `isolation` says what confines its commands; the policy has the rules.
+    pub fn new(
+        policy: ExecPolicy,
+        isolation: &Isolation,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, PolicyError> {
         let task_type = TaskType::new(EXEC_TASK_TYPE).expect("it is a name");
-        Ok(Self { task_type, clock, policy: Checked::new(policy)? })
+        Ok(Self { task_type, clock, policy: Checked::new(policy, isolation)? })
     }
 
     async fn run(&self, name: &str, spec: &ProcessSpec, ctx: &Ctx) -> Outcome {

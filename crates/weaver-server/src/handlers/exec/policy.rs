@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weaver_agent::process::{OutputLimits, ProcessSpec};
+use weaver_process::confine::Purpose;
+use weaver_process::{Isolation, OutputLimits, ProcessSpec, Rules};
 
 use super::template::Template;
 use super::workdir::Root;
@@ -17,6 +18,9 @@ use super::{ExecTask, PolicyError, milliseconds};
 const TAIL_BYTES: usize = 8 * 1024;
 /// A line must fit an entry of the journal, also after each byte that is no text has become three.
 const LINE_BYTES: usize = 4 * 1024;
+
+/// The home of a confined command whose environment names none: private and empty.
+const HOME_DEFAULT: &str = "/home/weaver";
 
 /// What the operator allows tasks to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,6 +43,9 @@ pub struct ExecPolicy {
     /// How long a command may take to end after SIGTERM. 3 s: less than a worker waits for its handlers.
     #[serde(default = "grace_ms")]
     pub grace_ms: u64,
+    /// What commands may see and do besides working below `working_root`.
+    #[serde(default)]
+    pub confine: Rules,
 }
 
 /// A command that tasks may run.
@@ -50,6 +57,9 @@ pub struct AllowedCommand {
     /// Its arguments. `{name}` is filled in by the task, and stays part of this one argument; `{{` and `}}` are braces.
     #[serde(default)]
     pub args: Vec<String>,
+    /// What this command may see and do, instead of the policy's own `confine`.
+    #[serde(default)]
+    pub confine: Option<Rules>,
 }
 
 fn output_max_bytes() -> usize {
@@ -70,7 +80,15 @@ impl ExecPolicy {
             working_root: working_root.into(),
             output_max_bytes: output_max_bytes(),
             grace_ms: grace_ms(),
+            confine: Rules::default(),
         }
+    }
+
+    /// Runs its commands with no confinement: they are as trusted as the server.
+    #[must_use]
+    pub fn unconfined(mut self) -> Self {
+        self.confine.unconfined = true;
+        self
     }
 
     /// Allows a command.
@@ -82,7 +100,7 @@ impl ExecPolicy {
         args: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
         let args = args.into_iter().map(Into::into).collect();
-        self.commands.insert(name.into(), AllowedCommand { program: program.into(), args });
+        self.commands.insert(name.into(), AllowedCommand { program: program.into(), args, confine: None });
         self
     }
 }
@@ -90,7 +108,7 @@ impl ExecPolicy {
 /// A policy that makes sense, with its templates read and its root found.
 #[derive(Debug)]
 pub(super) struct Checked {
-    commands: BTreeMap<String, (PathBuf, Vec<Template>)>,
+    commands: BTreeMap<String, Allowed>,
     inherited: Vec<(OsString, OsString)>,
     task_env: BTreeSet<String>,
     root: Root,
@@ -98,8 +116,16 @@ pub(super) struct Checked {
     grace: Duration,
 }
 
+#[derive(Debug)]
+struct Allowed {
+    program: PathBuf,
+    templates: Vec<Template>,
+    isolation: Isolation,
+}
+
 impl Checked {
-    pub(super) fn new(policy: ExecPolicy) -> Result<Self, PolicyError> {
+    /// `isolation` is what enforces the rules; its own are not looked at.
+    pub(super) fn new(policy: ExecPolicy, isolation: &Isolation) -> Result<Self, PolicyError> {
         let mut commands = BTreeMap::new();
         for (name, command) in policy.commands {
             let place = || format!("exec.commands.{name}");
@@ -110,7 +136,9 @@ impl Checked {
             let templates = command.args.iter().map(|arg| arg.parse::<Template>());
             let templates = templates.collect::<Result<_, _>>();
             let templates = templates.map_err(|problem| PolicyError::new(place(), problem))?;
-            commands.insert(name, (command.program, templates));
+            let rules = command.confine.unwrap_or_else(|| policy.confine.clone());
+            let isolation = isolation.with_rules(rules);
+            commands.insert(name, Allowed { program: command.program, templates, isolation });
         }
         if let Some(name) = policy.task_env.iter().find(|name| name.starts_with("WEAVER_")) {
             return Err(PolicyError::new("exec.task_env", format!("`{name}` is set by Weaver itself")));
@@ -138,7 +166,7 @@ impl Checked {
         task: &ExecTask,
         about: &[(&str, String)],
     ) -> Result<(ProcessSpec, Option<OwnedFd>), String> {
-        let Some((program, templates)) = self.commands.get(&task.command) else {
+        let Some(Allowed { program, templates, isolation }) = self.commands.get(&task.command) else {
             return Err(self.unknown(&task.command));
         };
         let args = fill(templates, task)?;
@@ -153,11 +181,31 @@ impl Checked {
             env.push((name.into(), value.into()));
         }
         env.extend(about.iter().map(|(name, value)| (name.into(), value.into())));
-        let (current_dir, held) = self.root.enter(task.dir.as_deref())?;
-        let (limits, grace) = (self.limits, self.grace);
-        let program = program.clone();
-        let spec = ProcessSpec { program, args, env, current_dir, stdin: None, grace, limits, guard: None };
-        Ok((spec, held))
+        let guard = isolation.guard();
+        let entered = self.root.enter(task.dir.as_deref())?;
+        let own = [self.root.path().to_owned()];
+        let given = env.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let home = given.clone().unwrap_or_else(|| HOME_DEFAULT.into());
+        let user = isolation.user_for(self.root.owner());
+        let confinement = isolation.confinement(&Purpose::Exec, &own, &home, user)?;
+        if confinement.is_some() && given.is_none() {
+            env.push(("HOME".into(), home.into()));
+        }
+        // A guard enters the directory itself; without one, the path goes through what is held open.
+        let current_dir = if guard.is_some() { entered.path } else { entered.through };
+        let spec = ProcessSpec {
+            program: program.clone(),
+            args,
+            env,
+            current_dir,
+            beneath: guard.is_some().then(|| self.root.path().to_owned()),
+            stdin: None,
+            grace: self.grace,
+            limits: self.limits,
+            guard,
+            confinement,
+        };
+        Ok((spec, entered.held))
     }
 
     fn unknown(&self, command: &str) -> String {

@@ -2,12 +2,25 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+
+use weaver_process::confine::User;
 
 /// The operator's root, found once: what happens to the path later does not move it.
 #[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
+}
+
+/// A directory that was found below the root.
+pub(super) struct Entered {
+    /// Where it is. It may be somewhere else by the time it is entered, so a guard enters it without following links.
+    pub(super) path: PathBuf,
+    /// The same by way of `held`: what was opened is what is entered.
+    pub(super) through: PathBuf,
+    /// Must live until the process has started.
+    pub(super) held: Option<OwnedFd>,
 }
 
 impl Root {
@@ -25,8 +38,10 @@ impl Root {
     /// The path of a directory below the root, and a handle that must live until the process has started. A task can change
     /// directories below the root while another one is on its way into them, so the path is opened in one step that
     /// refuses to leave, and the process enters what was opened.
-    pub(super) fn enter(&self, below: Option<&str>) -> Result<(PathBuf, Option<OwnedFd>), String> {
-        let Some(below) = below else { return Ok((self.path.clone(), None)) };
+    pub(super) fn enter(&self, below: Option<&str>) -> Result<Entered, String> {
+        let Some(below) = below else {
+            return Ok(Entered { path: self.path.clone(), through: self.path.clone(), held: None });
+        };
         let is_inside = Path::new(below)
             .components()
             .all(|part| !matches!(part, Component::RootDir | Component::ParentDir));
@@ -38,7 +53,18 @@ impl Root {
         let inner = path
             .strip_prefix(&self.path)
             .map_err(|_| format!("`dir` is `{below}`: it leads out of the root"))?;
-        open(&self.path, inner, &path).map_err(|error| format!("`dir` is `{below}`: {error}"))
+        let opened = open(&self.path, inner, &path).map_err(|error| format!("`dir` is `{below}`: {error}"));
+        opened.map(|(through, held)| Entered { path, through, held })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whose it is, as far as that can be known.
+    pub(super) fn owner(&self) -> Option<User> {
+        let found = fs::metadata(&self.path).ok()?;
+        Some(User { uid: found.uid(), gid: found.gid() })
     }
 }
 

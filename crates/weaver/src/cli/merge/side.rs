@@ -1,6 +1,5 @@
 //! The engine of the merge queues and the worker of their checks, as `weaver serve` and `weaver merge run` run them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use weaver_merge::forge::git::GitForges;
 use weaver_merge::plan::Policy;
 
 use super::notify;
-use crate::cli::worker;
+use crate::cli::{confinement, worker};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 
@@ -23,8 +22,6 @@ use crate::exit::{Exit, Failure};
 const KILL_GRACE: Duration = Duration::from_secs(10);
 /// Tasks that tell people are in the same queue: so many of them run beside the checks, however many of those there are.
 const MESSAGES: u32 = 2;
-/// This binary, also after it was replaced on the disk.
-const OWN_BINARY: &str = "/proc/self/exe";
 
 /// An engine by the operator's settings.
 pub(crate) fn engine(
@@ -68,7 +65,8 @@ impl Side {
             directory: std::env::temp_dir(),
             path: std::env::var_os("PATH").unwrap_or_default(),
             grace: KILL_GRACE,
-            guard: cfg!(target_os = "linux").then(|| PathBuf::from(OWN_BINARY)),
+            isolation: confinement::isolation(config)?.with_rules(config.confine.0.check.clone()),
+            cache: config.confine.0.cache.clone(),
         };
         let forges = Arc::new(GitForges::new(Arc::clone(clock)));
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);

@@ -13,7 +13,7 @@ use weaver_core::time::Monotonic;
 const KILL_MAX: Duration = Duration::from_secs(5);
 
 /// Dropped before its end, it kills everything at once.
-pub(super) struct Group {
+pub(crate) struct Group {
     child: Child,
     /// The first process, and the number of its group. It is not reaped before everything else has ended: until then the
     /// number is nobody else's, and signals cannot go astray.
@@ -23,7 +23,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn spawn(mut command: Command) -> io::Result<Self> {
+    pub(crate) fn spawn(mut command: Command) -> io::Result<Self> {
         let mark = platform::mark(&mut command)?;
         let child = command.process_group(0).spawn()?;
         let number = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -35,17 +35,17 @@ impl Group {
         Ok(Self { child, leader, members, is_over: false })
     }
 
-    pub(super) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+    pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 
     /// Waits until the first process has ended. It is not reaped by that where the system allows it.
-    pub(super) async fn exited(&mut self) -> io::Result<()> {
+    pub(crate) async fn exited(&mut self) -> io::Result<()> {
         self.members.exited(&mut self.child).await
     }
 
     /// Ends everything that is still there: politely, and after the grace for certain.
-    pub(super) async fn end(&mut self, clock: &dyn Clock, grace: Duration) {
+    pub(crate) async fn end(&mut self, clock: &dyn Clock, grace: Duration) {
         let polite_until = clock.monotonic().saturating_add(grace);
         if !self.end_with(Signal::TERM, clock, polite_until).await {
             let kill_until = clock.monotonic().saturating_add(KILL_MAX);
@@ -70,7 +70,7 @@ impl Group {
     }
 
     /// How the first process ended. Nothing may be left of it.
-    pub(super) async fn reap(&mut self) -> io::Result<ExitStatus> {
+    pub(crate) async fn reap(&mut self) -> io::Result<ExitStatus> {
         match self.child.try_wait()? {
             Some(status) => {
                 self.is_over = true;
@@ -123,15 +123,15 @@ mod platform {
     use tokio::process::{Child, Command};
     use weaver_core::clock::Clock;
 
-    use super::super::tree;
     use super::signal_group;
+    use crate::tree;
 
     /// How often a killed family is looked for again, when there is no time to wait for it: a member may have forked
     /// between the look and the signal.
     const KILL_ROUNDS: usize = 4;
 
     /// Marks what is about to be started, and all that it will start.
-    pub(super) fn mark(command: &mut Command) -> io::Result<String> {
+    pub(crate) fn mark(command: &mut Command) -> io::Result<String> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
         let mark = format!("{:032x}", u128::from_ne_bytes(bytes));
@@ -139,7 +139,7 @@ mod platform {
         Ok(mark)
     }
 
-    pub(super) struct Members {
+    pub(crate) struct Members {
         leader: Pid,
         mark: String,
         exit: AsyncFd<OwnedFd>,
@@ -147,18 +147,18 @@ mod platform {
     }
 
     impl Members {
-        pub(super) fn new(leader: Pid, mark: String) -> io::Result<Self> {
+        pub(crate) fn new(leader: Pid, mark: String) -> io::Result<Self> {
             let exit = watch(pidfd_open(leader, PidfdFlags::NONBLOCK)?)?;
             Ok(Self { leader, mark, exit, found: Vec::new() })
         }
 
-        pub(super) async fn exited(&mut self, _child: &mut Child) -> io::Result<()> {
+        pub(crate) async fn exited(&mut self, _child: &mut Child) -> io::Result<()> {
             drop(self.exit.readable().await?);
             Ok(())
         }
 
         /// Sends a signal to everyone who is alive; `false`: nobody is.
-        pub(super) async fn signal(&mut self, signal: Signal) -> bool {
+        pub(crate) async fn signal(&mut self, signal: Signal) -> bool {
             let (leader, mark) = (self.leader, self.mark.clone());
             // Beside the handlers: a look at a full `/proc` takes milliseconds. And before the signal: what descends from a
             // process that is gone can no longer be told from others.
@@ -170,12 +170,12 @@ mod platform {
         }
 
         /// Waits until everyone who was sent a signal is gone.
-        pub(super) async fn gone(&mut self, _child: &mut Child, _clock: &dyn Clock) {
+        pub(crate) async fn gone(&mut self, _child: &mut Child, _clock: &dyn Clock) {
             let watched = self.found.drain(..).filter_map(|(_, handle)| watch(handle).ok());
             join_all(watched.map(|handle| async move { drop(handle.readable().await) })).await;
         }
 
-        pub(super) fn kill_now(&mut self) {
+        pub(crate) fn kill_now(&mut self) {
             for _ in 0..KILL_ROUNDS {
                 self.found = tree::alive(self.leader, &self.mark);
                 signal_group(self.leader, Signal::KILL);
@@ -225,34 +225,34 @@ mod platform {
 
     const ASK_EVERY: Duration = Duration::from_millis(20);
 
-    pub(super) fn mark(_command: &mut Command) -> io::Result<()> {
+    pub(crate) fn mark(_command: &mut Command) -> io::Result<()> {
         Ok(())
     }
 
-    pub(super) struct Members(Pid);
+    pub(crate) struct Members(Pid);
 
     impl Members {
-        pub(super) fn new(leader: Pid, _mark: ()) -> io::Result<Self> {
+        pub(crate) fn new(leader: Pid, _mark: ()) -> io::Result<Self> {
             Ok(Self(leader))
         }
 
-        pub(super) async fn exited(&mut self, child: &mut Child) -> io::Result<()> {
+        pub(crate) async fn exited(&mut self, child: &mut Child) -> io::Result<()> {
             child.wait().await.map(drop)
         }
 
-        pub(super) async fn signal(&mut self, signal: Signal) -> bool {
+        pub(crate) async fn signal(&mut self, signal: Signal) -> bool {
             signal_group(self.0, signal);
             test_kill_process_group(self.0).is_ok()
         }
 
-        pub(super) async fn gone(&mut self, child: &mut Child, clock: &dyn Clock) {
+        pub(crate) async fn gone(&mut self, child: &mut Child, clock: &dyn Clock) {
             // Reaped here, or it would count as alive for ever.
             while child.try_wait().is_err() || test_kill_process_group(self.0).is_ok() {
                 clock.sleep_until(clock.monotonic().saturating_add(ASK_EVERY)).await;
             }
         }
 
-        pub(super) fn kill_now(&mut self) {
+        pub(crate) fn kill_now(&mut self) {
             signal_group(self.0, Signal::KILL);
         }
     }

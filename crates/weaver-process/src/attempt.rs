@@ -8,7 +8,7 @@ use std::time::Duration;
 use weaver_core::clock::Clock;
 use weaver_runtime::Ctx;
 
-use crate::process::{self, Finished, ProcessSpec, Stream};
+use crate::run::{self, Finished, ProcessSpec, Stream};
 
 /// Codes above this are signals, as shells count them.
 const SIGNAL_BASE: i32 = 128;
@@ -27,7 +27,7 @@ pub enum Told {
 /// Runs a process until it ends, or until the attempt is to stop and nothing of it is left.
 ///
 /// # Errors
-/// As [`process::run`].
+/// As [`crate::run`].
 pub async fn run(
     spec: &ProcessSpec,
     ctx: &Ctx,
@@ -41,7 +41,7 @@ pub async fn run(
             () = time_is_up(ctx, clock, spec.grace) => Told::TimeIsUp,
         }
     };
-    process::run(spec, clock, sink, stop).await
+    run::run(spec, clock, sink, stop).await
 }
 
 /// Comes a little before the task's timeout, at which the worker drops the handler and everything is killed: the difference

@@ -7,14 +7,14 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// The variable that marks everything we start: children inherit it, also when they leave the group, the session and their
 /// parent. Only one that clears its environment *and* all of those is not found.
-pub(super) const MARK_VARIABLE: &str = "WEAVER_PROCESS_MARK";
+pub(crate) const MARK_VARIABLE: &str = "WEAVER_PROCESS_MARK";
 
 /// How far up a family is followed.
 const ANCESTORS_MAX: usize = 128;
 
 /// Those that belong to `leader` and are alive. Each comes as a handle that means this very process: a number can be given
 /// to another process before a signal gets there.
-pub(super) fn alive(leader: Pid, mark: &str) -> Vec<(Pid, OwnedFd)> {
+pub(crate) fn alive(leader: Pid, mark: &str) -> Vec<(Pid, OwnedFd)> {
     all(|pid| belongs(pid, leader, mark))
 }
 

@@ -3,21 +3,31 @@
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::{OutputLimits, Stream};
+use crate::run::{OutputLimits, Stream};
 
 /// How much is read at once.
 const READ_BYTES: usize = 8 * 1024;
 
 /// Where the output of both streams comes together.
-pub(super) struct Output<F> {
+pub(crate) struct Output<F> {
     limits: OutputLimits,
     sink: F,
     passed_bytes: usize,
     is_cut: bool,
     tail: Tail,
     stdout_tail: Tail,
+    hash: Sha256,
+}
+
+/// What is left of the output when it has ended.
+pub(crate) struct Summary {
+    pub(crate) tail: String,
+    pub(crate) stdout_tail: String,
+    pub(crate) output_bytes: u64,
+    pub(crate) output_sha256: [u8; 32],
 }
 
 /// The end of a stream of bytes.
@@ -29,17 +39,23 @@ struct Tail {
 }
 
 impl<F: FnMut(Stream, &[u8])> Output<F> {
-    pub(super) fn new(limits: OutputLimits, sink: F) -> Self {
+    pub(crate) fn new(limits: OutputLimits, sink: F) -> Self {
         let (tail, stdout_tail) = (Tail::default(), Tail::default());
-        Self { limits, sink, passed_bytes: 0, is_cut: false, tail, stdout_tail }
+        Self { limits, sink, passed_bytes: 0, is_cut: false, tail, stdout_tail, hash: Sha256::new() }
     }
 
-    /// The end of the output, that of standard output alone, and how much there was.
-    pub(super) fn finish(&mut self) -> (String, String, u64) {
-        (self.tail.text(), self.stdout_tail.text(), self.tail.total_bytes)
+    /// The end of the output, that of standard output alone, how much there was, and the hash of all of it.
+    pub(crate) fn finish(&mut self) -> Summary {
+        Summary {
+            tail: self.tail.text(),
+            stdout_tail: self.stdout_tail.text(),
+            output_bytes: self.tail.total_bytes,
+            output_sha256: std::mem::take(&mut self.hash).finalize().into(),
+        }
     }
 
     fn keep(&mut self, stream: Stream, bytes: &[u8]) {
+        self.hash.update(bytes);
         self.tail.keep(bytes, self.limits.tail_bytes);
         if stream == Stream::Stdout {
             self.stdout_tail.keep(bytes, self.limits.tail_bytes);
@@ -81,7 +97,7 @@ impl Tail {
 }
 
 /// Reads a stream to its end.
-pub(super) async fn pump<F: FnMut(Stream, &[u8])>(
+pub(crate) async fn pump<F: FnMut(Stream, &[u8])>(
     reader: Option<impl AsyncRead + Unpin>,
     stream: Stream,
     output: &Mutex<Output<F>>,
@@ -198,7 +214,9 @@ mod tests {
         let mut output = Output::new(limits, |_, _: &[u8]| {});
         output.keep(Stream::Stdout, "ab".as_bytes());
         output.keep(Stream::Stderr, "éééé".as_bytes());
-        assert_eq!(output.finish(), ("éé".to_owned(), "ab".to_owned(), 10));
+        let kept = output.finish();
+        assert_eq!((kept.tail.as_str(), kept.stdout_tail.as_str(), kept.output_bytes), ("éé", "ab", 10));
+        assert_eq!(kept.output_sha256, <[u8; 32]>::from(Sha256::digest("abéééé")), "of what was cut, too");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod rig;
 use std::time::Duration;
 
 use bytes::Bytes;
-use weaver_agent::process::{OutputLimits, ProcessSpec, Stream, run};
+use weaver_process::{OutputLimits, ProcessSpec, Stream, run};
 use weaver_runtime::SystemClock;
 
 use rig::{Dir, in_time, is_alive, until};
@@ -18,10 +18,12 @@ fn sh(dir: &Dir, script: &str) -> ProcessSpec {
         args: vec!["-c".into(), script.into()],
         env: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
         current_dir: dir.path().to_owned(),
+        beneath: None,
         stdin: None,
         grace: Duration::from_secs(5),
         limits: OutputLimits::default(),
         guard: None,
+        confinement: None,
     }
 }
 

@@ -14,15 +14,10 @@
 //! If this process itself dies by SIGKILL, its children go on, unless they were started under a guard
 //! ([`ProcessSpec::guard`]): a process between the two that ends them (see [`crate::guard`]).
 
-mod group;
-mod output;
-#[cfg(target_os = "linux")]
-pub(crate) mod tree;
-
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -34,9 +29,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, Command};
 use weaver_core::clock::Clock;
 
-use crate::guard;
-use group::Group;
-use output::{Output, pump};
+use crate::confine::Confinement;
+use crate::group::Group;
+use crate::output::{Output, Summary, pump};
 
 /// How long output is waited for after all processes have ended: only one that hid from us can still hold the pipe.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
@@ -52,6 +47,9 @@ pub struct ProcessSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
     pub current_dir: PathBuf,
+    /// If set, `current_dir` is this or below it and is entered without following links below it, so that another command
+    /// cannot lead this one elsewhere meanwhile. Done by the guard.
+    pub beneath: Option<PathBuf>,
     /// What it reads; nothing if not given.
     pub stdin: Option<Bytes>,
     /// How long it may take to end after SIGTERM.
@@ -61,6 +59,8 @@ pub struct ProcessSpec {
     /// The program whose guard stands between this process and the new one, so that the new one does not outlive this one
     /// and cannot hide from it: a binary that calls [`crate::guard::main`]. Only on Linux.
     pub guard: Option<PathBuf>,
+    /// What it may see and do. Needs a guard.
+    pub confinement: Option<Confinement>,
 }
 
 /// How much of a process's output is passed on and kept. It may write more: the rest is read and dropped, so that it
@@ -103,6 +103,26 @@ pub struct Finished<T> {
     pub stdout_tail: String,
     /// How much it wrote.
     pub output_bytes: u64,
+    /// The SHA-256 of everything it wrote, both streams in order of arrival, before anything was cut.
+    pub output_sha256: [u8; 32],
+}
+
+/// Why a guard did not start a command. It is what [`run`]'s error carries ([`StartError::of`]).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// It cannot be confined as asked: nothing about the command itself.
+    #[error("{0}")]
+    Cell(String),
+    /// The cell is there, and the program cannot be run in it.
+    #[error("{0}")]
+    Program(String),
+}
+
+impl StartError {
+    /// The reason in an error of [`run`], if it is one of these.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
 }
 
 /// Runs a process until it ends, or until `stop` resolves and everything it started has been ended. Either way nothing of
@@ -117,7 +137,8 @@ pub async fn run<T>(
     sink: impl FnMut(Stream, &[u8]) + Send,
     stop: impl Future<Output = T>,
 ) -> io::Result<Finished<T>> {
-    let mut group = Group::spawn(command(spec))?;
+    let (command, order) = command(spec)?;
+    let mut group = Group::spawn(command)?;
     let output = Mutex::new(Output::new(spec.limits, sink));
     let (stdin, stdout, stderr) = group.pipes();
     let mut pumping = pin!(join3(
@@ -155,26 +176,58 @@ pub async fn run<T>(
         }
     }
     let status = group.reap().await?;
-    let (tail, stdout_tail, output_bytes) = output.lock().finish();
-    Ok(Finished { status, told, tail, stdout_tail, output_bytes })
+    if let Some(reason) = order.refusal() {
+        return Err(io::Error::other(reason));
+    }
+    let Summary { tail, stdout_tail, output_bytes, output_sha256 } = output.lock().finish();
+    Ok(Finished { status, told, tail, stdout_tail, output_bytes, output_sha256 })
 }
 
-fn command(spec: &ProcessSpec) -> Command {
-    let mut command = match &spec.guard {
-        Some(guard) if cfg!(target_os = "linux") => guarded(guard, spec),
-        _ => Command::new(&spec.program),
-    };
+/// What a guard answers through, if there is one.
+#[cfg(target_os = "linux")]
+struct Answer(Option<crate::order::OrderFile>);
+#[cfg(not(target_os = "linux"))]
+struct Answer;
+
+impl Answer {
+    #[cfg(target_os = "linux")]
+    fn refusal(self) -> Option<StartError> {
+        self.0.and_then(crate::order::OrderFile::refusal)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn refusal(self) -> Option<StartError> {
+        None
+    }
+}
+
+fn command(spec: &ProcessSpec) -> io::Result<(Command, Answer)> {
+    #[cfg(target_os = "linux")]
+    if let Some(guard) = &spec.guard {
+        return guarded(guard, spec);
+    }
+    if spec.confinement.is_some() {
+        let reason = "commands are confined on Linux, by a guard, and there is none here; only `unconfined = true` would do";
+        return Err(io::Error::other(StartError::Cell(reason.to_owned())));
+    }
+    let mut command = Command::new(&spec.program);
     command.args(&spec.args).env_clear().envs(spec.env.iter().map(|(name, value)| (name, value)));
     command.current_dir(&spec.current_dir).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if spec.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
-    command
+    #[cfg(target_os = "linux")]
+    return Ok((command, Answer(None)));
+    #[cfg(not(target_os = "linux"))]
+    Ok((command, Answer))
 }
 
-fn guarded(guard: &Path, spec: &ProcessSpec) -> Command {
+/// The guard has nothing of the command's: it stays outside the cell.
+#[cfg(target_os = "linux")]
+fn guarded(guard: &std::path::Path, spec: &ProcessSpec) -> io::Result<(Command, Answer)> {
+    let order = crate::order::OrderFile::write(spec)?;
     let mut command = Command::new(guard);
-    command.arg(guard::COMMAND).arg(std::process::id().to_string());
-    command.arg(spec.grace.as_millis().to_string()).arg(&spec.program);
-    command
+    command.arg(crate::guard::COMMAND).env_clear().current_dir("/");
+    command.stdin(order.for_guard()?).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok((command, Answer(Some(order))))
 }
 
 /// Writes what the process is to read. One that does not read it is free not to.

@@ -1,0 +1,285 @@
+//! From the operator's rules to one command's confinement, or to the reason why there is none.
+
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::rules::PORTS_DEFAULT;
+use super::{Confinement, Mode, Network, NetworkRule, Rules};
+
+/// A user of the machine, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Its number.
+    pub uid: u32,
+    /// Its first group.
+    pub gid: u32,
+}
+
+/// The user that a server which runs as root gives its commands, unless one is configured: `nobody`, which owns no files.
+pub(super) const UNPRIVILEGED: User = User { uid: 65534, gid: 65534 };
+
+/// Why a command is run: what is the default for it, and what is its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purpose {
+    /// A merge check: no network, nothing but its own directories and the declared cache.
+    Check,
+    /// A task of type `exec`.
+    Exec,
+    /// An agent in a project.
+    Agent,
+}
+
+impl Purpose {
+    fn network(&self) -> NetworkRule {
+        match self {
+            Self::Check => NetworkRule::Off,
+            Self::Exec | Self::Agent => NetworkRule::On,
+        }
+    }
+}
+
+/// What is the same for every command of this process.
+#[derive(Debug, Clone, Default)]
+pub struct ConfinerOptions {
+    /// By which means.
+    pub mode: Mode,
+    /// The configured user, for [`Mode::SecondUid`] and for servers that run as root.
+    pub user: Option<User>,
+    /// What no command may see: stores, keys, tokens, sockets, configuration.
+    pub protected: Vec<PathBuf>,
+    /// The home directory that `~/` in rules means.
+    pub home: Option<PathBuf>,
+    /// Whether this process runs as root.
+    pub is_root: bool,
+}
+
+/// Makes confinements.
+#[derive(Debug, Clone)]
+pub struct Confiner {
+    guard: PathBuf,
+    options: ConfinerOptions,
+}
+
+impl Confiner {
+    /// With the binary whose [`guard`](crate::guard) builds the cells.
+    pub fn new(guard: impl Into<PathBuf>, mut options: ConfinerOptions) -> Self {
+        // As they are now, and as their links lead: a mask is a mount, and mounts follow links.
+        let found = options.protected.iter().filter_map(|path| path.canonicalize().ok());
+        options.protected = found.collect();
+        Self { guard: guard.into(), options }
+    }
+
+    /// The binary that stands guard.
+    pub fn guard(&self) -> &Path {
+        &self.guard
+    }
+
+    /// The kernel user of a command whose own directory belongs to `owner`: another one than ours only if we are root.
+    pub fn user_for(&self, owner: Option<User>) -> Option<User> {
+        let is_needed = self.options.is_root || self.options.mode == Mode::SecondUid;
+        let owner = owner.filter(|owner| owner.uid != 0 && self.options.mode == Mode::Namespaces);
+        is_needed.then(|| self.options.user.or(owner).unwrap_or(UNPRIVILEGED))
+    }
+
+    /// The cell of a command that works in `own` (its directories) with `home` as its home. `None`: the operator trusts it.
+    ///
+    /// # Errors
+    /// Which path is refused, why, and what to do.
+    pub fn confinement(
+        &self,
+        rules: &Rules,
+        purpose: &Purpose,
+        own: &[PathBuf],
+        home: &Path,
+        user: Option<User>,
+    ) -> Result<Option<Confinement>, String> {
+        if rules.unconfined {
+            return Ok(None);
+        }
+        let declared = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, String> {
+            paths.iter().map(|path| self.declared(path)).collect()
+        };
+        let (read_only, read_write) = (declared(&rules.read_only)?, declared(&rules.read_write)?);
+        if let Some(path) = read_write.first().filter(|_| *purpose == Purpose::Check) {
+            let path = path.display();
+            return Err(format!(
+                "read_write `{path}` is not for checks: what one change writes there, the next one reads; declare \
+                 `confine.cache` instead"
+            ));
+        }
+        let hidden = self.hidden(own)?;
+        let writable: Vec<PathBuf> = own.iter().cloned().chain(read_write).collect();
+        nested(&writable, &read_only)?;
+        let ports = rules.ports.clone().unwrap_or_else(|| PORTS_DEFAULT.to_vec());
+        let network = match rules.network.unwrap_or(purpose.network()) {
+            NetworkRule::Off => Network::Off,
+            NetworkRule::On => Network::On { ports },
+        };
+        if network == Network::Off && self.options.mode != Mode::Namespaces {
+            return Err("`network = \"off\"` needs `confine.mode = \"namespaces\"`: without a network namespace only TCP \
+                 could be refused; set `network = \"on\"` with the ports it may use"
+                .to_owned());
+        }
+        Ok(Some(Confinement {
+            mode: self.options.mode,
+            user,
+            read_only,
+            writable,
+            hidden,
+            home: home.to_owned(),
+            network,
+            limits: rules.limits.clone(),
+        }))
+    }
+
+    /// A path of the operator's rules, as it is on this machine.
+    fn declared(&self, path: &Path) -> Result<PathBuf, String> {
+        let shown = path.display();
+        let full = match (path.strip_prefix("~"), &self.options.home) {
+            (Ok(rest), Some(home)) => home.join(rest),
+            _ => path.to_owned(),
+        };
+        let is_plain =
+            full.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        if !full.is_absolute() || !is_plain {
+            return Err(format!(
+                "`{shown}` is refused: name an absolute path without `..`, or one that begins with `~/`"
+            ));
+        }
+        let found = full.canonicalize().map_err(|error| {
+            format!("`{shown}` cannot be declared: {error}; create it, or take it out of the rules")
+        })?;
+        if found == Path::new("/") {
+            return Err(format!(
+                "`{shown}` is refused: it is the whole machine; use `unconfined = true` if that is meant"
+            ));
+        }
+        match self.options.protected.iter().find(|protected| overlap(&found, protected)) {
+            Some(protected) => Err(format!(
+                "`{shown}` is refused: it would show `{}`, which only the server may see; declare narrower paths, or move \
+                 that out of the way",
+                protected.display()
+            )),
+            None => Ok(full),
+        }
+    }
+
+    /// What must be masked because a command's own directory contains it. Only direct children: a command can rename what is
+    /// above a mask, and then look at it from the side.
+    fn hidden(&self, own: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+        let mut hidden = self.options.protected.clone();
+        for directory in own {
+            let found = directory.canonicalize().unwrap_or_else(|_| directory.clone());
+            for protected in &self.options.protected {
+                let is_child = protected.parent() == Some(found.as_path());
+                if found.starts_with(protected) || (protected.starts_with(&found) && !is_child) {
+                    return Err(format!(
+                        "`{}` cannot be a command's directory: it and `{}`, which only the server may see, lie within each \
+                         other; keep them apart",
+                        directory.display(),
+                        protected.display()
+                    ));
+                }
+                if is_child && self.options.mode != Mode::Namespaces {
+                    return Err(format!(
+                        "`{}` contains `{}`, which only the server may see, and only namespaces can mask it; keep them apart",
+                        directory.display(),
+                        protected.display()
+                    ));
+                }
+                let inner = directory.join(protected.file_name().unwrap_or_default());
+                if is_child && !hidden.contains(&inner) {
+                    hidden.push(inner);
+                }
+            }
+        }
+        Ok(hidden)
+    }
+}
+
+fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
+/// A path below a writable one could be replaced by a link before it is mounted.
+fn nested(writable: &[PathBuf], read_only: &[PathBuf]) -> Result<(), String> {
+    for outer in writable {
+        for inner in writable.iter().chain(read_only) {
+            if inner != outer && inner.starts_with(outer) {
+                return Err(format!(
+                    "`{}` is refused: it is below `{}`, which the command can write to and so replace",
+                    inner.display(),
+                    outer.display()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn confiner(protected: &[&str]) -> Confiner {
+        let protected = protected.iter().map(PathBuf::from).collect();
+        Confiner::new("/bin/true", ConfinerOptions { protected, ..ConfinerOptions::default() })
+    }
+
+    fn declare(confiner: &Confiner, path: &str) -> Result<Option<Confinement>, String> {
+        let rules = Rules { read_only: vec![path.into()], ..Rules::default() };
+        confiner.confinement(&rules, &Purpose::Exec, &[], Path::new("/home/x"), None)
+    }
+
+    #[test]
+    fn a_declared_path_may_not_show_what_is_protected_nor_leave_by_dots() {
+        let confiner = confiner(&["/usr/share"]);
+        for refused in
+            ["/usr", "/usr/share", "/usr/share/doc", "/", "relative", "/usr/../usr/lib", "/no/such"]
+        {
+            assert!(declare(&confiner, refused).is_err(), "{refused}");
+        }
+        assert!(declare(&confiner, "/usr/lib").unwrap().is_some());
+        let said = declare(&confiner, "/usr").unwrap_err();
+        assert!(said.contains("/usr/share") && said.contains("declare narrower"), "{said}");
+    }
+
+    #[test]
+    fn checks_have_no_network_by_default_and_nothing_writable_but_their_own() {
+        let confiner = confiner(&[]);
+        let cell = |rules: &Rules| {
+            confiner.confinement(rules, &Purpose::Check, &["/tmp".into()], Path::new("/tmp"), None)
+        };
+        let confinement = cell(&Rules::default()).unwrap().unwrap();
+        assert_eq!((confinement.network, confinement.writable), (Network::Off, vec![PathBuf::from("/tmp")]));
+        let rules = Rules { read_write: vec!["/usr".into()], ..Rules::default() };
+        assert!(cell(&rules).unwrap_err().contains("confine.cache"));
+        assert_eq!(cell(&Rules { unconfined: true, ..Rules::default() }), Ok(None));
+    }
+
+    #[test]
+    fn a_store_in_the_commands_own_directory_is_masked_if_it_is_a_direct_child_and_refused_if_not() {
+        let own = |path: &str, protected: &str| {
+            let confiner = confiner(&[protected]);
+            confiner.confinement(&Rules::default(), &Purpose::Agent, &[path.into()], Path::new("/x"), None)
+        };
+        let masked = own("/usr", "/usr/share").unwrap().unwrap();
+        assert!(masked.hidden.contains(&PathBuf::from("/usr/share")));
+        assert!(own("/usr", "/usr/share/doc").unwrap_err().contains("keep them apart"));
+        assert!(own("/usr/share/doc", "/usr/share").unwrap_err().contains("keep them apart"));
+    }
+
+    #[test]
+    fn root_gives_its_commands_an_unprivileged_user() {
+        let owner = User { uid: 1000, gid: 100 };
+        let options = |is_root, user| ConfinerOptions { is_root, user, ..ConfinerOptions::default() };
+        let root = Confiner::new("/bin/true", options(true, None));
+        assert_eq!(root.user_for(None), Some(UNPRIVILEGED));
+        assert_eq!(root.user_for(Some(User { uid: 0, gid: 0 })), Some(UNPRIVILEGED));
+        assert_eq!(root.user_for(Some(owner)), Some(owner));
+        let other = User { uid: 7, gid: 7 };
+        assert_eq!(Confiner::new("/bin/true", options(true, Some(other))).user_for(Some(owner)), Some(other));
+        assert_eq!(Confiner::new("/bin/true", options(false, None)).user_for(Some(owner)), None);
+    }
+}

@@ -1,0 +1,26 @@
+//! The cell, from inside.
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use super::{landlock, limits, loopback, namespaces, privileges, root};
+use crate::confine::{Confinement, Mode, Network};
+use crate::secrecy;
+
+/// Shuts this process in, with everything it will start. There is no way back.
+pub(crate) fn enter(confinement: &Confinement) -> Result<(), String> {
+    if confinement.mode == Mode::Namespaces {
+        namespaces::unshare_inside(confinement)?;
+        if confinement.network == Network::Off {
+            loopback::bring_up().map_err(|error| format!("the private loopback interface: {error}"))?;
+        }
+        root::enter(confinement)?;
+    }
+    privileges::drop_all(confinement)?;
+    limits::set(&confinement.limits)?;
+    landlock::restrict(confinement)?;
+    // A change of user takes both back.
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("a signal from the guard: {error}"))?;
+    secrecy::forbid_inspection();
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! A new root directory, made of what is to be seen; the old one is gone afterwards.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
+use rustix::process::{chdir, getgid, getuid, pivot_root};
+
+use super::mounts::{SYSTEM, bind_file, bind_read_only, bind_writable, mount_new, remount, tmpfs};
+use super::{devices, etc};
+use crate::confine::Confinement;
+
+/// Where the cell is built: every system has it, and what is in it is found again below [`OLD`].
+const BASE: &str = "/tmp";
+const NEW: &str = "/new";
+const OLD: &str = "/old";
+/// Private, empty and writable, besides the home directory. With their modes.
+const PRIVATE: &[(&str, &str)] = &[("tmp", "1777"), ("run", "1777"), ("var", "0755"), ("home", "0755")];
+
+pub(super) fn enter(confinement: &Confinement) -> Result<(), String> {
+    let user = confinement.user.map_or((getuid().as_raw(), getgid().as_raw()), |user| (user.uid, user.gid));
+    stage().map_err(|error| format!("the new root: {error}"))?;
+    let (old, new) = (Path::new(OLD), Path::new(NEW));
+    system(old, new)?;
+    private(new, confinement, user)?;
+    etc::fill(old, new, confinement, user)?;
+    devices::fill(old, new, confinement)?;
+    fs::create_dir_all(new.join("proc")).map_err(|error| format!("/proc: {error}"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount_new("proc", &new.join("proc"), flags, "")?;
+    declared(old, new, confinement)?;
+    masks(new, confinement)?;
+    leave().map_err(|error| format!("the old root cannot be left: {error}"))?;
+    // Nothing is added to the root itself.
+    remount(Path::new("/"), MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)
+        .map_err(|error| format!("the new root cannot be closed: {error}"))
+}
+
+/// A file system of our own as root, with the old one below it. Nothing of this is seen outside.
+fn stage() -> rustix::io::Result<()> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    rustix::mount::mount(
+        "weaver",
+        BASE,
+        "tmpfs",
+        MountFlags::NOSUID | MountFlags::NODEV,
+        c"mode=0755,size=64m",
+    )?;
+    let base = Path::new(BASE);
+    for name in [NEW, OLD] {
+        let path = base.join(name.trim_start_matches('/'));
+        rustix::fs::mkdir(path, rustix::fs::Mode::from_raw_mode(0o755))?;
+    }
+    let new = base.join("new");
+    mount_bind(&new, &new)?;
+    pivot_root(BASE, base.join("old"))?;
+    chdir("/")
+}
+
+/// The allow-list, with links as links (`/bin` is often one to `/usr/bin`).
+fn system(old: &Path, new: &Path) -> Result<(), String> {
+    for path in SYSTEM {
+        let inner = path.trim_start_matches('/');
+        let (source, target) = (old.join(inner), new.join(inner));
+        match fs::symlink_metadata(&source) {
+            Ok(found) if found.is_symlink() => {
+                let link = fs::read_link(&source).and_then(|link| symlink(link, &target));
+                link.map_err(|error| format!("{path}: {error}"))?;
+            }
+            Ok(found) if found.is_dir() => bind_read_only(&source, &target)?,
+            _ => {}
+        }
+    }
+    let sys = old.join("sys");
+    if sys.is_dir() { bind_read_only(&sys, &new.join("sys")) } else { Ok(()) }
+}
+
+fn private(new: &Path, confinement: &Confinement, user: (u32, u32)) -> Result<(), String> {
+    let size = confinement.limits.tmp_max_mb;
+    for (name, mode) in PRIVATE {
+        tmpfs(&new.join(name), size, mode, None)?;
+    }
+    let var_tmp = new.join("var/tmp");
+    fs::create_dir(&var_tmp).map_err(|error| format!("/var/tmp: {error}"))?;
+    fs::set_permissions(&var_tmp, std::os::unix::fs::PermissionsExt::from_mode(0o1777))
+        .map_err(|error| format!("/var/tmp: {error}"))?;
+    let home = &confinement.home;
+    let is_given = confinement.writable.iter().any(|path| home.starts_with(path));
+    if is_given { Ok(()) } else { tmpfs(&new.join(inner(home)), size, "0700", Some(user)) }
+}
+
+/// Outer paths first, so that an inner one is mounted into it.
+fn declared(old: &Path, new: &Path, confinement: &Confinement) -> Result<(), String> {
+    let read_only = confinement.read_only.iter().map(|path| (path, false));
+    let mut all: Vec<(&PathBuf, bool)> =
+        read_only.chain(confinement.writable.iter().map(|path| (path, true))).collect();
+    all.sort_by_key(|(path, is_writable)| (path.components().count(), *is_writable));
+    for (path, is_writable) in all {
+        let (source, target) = (resolved(old, path)?, new.join(inner(path)));
+        if source.is_file() {
+            bind_file(&source, &target)?;
+            if !is_writable {
+                remount(&target, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)
+                    .map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+        } else if is_writable {
+            bind_writable(&source, &target)?;
+        } else {
+            bind_read_only(&source, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a path of the host is now: its links count from the host's root, which is below ours.
+fn resolved(old: &Path, path: &Path) -> Result<PathBuf, String> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+    let shown = |error: rustix::io::Errno| format!("{}: {error}", path.display());
+    let root = open(old, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(shown)?;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = openat2(&root, inner(path), flags, Mode::empty(), ResolveFlags::IN_ROOT).map_err(shown)?;
+    let link = format!("/old/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&found));
+    fs::read_link(link).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// What no command may see, where a visible path contains it.
+fn masks(new: &Path, confinement: &Confinement) -> Result<(), String> {
+    for path in &confinement.hidden {
+        let target = new.join(inner(path));
+        match fs::symlink_metadata(&target) {
+            Ok(found) if found.is_dir() => {
+                tmpfs(&target, 1, "0000", None)?;
+                remount(&target, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)
+                    .map_err(|error| format!("{} cannot be masked: {error}", path.display()))?;
+            }
+            Ok(found) if found.is_file() => {
+                mount_bind(new.join("dev/null"), &target)
+                    .map_err(|error| format!("{} cannot be masked: {error}", path.display()))?;
+            }
+            Ok(_) => return Err(format!("{} is protected and has become something else", path.display())),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn leave() -> rustix::io::Result<()> {
+    chdir(NEW)?;
+    // The new root on top of the old one, which is then let go of with everything below it.
+    pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    chdir("/")
+}
+
+fn inner(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}

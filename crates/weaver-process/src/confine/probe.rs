@@ -1,0 +1,42 @@
+//! Whether commands can be confined on this machine: a cell is built and something is run in it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weaver_core::clock::Clock;
+
+use super::{Isolation, Purpose};
+use crate::{OutputLimits, ProcessSpec, program, run};
+
+/// How long a cell may take to be built before that is a finding of its own.
+const PROBE_MAX: Duration = Duration::from_secs(20);
+
+/// Runs `true` as a command of this purpose would be run.
+///
+/// # Errors
+/// Why that cannot be done, and what would do instead.
+pub async fn probe(isolation: &Isolation, purpose: &Purpose, clock: &dyn Clock) -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let program = program::find("true".as_ref(), &PathBuf::from("/"), Some(&path))?;
+    let home = PathBuf::from("/home/weaver");
+    let confinement = isolation.confinement(purpose, &[], &home, isolation.user_for(None))?;
+    let spec = ProcessSpec {
+        program,
+        args: Vec::new(),
+        env: Vec::new(),
+        current_dir: "/".into(),
+        beneath: None,
+        stdin: None,
+        grace: Duration::ZERO,
+        limits: OutputLimits::default(),
+        guard: isolation.guard(),
+        confinement,
+    };
+    let too_late = clock.sleep_until(clock.monotonic().saturating_add(PROBE_MAX));
+    let finished = run(&spec, clock, |_, _| {}, too_late).await.map_err(|error| error.to_string())?;
+    match (finished.told, finished.status.success()) {
+        (None, true) => Ok(()),
+        (Some(()), _) => Err(format!("a cell was not ready after {PROBE_MAX:?}")),
+        (None, false) => Err(format!("`true` in a cell: {}: {}", finished.status, finished.tail.trim())),
+    }
+}

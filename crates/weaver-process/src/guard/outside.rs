@@ -1,0 +1,90 @@
+//! The guard: outside the cell, between the server and the cell's PID 1.
+
+use std::io;
+use std::process::Command;
+
+use rustix::process::{Pid, PidfdFlags, getpid, getppid, pidfd_open, set_child_subreaper};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::ends::{CANNOT_RUN, end_all, ended, one_thread, watch};
+use super::{INIT, OWN_BINARY};
+use crate::confine::linux::{beneath, namespaces};
+use crate::order::{Order, OrderFile};
+use crate::run::StartError;
+use crate::{secrecy, tree};
+
+pub(super) fn main() -> u8 {
+    let mut file = match OrderFile::of_stdin() {
+        Ok(file) => file,
+        Err(error) => {
+            eprintln!("weaver: this is no command for people ({error})");
+            return CANNOT_RUN;
+        }
+    };
+    guard(&mut file).unwrap_or_else(|error| {
+        file.refuse(&error);
+        CANNOT_RUN
+    })
+}
+
+fn guard(file: &mut OrderFile) -> Result<u8, StartError> {
+    let failed = |error: io::Error| StartError::Cell(format!("the guard cannot start: {error}"));
+    let (order, stdin) = file.read().map_err(failed)?;
+    let command = match &order.confinement {
+        Some(confinement) => {
+            // Before the runtime: a user namespace is only for a process of one thread.
+            namespaces::unshare_outside(confinement).map_err(StartError::Cell)?;
+            init(file).map_err(failed)?
+        }
+        None => plain(&order, stdin).map_err(StartError::Program)?,
+    };
+    secrecy::forbid_inspection();
+    let runtime = one_thread().map_err(failed)?;
+    runtime.block_on(stand(&order, command))
+}
+
+/// The same binary again, as the first process of the cell. It reads the order itself.
+fn init(file: &OrderFile) -> io::Result<Command> {
+    let mut command = Command::new(OWN_BINARY);
+    command.arg(INIT).env_clear().stdin(file.for_guard()?);
+    Ok(command)
+}
+
+/// The command itself, unconfined: marked, so that the server finds what leaves the family.
+fn plain(order: &Order, stdin: Option<std::fs::File>) -> Result<Command, String> {
+    let mut command = Command::new(&order.program);
+    command.args(order.args()).env_clear().envs(order.env());
+    if let Some(mark) = std::env::var_os(tree::MARK_VARIABLE) {
+        command.env(tree::MARK_VARIABLE, mark);
+    }
+    command.stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
+    beneath::enter(order)?;
+    Ok(command)
+}
+
+async fn stand(order: &Order, mut command: Command) -> Result<u8, StartError> {
+    let failed = |error: io::Error| StartError::Cell(format!("the guard cannot stand: {error}"));
+    let gone = || failed(io::Error::other("the server is gone"));
+    let server = Pid::from_raw(order.supervisor).ok_or_else(gone)?;
+    let server_ends = pidfd_open(server, PidfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
+    let server_ends = watch(server_ends).map_err(failed)?;
+    if getppid() != Some(server) {
+        return Err(gone());
+    }
+    set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
+    // Before the command starts: no end of it is missed. And signals meant for the command are not the guard's own.
+    let mut children = signal(SignalKind::child()).map_err(failed)?;
+    let _ignored = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let child = command.spawn().map_err(|error| match order.confinement {
+        Some(_) => failed(error),
+        None => StartError::Program(format!("{} cannot be run: {error}", order.program.display())),
+    })?;
+    let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let code = tokio::select! {
+        biased;
+        code = ended(child, &mut children) => code.map_err(failed)?,
+        died = server_ends.readable() => died.map(|_| CANNOT_RUN).map_err(failed)?,
+    };
+    end_all(order.grace()).await;
+    Ok(code)
+}

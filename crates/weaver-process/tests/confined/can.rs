@@ -1,0 +1,53 @@
+//! What a confined command can do: real work.
+
+use bytes::Bytes;
+use weaver_process::confine::Mode;
+
+use crate::Test;
+use crate::bench::Bench;
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        ("a_confined_command_reads_its_input_writes_its_directory_and_ends_with_its_code", ordinary_work),
+        ("a_confined_command_has_a_home_a_tmp_devices_and_a_name", a_machine_of_its_own),
+        ("without_a_network_a_command_still_has_its_own_loopback", own_loopback),
+        ("with_landlock_alone_ordinary_work_goes_on", landlock_alone),
+    ]
+}
+
+fn ordinary_work() {
+    let mut bench = Bench::new();
+    bench.stdin = Some(Bytes::from_static(b"a prompt\n"));
+    assert_eq!(
+        bench.says("cat > here; mkdir -p a/b; cat here | tr a-z A-Z; pwd | xargs basename >/dev/null"),
+        "A PROMPT"
+    );
+    assert_eq!(std::fs::read_to_string(bench.dir.path().join("here")).unwrap(), "a prompt\n");
+    assert_eq!(bench.sh("exit 7").status.code(), Some(7));
+    assert_eq!(bench.sh("kill -9 $$").status.code(), Some(137));
+}
+
+fn a_machine_of_its_own() {
+    let bench = Bench::new();
+    assert_eq!(bench.says("id -un; echo x > ~/f && cat ~/f; echo y > /tmp/f && cat /tmp/f"), "weaver\nx\ny");
+    bench.says("head -c 8 /dev/urandom > /dev/null; echo > /dev/null; test -w /dev/shm; ls /proc/self/fd > /dev/null");
+    bench.says("git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && git log --oneline");
+    assert_eq!(
+        bench.says("cd /tmp && ls -A | grep -v weaver | wc -l"),
+        "0",
+        "of the host's /tmp only what is declared"
+    );
+}
+
+fn own_loopback() {
+    let bench = Bench::new();
+    let script = "python3 - <<'E'\nimport socket,threading\ns=socket.create_server(('127.0.0.1',0))\n\
+        threading.Thread(target=lambda: s.accept()[0].sendall(b'hello')).start()\n\
+        print(socket.create_connection(s.getsockname()).recv(5).decode())\nE";
+    assert_eq!(bench.says(script), "hello");
+}
+
+fn landlock_alone() {
+    let bench = Bench::new().in_mode(Mode::Landlock).with_network(&[443]);
+    bench.says("echo x > f && cat f && ls /usr/bin > /dev/null && date");
+}
