@@ -98,9 +98,8 @@ pub enum RunnerError {
     Confinement(String),
     /// It runs as root, and its agents would be a user who cannot work on the project.
     #[error(
-        "the project {} belongs to user {owner}, and its agent would run as user {user}: agents never run as root; run \
-         `weaver runner` as the project's owner, give the project to another user (chown -R), or set `unconfined = true` \
-         in the profile",
+        "the project {} belongs to user {owner}, and its agent would run as user {user}, who cannot change it; give it to that \
+         user (chown -R), or use `confine.mode = \"namespaces\"`, which maps one user to the other",
         path.display()
     )]
     ForeignProject {
@@ -157,8 +156,9 @@ pub fn runner(
 /// What would keep every prompt from being run is said before the first one is taken.
 fn check(agent: &Agent) -> Result<(), RunnerError> {
     agent.confinement().map_err(RunnerError::Confinement)?;
+    let maps_owners = agent.isolation.confiner.as_ref().is_some_and(|confiner| confiner.maps_owners());
     match (agent.user(), agent.project.owner()) {
-        (Some(user), Some(owner)) if user.uid != owner.uid => {
+        (Some(user), Some(owner)) if user.uid != owner.uid && !maps_owners => {
             let path = agent.project.root().to_owned();
             Err(RunnerError::ForeignProject { path, owner: owner.uid, user: user.uid })
         }

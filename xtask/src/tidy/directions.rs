@@ -13,8 +13,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weaver-runtime", &["weaver-core"]),
     ("weaver-client", &["weaver-core", "weaver-runtime"]),
     ("weaver-scheduler", &["weaver-core", "weaver-runtime"]),
+    // One system call, and our only `unsafe`.
+    ("weaver-idmap", &[]),
     // Commands that are not ours, for whatever runs them: prompts, checks, `exec`.
-    ("weaver-process", &["weaver-core", "weaver-runtime"]),
+    ("weaver-process", &["weaver-core", "weaver-runtime", "weaver-idmap"]),
     ("weaver-agent", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-process"]),
     ("weaver-merge", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-process"]),
     (

@@ -82,6 +82,11 @@ impl Confiner {
         is_needed.then(|| self.options.user.or(owner).unwrap_or(UNPRIVILEGED))
     }
 
+    /// Whether a command can work on files of another user as if they were its own: not without namespaces.
+    pub fn maps_owners(&self) -> bool {
+        self.options.mode == Mode::Namespaces
+    }
+
     /// The cell of a command that works in `own` (its directories) with `home` as its home. `None`: the operator trusts it.
     ///
     /// # Errors

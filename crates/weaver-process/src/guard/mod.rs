@@ -19,6 +19,8 @@
 #[cfg(target_os = "linux")]
 mod ends;
 #[cfg(target_os = "linux")]
+mod hold;
+#[cfg(target_os = "linux")]
 mod init;
 #[cfg(target_os = "linux")]
 mod outside;
@@ -27,6 +29,8 @@ mod outside;
 pub const COMMAND: &str = "weaver-guard";
 /// The word that makes it PID 1 of a cell.
 pub(crate) const INIT: &str = "weaver-guard-init";
+/// The word that makes it a process that holds a user namespace.
+pub(crate) const HOLD: &str = "weaver-guard-hold";
 
 /// This very binary, also after its file was replaced by an update.
 pub const OWN_BINARY: &str = "/proc/self/exe";
@@ -42,6 +46,9 @@ pub fn run_if_asked() -> Option<u8> {
         }
         if word == INIT {
             return Some(init::main());
+        }
+        if word == HOLD {
+            return Some(hold::main());
         }
     }
     #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,6 @@
 //! The guard: outside the cell, between the server and the cell's PID 1.
 
+use std::fs::File;
 use std::io;
 use std::process::Command;
 
@@ -8,7 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::ends::{CANNOT_RUN, end_all, ended, one_thread, watch};
 use super::{INIT, OWN_BINARY};
-use crate::confine::linux::{beneath, namespaces};
+use crate::confine::Confinement;
+use crate::confine::linux::{beneath, namespaces, owners};
 use crate::order::{Order, OrderFile};
 use crate::run::StartError;
 use crate::{secrecy, tree};
@@ -30,28 +32,42 @@ pub(super) fn main() -> u8 {
 fn guard(file: &mut OrderFile) -> Result<u8, StartError> {
     let failed = |error: io::Error| StartError::Cell(format!("the guard cannot start: {error}"));
     let (order, stdin) = file.read().map_err(failed)?;
+    let mapping;
     let command = match &order.confinement {
         Some(confinement) => {
+            mapping = mapped_owner(confinement).map_err(StartError::Cell)?;
             // Before the runtime: a user namespace is only for a process of one thread.
             namespaces::unshare_outside(confinement).map_err(StartError::Cell)?;
-            init(file).map_err(failed)?
+            init(file, mapping.as_ref()).map_err(failed)?
         }
         None => plain(&order, stdin).map_err(StartError::Program)?,
     };
     secrecy::forbid_inspection();
     let runtime = one_thread().map_err(failed)?;
+    // The descriptor of a mapping stays open until PID 1 has it.
     runtime.block_on(stand(&order, command))
 }
 
 /// The same binary again, as the first process of the cell. It reads the order itself.
-fn init(file: &OrderFile) -> io::Result<Command> {
+fn init(file: &OrderFile, mapping: Option<&File>) -> io::Result<Command> {
     let mut command = Command::new(OWN_BINARY);
-    command.arg(INIT).env_clear().stdin(file.for_guard()?);
+    command.arg(INIT).env_clear().envs(mapping.map(owners::variable)).stdin(file.for_guard()?);
     Ok(command)
 }
 
+/// Whose files the command works on, if they are not its own.
+fn mapped_owner(confinement: &Confinement) -> Result<Option<File>, String> {
+    let (Some(owner), Some(user)) = (owners::foreign_owner(confinement), confinement.user) else {
+        return Ok(None);
+    };
+    let mapping = owners::mapping(owner, user);
+    mapping
+        .map(Some)
+        .map_err(|error| format!("files of user {} cannot be given to user {}: {error}", owner.uid, user.uid))
+}
+
 /// The command itself, unconfined: marked, so that the server finds what leaves the family.
-fn plain(order: &Order, stdin: Option<std::fs::File>) -> Result<Command, String> {
+fn plain(order: &Order, stdin: Option<File>) -> Result<Command, String> {
     let mut command = Command::new(&order.program);
     command.args(order.args()).env_clear().envs(order.env());
     if let Some(mark) = std::env::var_os(tree::MARK_VARIABLE) {

@@ -4,13 +4,17 @@ use bytes::Bytes;
 use weaver_process::confine::Mode;
 
 use crate::Test;
-use crate::bench::Bench;
+use crate::bench::{Bench, is_root};
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("a_confined_command_reads_its_input_writes_its_directory_and_ends_with_its_code", ordinary_work),
         ("a_confined_command_has_a_home_a_tmp_devices_and_a_name", a_machine_of_its_own),
         ("without_a_network_a_command_still_has_its_own_loopback", own_loopback),
+        (
+            "a_directory_of_another_user_is_the_commands_own_and_stays_that_users_on_disk",
+            another_users_directory,
+        ),
         ("with_landlock_alone_ordinary_work_goes_on", landlock_alone),
     ]
 }
@@ -37,6 +41,22 @@ fn a_machine_of_its_own() {
         "0",
         "of the host's /tmp only what is declared"
     );
+}
+
+fn another_users_directory() {
+    use std::os::unix::fs::{MetadataExt, chown};
+
+    let bench = Bench::new();
+    if is_root() {
+        chown(bench.dir.path(), Some(0), Some(0)).unwrap();
+    }
+    std::fs::write(bench.dir.path().join("old"), "a").unwrap();
+    bench.says("echo b >> old && mkdir new && echo c > new/file && stat -c %U old | grep weaver");
+    let owner = std::fs::metadata(bench.dir.path()).unwrap().uid();
+    for path in ["old", "new", "new/file"] {
+        assert_eq!(std::fs::metadata(bench.dir.path().join(path)).unwrap().uid(), owner, "{path}");
+    }
+    assert_ne!(bench.says("grep Uid /proc/self/status | cut -f2"), "0", "and the command is not root");
 }
 
 fn own_loopback() {

@@ -2,18 +2,19 @@
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::{landlock, limits, loopback, namespaces, privileges, root};
+use super::{landlock, limits, loopback, namespaces, owners, privileges, root};
 use crate::confine::{Confinement, Mode, Network};
 use crate::secrecy;
 
 /// Shuts this process in, with everything it will start. There is no way back.
 pub(crate) fn enter(confinement: &Confinement) -> Result<(), String> {
     if confinement.mode == Mode::Namespaces {
+        let mapping = owners::received();
         namespaces::unshare_inside(confinement)?;
         if confinement.network == Network::Off {
             loopback::bring_up().map_err(|error| format!("the private loopback interface: {error}"))?;
         }
-        root::enter(confinement)?;
+        root::enter(confinement, mapping.as_ref())?;
     }
     privileges::drop_all(confinement)?;
     limits::set(&confinement.limits)?;

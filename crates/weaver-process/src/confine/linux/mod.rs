@@ -7,6 +7,7 @@
 //!                         ├─ privileges.rs  the kernel user, no capabilities, no new ones
 //!                         ├─ limits.rs      memory, processor, processes, file size
 //!                         └─ landlock.rs    files, TCP ports, signals, abstract sockets
+//! guard   owners.rs       files of another user, mounted as the command's own
 //!         beneath.rs      the command's directory, entered without following links
 //! ```
 
@@ -19,6 +20,7 @@ mod limits;
 mod loopback;
 mod mounts;
 pub(crate) mod namespaces;
+pub(crate) mod owners;
 mod privileges;
 mod root;
 

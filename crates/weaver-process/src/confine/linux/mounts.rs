@@ -1,10 +1,11 @@
 //! Mounts, one by one.
 
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use super::owners;
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 
 /// The system a command may read: programs and libraries. What a machine is run with (`/etc`, `/var`, `/opt`, `/srv`, homes) is
@@ -17,19 +18,24 @@ const MOUNTINFO: &str = "/old/proc/self/mountinfo";
 
 /// Shows a directory with everything mounted in it, for reading.
 pub(super) fn bind_read_only(source: &Path, target: &Path) -> Result<(), String> {
-    bind(source, target, MountFlags::RDONLY)
+    bind(source, target, MountFlags::RDONLY, None)
 }
 
-/// Shows a directory with everything mounted in it.
-pub(super) fn bind_writable(source: &Path, target: &Path) -> Result<(), String> {
-    bind(source, target, MountFlags::empty())
+/// Shows a directory with everything mounted in it; under a mapping, if its owner is not the command.
+pub(super) fn bind_writable(source: &Path, target: &Path, mapping: Option<&File>) -> Result<(), String> {
+    bind(source, target, MountFlags::empty(), mapping)
 }
 
 /// Before anything is mounted below it: nothing is ever created in a directory of the host's.
-fn bind(source: &Path, target: &Path, flags: MountFlags) -> Result<(), String> {
+fn bind(source: &Path, target: &Path, flags: MountFlags, mapping: Option<&File>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{} cannot be shown: {error}", source.display());
     fs::create_dir_all(target).map_err(failed)?;
-    mount_bind_recursive(source, target).map_err(|error| failed(error.into()))?;
+    match mapping {
+        Some(mapping) => owners::bind(source, target, mapping).map_err(|error| {
+            format!("{} belongs to another user and cannot be mapped to the command's ({error}); run as its owner", source.display())
+        })?,
+        None => mount_bind_recursive(source, target).map_err(|error| failed(error.into()))?,
+    }
     let list = fs::read(MOUNTINFO).map_err(failed)?;
     for (path, own) in mounted_below(&list, target) {
         remount(&path, own | flags | MountFlags::NOSUID | MountFlags::NODEV)

@@ -47,6 +47,11 @@ pub(super) fn unshare_inside(confinement: &Confinement) -> Result<(), String> {
         .map_err(|error| format!("mount, IPC and network namespaces cannot be made ({error}); {INSTEAD}"))
 }
 
+/// A user namespace for its mapping alone, which is written from outside.
+pub(crate) fn unshare_for_mapping() -> std::io::Result<()> {
+    unshare(UnshareFlags::NEWUSER)
+}
+
 /// A user namespace in which the user is itself: what is counted per user (`RLIMIT_NPROC`) is counted per cell.
 pub(super) fn unshare_user(uid: u32, gid: u32) -> std::io::Result<()> {
     unshare(UnshareFlags::NEWUSER)?;

@@ -1,6 +1,6 @@
 //! A new root directory, made of what is to be seen; the old one is gone afterwards.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount_bind,
 use rustix::process::{chdir, getgid, getuid, pivot_root};
 
 use super::mounts::{SYSTEM, bind_file, bind_read_only, bind_writable, mount_new, remount, tmpfs};
+use super::owners::owner_of;
 use super::{devices, etc};
 use crate::confine::Confinement;
 
@@ -18,7 +19,7 @@ const OLD: &str = "/old";
 /// Private, empty and writable, besides the home directory. With their modes.
 const PRIVATE: &[(&str, &str)] = &[("tmp", "1777"), ("run", "1777"), ("var", "0755"), ("home", "0755")];
 
-pub(super) fn enter(confinement: &Confinement) -> Result<(), String> {
+pub(super) fn enter(confinement: &Confinement, mapping: Option<&File>) -> Result<(), String> {
     let user = confinement.user.map_or((getuid().as_raw(), getgid().as_raw()), |user| (user.uid, user.gid));
     stage().map_err(|error| format!("the new root: {error}"))?;
     let (old, new) = (Path::new(OLD), Path::new(NEW));
@@ -29,7 +30,7 @@ pub(super) fn enter(confinement: &Confinement) -> Result<(), String> {
     fs::create_dir_all(new.join("proc")).map_err(|error| format!("/proc: {error}"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount_new("proc", &new.join("proc"), flags, "")?;
-    declared(old, new, confinement)?;
+    declared(old, new, confinement, mapping)?;
     masks(new, confinement)?;
     leave().map_err(|error| format!("the old root cannot be left: {error}"))?;
     // Nothing is added to the root itself.
@@ -91,7 +92,7 @@ fn private(new: &Path, confinement: &Confinement, user: (u32, u32)) -> Result<()
 }
 
 /// Outer paths first, so that an inner one is mounted into it.
-fn declared(old: &Path, new: &Path, confinement: &Confinement) -> Result<(), String> {
+fn declared(old: &Path, new: &Path, confinement: &Confinement, mapping: Option<&File>) -> Result<(), String> {
     let read_only = confinement.read_only.iter().map(|path| (path, false));
     let mut all: Vec<(&PathBuf, bool)> =
         read_only.chain(confinement.writable.iter().map(|path| (path, true))).collect();
@@ -105,7 +106,10 @@ fn declared(old: &Path, new: &Path, confinement: &Confinement) -> Result<(), Str
                     .map_err(|error| format!("{}: {error}", path.display()))?;
             }
         } else if is_writable {
-            bind_writable(&source, &target)?;
+            let is_foreign = confinement
+                .user
+                .is_some_and(|user| owner_of(&source).is_ok_and(|owner| owner.uid != user.uid));
+            bind_writable(&source, &target, mapping.filter(|_| is_foreign))?;
         } else {
             bind_read_only(&source, &target)?;
         }

@@ -1,0 +1,16 @@
+//! A process that makes a user namespace and waits until it is not needed any more (`confine/linux/owners.rs`).
+
+use std::io::{Read, Write};
+
+use super::ends::CANNOT_RUN;
+use crate::confine::linux::namespaces;
+
+pub(super) fn main() -> u8 {
+    if namespaces::unshare_for_mapping().is_err() {
+        return CANNOT_RUN;
+    }
+    // The other end may be gone already: then there is nothing to wait for.
+    let _ = std::io::stdout().write_all(b"!").and_then(|()| std::io::stdout().flush());
+    let _ = std::io::stdin().read(&mut [0]);
+    0
+}
