@@ -1,6 +1,6 @@
 //! How agents and tests tell each other things: named pipes, which wait by themselves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bed::Bed;
@@ -21,9 +21,9 @@ impl Pipe {
         std::fs::read_to_string(&self.0).expect("it is a pipe of text")
     }
 
-    /// The numbers of the processes that were written into it.
-    pub(crate) fn read_pids(&self) -> Vec<u32> {
-        self.read().split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+    /// The cell whose name was written into it, by [`CELL`].
+    pub(crate) fn read_cell(&self) -> Cell {
+        Cell(self.read().trim().to_owned())
     }
 
     /// Waits until somebody reads it, and lets them go on.
@@ -32,12 +32,31 @@ impl Pipe {
     }
 }
 
-/// Whether a process runs: one that has ended and was not asked for its status does not.
-pub(crate) fn is_alive(pid: u32) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    text.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+/// What an agent prints to tell which cell it is in: numbers of processes mean nothing outside of it.
+pub(crate) const CELL: &str = "readlink /proc/self/ns/pid";
+
+/// The PID namespace of an agent, and so all that it ever started, wherever that went.
+#[derive(Debug)]
+pub(crate) struct Cell(String);
+
+impl Cell {
+    /// How many processes of it run: those that have ended and were not asked for their status do not.
+    pub(crate) fn alive(&self) -> usize {
+        let all = std::fs::read_dir("/proc").expect("there is /proc").flatten();
+        all.filter(|entry| self.is_in(&entry.path()) && is_running(&entry.path())).count()
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.alive() == 0
+    }
+
+    fn is_in(&self, process: &Path) -> bool {
+        std::fs::read_link(process.join("ns/pid"))
+            .is_ok_and(|namespace| namespace.as_os_str() == self.0.as_str())
+    }
 }
 
-pub(crate) fn none_alive(pids: &[u32]) -> bool {
-    !pids.iter().any(|pid| is_alive(*pid))
+fn is_running(process: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(process.join("stat")) else { return false };
+    text.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
 }
