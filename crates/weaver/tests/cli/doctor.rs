@@ -28,6 +28,38 @@ fn a_healthy_store_is_ok_in_every_line_and_a_look_changes_nothing() {
 }
 
 #[test]
+fn commands_can_be_confined_here_and_those_that_are_not_are_named() {
+    let place = Place::with_store();
+    let run = place.run("doctor --output json");
+    assert_eq!(verdict(&run, "confine", "ok").0, "a command can be confined and run");
+    place.write(
+        "weaver.toml",
+        "[confine.check]\nunconfined = true\n[handlers.exec]\nworking_root = \"/\"\n\
+         [handlers.exec.commands.open]\nprogram = \"/bin/true\"\nconfine.unconfined = true\n\
+         [handlers.exec.commands.shut]\nprogram = \"/bin/true\"\n\
+         [profiles.free]\ncommand = [\"true\"]\nconfine.unconfined = true\n",
+    );
+    let (detail, next) = verdict(&place.run("doctor --output json"), "confine", "warn");
+    for name in ["merge checks", "handlers.exec.commands.open", "profiles.free"] {
+        assert!(detail.contains(name), "{detail}");
+    }
+    assert!(!detail.contains("shut") && next.contains("unconfined = true"), "{detail} {next}");
+}
+
+#[test]
+fn rules_that_would_show_the_store_are_a_failure_and_the_server_starts_all_the_same() {
+    let place = Place::with_store();
+    let store = place.path("weaver-data").canonicalize().expect("it is there").display().to_string();
+    place.write("weaver.toml", &format!("[confine.check]\nread_only = [\"{store}\"]\n"));
+    let (detail, _) = verdict(&place.run("doctor --output json"), "confine", "fail");
+    assert!(detail.contains("only the server may see"), "{detail}");
+    let server = crate::server::Server::start(&place, "serve");
+    server.run(&place, "tasks list").succeeded();
+    let run = server.stop();
+    assert!(run.errors.contains("cannot be confined"), "{}", run.errors);
+}
+
+#[test]
 fn a_store_that_is_not_there_is_a_warning_with_the_command_that_makes_it() {
     let place = Place::new();
     let run = place.run("doctor --output json");

@@ -17,6 +17,7 @@ mod postgres;
 mod remote;
 mod schedules;
 mod schedules_guide;
+mod secrets;
 mod serve;
 mod server;
 mod server_guide;

@@ -39,6 +39,24 @@ fn a_prompt_in_a_file_is_its_owners_alone_and_removed_afterwards() {
 }
 
 #[test]
+fn a_project_does_not_decide_about_its_own_agents_confinement_and_holds_no_token() {
+    let bed = Bed::new();
+    let refused = |config: &str| {
+        bed.place.write("project/weaver.toml", config);
+        let mut command = bed.command("runner --profile free -n app --project-root .");
+        let run = Run::of(command.current_dir(bed.project()));
+        assert_eq!(run.code, Some(6), "{}{}", run.out, run.errors);
+        run.errors
+    };
+    let profile = "[profiles.free]\ncommand = [\"true\"]\n";
+    assert!(refused(&format!("{profile}confine.unconfined = true\n")).contains("change its own confinement"));
+    assert!(
+        refused(&format!("{profile}[confine]\nmode = \"landlock\"\n")).contains("change its own confinement")
+    );
+    assert!(refused(&format!("token = \"wv_x\"\n{profile}")).contains("WEAVER_TOKEN_FILE"));
+}
+
+#[test]
 fn a_prompt_that_looks_like_an_option_is_none() {
     let bed = Bed::new();
     bed.agent("echo \"$# arguments\"; cat");

@@ -1,5 +1,6 @@
 //! `weaver doctor`: what is wrong with this machine, and what to do about it.
 
+mod confine;
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
 #[cfg(feature = "postgres")]
@@ -100,6 +101,7 @@ pub(crate) async fn run(
                 Ok(url) => findings.extend(store::examine(&url)),
                 Err(failure) => findings.push(Finding::of_failure("store", failure)),
             }
+            findings.extend(confine::examine(&config, &*clock).await);
             config
         }
         Err(failure) => {
