@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn a_confined_process_is_told_of_no_directory_that_its_cell_lacks() {
-        let outside = [("TMPDIR", "/scratch"), ("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/home/a")];
+        let outside = [("TMPDIR", "/scratch"), ("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/homes/a")];
         let outside = outside.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let inside = in_a_cell(&outside);
-        assert_eq!(inside, [("TMPDIR".into(), "/tmp".into()), ("HOME".into(), "/home/a".into())]);
+        assert_eq!(inside, [("TMPDIR".into(), "/tmp".into()), ("HOME".into(), "/homes/a".into())]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES};
 use weaver_process::attempt::{self, Told, ended_how};
-use weaver_process::confine::{Purpose, User};
+use weaver_process::confine::{HOME_DEFAULT, Purpose, User};
 use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec};
 use weaver_runtime::{Ctx, StopReason, TaskHandler};
 
@@ -27,8 +27,6 @@ const RESULT_TAIL_BYTES: usize = 32 * 1024;
 const ERROR_TAIL_BYTES: usize = 8 * 1024;
 /// A line must fit an entry of the journal.
 const LINE_BYTES: usize = 4 * 1024;
-/// The home of an agent whose runner has none.
-const HOME_DEFAULT: &str = "/home/weaver";
 /// How often a project that another runner works on is looked at again.
 const LOCK_EVERY: Duration = Duration::from_millis(200);
 

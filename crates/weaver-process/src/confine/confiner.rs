@@ -225,6 +225,7 @@ fn nested(writable: &[PathBuf], read_only: &[PathBuf]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HOME_DEFAULT;
     use super::*;
 
     fn confiner(protected: &[&str]) -> Confiner {
@@ -234,7 +235,7 @@ mod tests {
 
     fn declare(confiner: &Confiner, path: &str) -> Result<Option<Confinement>, String> {
         let rules = Rules { read_only: vec![path.into()], ..Rules::default() };
-        confiner.confinement(&rules, &Purpose::Exec, &[], Path::new("/home/x"), None)
+        confiner.confinement(&rules, &Purpose::Exec, &[], Path::new(HOME_DEFAULT), None)
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub struct Confinement {
     pub limits: Limits,
 }
 
+/// The home of a command whose environment names none: private and empty.
+pub const HOME_DEFAULT: &str = "/home/weaver"; // tidy: not a machine path
+
 /// What a command can reach over the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

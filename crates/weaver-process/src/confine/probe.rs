@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weaver_core::clock::Clock;
 
-use super::{Isolation, Purpose};
+use super::{HOME_DEFAULT, Isolation, Purpose};
 use crate::{OutputLimits, ProcessSpec, program, run};
 
 /// How long a cell may take to be built before that is a finding of its own.
@@ -18,7 +18,7 @@ const PROBE_MAX: Duration = Duration::from_secs(20);
 pub async fn probe(isolation: &Isolation, purpose: &Purpose, clock: &dyn Clock) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let program = program::find("true".as_ref(), &PathBuf::from("/"), Some(&path))?;
-    let home = PathBuf::from("/home/weaver");
+    let home = PathBuf::from(HOME_DEFAULT);
     let confinement = isolation.confinement(purpose, &[], &home, isolation.user_for(None))?;
     let spec = ProcessSpec {
         program,

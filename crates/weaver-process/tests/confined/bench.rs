@@ -14,7 +14,7 @@ use crate::rig::{Dir, in_time};
 /// A user that owns nothing, for the tests that run as root.
 pub(crate) const OTHER: User = User { uid: 65534, gid: 65534 };
 
-const HOME: &str = "/home/weaver";
+use weaver_process::confine::HOME_DEFAULT as HOME;
 
 pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0

@@ -76,6 +76,24 @@ fn a_command_whose_ports_include_the_servers_is_answered_401() {
     });
 }
 
+/// Without a cell nothing but `PR_SET_DUMPABLE` stands between processes of one user. Root is another matter.
+#[test]
+fn not_even_an_unconfined_command_of_the_same_user_can_look_into_the_server() {
+    for user in User::all().into_iter().filter(|user| *user == User::Plain || User::all().len() == 1) {
+        let stage = Stage::new(user, "[handlers.exec.confine]\nunconfined = true\n");
+        let all = programs(&stage);
+        let looks = |program: &&Program| {
+            let name = program.name;
+            name.starts_with("read the environment of the server")
+                || name.starts_with("read the memory")
+                || name.starts_with("list the descriptors")
+        };
+        let looking: Vec<&Program> = all.iter().filter(looks).collect();
+        assert_eq!(looking.len(), 3);
+        none_escaped(&stage.as_exec(&looking));
+    }
+}
+
 #[test]
 fn each_attack_succeeds_where_nothing_is_confined() {
     for_each_user(|user| {

@@ -34,6 +34,40 @@ fn lands(stage: &Stage, command: &str, files: &[(&str, &str)]) -> String {
     log
 }
 
+/// The link leads to a program of the host that the cell does not have: outside it looks fine.
+#[test]
+fn a_program_of_the_change_that_is_none_is_a_red_check_and_the_queue_goes_on() {
+    let stage = Stage::new(User::Ours, "");
+    let outside = stage.path.join("outside/program");
+    std::fs::copy("/bin/true", &outside).unwrap();
+    let config = "[[check]]\nname = \"unit\"\ncommand = [\"./test\"]\n";
+    std::fs::write(stage.path.join("config"), config).unwrap();
+    stage.sh(&format!(
+        "git init -q -b main work && mkdir work/.weaver && cp config work/.weaver/merge.toml && cp /bin/true work/test && \
+         git -C work add -A && git -C work commit -q -m first && git clone -q --bare work project.git && \
+         git -C work switch -q -c hostile main && ln -sf {} work/test && git -C work commit -q -a -m link && \
+         git -C work switch -q -c honest main && touch work/honest && git -C work add -A && git -C work commit -q -m honest && \
+         git -C work push -q ../project.git hostile honest",
+        outside.display()
+    ));
+    stage.says("merge add-repo project.git --base main");
+    stage.says("merge enqueue --head hostile");
+    stage.says("merge enqueue --head honest");
+    stage.says("merge wait");
+    let status: serde_json::Value = serde_json::from_str(&stage.says("merge status --output json")).unwrap();
+    let left = |name: &str| {
+        let all = status["departed"].as_array().unwrap().iter();
+        all.clone()
+            .find(|entry| entry["change"] == name)
+            .map(|entry| entry["status"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(
+        (left("hostile").as_deref(), left("honest").as_deref()),
+        (Some("failed"), Some("landed")),
+        "{status}"
+    );
+}
+
 #[test]
 fn a_check_with_cargo_runs_offline_and_builds_into_its_cache() {
     let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();

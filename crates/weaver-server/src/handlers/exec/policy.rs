@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weaver_process::confine::Purpose;
+use weaver_process::confine::{HOME_DEFAULT, Purpose};
 use weaver_process::{Isolation, OutputLimits, ProcessSpec, Rules};
 
 use super::template::Template;
@@ -18,9 +18,6 @@ use super::{ExecTask, PolicyError, milliseconds};
 const TAIL_BYTES: usize = 8 * 1024;
 /// A line must fit an entry of the journal, also after each byte that is no text has become three.
 const LINE_BYTES: usize = 4 * 1024;
-
-/// The home of a confined command whose environment names none: private and empty.
-const HOME_DEFAULT: &str = "/home/weaver";
 
 /// What the operator allows tasks to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
