@@ -91,6 +91,8 @@ pub struct Shared {
     pub scheduler: Scheduler,
     /// Merge queues. Whoever serves also [runs](MergeEngine::run) it, or they move elsewhere.
     pub merge: MergeEngine,
+    /// Where browsers find this server, without a slash at the end.
+    pub(crate) address: Option<Arc<str>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
@@ -121,6 +123,7 @@ impl AppState {
             clock,
             limits,
             closing: CancellationToken::new(),
+            address: None,
             tokens: None,
             audit,
             metrics: Arc::new(Metrics::default()),
@@ -132,6 +135,13 @@ impl AppState {
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
         Arc::make_mut(&mut self.0).tokens = Some(tokens);
+        self
+    }
+
+    /// With the address that links for browsers begin with, such as `http://127.0.0.1:7117`.
+    #[must_use]
+    pub fn with_address(mut self, address: &str) -> Self {
+        Arc::make_mut(&mut self.0).address = Some(address.into());
         self
     }
 

@@ -113,7 +113,7 @@ fn form(next: &str, why: Option<&str>) -> Markup {
             div #token-help {
                 p { "On the server's machine there is no need to type it:" }
                 (layout::command("weaver dashboard"))
-                p { "prints a link that logs this browser in once. " code { "weaver token" } " prints the token itself." }
+                p { "prints a link that logs this browser in once. " code { "weaver tokens create" } " makes a token." }
             }
         },
     )

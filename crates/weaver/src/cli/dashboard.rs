@@ -6,7 +6,6 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::remote::{Remote, RemoteArgs};
-use crate::config::keys;
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
@@ -22,7 +21,7 @@ pub(crate) struct DashboardArgs {
 
 pub(crate) async fn run(remote: &Remote<'_>, args: &DashboardArgs) -> Result<Exit, Failure> {
     let link = remote.client.login_link().await?;
-    let address = remote.context.config.text(keys::SERVER).trim_end_matches('/');
+    let address = link.address.as_deref().unwrap_or(&remote.address).trim_end_matches('/');
     let url = format!("{address}{}", link.path);
     let answer = json!({"url": url, "expires_at": link.expires_at});
     remote.context.output.answer(&answer, || format!("{url}\n"))?;

@@ -8,6 +8,7 @@ mod dynamodb;
 mod guide;
 mod help;
 mod killed;
+mod local;
 mod many;
 mod merge;
 mod merge_messages;
