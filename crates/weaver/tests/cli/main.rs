@@ -15,6 +15,7 @@ mod merge_messages;
 mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod private;
 mod remote;
 mod schedules;
 mod schedules_guide;
