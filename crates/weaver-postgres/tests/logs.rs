@@ -77,11 +77,10 @@ fn assert_private(directory: &Path) {
     assert_eq!(std::fs::metadata(directory).expect("it is there").mode() & 0o777, 0o700);
     for entry in std::fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
-        match path.is_dir() {
-            true => assert_private(&path),
-            false => {
-                assert_eq!(path.metadata().expect("it is there").mode() & 0o777, 0o600, "{}", path.display())
-            }
+        if path.is_dir() {
+            assert_private(&path);
+        } else {
+            assert_eq!(path.metadata().expect("it is there").mode() & 0o777, 0o600, "{}", path.display());
         }
     }
 }

@@ -41,7 +41,7 @@ pub use authenticate::authenticate;
 pub(crate) use authenticate::{identify, store_failed};
 pub use browser::{refuse_foreign_forms, refuse_foreign_pages};
 pub use client_address::{ClientAddress, PeerAddress};
-pub use failures::{ADDRESSES_MAX, FAILURES_MAX, FAILURES_WINDOW};
+pub use failures::{ADDRESSES_MAX, DELAYED_MAX, FAILURE_DELAY, FAILURES_MAX, FAILURES_WINDOW};
 pub use first_token::{FirstToken, FirstTokenError, first_token};
 pub use guard::{Guard, GuardOptions, InvalidHost, protect, protect_pages};
 pub use identity::{EXEC_TASK_TYPE, Identity};

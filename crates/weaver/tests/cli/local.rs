@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::canned;
+use crate::private::chmod;
 use crate::server::Server;
 use crate::support::{Place, Run};
 
@@ -157,13 +158,13 @@ fn a_first_admin_token_comes_from_a_file_where_no_socket_can_be_reached() {
     let place = Place::new();
     place.write("weaver.toml", "[serve]\nadmin_token_file = \"./admin.token\"\n");
     let server = Server::start(&place, "serve");
-    assert_eq!(place.mode("admin.token"), 0o600);
+    assert_eq!(mode(&place.path("admin.token")), 0o600);
     let token = place.read("admin.token");
     let elsewhere = Place::new();
     let mut command = elsewhere.command("tokens list");
     Run::of(command.env("WEAVER_TOKEN", token.trim()).env("WEAVER_SERVER", &server.address)).succeeded();
     assert_eq!(server.stop().code, Some(0));
-    place.chmod("admin.token", 0o644);
+    chmod(&place, "admin.token", 0o644);
     place.run("serve --listen 127.0.0.1:0").failed(6, &["admin.token", "chmod 600"]);
 }
 

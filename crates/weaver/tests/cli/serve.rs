@@ -1,5 +1,6 @@
 //! A real server: the first start, the commands against it, and its end.
 
+use crate::private::chmod;
 use crate::server::Server;
 use crate::support::{Place, Run};
 
@@ -123,9 +124,9 @@ fn a_server_with_a_certificate_answers_over_tls_and_to_nobody_in_plain() {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     place.write("cert.pem", &certified.cert.pem());
     place.write("key.pem", &certified.signing_key.serialize_pem());
-    place.chmod("key.pem", 0o644);
+    chmod(&place, "key.pem", 0o644);
     place.run("serve --tls-certificate cert.pem --tls-key key.pem").failed(2, &["key.pem", "chmod 600"]);
-    place.chmod("key.pem", 0o600);
+    chmod(&place, "key.pem", 0o600);
     let server = Server::start(&place, "serve --tls-certificate cert.pem --tls-key key.pem");
     let port = server.address.rsplit(':').next().expect("a port").to_owned();
     assert!(server.address.starts_with("https://"), "{}", server.address);

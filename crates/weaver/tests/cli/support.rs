@@ -37,17 +37,6 @@ impl Place {
         fs::write(self.path(name), text).expect("a file of the test can be written");
     }
 
-    pub(crate) fn chmod(&self, name: &str, mode: u32) {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-        fs::set_permissions(self.path(name), mode).expect("a file of the test can be changed");
-    }
-
-    /// The permission bits of a file or directory.
-    pub(crate) fn mode(&self, name: &str) -> u32 {
-        let found = fs::symlink_metadata(self.path(name)).expect("it is there");
-        std::os::unix::fs::MetadataExt::mode(&found) & 0o777
-    }
-
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).expect("the file is there")
     }
