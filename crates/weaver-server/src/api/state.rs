@@ -16,7 +16,7 @@ use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_scheduler::{Options, Scheduler};
 
-use super::audit::Audit;
+use super::audit::{Audit, Denials};
 use super::metrics::{Figures, Metrics};
 use crate::security::Tokens;
 
@@ -95,6 +95,7 @@ pub struct Shared {
     pub(crate) address: Option<Arc<str>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
+    pub(crate) denials: Arc<Denials>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) figures: Option<Figures>,
 }
@@ -126,6 +127,7 @@ impl AppState {
             address: None,
             tokens: None,
             audit,
+            denials: Arc::default(),
             metrics: Arc::new(Metrics::default()),
             figures: None,
         }))

@@ -45,6 +45,10 @@ pub(crate) async fn create_token(
     Body(request): Body<NewToken>,
 ) -> Answer<(StatusCode, Json<CreatedToken>)> {
     let tokens = managed(&state, &caller)?;
+    // A role that cannot have it is a mistake, and answered as one.
+    if request.may_exec && security::Role::from(request.role).may(Permission::EnqueueExec) {
+        caller.require_granting_exec()?;
+    }
     let lasting = request.expires_in_ms.map(lasting).transpose()?;
     let now = state.clock.now();
     let (text, info) = tokens
@@ -90,7 +94,10 @@ pub(crate) async fn make_login_link(
     let sessions = Sessions::new(Arc::clone(tokens));
     let (token, secret) = match caller.token() {
         Some(token) => (token.clone(), sessions.make_link(token).await?),
-        None => sessions.make_admin_link(caller.name()).await?,
+        None => {
+            caller.require_everywhere(Permission::ManageTokens)?;
+            sessions.make_admin_link(caller.name(), caller.may_exec()).await?
+        }
     };
     let expires_at = state.clock.now().saturating_add(LINK_LASTS);
     state.audit.write_of_server(&caller, Deed::new("login_link.create", format!("token/{token}"))).await;

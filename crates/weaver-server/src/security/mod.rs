@@ -44,7 +44,7 @@ pub use client_address::{ClientAddress, PeerAddress};
 pub use failures::{ADDRESSES_MAX, DELAYED_MAX, FAILURE_DELAY, FAILURES_MAX, FAILURES_WINDOW};
 pub use first_token::{FirstToken, FirstTokenError, first_token};
 pub use guard::{Guard, GuardOptions, InvalidHost, protect, protect_pages};
-pub use identity::{EXEC_TASK_TYPE, Identity};
+pub use identity::{EXEC_TASK_TYPE, Identity, PROGRAM_TASK_TYPES};
 pub use listen::{BindRefused, check_listen};
 pub use local_admin::{LocalAdmins, LocalPeer, group_id};
 pub use private::{PrivateFileError, read_private, write_private};

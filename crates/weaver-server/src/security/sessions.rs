@@ -105,13 +105,17 @@ impl Sessions {
 
     /// The same for an admin of the server's socket, who has a user id and no token: a browser has none, so it is logged in
     /// by a token of its own, which is never told. It is listed, can be revoked, and ends with the session.
-    pub async fn make_admin_link(&self, created_by: &str) -> Result<(TokenId, Secret), TokenError> {
+    pub async fn make_admin_link(
+        &self,
+        created_by: &str,
+        may_exec: bool,
+    ) -> Result<(TokenId, Secret), TokenError> {
         let lasting = LINK_LASTS.saturating_add(SESSION_LASTS);
         let new = NewToken {
             name: "dashboard".to_owned(),
             role: Role::Admin,
             namespaces: NamespaceScope::All,
-            may_exec: true,
+            may_exec,
             expires_at: Some(self.tokens.clock().now().saturating_add(lasting)),
             created_by: created_by.to_owned(),
         };

@@ -1,5 +1,6 @@
 //! `weaver dashboard`: a link that logs a browser in once, and the browser.
 
+use std::io::IsTerminal;
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -12,7 +13,7 @@ use crate::exit::{Exit, Failure};
 #[command(after_help = "Examples:\n  weaver dashboard\n  weaver dashboard --print\n\n\
     The link is good for an hour, and for one browser; it is logged in as the owner of the token that this command uses.")]
 pub(crate) struct DashboardArgs {
-    /// Only print the link
+    /// Only print the link, also to a file or a pipe
     #[arg(long)]
     print: bool,
     #[command(flatten)]
@@ -20,6 +21,12 @@ pub(crate) struct DashboardArgs {
 }
 
 pub(crate) async fn run(remote: &Remote<'_>, args: &DashboardArgs) -> Result<Exit, Failure> {
+    if !args.print && !std::io::stdout().is_terminal() {
+        let message =
+            "a login link is a secret, and the output is no terminal: it would end up in a file or a log";
+        return Err(Failure::new(Exit::Refused, message)
+            .next("run it on a terminal, or say --print if that is meant"));
+    }
     let link = remote.client.login_link().await?;
     let address = link.address.as_deref().unwrap_or(&remote.address).trim_end_matches('/');
     let url = format!("{address}{}", link.path);

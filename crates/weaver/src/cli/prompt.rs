@@ -101,6 +101,9 @@ pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Fail
     }
     let remote = Remote { namespace: namespace.name.to_string(), ..Remote::new(&context)? };
     let enqueued = remote.client.enqueue(task).await?;
+    if wait || follow {
+        wait::say_if_unserved(&remote, &enqueued.id).await;
+    }
     if follow {
         logs::follow(&remote, &enqueued.id).await?;
         return wait::until_ended(&remote, &enqueued.id, None, |_| String::new()).await;

@@ -146,7 +146,9 @@ impl From<ClientError> for Failure {
                     500.. => Exit::Failed,
                     _ => Exit::Usage,
                 };
-                Self::new(exit, problem.detail).next(problem.next)
+                // A line of its own would look like ours.
+                let line = |text: String| text.replace(['\n', '\r'], " ");
+                Self::new(exit, line(problem.detail)).next(line(problem.next))
             }
             ClientError::Unreachable { ref url, .. } => {
                 let next =

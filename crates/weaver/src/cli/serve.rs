@@ -191,7 +191,7 @@ pub(crate) async fn serve_store(
     socket.register(&url, task.url().to_string());
     let link = match std::io::stdout().is_terminal() {
         // For the eyes in front of it: everywhere else it would end up in a log.
-        true => Some(Sessions::new(tokens).make_admin_link("weaver serve").await?.1),
+        true => Some(Sessions::new(tokens).make_admin_link("weaver serve", true).await?.1),
         false => None,
     };
     let link = link.map(|secret| format!("{url}{}", login_path(&secret)));

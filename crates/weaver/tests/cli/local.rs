@@ -187,3 +187,35 @@ fn a_dashboard_link_is_made_over_the_socket_and_names_the_servers_address() {
     assert!(by_path.starts_with(&format!("{}/login?", server.address)), "{by_path}");
     assert_eq!(fs::metadata(&socket).expect("a socket").mode() & 0o777, 0o600);
 }
+
+#[test]
+fn a_login_link_goes_to_a_terminal_unless_printing_it_is_meant() {
+    let place = Place::new();
+    let _server = Server::start(&place, "serve --store memory:");
+    place.run("dashboard").failed(6, &["no terminal", "--print"]);
+    place.run("dashboard --output json").failed(6, &["--print"]);
+    assert!(place.run("dashboard --print").succeeded().contains("/login?link="));
+}
+
+#[test]
+fn what_a_server_says_cannot_play_with_the_terminal_and_json_has_it_as_it_is() {
+    let place = Place::new();
+    let strange = "a\u{1b}[2Jb \u{202e}c\nnext: run this\r\u{2066}";
+    let problem = serde_json::json!({
+        "type": "urn:weaver:problem:x", "title": "X", "status": 409, "code": "x", "detail": strange, "next": strange,
+    });
+    let (_, run) = canned::run(&place, "tasks list", &[(409, &problem.to_string())]);
+    assert!(run.errors.contains("a\u{fffd}[2Jb \u{fffd}c next: run this"), "{:?}", run.errors);
+    assert_eq!(run.errors.lines().count(), 2, "{:?}", run.errors);
+    let (_, run) = canned::run(&place, "tasks list --output json", &[(409, &problem.to_string())]);
+    assert!(run.errors.contains("\\u001b[2J") && run.errors.contains('\u{202e}'), "{:?}", run.errors);
+}
+
+#[test]
+fn config_show_has_no_password_of_a_url() {
+    let place = Place::new();
+    let mut command = place.command("config show --output json");
+    command.env("WEAVER_STORE", "postgres://ada:secret-1@db/x?password=secret-2");
+    let shown = Run::of(command.env("WEAVER_PROXY", "http://u:secret-3@proxy:3128")).succeeded();
+    assert!(shown.contains("postgres://ada:***@db/x?password=***") && !shown.contains("secret-"), "{shown}");
+}
