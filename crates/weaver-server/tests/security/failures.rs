@@ -50,11 +50,13 @@ impl Bed {
 
     /// A request whose answer is held back: there is none before the clock moves on.
     async fn delayed(&self, headers: &str) -> Answer {
-        let on = async {
-            self.watched.asleep.acquire().await.expect("it stays open").forget();
-            self.watched.clock.advance(FAILURE_DELAY);
-        };
-        tokio::join!(self.server.get("/whoami", headers), on).0
+        let mut asked = std::pin::pin!(self.server.get("/whoami", headers));
+        tokio::select! {
+            answer = asked.as_mut() => panic!("answered without delay: {}", answer.status()),
+            asleep = self.watched.asleep.acquire() => asleep.expect("it stays open").forget(),
+        }
+        self.watched.clock.advance(FAILURE_DELAY);
+        asked.await
     }
 
     async fn exhaust(&self, headers: &str) {
