@@ -15,6 +15,30 @@ type Result<T> = std::result::Result<T, ClientError>;
 const MARGIN: Duration = Duration::from_secs(15);
 const API: [&str; 2] = ["api", "v1"];
 
+/// What the address of a server's Unix socket begins with; its whole path follows.
+pub const SOCKET_SCHEME: &str = "unix:";
+
+/// How a server is reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// What requests go through.
+    pub proxy: Proxy,
+    /// Whether a token may be sent over plain HTTP to another machine, where everybody on the way can read it.
+    pub insecure_http: bool,
+}
+
+/// A proxy between client and server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Proxy {
+    /// None, whatever the environment says.
+    #[default]
+    None,
+    /// What `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` say.
+    Environment,
+    /// This one.
+    Url(String),
+}
+
 /// A client of one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Client {
@@ -22,15 +46,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at an address like `http://127.0.0.1:7117`.
+    /// A client of the server at an address like `https://jobs.example.org`, `http://127.0.0.1:7117` or
+    /// `unix:/run/weaver/7117.sock`; without a proxy.
     pub fn new(address: &str) -> Result<Self> {
-        Ok(Self { http: Http::new(address)? })
+        Self::with_options(address, &ClientOptions::default())
     }
 
-    /// The same, showing a token with every request.
-    #[must_use]
-    pub fn with_token(self, token: impl Into<String>) -> Self {
-        Self { http: self.http.with_token(token.into()) }
+    /// The same, reached as the options say.
+    pub fn with_options(address: &str, options: &ClientOptions) -> Result<Self> {
+        Ok(Self { http: Http::new(address, options)? })
+    }
+
+    /// The same, showing a token with every request. Refused for plain HTTP to another machine, unless the options allow it.
+    pub fn with_token(self, token: impl Into<String>) -> Result<Self> {
+        Ok(Self { http: self.http.with_token(token.into())? })
     }
 
     /// Whether the server is ready.

@@ -16,6 +16,15 @@ pub enum ClientError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The token would cross a network in the clear.
+    #[error(
+        "the token is not sent to {url}: plain http to another machine can be read by everybody on the way; use https, \
+         or allow it for this server with --insecure-http"
+    )]
+    Insecure {
+        /// Where it would have gone.
+        url: String,
+    },
     /// Nobody answered; whether the request was carried out is not known.
     #[error("{url} does not answer ({reason}): is `weaver serve` running there?")]
     Unreachable {
@@ -47,7 +56,7 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Refused(problem) => problem.status >= 500 || problem.status == 429,
-            Self::Address { .. } | Self::Strange { .. } => false,
+            Self::Address { .. } | Self::Insecure { .. } | Self::Strange { .. } => false,
         }
     }
 }

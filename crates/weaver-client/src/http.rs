@@ -7,6 +7,7 @@ use reqwest::{Method, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::client::{ClientOptions, Proxy, SOCKET_SCHEME};
 use crate::error::ClientError;
 use crate::wire::Problem;
 
@@ -20,21 +21,28 @@ pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct Http {
     client: reqwest::Client,
     base: Url,
+    /// The address as it was given, for messages: that of a socket is no URL.
+    place: String,
+    /// Whether a token may be sent: not over a network where others can read it.
+    is_private: bool,
     token: Option<String>,
 }
 
 /// Never shows the token.
 impl std::fmt::Debug for Http {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Http").field("base", &self.base.as_str()).finish_non_exhaustive()
+        out.debug_struct("Http").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
 impl Http {
-    pub(crate) fn new(address: &str) -> Result<Self, ClientError> {
+    pub(crate) fn new(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
         use_ring();
         let refuse = |reason: String| ClientError::Address { url: address.to_owned(), reason };
-        let mut base = Url::parse(address).map_err(|error| refuse(error.to_string()))?;
+        let socket = address.strip_prefix(SOCKET_SCHEME);
+        // What answers on a socket goes by the names of this machine.
+        let url = if socket.is_some() { "http://localhost/" } else { address };
+        let mut base = Url::parse(url).map_err(|error| refuse(error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(refuse(format!("`{}` is not http or https", base.scheme())));
         }
@@ -42,17 +50,30 @@ impl Http {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
-        let client = reqwest::Client::builder()
+        let is_private = options.insecure_http || base.scheme() == "https" || is_loopback(&base);
+        let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             // A token must not follow a redirect to somebody else, and the server sends none.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| refuse(error.to_string()))?;
-        Ok(Self { client, base, token: None })
+            .redirect(reqwest::redirect::Policy::none());
+        let builder = match socket {
+            Some(path) if !path.starts_with('/') => {
+                return Err(refuse(format!("a socket is named by its whole path: {SOCKET_SCHEME}/run/…")));
+            }
+            #[cfg(unix)]
+            Some(path) => builder.no_proxy().unix_socket(std::path::Path::new(path)),
+            #[cfg(not(unix))]
+            Some(_) => return Err(refuse("this system has no Unix sockets".to_owned())),
+            None => through(builder, &options.proxy).map_err(refuse)?,
+        };
+        let client = builder.build().map_err(|error| refuse(error.to_string()))?;
+        Ok(Self { client, base, place: address.to_owned(), is_private, token: None })
     }
 
-    pub(crate) fn with_token(self, token: String) -> Self {
-        Self { token: Some(token), ..self }
+    pub(crate) fn with_token(self, token: String) -> Result<Self, ClientError> {
+        if !self.is_private {
+            return Err(ClientError::Insecure { url: self.place });
+        }
+        Ok(Self { token: Some(token), ..self })
     }
 
     /// Asks, with what is asked for in the query.
@@ -110,7 +131,7 @@ impl Http {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(segments);
         }
-        let strange = |reason: String| ClientError::Address { url: self.base.to_string(), reason };
+        let strange = |reason: String| ClientError::Address { url: self.place.clone(), reason };
         let pairs = serde_json::to_value(query).map_err(|error| strange(error.to_string()))?;
         if let serde_json::Value::Object(pairs) = pairs {
             let mut query = url.query_pairs_mut();
@@ -179,16 +200,79 @@ impl Http {
             reason = inner.to_string();
             cause = inner.source();
         }
-        ClientError::Unreachable { url: self.base.to_string(), reason }
+        ClientError::Unreachable { url: self.place.clone(), reason }
     }
 
     fn strange(&self, status: StatusCode, reason: String) -> ClientError {
-        ClientError::Strange { url: self.base.to_string(), status: status.as_u16(), reason }
+        ClientError::Strange { url: self.place.clone(), status: status.as_u16(), reason }
     }
+}
+
+/// A proxy of the environment sees plain requests, and the tokens in them: it is used if it was asked for, and only then.
+fn through(builder: reqwest::ClientBuilder, proxy: &Proxy) -> Result<reqwest::ClientBuilder, String> {
+    Ok(match proxy {
+        Proxy::None => builder.no_proxy(),
+        Proxy::Environment => builder,
+        Proxy::Url(url) => {
+            let proxy = reqwest::Proxy::all(url).map_err(|error| format!("the proxy `{url}`: {error}"))?;
+            builder.no_proxy().proxy(proxy)
+        }
+    })
+}
+
+/// Whether requests to this address stay on this machine.
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+    address.map_or(host == "localhost", |address| address.to_canonical().is_loopback())
 }
 
 /// Chooses ring for TLS, unless the program has chosen before (ADR-0021).
 fn use_ring() {
     static CHOSEN: Once = Once::new();
     CHOSEN.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn may_have_token(address: &str, options: &ClientOptions) -> bool {
+        Http::new(address, options).expect("an address").with_token("wvr_x".to_owned()).is_ok()
+    }
+
+    #[test]
+    fn a_token_crosses_a_network_over_tls_or_not_at_all() {
+        let usual = ClientOptions::default();
+        for address in [
+            "http://127.0.0.1:7117",
+            "http://localhost/",
+            "http://[::1]:1",
+            "https://jobs.example.org",
+            "http://127.9.9.9",
+            "http://[::ffff:127.0.0.1]",
+            "unix:/run/weaver/7117.sock",
+        ] {
+            assert!(may_have_token(address, &usual), "{address}");
+        }
+        for address in [
+            "http://10.0.0.1",
+            "http://127.0.0.1@example.org",
+            "http://localhost.example.org",
+            "http://0.0.0.0",
+            "http://jobs.example.org:7117",
+        ] {
+            assert!(!may_have_token(address, &usual), "{address}");
+            assert!(may_have_token(
+                address,
+                &ClientOptions { insecure_http: true, ..ClientOptions::default() }
+            ));
+        }
+    }
+
+    #[test]
+    fn a_socket_is_named_by_its_whole_path() {
+        let error = Http::new("unix:weaver.sock", &ClientOptions::default()).expect_err("no path");
+        assert!(error.to_string().contains("unix:/run/"), "{error}");
+    }
 }

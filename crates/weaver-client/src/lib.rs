@@ -13,7 +13,7 @@ mod merge;
 mod source;
 pub mod wire;
 
-pub use client::Client;
+pub use client::{Client, ClientOptions, Proxy, SOCKET_SCHEME};
 pub use error::ClientError;
 pub use events::{Event, Events, MergeEvents};
 pub use source::RemoteSource;

@@ -6,16 +6,19 @@
 //! weaver.redb  everything else
 //! ```
 //!
+//! All of them are their owner's alone.
+//!
 //! A store is made in an order that a crash can interrupt anywhere: the data under another name, then `FORMAT`, then the
 //! data gets its name. Data without `FORMAT`, or `FORMAT` without data, is therefore always somebody's deletion, and is
 //! refused: an empty store in place of a lost one would be the worst answer.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
 use crate::medium::ROOM_EXTENSION;
+use crate::private;
 
 /// The format this version writes, and the latest it reads.
 pub const FORMAT: u32 = 1;
@@ -24,6 +27,11 @@ const DATA_FILE: &str = "weaver.redb";
 const NEW_DATA_FILE: &str = "weaver.redb.new";
 const FORMAT_FILE: &str = "FORMAT";
 const LOCK_FILE: &str = "LOCK";
+/// Every file of a store.
+const FILES: [&str; 7] =
+    [DATA_FILE, NEW_DATA_FILE, FORMAT_FILE, LOCK_FILE, "FORMAT.new", "weaver.room", "weaver.redb.room"];
+/// What servers of earlier versions left beside them.
+const LEFT_FILES: [&str; 2] = ["root.token", "server.address"];
 
 /// A directory that is ours until this is dropped.
 #[derive(Debug)]
@@ -38,7 +46,8 @@ impl Directory {
         path: &Path,
         create: impl FnOnce(&Path) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
-        fs::create_dir_all(path).map_err(|source| StoreError::io(path, source))?;
+        private::make_directory(path).map_err(|source| StoreError::io(path, source))?;
+        private::tighten(path, &FILES, |name| FILES.contains(&name) || LEFT_FILES.contains(&name));
         let lock = lock(path)?;
         // Left by a process that was killed while it looked for room.
         let _ = fs::remove_file(path.join(DATA_FILE).with_extension(ROOM_EXTENSION));
@@ -76,7 +85,7 @@ impl Directory {
 
 fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK_FILE);
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let open = private::options().read(true).write(true).create(true).truncate(false).open(&path);
     let mut file = open.map_err(|source| StoreError::io(&path, source))?;
     match file.try_lock() {
         Ok(()) => {}
@@ -121,7 +130,7 @@ fn read_format(directory: &Path, path: &Path) -> Result<bool, StoreError> {
 fn write_synced(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let new = path.with_extension("new");
     let write = || {
-        let mut file = File::create(&new)?;
+        let mut file = private::create(&new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, path)?;

@@ -24,6 +24,7 @@ mod medium;
 mod memory;
 mod options;
 mod ports;
+mod private;
 mod progress;
 mod rows;
 mod store;

@@ -5,12 +5,14 @@
 //! ```
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use redb::StorageBackend;
+
+use crate::private;
 
 /// Something the bytes of a store lie on.
 pub trait Medium: fmt::Debug + Send + Sync {
@@ -48,7 +50,7 @@ impl FileMedium {
 
 impl Medium for FileMedium {
     fn open(&self) -> io::Result<Box<dyn StorageBackend>> {
-        let mut options = OpenOptions::new();
+        let mut options = private::options();
         let file = options.read(true).write(true).create(self.may_create).truncate(false).open(&self.path)?;
         Ok(Box::new(PlainFile { file }))
     }
@@ -59,7 +61,7 @@ impl Medium for FileMedium {
 
     fn check_room(&self, bytes: u64) -> io::Result<()> {
         let probe = self.path.with_extension(ROOM_EXTENSION);
-        let room = File::create(&probe).and_then(|file| allocate(&file, 0, bytes));
+        let room = private::create(&probe).and_then(|file| allocate(&file, 0, bytes));
         std::fs::remove_file(&probe)?;
         room
     }

@@ -71,6 +71,20 @@ impl Drop for Bed {
     }
 }
 
+/// What tasks print is for the owner's eyes.
+fn assert_private(directory: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(std::fs::metadata(directory).expect("it is there").mode() & 0o777, 0o700);
+    for entry in std::fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            assert_private(&path);
+        } else {
+            assert_eq!(path.metadata().expect("it is there").mode() & 0o777, 0o600, "{}", path.display());
+        }
+    }
+}
+
 fn log() -> StreamKey {
     StreamKey::attempt_log(&TaskKey::new(Namespace::default(), TaskId(7)), 1)
 }
@@ -89,6 +103,7 @@ async fn an_old_log_goes_to_a_file_leaves_its_reference_and_reads_as_before() {
     bed.advance(2 * DAY).await;
     assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "the new entry stays");
     assert_eq!(bed.number("SELECT count(log_ref) FROM weaver.streams").await, 1, "the reference stays");
+    assert_private(&bed.directory);
     let all = numbered(&["one", "two\n", "\u{0}three", "four"]);
     assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, all);
     assert_eq!(bed.read(&log(), ReadFrom::After(Seq(2))).await, all[2..]);

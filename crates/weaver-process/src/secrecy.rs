@@ -19,3 +19,10 @@ pub fn keep_descriptors() {
     #[cfg(target_os = "linux")]
     close_fds::set_fds_cloexec(3, &[]);
 }
+
+/// Whether a process can never gain privileges (`no_new_privs`): every command in a cell, and what it starts. A process that is
+/// gone, or cannot be seen, counts as one.
+pub fn is_restricted(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    !status.lines().any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|value| value.trim() == "0"))
+}

@@ -24,14 +24,6 @@ pub(crate) const FORMAT_FILE: &str = "FORMAT";
 pub(crate) const DATA_FILE: &str = "weaver.redb";
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
-/// A store in memory has no directory, but its server has a token to keep.
-pub(crate) const MEMORY_DIRECTORY: &str = "./weaver-memory";
-/// Neither has one in DynamoDB.
-pub(crate) const DYNAMODB_DIRECTORY: &str = "./weaver-dynamodb";
-
-/// A store on a database server has no directory here, but this node has a token to keep.
-pub(crate) const NODE_DIRECTORY: &str = "./weaver-node";
-
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
@@ -152,18 +144,6 @@ impl StoreUrl {
                 Ok(Arc::new(tokio::runtime::Handle::current().block_on(open)?))
             }
             _ => Ok(Arc::new(self.open_existing(opener)?)),
-        }
-    }
-
-    /// Where a server on this store keeps its first token.
-    pub(crate) fn token_directory(&self) -> &Path {
-        match self {
-            Self::Memory => Path::new(MEMORY_DIRECTORY),
-            Self::Directory(directory) => directory,
-            #[cfg(feature = "dynamodb")]
-            Self::DynamoDb(_) => Path::new(DYNAMODB_DIRECTORY),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => Path::new(NODE_DIRECTORY),
         }
     }
 

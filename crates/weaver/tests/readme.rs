@@ -25,6 +25,8 @@ fn the_readme_has_two_commands_and_the_first_reaches_a_live_server() {
         command.args(arguments.split_whitespace()).current_dir(&directory);
         // Its own port may be taken on this machine.
         command.env("WEAVER_SERVE_LISTEN", "127.0.0.1:0");
+        // And its user may have servers of their own.
+        command.env("XDG_RUNTIME_DIR", directory.join("run")).env("XDG_STATE_HOME", directory.join("state"));
         command
     };
     let mut server = weaver(arguments).stdout(Stdio::piped()).spawn().expect("the command starts");

@@ -30,9 +30,12 @@ impl Server {
         ]);
         // What the newcomer's settings would change is no part of the measurement.
         command.current_dir(directory.parent().expect("a directory to run in")).env("WEAVER_LOG", "warn");
+        let file = directory.join("admin.token");
+        command.env("WEAVER_SERVE_ADMIN_TOKEN_FILE", &file);
+        let own = directory.parent().expect("a directory to run in");
+        command.env("XDG_RUNTIME_DIR", own.join("run")).env("XDG_STATE_HOME", own.join("state"));
         let mut server = Self::start(command);
-        let token =
-            std::fs::read_to_string(directory.join("root.token")).expect("the token of the first start");
+        let token = std::fs::read_to_string(file).expect("the token of the first start");
         server.token = Some(token.trim().to_owned());
         server
     }
@@ -47,7 +50,7 @@ impl Server {
     pub fn client(&self) -> Client {
         let client = Client::new(&self.address).expect("an address");
         match &self.token {
-            Some(token) => client.with_token(token.clone()),
+            Some(token) => client.with_token(token.clone()).expect("it is this machine"),
             None => client,
         }
     }

@@ -43,6 +43,20 @@ impl Connection {
             "GET {path} HTTP/1.1\r\nhost: {}\r\naccept: text/html\r\ncookie: {}\r\n\r\n",
             self.address, self.cookie
         );
+        self.send(&request).await
+    }
+
+    /// The same for a form.
+    async fn post(&mut self, path: &str, form: &str) -> (String, Vec<u8>) {
+        let (address, length) = (self.address, form.len());
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
+             content-type: application/x-www-form-urlencoded\r\ncontent-length: {length}\r\n\r\n{form}"
+        );
+        self.send(&request).await
+    }
+
+    async fn send(&mut self, request: &str) -> (String, Vec<u8>) {
         self.stream.write_all(request.as_bytes()).await.expect("sent");
         let mut answer = Vec::with_capacity(64 * 1024);
         loop {
@@ -61,7 +75,8 @@ impl Connection {
 
 /// The cookie that a link gives.
 pub async fn log_in(address: SocketAddr, path: &str) -> String {
-    let (head, _) = Connection::open(address, "").await.get(path).await;
+    let secret = path.split_once('?').expect("a link has its secret in the query").1;
+    let (head, _) = Connection::open(address, "").await.post("/login", secret).await;
     let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
     cookie.expect("the link logs in").split(';').next().expect("a cookie").to_owned()
 }

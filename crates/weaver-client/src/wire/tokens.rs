@@ -86,6 +86,9 @@ pub struct CreatedToken {
 pub struct LoginLink {
     /// What to put behind the server's address. It logs one browser in, once, as whoever asked for it.
     pub path: String,
+    /// The server's address as the server knows it; the one that was asked, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// When it is good for nothing any more.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: Timestamp,

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -178,9 +179,10 @@ fn path_of(directory: &Path, namespace: &str, name: &str) -> PathBuf {
 /// Writes what the file had and what is new, whole or not at all.
 fn write(path: &Path, before: Option<&Reference>, lines: &[Line]) -> io::Result<()> {
     let parent = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(parent)?;
+    // What tasks print is for the owner's eyes, as the database is.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     if let Some(before) = before {
         for entry in read(&before.path, before.seq)? {
             let line = Line { seq: entry.seq.0, at: entry.at, body: hex(&entry.body) };

@@ -52,6 +52,8 @@ pub struct ConfinerOptions {
     pub home: Option<PathBuf>,
     /// Whether this process runs as root.
     pub is_root: bool,
+    /// Whether it can never gain privileges: then the server cannot tell its commands from its user's other processes.
+    pub is_restricted: bool,
 }
 
 /// Makes confinements.
@@ -101,6 +103,11 @@ impl Confiner {
     ) -> Result<Option<Confinement>, String> {
         if rules.unconfined {
             return Ok(None);
+        }
+        if self.options.mode == Mode::Landlock && self.options.is_restricted && user.is_none() {
+            return Err("`confine.mode = \"landlock\"` needs a server without `no_new_privs` (NoNewPrivileges= of systemd): only by \
+                 that its socket tells commands from administrators"
+                .to_owned());
         }
         let declared = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, String> {
             paths.iter().map(|path| self.declared(path)).collect()

@@ -42,6 +42,16 @@ impl Caller {
         self.identity.require(permission, namespace)
     }
 
+    /// Asks whether a token with the permission to start programs may be made.
+    pub(crate) fn require_granting_exec(&self) -> Result<(), Refusal> {
+        self.identity.require_granting_exec()
+    }
+
+    /// Whether the caller may start programs.
+    pub(crate) fn may_exec(&self) -> bool {
+        self.identity.may_exec
+    }
+
     /// Asks for a permission over the whole server.
     pub(crate) fn require_everywhere(&self, permission: Permission) -> Result<(), Refusal> {
         self.identity.require_everywhere(permission)

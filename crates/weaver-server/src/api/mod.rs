@@ -109,6 +109,7 @@ pub fn routes(state: AppState) -> Routes {
         .route("/readyz", get(health::readyz))
         .route("/api/openapi.json", get(openapi::openapi_json))
         .method_not_allowed_fallback(method_not_allowed);
+    let private = private.layer(from_fn_with_state(state.clone(), audit::audit_denials));
     Routes { private: finished(private, state.clone()), public: finished(public, state) }
 }
 

@@ -16,7 +16,7 @@ use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_scheduler::{Options, Scheduler};
 
-use super::audit::Audit;
+use super::audit::{Audit, Denials};
 use super::metrics::{Figures, Metrics};
 use crate::security::Tokens;
 
@@ -91,8 +91,11 @@ pub struct Shared {
     pub scheduler: Scheduler,
     /// Merge queues. Whoever serves also [runs](MergeEngine::run) it, or they move elsewhere.
     pub merge: MergeEngine,
+    /// Where browsers find this server, without a slash at the end.
+    pub(crate) address: Option<Arc<str>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) audit: Arc<Audit>,
+    pub(crate) denials: Arc<Denials>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) figures: Option<Figures>,
 }
@@ -121,8 +124,10 @@ impl AppState {
             clock,
             limits,
             closing: CancellationToken::new(),
+            address: None,
             tokens: None,
             audit,
+            denials: Arc::default(),
             metrics: Arc::new(Metrics::default()),
             figures: None,
         }))
@@ -132,6 +137,13 @@ impl AppState {
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
         Arc::make_mut(&mut self.0).tokens = Some(tokens);
+        self
+    }
+
+    /// With the address that links for browsers begin with, such as `http://127.0.0.1:7117`.
+    #[must_use]
+    pub fn with_address(mut self, address: &str) -> Self {
+        Arc::make_mut(&mut self.0).address = Some(address.into());
         self
     }
 

@@ -45,6 +45,10 @@ pub(crate) async fn create_token(
     Body(request): Body<NewToken>,
 ) -> Answer<(StatusCode, Json<CreatedToken>)> {
     let tokens = managed(&state, &caller)?;
+    // A role that cannot have it is a mistake, and answered as one.
+    if request.may_exec && security::Role::from(request.role).may(Permission::EnqueueExec) {
+        caller.require_granting_exec()?;
+    }
     let lasting = request.expires_in_ms.map(lasting).transpose()?;
     let now = state.clock.now();
     let (text, info) = tokens
@@ -86,11 +90,19 @@ pub(crate) async fn make_login_link(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Answer<(StatusCode, Json<LoginLink>)> {
-    let (Some(tokens), Some(token)) = (&state.tokens, caller.token()) else { return Err(no_tokens()) };
+    let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
+    let sessions = Sessions::new(Arc::clone(tokens));
+    let (token, secret) = match caller.token() {
+        Some(token) => (token.clone(), sessions.make_link(token).await?),
+        None => {
+            caller.require_everywhere(Permission::ManageTokens)?;
+            sessions.make_admin_link(caller.name(), caller.may_exec()).await?
+        }
+    };
     let expires_at = state.clock.now().saturating_add(LINK_LASTS);
-    let secret = Sessions::new(Arc::clone(tokens)).make_link(token).await?;
     state.audit.write_of_server(&caller, Deed::new("login_link.create", format!("token/{token}"))).await;
-    Ok((StatusCode::CREATED, Json(LoginLink { path: login_path(&secret), expires_at })))
+    let address = state.address.as_deref().map(str::to_owned);
+    Ok((StatusCode::CREATED, Json(LoginLink { path: login_path(&secret), address, expires_at })))
 }
 
 fn managed<'a>(state: &'a AppState, caller: &Caller) -> Answer<&'a Arc<Tokens>> {

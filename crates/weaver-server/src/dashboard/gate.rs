@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 
 use super::form::{Fields, encoded};
 use super::{FORM_MAX_BYTES, Pages, layout};
+use crate::api::audit::denied;
 use crate::problem::Problem;
 use crate::security::{ClientAddress, Identity, Secret, store_failed};
 
@@ -36,10 +37,15 @@ pub(super) async fn enter(State(pages): State<Pages>, mut request: Request, next
         };
     }
     let address = ClientAddress::of_request(&pages.guard, &request);
-    request.extensions_mut().insert(identity);
+    let asked = format!("{} {}", request.method(), request.uri().path());
+    request.extensions_mut().insert(identity.clone());
     request.extensions_mut().insert(address);
     request.extensions_mut().insert(session);
-    next.run(request).await
+    let response = next.run(request).await;
+    if response.status() == StatusCode::FORBIDDEN {
+        denied(&pages.state, identity, asked).await;
+    }
+    response
 }
 
 async fn known(pages: &Pages, secret: Option<Secret>) -> Result<Option<(Identity, Session)>, Response> {

@@ -147,7 +147,7 @@ async fn part(view: &View, task: &Task) -> Result<Markup, Problem> {
 
 fn prompt_form(view: &View, group: &str, session: &str) -> Markup {
     html! {
-        @if view.may(Permission::Enqueue) {
+        @if view.may(Permission::EnqueueExec) {
             section {
                 h2 { "New prompt" }
                 form.stack method="post" action=(view.link("/prompts", &[])) {

@@ -1,7 +1,7 @@
 //! In by a token or by a link that is good once; out by a button.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, extract::Request};
 use maud::{Markup, html};
@@ -10,35 +10,20 @@ use super::form::{Fields, Query};
 use super::gate::{Session, redirect};
 use super::layout::{self, Html};
 use super::{Pages, text};
+use crate::api::Caller;
+use crate::api::audit::Deed;
 use crate::problem::Problem;
-use crate::security::{ClientAddress, NotAToken, Secret, TokenText, identify};
+use crate::security::{ClientAddress, Identity, NotAToken, Secret, TokenText, identify};
 
 /// The field of a link that holds its secret.
 pub(crate) const LINK_FIELD: &str = "link";
 
-pub(super) async fn show(State(pages): State<Pages>, Query(query): Query, headers: HeaderMap) -> Response {
+/// A link is not used up by looking at it: browsers look ahead, and messengers fetch what they are shown. The button does.
+pub(super) async fn show(Query(query): Query) -> Response {
     let next = inside(query.get("next"));
-    // Browsers that look ahead must not use a link up.
-    let is_ahead =
-        headers.contains_key("sec-purpose") || headers.get("purpose").is_some_and(|why| why == "prefetch");
-    let Some(link) = query.get(LINK_FIELD).filter(|_| !is_ahead) else {
-        return Html(form(next, None)).into_response();
-    };
-    let Some(sessions) = pages.guard.sessions() else { return redirect("/") };
-    let redeemed = match Secret::parse(link) {
-        Some(secret) => sessions.redeem(&secret).await,
-        None => Ok(None),
-    };
-    match redeemed {
-        // Not a redirect: a browser that came by another site's link would leave the cookie behind.
-        Ok(Some(secret)) => {
-            with_cookie(&pages, &secret, layout::reopen(&axum::http::Uri::from_static("/")).into_response())
-        }
-        Ok(None) => {
-            let why = "This link was used before, or it is too old. `weaver dashboard` makes a new one.";
-            layout::with_status(StatusCode::GONE, form(next, Some(why)))
-        }
-        Err(error) => Problem::from(error).into_response(),
+    match query.get(LINK_FIELD) {
+        Some(link) => Html(link_form(link)).into_response(),
+        None => Html(form(next, None)).into_response(),
     }
 }
 
@@ -48,14 +33,20 @@ pub(super) async fn log_in(State(pages): State<Pages>, request: Request) -> Resp
         Ok(fields) => fields,
         Err(problem) => return problem.into_response(),
     };
+    if let Some(link) = fields.get(LINK_FIELD) {
+        return redeem(&pages, address, link).await;
+    }
     let next = inside(fields.get("next")).to_owned();
     let Some(sessions) = pages.guard.sessions() else { return redirect(&next) };
     let presented = TokenText::parse(fields.get("token").unwrap_or_default().trim()).map_err(|_| NotAToken);
     match identify(&pages.guard, address, Some(presented)).await {
         Ok(identity) => {
-            let Some(token) = &identity.token else { return redirect(&next) };
-            match sessions.begin(token).await {
-                Ok(secret) => with_cookie(&pages, &secret, redirect(&next)),
+            let Some(token) = identity.token.clone() else { return redirect(&next) };
+            match sessions.begin(&token).await {
+                Ok(secret) => {
+                    audit(&pages, identity, "login", &format!("by token, from {}", address.0)).await;
+                    with_cookie(&pages, &secret, redirect(&next))
+                }
                 Err(error) => Problem::from(error).into_response(),
             }
         }
@@ -66,12 +57,46 @@ pub(super) async fn log_in(State(pages): State<Pages>, request: Request) -> Resp
     }
 }
 
-pub(super) async fn log_out(State(pages): State<Pages>, Extension(session): Extension<Session>) -> Response {
+async fn redeem(pages: &Pages, address: ClientAddress, link: &str) -> Response {
+    let Some(sessions) = pages.guard.sessions() else { return redirect("/") };
+    let redeemed = match Secret::parse(link) {
+        Some(secret) => sessions.redeem(&secret).await,
+        None => Ok(None),
+    };
+    match redeemed {
+        Ok(Some(secret)) => {
+            // Who it is, for the journal; a token that was revoked meanwhile is found out by the next page.
+            if let Ok(Some(identity)) = sessions.verify(&secret).await {
+                audit(pages, identity, "login", &format!("by link, from {}", address.0)).await;
+            }
+            with_cookie(pages, &secret, redirect("/"))
+        }
+        Ok(None) => {
+            let why = "This link was used before, or it is too old. `weaver dashboard` makes a new one.";
+            layout::with_status(StatusCode::GONE, form("/", Some(why)))
+        }
+        Err(error) => Problem::from(error).into_response(),
+    }
+}
+
+/// Writes down that a browser came or went.
+async fn audit(pages: &Pages, identity: Identity, action: &'static str, detail: &str) {
+    let target = identity.token.as_ref().map_or_else(String::new, |token| format!("token/{token}"));
+    let deed = Deed::new(action, target).detail(detail);
+    pages.state.audit.write_of_server(&Caller::of(identity), deed).await;
+}
+
+pub(super) async fn log_out(
+    State(pages): State<Pages>,
+    Extension(session): Extension<Session>,
+    Extension(identity): Extension<Identity>,
+) -> Response {
     if let (Some(sessions), Some(secret)) = (pages.guard.sessions(), &session.secret)
         && let Err(error) = sessions.end(secret).await
     {
         return Problem::from(error).into_response();
     }
+    audit(&pages, identity, "logout", "its session has ended").await;
     let mut response = redirect("/login");
     set_cookie(&mut response, &pages.guard.set_cookie(None));
     response
@@ -97,6 +122,21 @@ fn inside(next: Option<&str>) -> &str {
     next.filter(is_ours).unwrap_or("/")
 }
 
+/// The page of a link: one button.
+fn link_form(link: &str) -> Markup {
+    layout::bare(
+        "Log in",
+        &html! {
+            h1 { "Log in" }
+            form.stack method="post" action="/login" {
+                input type="hidden" name=(LINK_FIELD) value=(link);
+                p { "This link logs one browser in, once." }
+                button.primary autofocus { "Log in" }
+            }
+        },
+    )
+}
+
 fn form(next: &str, why: Option<&str>) -> Markup {
     layout::bare(
         "Log in",
@@ -113,7 +153,7 @@ fn form(next: &str, why: Option<&str>) -> Markup {
             div #token-help {
                 p { "On the server's machine there is no need to type it:" }
                 (layout::command("weaver dashboard"))
-                p { "prints a link that logs this browser in once. " code { "weaver token" } " prints the token itself." }
+                p { "prints a link that logs this browser in once. " code { "weaver tokens create" } " makes a token." }
             }
         },
     )

@@ -90,7 +90,9 @@ fn new_form(view: &View) -> Markup {
                 input #namespaces name="namespaces";
                 label for="days" { "Days until it expires (empty: never)" }
                 input #days name="days" type="number" min="1" max="3650";
-                label { input type="checkbox" name="may_exec" value="yes"; " May enqueue tasks that start programs" }
+                @if view.caller.may_exec() {
+                    label { input type="checkbox" name="may_exec" value="yes"; " May enqueue tasks that start programs" }
+                }
                 button.primary { "Make" }
             }
         }

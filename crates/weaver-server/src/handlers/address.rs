@@ -90,7 +90,7 @@ impl fmt::Display for Network {
 /// named by itself.
 pub fn refusal(address: IpAddr, allowed: &[Network]) -> Option<&'static str> {
     let mut allowing = allowed.iter().filter(|network| network.contains(address));
-    if METADATA.contains(&address) {
+    if METADATA.contains(&address) || inside(address).any(|inner| METADATA.contains(&IpAddr::V4(inner))) {
         let is_named = allowing.any(Network::is_one_address);
         return (!is_named).then_some("the metadata service of a cloud");
     }
@@ -115,6 +115,23 @@ const METADATA: [IpAddr; 9] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
+
+/// The IPv4 addresses that a translator (NAT64) may take an IPv6 address for, by RFC 6052: the last 32 bits after the
+/// well-known prefix `64:ff9b::/96`, and every place that is possible after `64:ff9b:1::/48`, whose length each network
+/// chooses for itself.
+fn inside(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
+    /// Where the four bytes are; byte 8 is skipped.
+    const PLACES: [[usize; 4]; 4] = [[12, 13, 14, 15], [6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12]];
+    let (bytes, places) = match address {
+        IpAddr::V6(address) => match address.segments() {
+            [0x64, 0xff9b, 0, 0, 0, 0, ..] => (address.octets(), &PLACES[..1]),
+            [0x64, 0xff9b, 1, ..] => (address.octets(), &PLACES[..]),
+            _ => ([0; 16], &PLACES[..0]),
+        },
+        IpAddr::V4(_) => ([0; 16], &PLACES[..0]),
+    };
+    places.iter().map(move |place| Ipv4Addr::from(place.map(|index| bytes[index])))
+}
 
 fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
     match address.octets() {
@@ -212,6 +229,28 @@ mod tests {
     fn a_metadata_service_must_be_named_by_itself() {
         assert!(refused("169.254.169.254", &["169.254.0.0/16", "0.0.0.0/0"]).is_some());
         assert_eq!(refused("169.254.169.254", &["169.254.169.254"]), None);
+        assert_eq!(refused("64:ff9b::a83f:8110", &["64:ff9b::a83f:8110"]), None);
+    }
+
+    #[test]
+    fn a_metadata_service_behind_a_translator_is_refused_wherever_its_address_is_written() {
+        // 168.63.129.16 is no private address, and 169.254.169.254 is one that a wide range would allow.
+        let metadata = [
+            "64:ff9b::a83f:8110",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::a83f:8110",
+            "64:ff9b:1:a83f:81:1000::",
+            "64:ff9b:1:a9fe:a9:fe00::",
+            "64:ff9b:1:a9:fe:a9fe::",
+            "64:ff9b:1:0:a9:fea9:fe00:0",
+        ];
+        for address in metadata {
+            for allowed in [&[][..], &["64:ff9b::/96", "64:ff9b:1::/48", "::/0"]] {
+                let said = refused(address, allowed).unwrap_or_else(|| panic!("{address} should be refused"));
+                assert!(said.contains("metadata"), "{address}: {said}");
+            }
+        }
+        assert_eq!(refused("64:ff9b:1::808:808", &["64:ff9b:1::/48"]), None);
     }
 
     #[test]

@@ -10,11 +10,13 @@ use weaver_core::error::Error;
 
 use super::browser::check_fetch_site;
 use super::client_address::ClientAddress;
+use super::failures::FAILURE_DELAY;
 use super::guard::Guard;
 use super::identity::Identity;
+use super::local_admin::LocalPeer;
 use super::refusal::Refusal;
 use super::sessions::Secret;
-use super::token::{NotAToken, TokenText};
+use super::token::{NotAToken, TokenId, TokenText};
 use super::tokens::{Tokens, Unverified};
 
 /// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the request away.
@@ -27,9 +29,12 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
         return refusal.into_response();
     }
     let (session, presented) = (session_of(&guard, &request), bearer(request.headers()));
-    let identified = match in_session(&guard, session).await {
-        Some(identified) => identified,
-        None => identify(&guard, address, presented).await,
+    let local = request.extensions().get::<LocalPeer>().map(LocalPeer::identity);
+    let identified = match (in_session(&guard, session).await, local) {
+        (Some(identified), _) => identified,
+        // On the server's socket the kernel says who asks. A token there is asked for less, and gets that.
+        (None, Some(local)) if presented.is_none() => Ok(local),
+        (None, _) => identify(&guard, address, presented).await,
     };
     match identified {
         Ok(identity) => {
@@ -41,8 +46,18 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
             next.run(request).await
         }
         Err(refusal) => {
-            tracing::info!(address = %address.0, code = refusal.code, "a request was not let in");
-            refusal.into_response()
+            if let Some(count) = guard.failures.sample(address, guard.clock.monotonic()) {
+                tracing::info!(
+                    address = %address.0, code = refusal.code, count,
+                    "requests are refused; the log has the 1st, 2nd, 4th, 8th, … of an address per minute"
+                );
+            }
+            let mut response = refusal.into_response();
+            if response.status() == StatusCode::TOO_MANY_REQUESTS {
+                // The next try costs a connection.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
         }
     }
 }
@@ -70,20 +85,30 @@ pub(crate) async fn identify(
         return Ok(Identity::local());
     };
     let presented = presented.ok_or_else(missing)?;
-    let has_been_good = presented.as_ref().is_ok_and(|text| tokens.has_seen(&text.id()));
-    if !has_been_good && let Some(wait) = guard.failures.wait(address, guard.clock.monotonic()) {
-        return Err(too_many(wait.as_secs().saturating_add(1)));
-    }
+    let id = presented.as_ref().ok().map(TokenText::id);
+    // First of all: a valid token is let in whatever else came from its address.
     let verified = match presented {
         Ok(text) => verify(tokens, &text).await,
         Err(NotAToken) => Err(invalid()),
     };
-    if let Err(refusal) = &verified
-        && refusal.status == StatusCode::UNAUTHORIZED
-    {
-        guard.failures.count(address, guard.clock.monotonic());
+    match verified {
+        Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => {
+            // Of ids that were valid here: those that are drawn at random would only fill the memory.
+            let id = id.filter(|id| tokens.has_seen(id));
+            Err(held_back(guard, address, id, refusal).await)
+        }
+        verified => verified,
     }
-    verified
+}
+
+/// Counts a failure, and holds its answer back if there were too many.
+async fn held_back(guard: &Guard, address: ClientAddress, id: Option<TokenId>, refusal: Refusal) -> Refusal {
+    let now = guard.clock.monotonic();
+    let Some(wait) = guard.failures.count(address, id, now) else { return refusal };
+    if let Ok(_place) = guard.failures.delayed.try_acquire() {
+        guard.clock.sleep_until(now.saturating_add(FAILURE_DELAY)).await;
+    }
+    too_many(wait.as_secs().saturating_add(1))
 }
 
 async fn verify(tokens: &Tokens, text: &TokenText) -> Result<Identity, Refusal> {
@@ -115,7 +140,7 @@ fn missing() -> Refusal {
     unauthorized(
         "token_missing",
         "the request carries no token",
-        "send `Authorization: Bearer wvr_…`; `weaver token` prints the server's first one",
+        "send `Authorization: Bearer wvr_…`; on the server's machine `weaver token` makes one",
         r#"Bearer realm="weaver""#,
     )
 }
@@ -144,7 +169,7 @@ fn too_many(wait_secs: u64) -> Refusal {
     Refusal::new(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many_failed_tokens",
-        "too many tokens from this address were wrong",
+        "the token is not valid, and too many wrong ones came from this address or with this id: answers are delayed",
         format!("correct the token, and try again in {wait_secs} s"),
     )
     .with(header::RETRY_AFTER, HeaderValue::from(wait_secs))

@@ -27,26 +27,35 @@ const ANSWER_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
+/// A year, as is usual; subdomains are not ours to decide about.
+const STRICT: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
 /// The layer that turns away what other sites' pages send. See [`protect`](super::protect).
 pub async fn refuse_foreign_pages(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let mut response = match check(&guard, &request) {
+    let is_strict = check_host(&guard, &request).is_ok_and(|authority| guard.is_strict(authority.host));
+    let response = match check(&guard, &request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    for (name, value) in ANSWER_HEADERS {
-        response.headers_mut().insert(name, value);
-    }
-    response
+    with_headers(response, is_strict)
 }
 
 /// The same for pages, whose forms are forms: they must say that they come from a page of ours.
 pub async fn refuse_foreign_forms(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let mut response = match check_page(&guard, &request) {
+    let is_strict = check_host(&guard, &request).is_ok_and(|authority| guard.is_strict(authority.host));
+    let response = match check_page(&guard, &request) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
+    with_headers(response, is_strict)
+}
+
+fn with_headers(mut response: Response, is_strict: bool) -> Response {
     for (name, value) in ANSWER_HEADERS {
         response.headers_mut().insert(name, value);
+    }
+    if is_strict {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, STRICT);
     }
     response
 }

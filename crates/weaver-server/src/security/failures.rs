@@ -1,31 +1,74 @@
-//! Failed tokens, counted per address.
+//! Wrong tokens, counted per address and per token id.
 //!
-//! Nobody guesses 256 bits; what this limits is the work and the noise that trying makes. Whoever is over the limit is
-//! still listened to with tokens this process has seen to be good: one worker with an old token must not lock out the
-//! rest of its machine, which shares its address.
+//! Nobody guesses 256 bits; what this limits is the work and the noise that trying makes. A token is verified first, always:
+//! what is right is let in at once, however many wrong ones came from its address, or with its id. Only failures are held
+//! back, and only so many at a time, so that they hold up nothing else.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use weaver_core::time::Monotonic;
 
 use super::client_address::ClientAddress;
+use super::token::TokenId;
 
-/// How many failures an address has per [`FAILURES_WINDOW`].
+/// How many failures of an address, or of a token id, are answered at once per [`FAILURES_WINDOW`].
 pub const FAILURES_MAX: u32 = 20;
 
 /// How long failures count, from the first.
 pub const FAILURES_WINDOW: Duration = Duration::from_secs(60);
 
-/// The most addresses counted at a time. When there are more the oldest count is dropped: this bounds memory, and
-/// somebody with that many addresses is not stopped by counting them.
+/// How long each failure beyond [`FAILURES_MAX`] is held back.
+pub const FAILURE_DELAY: Duration = Duration::from_secs(1);
+
+/// The most failures that are held back at a time; more are answered at once, and their connections closed.
+pub const DELAYED_MAX: usize = 64;
+
+/// The most addresses, and token ids, counted at a time. When there are more the oldest count is dropped: this bounds memory,
+/// and somebody with that many addresses is not stopped by counting them.
 pub const ADDRESSES_MAX: usize = 4_096;
 
-#[derive(Default)]
 pub(super) struct Failures {
-    windows: Mutex<HashMap<IpAddr, Window>>,
+    addresses: Windows<IpAddr>,
+    ids: Windows<TokenId>,
+    /// Requests that were not let in, for the log.
+    refusals: Windows<IpAddr>,
+    pub(super) delayed: Semaphore,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self {
+            addresses: Windows::default(),
+            ids: Windows::default(),
+            refusals: Windows::default(),
+            delayed: Semaphore::new(DELAYED_MAX),
+        }
+    }
+}
+
+impl Failures {
+    /// Counts a failure, of an address and of a token id that is somebody's. How long the window goes on that is used up,
+    /// if one is.
+    pub(super) fn count(
+        &self,
+        address: ClientAddress,
+        id: Option<TokenId>,
+        now: Monotonic,
+    ) -> Option<Duration> {
+        let of_address = self.addresses.count(network(address), now);
+        let of_id = id.map(|id| self.ids.count(id, now));
+        [Some(of_address), of_id].into_iter().flatten().filter_map(|window| window.exceeded(now)).max()
+    }
+
+    /// Whether to log that a request was not let in, as which of its address in this window: the 1st, 2nd, 4th, 8th, …
+    pub(super) fn sample(&self, address: ClientAddress, now: Monotonic) -> Option<u32> {
+        Some(self.refusals.count(network(address), now).failures).filter(|count| count.is_power_of_two())
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -38,31 +81,35 @@ impl Window {
     fn ends_at(&self) -> Monotonic {
         self.began_at.saturating_add(FAILURES_WINDOW)
     }
+
+    /// How long it goes on, if it is used up.
+    fn exceeded(&self, now: Monotonic) -> Option<Duration> {
+        (self.failures > FAILURES_MAX).then(|| self.ends_at().0.saturating_sub(now.0))
+    }
 }
 
-impl Failures {
-    /// How long this address has to wait, if it has used up its failures.
-    pub(super) fn wait(&self, address: ClientAddress, now: Monotonic) -> Option<Duration> {
-        let window = *self.windows.lock().get(&network(address))?;
-        let is_over = window.failures >= FAILURES_MAX && now < window.ends_at();
-        is_over.then(|| window.ends_at().0.saturating_sub(now.0))
-    }
+struct Windows<K>(Mutex<HashMap<K, Window>>);
 
-    /// Counts one more.
-    pub(super) fn count(&self, address: ClientAddress, now: Monotonic) {
-        let mut windows = self.windows.lock();
-        let network = network(address);
-        if !windows.contains_key(&network) && windows.len() >= ADDRESSES_MAX {
-            let oldest =
-                windows.iter().min_by_key(|(_, window)| window.began_at).map(|(address, _)| *address);
-            oldest.and_then(|address| windows.remove(&address));
+impl<K> Default for Windows<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Hash + Eq + Clone> Windows<K> {
+    fn count(&self, key: K, now: Monotonic) -> Window {
+        let mut windows = self.0.lock();
+        if !windows.contains_key(&key) && windows.len() >= ADDRESSES_MAX {
+            let oldest = windows.iter().min_by_key(|(_, window)| window.began_at).map(|(key, _)| key.clone());
+            oldest.and_then(|key| windows.remove(&key));
         }
         let fresh = Window { began_at: now, failures: 0 };
-        let window = windows.entry(network).or_insert(fresh);
+        let window = windows.entry(key).or_insert(fresh);
         if now >= window.ends_at() {
             *window = fresh;
         }
         window.failures = window.failures.saturating_add(1);
+        *window
     }
 }
 
@@ -93,28 +140,45 @@ mod tests {
     fn memory_is_bounded_however_many_addresses_fail() {
         let failures = Failures::default();
         for number in 0..(ADDRESSES_MAX as u32 + 100) {
-            failures.count(v4(number), NOW);
+            failures.count(v4(number), None, NOW);
         }
-        assert_eq!(failures.windows.lock().len(), ADDRESSES_MAX);
+        assert_eq!(failures.addresses.0.lock().len(), ADDRESSES_MAX);
     }
 
     #[test]
-    fn an_address_is_let_in_again_when_its_window_ends() {
+    fn an_address_fails_without_delay_again_when_its_window_ends() {
         let failures = Failures::default();
-        (0..FAILURES_MAX).for_each(|_| failures.count(v4(1), NOW));
-        assert_eq!(failures.wait(v4(1), NOW), Some(FAILURES_WINDOW));
-        assert_eq!(failures.wait(v4(2), NOW), None);
-        assert_eq!(failures.wait(v4(1), NOW.saturating_add(FAILURES_WINDOW)), None);
+        (0..FAILURES_MAX).for_each(|_| assert_eq!(failures.count(v4(1), None, NOW), None));
+        assert_eq!(failures.count(v4(1), None, NOW), Some(FAILURES_WINDOW));
+        assert_eq!(failures.count(v4(2), None, NOW), None);
+        assert_eq!(failures.count(v4(1), None, NOW.saturating_add(FAILURES_WINDOW)), None);
+    }
+
+    #[test]
+    fn one_token_id_is_limited_wherever_its_guesses_come_from() {
+        let failures = Failures::default();
+        let id: TokenId = "0123456789abcdef".parse().expect("an id");
+        (0..FAILURES_MAX)
+            .for_each(|number| assert_eq!(failures.count(v4(number), Some(id.clone()), NOW), None));
+        assert!(failures.count(v4(1000), Some(id), NOW).is_some());
+        assert!(failures.count(v4(1000), None, NOW).is_none());
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_count_as_one() {
         let failures = Failures::default();
+        let of = |host: u128| ClientAddress(IpAddr::V6(Ipv6Addr::from_bits(0x2001_0db8 << 96 | host)));
         for host in 0..u128::from(FAILURES_MAX) {
-            let address = Ipv6Addr::from_bits(0x2001_0db8 << 96 | host);
-            failures.count(ClientAddress(IpAddr::V6(address)), NOW);
+            failures.count(of(host), None, NOW);
         }
-        let another = Ipv6Addr::from_bits(0x2001_0db8 << 96 | 0xffff);
-        assert!(failures.wait(ClientAddress(IpAddr::V6(another)), NOW).is_some());
+        assert!(failures.count(of(0xffff), None, NOW).is_some());
+    }
+
+    #[test]
+    fn the_log_has_fewer_lines_the_more_requests_are_refused() {
+        let failures = Failures::default();
+        let logged = (0..1000).filter_map(|_| failures.sample(v4(1), NOW)).collect::<Vec<_>>();
+        assert_eq!(logged, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+        assert_eq!(failures.sample(v4(1), NOW.saturating_add(FAILURES_WINDOW)), Some(1));
     }
 }

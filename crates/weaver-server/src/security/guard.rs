@@ -69,7 +69,12 @@ impl Guard {
         Ok(Self {
             sessions: options.tokens.clone().map(Sessions::new),
             // Cookies know hosts, not ports: two servers on one machine must not log each other out.
-            cookie: format!("weaver-session-{}", options.listen.port()),
+            // `__Host-`: no other server of the domain, and none without TLS, can set one.
+            cookie: format!(
+                "{}weaver-session-{}",
+                if options.tls || options.behind_proxy { "__Host-" } else { "" },
+                options.listen.port()
+            ),
             tokens: options.tokens,
             clock: options.clock,
             behind_proxy: options.behind_proxy,
@@ -107,6 +112,12 @@ impl Guard {
             HostName::Address(address) => address.is_loopback() || self.addresses.contains(&address),
             HostName::Name(name) => self.names.iter().any(|known| known.eq_ignore_ascii_case(name)),
         }
+    }
+
+    /// Whether browsers are to come back to a host by TLS alone. Not to `localhost`, where programs without TLS listen too,
+    /// and not behind a proxy, which decides for itself.
+    pub(super) fn is_strict(&self, host: HostName<'_>) -> bool {
+        self.tls && matches!(host, HostName::Name(name) if !name.eq_ignore_ascii_case("localhost"))
     }
 
     /// Whether our own pages can have this scheme.
@@ -149,4 +160,35 @@ pub fn protect<S: Clone + Send + Sync + 'static>(
 /// person who is not logged in is to be shown how.
 pub fn protect_pages<S: Clone + Send + Sync + 'static>(pages: Router<S>, guard: Arc<Guard>) -> Router<S> {
     pages.layer(from_fn_with_state(guard, refuse_foreign_forms))
+}
+
+#[cfg(test)]
+mod tests {
+    use weaver_core::clock::ManualClock;
+
+    use super::*;
+
+    fn cookie(tls: bool, behind_proxy: bool) -> String {
+        let guard = Guard::new(GuardOptions {
+            tokens: None,
+            clock: Arc::new(ManualClock::default()),
+            listen: SocketAddr::from(([127, 0, 0, 1], 7117)),
+            hosts: Vec::new(),
+            tls,
+            behind_proxy,
+        });
+        guard.expect("no hosts").set_cookie(None)
+    }
+
+    #[test]
+    fn with_tls_the_cookie_is_one_that_no_other_host_can_set() {
+        for cookie in [cookie(true, false), cookie(false, true)] {
+            assert!(cookie.starts_with("__Host-weaver-session-7117="), "{cookie}");
+            // What browsers ask of a name that begins so.
+            assert!(
+                cookie.contains("; Path=/;") && cookie.ends_with("; Secure") && !cookie.contains("Domain")
+            );
+        }
+        assert!(cookie(false, false).starts_with("weaver-session-7117="));
+    }
 }

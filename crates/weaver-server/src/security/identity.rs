@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use weaver_agent::PROMPT_TASK_TYPE;
 use weaver_core::name::{Namespace, TaskType};
 
 use super::refusal::Refusal;
@@ -14,6 +15,10 @@ use super::token::TokenId;
 
 /// The task type that starts programs.
 pub const EXEC_TASK_TYPE: &str = "exec";
+
+/// The task types that start programs on the machine of a worker or runner: `exec` by its arguments, `prompt` by what an
+/// agent makes of it.
+pub const PROGRAM_TASK_TYPES: [&str; 2] = [EXEC_TASK_TYPE, PROMPT_TASK_TYPE];
 
 /// Who is asking, and what they may do. Handlers take it as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +91,8 @@ impl Identity {
         self.require_role(permission)
     }
 
-    /// Asks whether a task of this type may be put into a namespace: `weaver.*` by nobody, `exec` by those who were
-    /// given it, anything else with [`Permission::Enqueue`].
+    /// Asks whether a task of this type may be put into a namespace: `weaver.*` by nobody, `exec` and `prompt` by
+    /// those who were given it, anything else with [`Permission::Enqueue`].
     pub fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
         self.require(Permission::Enqueue, namespace)?;
         if task_type.as_str().starts_with(INTERNAL_PREFIX) {
@@ -98,10 +103,23 @@ impl Identity {
                 "choose another task type",
             ));
         }
-        if task_type.as_str() == EXEC_TASK_TYPE {
+        if PROGRAM_TASK_TYPES.contains(&task_type.as_str()) {
             return self.require(Permission::EnqueueExec, namespace);
         }
         Ok(())
+    }
+
+    /// Asks whether the caller may give a token the permission to start programs: only what it has itself.
+    pub fn require_granting_exec(&self) -> Result<(), Refusal> {
+        if self.may_exec {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "exec_not_granted",
+            "this token may not start programs, so it cannot let another",
+            "use a token that was made with --may-exec, or make the new one without it",
+        ))
     }
 
     fn require_role(&self, permission: Permission) -> Result<(), Refusal> {
@@ -113,7 +131,7 @@ impl Identity {
                 StatusCode::FORBIDDEN,
                 "exec_not_granted",
                 format!("this token lacks the permission `{permission}`: it is given to tokens one by one"),
-                "use a token that was made with the permission to enqueue `exec`",
+                "use a token that was made with --may-exec",
             ));
         }
         Ok(())

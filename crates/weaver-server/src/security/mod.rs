@@ -6,7 +6,9 @@
 //! ```
 //!
 //! - [`protect`] puts the layers around a router in the only order that is safe.
-//! - [`Tokens`] makes, lists, revokes and verifies tokens; [`root_token`] makes the first one.
+//! - [`Tokens`] makes, lists, revokes and verifies tokens.
+//! - [`LocalAdmins`] says which users of this machine are admins on the server's Unix socket; no token is needed there.
+//!   [`first_token`] takes an admin's token from a file, where that socket cannot be reached.
 //! - [`Permission::roles`] is the table of who may do what; [`Identity::require`] applies it.
 //! - [`check_listen`] says whether an address may be served, [`TlsListener`] serves it encrypted.
 //!
@@ -21,12 +23,14 @@ mod authenticate;
 mod browser;
 mod client_address;
 mod failures;
+mod first_token;
 mod guard;
 mod identity;
 mod listen;
+mod local_admin;
+mod private;
 mod refusal;
 mod role;
-mod root;
 mod scope;
 mod sessions;
 mod tls;
@@ -37,15 +41,19 @@ pub use authenticate::authenticate;
 pub(crate) use authenticate::{identify, store_failed};
 pub use browser::{refuse_foreign_forms, refuse_foreign_pages};
 pub use client_address::{ClientAddress, PeerAddress};
-pub use failures::{ADDRESSES_MAX, FAILURES_MAX, FAILURES_WINDOW};
+pub use failures::{ADDRESSES_MAX, DELAYED_MAX, FAILURE_DELAY, FAILURES_MAX, FAILURES_WINDOW};
+pub use first_token::{FirstToken, FirstTokenError, first_token};
 pub use guard::{Guard, GuardOptions, InvalidHost, protect, protect_pages};
-pub use identity::{EXEC_TASK_TYPE, Identity};
+pub use identity::{EXEC_TASK_TYPE, Identity, PROGRAM_TASK_TYPES};
 pub use listen::{BindRefused, check_listen};
+pub use local_admin::{LocalAdmins, LocalPeer, group_id};
+pub use private::{PrivateFileError, read_private, write_private};
 pub use refusal::Refusal;
 pub use role::{Permission, Role, UnknownRole};
-pub use root::{ROOT_TOKEN_FILE, RootTokenError, read_root_token, root_token};
 pub use scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
 pub use sessions::{LINK_KIND, LINK_LASTS, SESSION_KIND, SESSION_LASTS, Secret, Sessions};
 pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, TlsError, TlsListener, load_tls};
 pub use token::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
-pub use tokens::{CACHE_TTL, CACHED_MAX, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified};
+pub use tokens::{
+    CACHE_TTL, CACHED_MAX, EXPIRED_KEPT, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified,
+};

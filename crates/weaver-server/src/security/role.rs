@@ -66,9 +66,9 @@ impl FromStr for Role {
 pub enum Permission {
     /// Tasks, groups, queues, runners, logs, explanations and events of a namespace, and waiting for them.
     Read,
-    /// New tasks of any type but `exec`.
+    /// New tasks of any type but `exec` and `prompt`.
     Enqueue,
-    /// New tasks of type `exec`, which start programs on the workers' machines: besides the role, the token itself must
+    /// New tasks of the types `exec` and `prompt`, which start programs on the workers' machines: besides the role, the token itself must
     /// have been given it ([`Identity::may_exec`](crate::security::Identity::may_exec)). Running such a task again asks
     /// for it too.
     EnqueueExec,

@@ -19,8 +19,10 @@ use weaver_core::ports::{Document, DocumentKey, Expect};
 use weaver_core::time::{Monotonic, Timestamp};
 
 use super::identity::Identity;
+use super::role::Role;
+use super::scope::NamespaceScope;
 use super::token::{TokenId, to_hex};
-use super::tokens::{CACHE_TTL, CACHED_MAX, Tokens, Unverified};
+use super::tokens::{CACHE_TTL, CACHED_MAX, NewToken, TokenError, Tokens, Unverified};
 
 /// The kind of the documents that hold sessions.
 pub const SESSION_KIND: &str = "weaver.session";
@@ -99,6 +101,27 @@ impl Sessions {
     /// A link's secret, good for one login as this token.
     pub async fn make_link(&self, token: &TokenId) -> Result<Secret, Error> {
         self.make(LINK_KIND, token, LINK_LASTS).await
+    }
+
+    /// The same for an admin of the server's socket, who has a user id and no token: a browser has none, so it is logged in
+    /// by a token of its own, which is never told. It is listed, can be revoked, and ends with the session.
+    pub async fn make_admin_link(
+        &self,
+        created_by: &str,
+        may_exec: bool,
+    ) -> Result<(TokenId, Secret), TokenError> {
+        let lasting = LINK_LASTS.saturating_add(SESSION_LASTS);
+        let new = NewToken {
+            name: "dashboard".to_owned(),
+            role: Role::Admin,
+            namespaces: NamespaceScope::All,
+            may_exec,
+            expires_at: Some(self.tokens.clock().now().saturating_add(lasting)),
+            created_by: created_by.to_owned(),
+        };
+        let (_, info) = self.tokens.create(new).await?;
+        let secret = self.make_link(&info.id).await?;
+        Ok((info.id, secret))
     }
 
     /// Uses up a link. Of two who try at once, one gets the session.

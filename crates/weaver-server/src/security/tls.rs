@@ -20,11 +20,16 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use weaver_core::clock::Clock;
 
+use super::private::{PrivateFileError, read_private};
+
 /// How long a client may take for its handshake.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most handshakes under way; more connections wait in the system's backlog.
 pub const HANDSHAKES_MAX: usize = 512;
+
+/// Longer than any key.
+const KEY_MAX_BYTES: u64 = 1024 * 1024;
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,9 @@ pub enum TlsError {
         /// What the system said.
         source: io::Error,
     },
+    /// Other users can read the key, or change it.
+    #[error("the private key {0}")]
+    Exposed(PrivateFileError),
     /// A file holds something else.
     #[error("{} holds no {what} in PEM form ({reason}); it should have a line `{line}`", path.display())]
     Pem {
@@ -74,7 +82,7 @@ pub enum TlsError {
     },
 }
 
-/// Reads a certificate (with its chain) and its key, both in PEM form. TLS 1.2 and 1.3, HTTP/1.1.
+/// Reads a certificate (with its chain) and its key, both in PEM form. A key that other users can read is refused. TLS 1.2 and 1.3, HTTP/1.1.
 pub fn load_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     const CERTIFICATE: &str = "certificate";
     const BEGIN_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
@@ -85,7 +93,7 @@ pub fn load_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Tls
     if chain.is_empty() {
         return Err(not_pem(pem::Error::NoItemsFound));
     }
-    let private = PrivateKeyDer::from_pem_slice(&read(key, "private key")?)
+    let private = PrivateKeyDer::from_pem_slice(&read_key(key)?)
         .map_err(|error| self::not_pem(key, "private key", "-----BEGIN PRIVATE KEY-----", &error))?;
     let unusable = |source| match source {
         rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
@@ -106,6 +114,16 @@ pub fn load_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Tls
 
 fn read(path: &Path, what: &'static str) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::Read { what, path: path.to_owned(), source })
+}
+
+fn read_key(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |source| TlsError::Read { what: "private key", path: path.to_owned(), source };
+    match read_private(path, KEY_MAX_BYTES) {
+        Ok(Some(content)) => Ok(content),
+        Ok(None) => Err(failed(io::ErrorKind::NotFound.into())),
+        Err(PrivateFileError::File { source, .. }) => Err(failed(source)),
+        Err(exposed) => Err(TlsError::Exposed(exposed)),
+    }
 }
 
 fn not_pem(path: &Path, what: &'static str, line: &'static str, error: &pem::Error) -> TlsError {

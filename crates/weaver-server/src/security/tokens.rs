@@ -25,6 +25,12 @@ use super::token::{TokenHash, TokenId, TokenText};
 /// The kind of the documents tokens are kept in.
 pub const TOKEN_KIND: &str = "weaver.token";
 
+/// How long an expired token is kept, so that its owner is told that it expired and not that it is unknown.
+pub const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
+
+/// How many that expired are removed when a new one is made.
+const SWEPT_AT_ONCE: u32 = 16;
+
 /// How long a verified token is believed without asking the store again: what revoking takes to reach *other* servers on
 /// the same store. In the process that revokes it is immediate.
 pub const CACHE_TTL: Duration = Duration::from_secs(5);
@@ -125,6 +131,7 @@ impl Tokens {
     /// Makes a token. The text is given out here and never again.
     pub async fn create(&self, new: NewToken) -> Result<(TokenText, TokenInfo), TokenError> {
         let text = TokenText::random();
+        self.sweep().await;
         let info = self.register(&text, new).await?;
         Ok((text, info))
     }
@@ -228,8 +235,21 @@ impl Tokens {
             expires_at: new.expires_at,
         };
         let body = Record::encode(&info, &text.hash());
-        self.store.put_document(&key(&info.id), Bytes::from(body), Expect::Absent, None).await?;
+        let swept_at = info.expires_at.map(|at| at.saturating_add(EXPIRED_KEPT));
+        self.store.put_document(&key(&info.id), Bytes::from(body), Expect::Absent, swept_at).await?;
         Ok(info)
+    }
+
+    /// Removes some that expired a while ago. What cannot be removed now goes when another token is made.
+    async fn sweep(&self) {
+        let now = self.clock.now();
+        let expired = self.store.due_documents(TOKEN_KIND, now, SWEPT_AT_ONCE).await.unwrap_or_default();
+        for document in expired {
+            let expect = Expect::Version(document.version);
+            if let Err(error) = self.store.delete_document(&document.key, expect).await {
+                tracing::debug!(%error, "an expired token stays for now");
+            }
+        }
     }
 
     async fn remove(&self, id: &TokenId) -> Result<(), TokenError> {

@@ -2,6 +2,7 @@
 //!
 //! `axum::serve` has no limits on headers, silence or the number of connections; this is the same loop with them.
 
+mod local;
 mod stall;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::api::{AppState, observe};
+pub use local::{LOCAL_CONNECTIONS_MAX, serve_local};
 use stall::Stalling;
 
 /// Serves until `shutdown` is cancelled: then nothing new is accepted, waits and streams end, and requests under way have

@@ -95,3 +95,20 @@ async fn a_server_without_tokens_says_so() {
     let answer = server.get("/api/v1/tokens").await.expect(404);
     assert_eq!(answer["code"], "no_tokens");
 }
+
+#[tokio::test]
+async fn a_token_that_may_not_start_programs_makes_none_that_may_and_puts_no_prompt_in() {
+    let (server, plain) = guarded().await;
+    let new = json!({ "name": "x", "role": "producer", "may_exec": true }).to_string();
+    let refused = ask(&server, &plain, "POST", "/api/v1/tokens", &new).await.expect(403);
+    assert_eq!(refused["code"], "exec_not_granted");
+    for task_type in ["prompt", "exec"] {
+        let task = json!({ "task_type": task_type, "payload": "x" }).to_string();
+        let refused = ask(&server, &plain, "POST", "/api/v1/tasks", &task).await.expect(403);
+        assert_eq!(refused["code"], "exec_not_granted", "{task_type}");
+    }
+    let schedule =
+        json!({ "schedule": { "when": "every 1m" }, "task": { "task_type": "prompt", "payload": "x" } });
+    let answer = ask(&server, &plain, "PUT", "/api/v1/schedules/p", &schedule.to_string()).await;
+    assert_ne!(answer.status, 201, "{}", answer.body);
+}

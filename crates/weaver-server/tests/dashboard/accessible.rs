@@ -39,7 +39,7 @@ async fn every_page_is_without_violations_in_light_and_dark_and_fits_a_phone() {
     browser.go(&site.url("/login")).await;
     let axe = axe_script();
     assert_eq!(violations(&browser, &axe).await, Vec::<String>::new(), "login");
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("[data-key=dead] dd", "1").await;
     let pages = [
         "/".to_owned(),

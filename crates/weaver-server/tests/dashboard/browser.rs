@@ -82,6 +82,13 @@ impl Browser {
         self.command("url", json!({"url": url})).await;
     }
 
+    /// Logs in by a link.
+    pub(crate) async fn enter(&self, link: &str) {
+        self.go(link).await;
+        self.press("Log in").await;
+        self.sees("h1", "Overview").await;
+    }
+
     /// To the page before, as the button of the browser does.
     pub(crate) async fn back(&self) {
         self.command("back", json!({})).await;

@@ -24,7 +24,7 @@ async fn chosen_rows_stay_chosen_whatever_happens_to_the_list_on_postgresql() {
 async fn choosing(bed: &Bed) {
     let (site, driver) = (Site::start(bed).await, Driver::start());
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Operator).await).await;
+    browser.enter(&site.link(Role::Operator).await).await;
     browser.sees("h1", "Overview").await;
     let mut tasks = Vec::new();
     for _ in 0..6 {

@@ -23,7 +23,7 @@ async fn journey(bed: &Bed) {
     let (site, driver) = (Site::start(bed).await, Driver::start());
     let (_crew, _lines) = Crew::start(bed);
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     browser.sees(".empty", "weaver enqueue").await;
     let broken = site.enqueue(NewTask::new("broken")).await.id.to_string();

@@ -17,8 +17,8 @@ async fn a_change_is_on_another_screen_within_a_second_and_what_is_read_or_typed
         site.enqueue(NewTask::new("nobody").queue(queue)).await;
     }
     let (actor, reader) = (Browser::open(&driver).await, Browser::open(&driver).await);
-    actor.go(&site.link(Role::Admin).await).await;
-    reader.go(&site.link(Role::Admin).await).await;
+    actor.enter(&site.link(Role::Admin).await).await;
+    reader.enter(&site.link(Role::Admin).await).await;
     actor.sees("h1", "Overview").await;
     reader.sees("h1", "Overview").await;
     actor.go(&site.url("/queues")).await;
@@ -64,7 +64,7 @@ async fn a_lost_connection_is_shown_and_nothing_is_missed_when_the_server_comes_
     let site = Site::start(&bed).await;
     let address = site.address;
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Operator).await).await;
+    browser.enter(&site.link(Role::Operator).await).await;
     browser.until(LIVE).await;
     site.stop().await;
     browser.until("document.querySelector('#live-mark').classList.contains('lost')").await;
@@ -85,7 +85,7 @@ async fn a_flood_of_events_does_not_freeze_a_page() {
     let (bed, driver) = (Bed::memory(), Driver::start());
     let site = Site::start(&bed).await;
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Operator).await).await;
+    browser.enter(&site.link(Role::Operator).await).await;
     browser.until(LIVE).await;
     let mut all = 0;
     for page in ["/", "/tasks"] {
@@ -141,7 +141,7 @@ async fn of_two_people_who_set_the_same_limit_the_second_is_told() {
     site.enqueue(NewTask::new("nobody").queue("one")).await;
     let (first, second) = (Browser::open(&driver).await, Browser::open(&driver).await);
     for browser in [&first, &second] {
-        browser.go(&site.link(Role::Admin).await).await;
+        browser.enter(&site.link(Role::Admin).await).await;
         browser.sees("h1", "Overview").await;
         browser.go(&site.url("/queues")).await;
         browser.until(LIVE).await;
@@ -171,7 +171,7 @@ async fn pages_that_were_left_or_lie_in_other_tabs_keep_nobody_waiting() {
     let task = site.enqueue(NewTask::new("spoken")).await;
     let page = site.url(&format!("/tasks/{}", task.id));
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Viewer).await).await;
+    browser.enter(&site.link(Role::Viewer).await).await;
     browser.sees("h1", "Overview").await;
     let began = bed.clock.monotonic();
     for number in 0..16 {
@@ -201,7 +201,7 @@ async fn pages_are_whole_without_a_script() {
     let task = site.enqueue(NewTask::new("broken")).await;
     let browser = Browser::open(&driver).await;
     browser.tool("Emulation.setScriptExecutionDisabled", serde_json::json!({"value": true})).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     browser.press("Tasks").await;
     browser.sees("#rows", "broken").await;

@@ -13,7 +13,7 @@ async fn a_log_follows_what_is_printed_in_its_colours_and_can_be_taken_home() {
     let task = site.enqueue(NewTask::new("spoken")).await;
     lines.send("the first line".to_owned()).expect("as the test expects");
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Viewer).await).await;
+    browser.enter(&site.link(Role::Viewer).await).await;
     browser.sees("h1", "Overview").await;
     browser.go(&site.url(&format!("/tasks/{}", task.id))).await;
     browser.sees("#log", "the first line").await;

@@ -27,7 +27,7 @@ async fn changes_are_put_in_line_reordered_taken_out_tested_and_landed_on_postgr
 async fn people(bed: &Bed) {
     let (site, driver, repo) = (Site::start(bed).await, Driver::start(), repository("looking at it"));
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     browser.press("Merge").await;
     browser.sees(".empty", "weaver merge add-repo").await;
@@ -171,7 +171,7 @@ async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_
     repo.commit("main", None, &[(CORPUS[1], "2\n")]);
     let running = working(&site.state, &repo);
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     let (here, entry) = (format!("/merge/queue?id={}", encoded(&queue.0)), |number: u32| {
         format!("/merge/entry?queue={}&entry={number}", encoded(&queue.0))

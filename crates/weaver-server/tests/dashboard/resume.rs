@@ -41,7 +41,7 @@ async fn a_stream_goes_on_after_the_last_event_that_was_heard_and_tells_each_cha
     for bed in [Bed::embedded(), Bed::postgres().await] {
         let site = Site::start(&bed).await;
         let link = site.link(Role::Viewer).await;
-        let answer = http(Policy::none()).get(link).send().await.expect("the server answers");
+        let answer = crate::login::redeem(&site, &link).await;
         let cookie = answer.headers()["set-cookie"].to_str().expect("a text");
         let cookie = cookie.split(';').next().expect("a cookie").to_owned();
         let greeting = listen(&site, &cookie, None, "id: ").await;
@@ -65,7 +65,7 @@ async fn what_was_chosen_and_typed_stays_while_the_server_is_away_and_the_list_g
     let (address, chosen) = (site.address, site.enqueue(NewTask::new("nobody")).await.id);
     let other = site.enqueue(NewTask::new("nobody")).await;
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Operator).await).await;
+    browser.enter(&site.link(Role::Operator).await).await;
     browser.sees("h1", "Overview").await;
     browser.go(&site.url("/tasks")).await;
     browser.until(LIVE).await;
@@ -95,7 +95,7 @@ async fn a_log_has_every_line_once_after_the_server_was_away() {
     let task = site.enqueue(NewTask::new("spoken")).await;
     let log = StreamKey::attempt_log(&task, 1);
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Viewer).await).await;
+    browser.enter(&site.link(Role::Viewer).await).await;
     browser.sees("h1", "Overview").await;
     lines.send("line 0".to_owned()).expect("it listens");
     browser.go(&site.url(&format!("/tasks/{}", task.id))).await;

@@ -47,7 +47,7 @@ async fn people(bed: &Bed) {
     let (site, driver) = (Site::start(bed).await, Driver::start());
     let (_crew, _lines) = Crew::start(bed);
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     browser.press("Schedules").await;
     browser.sees(".empty", "weaver schedules add").await;
@@ -156,7 +156,7 @@ async fn without_scripts_a_form_says_what_is_wrong_when_it_is_sent_and_keeps_wha
     let (bed, driver) = (Bed::memory(), Driver::start());
     let site = Site::start(&bed).await;
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     browser.tool("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
     browser.go(&site.url("/schedules/new")).await;
@@ -316,7 +316,7 @@ async fn nothing_that_a_schedule_says_becomes_part_of_a_page() {
         pages.push(format!("/schedule/edit?name={}", encoded(&name)));
     }
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     for page in &pages {
         browser.go(&site.url(page)).await;
@@ -347,7 +347,7 @@ async fn pages_of_schedules_and_settings_are_without_violations_in_light_and_dar
     scheduler.add(&space, "gap", gap).await.expect("a schedule");
     scheduler.settings().put("scheduler.paused", json!(true), None).await.expect("a setting");
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     let axe = axe_script();
     let pages = [

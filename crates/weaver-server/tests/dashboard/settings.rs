@@ -21,7 +21,7 @@ async fn a_setting_is_changed_refused_and_reset_and_the_journal_says_so_on_postg
 async fn people(bed: &Bed) {
     let (site, driver) = (Site::start(bed).await, Driver::start());
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Operator).await).await;
+    browser.enter(&site.link(Role::Operator).await).await;
     browser.sees("h1", "Overview").await;
     browser.press("Settings").await;
     browser

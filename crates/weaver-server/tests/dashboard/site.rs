@@ -124,7 +124,8 @@ impl Site {
             name: format!("a {role}"),
             role,
             namespaces: NamespaceScope::All,
-            may_exec: false,
+            // Prompts are programs too.
+            may_exec: !matches!(role, Role::Viewer | Role::Worker),
             expires_at: None,
             created_by: "the test".to_owned(),
         };

@@ -113,7 +113,7 @@ async fn nothing_that_a_task_says_becomes_part_of_a_page() {
         ids.push(ended_badly(&site, text, &name_of(text)).await);
     }
     let browser = Browser::open(&driver).await;
-    browser.go(&site.link(Role::Admin).await).await;
+    browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     let group = url::form_urlencoded::byte_serialize(CORPUS[0].as_bytes()).collect::<String>();
     let mut pages: Vec<String> = ids.iter().map(|id| format!("/tasks/{id}")).collect();

@@ -212,3 +212,19 @@ async fn without_tokens_everybody_on_this_machine_is_admin_but_starts_no_program
     assert!(!Identity::local().may_exec);
     server.get("/whoami", "Origin: https://attacker.example\r\n").await.refused(403, "cross_site");
 }
+
+#[tokio::test]
+async fn with_tls_browsers_are_told_to_come_back_by_tls_except_to_localhost() {
+    let hosts = vec!["jobs.example.org".to_owned()];
+    let strict = async |tls: bool, host: &str| {
+        let hosts = hosts.clone();
+        let server = Server::start_with(move |options| (options.tls, options.hosts) = (tls, hosts)).await;
+        let answer =
+            server.send(&format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).await;
+        answer.allowed();
+        answer.header("strict-transport-security").map(str::to_owned)
+    };
+    assert_eq!(strict(true, "jobs.example.org").await.as_deref(), Some("max-age=31536000"));
+    assert_eq!(strict(true, "localhost").await, None, "programs without TLS listen there too");
+    assert_eq!(strict(false, "jobs.example.org").await, None);
+}

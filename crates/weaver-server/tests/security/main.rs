@@ -2,11 +2,12 @@
 
 mod browser;
 mod failures;
+mod first_token;
 mod listen;
+mod local_socket;
 mod permissions;
 mod proxy;
 mod revocation;
-mod root_token;
 mod secrets;
 mod server;
 mod tls;

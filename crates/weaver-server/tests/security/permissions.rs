@@ -112,9 +112,11 @@ async fn programs_are_started_only_by_tokens_that_were_given_it() {
     let plain = server.token(Role::Producer, only("a")).await;
     server.get_as("/enqueue/a/mail", &plain).await.allowed();
     server.get_as("/enqueue/a/exec", &plain).await.refused(403, "exec_not_granted");
+    server.get_as("/enqueue/a/prompt", &plain).await.refused(403, "exec_not_granted");
     let new = NewToken { may_exec: true, ..new_token(Role::Producer, only("a")) };
     let trusted = server.tokens.create(new).await.expect("a token").0;
     server.get_as("/enqueue/a/exec", &trusted).await.allowed();
+    server.get_as("/enqueue/a/prompt", &trusted).await.allowed();
     server.get_as("/enqueue/b/exec", &trusted).await.refused(403, "namespace_not_allowed");
     let worker = server.token(Role::Worker, only("a")).await;
     server.get_as("/enqueue/a/mail", &worker).await.refused(403, "permission_missing");

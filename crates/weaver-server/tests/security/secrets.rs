@@ -11,7 +11,8 @@ use tracing::{Event, Metadata, Subscriber};
 use weaver_core::clock::ManualClock;
 use weaver_embedded::EmbeddedStore;
 use weaver_server::security::{
-    Guard, GuardOptions, NamespaceScope, NotAToken, Role, RootTokenError, TokenText, Tokens, root_token,
+    Guard, GuardOptions, NamespaceScope, NewToken, NotAToken, PrivateFileError, Role, TokenText, Tokens,
+    read_private,
 };
 
 use crate::server::{Scratch, Server, bearer, new_token, only};
@@ -55,7 +56,15 @@ async fn the_embedded_stores_files_do_not_contain_the_token() {
     let clock = Arc::new(ManualClock::default());
     let store = Arc::new(EmbeddedStore::open(scratch.path().join("store"), clock.clone()).expect("a store"));
     let tokens = Tokens::new(store.clone(), clock);
-    let text = root_token(&scratch.path().join("secret"), &tokens).await.expect("a token");
+    let new = NewToken {
+        name: "x".to_owned(),
+        role: Role::Admin,
+        namespaces: NamespaceScope::All,
+        may_exec: true,
+        expires_at: None,
+        created_by: "test".to_owned(),
+    };
+    let (text, _) = tokens.create(new).await.expect("a token");
     drop((tokens, store));
     let (id, secret) = (text.id(), &text.expose()[21..]);
     let mut id_is_there = false;
@@ -73,8 +82,7 @@ async fn the_log_of_good_and_bad_requests_has_no_secret() {
     let log = Log::default();
     let _listening = tracing::subscriber::set_default(log.clone());
     let server = Server::start().await;
-    let scratch = Scratch::new();
-    let root = root_token(scratch.path(), &server.tokens).await.expect("a token");
+    let root = server.token(Role::Admin, NamespaceScope::All).await;
     let viewer = server.token(Role::Viewer, only("a")).await;
     server.get_as("/whoami", &root).await.allowed();
     server.get_as("/read/b", &viewer).await.refused(403, "namespace_not_allowed");
@@ -90,9 +98,11 @@ async fn the_log_of_good_and_bad_requests_has_no_secret() {
 #[test]
 fn a_file_that_cannot_be_read_is_named_and_not_quoted() {
     let scratch = Scratch::new();
-    fs::create_dir(scratch.path().join("root.token")).expect("a directory in its place");
-    let refusal = weaver_server::security::read_root_token(scratch.path()).expect_err("no file");
-    assert!(matches!(refusal, RootTokenError::File { .. } | RootTokenError::Exposed { .. }), "{refusal:?}");
+    let refusal = read_private(scratch.path(), 10).expect_err("a directory is no file");
+    assert!(
+        matches!(refusal, PrivateFileError::File { .. } | PrivateFileError::Exposed { .. }),
+        "{refusal:?}"
+    );
 }
 
 fn flipped(text: &TokenText) -> TokenText {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ impl Files {
         let files = Self { scratch: Scratch::new(), made };
         fs::write(files.certificate(), files.made.cert.pem()).expect("written");
         fs::write(files.key(), files.made.signing_key.serialize_pem()).expect("written");
+        files.chmod_key(0o600);
         files
     }
 
@@ -40,6 +42,10 @@ impl Files {
 
     fn key(&self) -> PathBuf {
         self.scratch.path().join("key.pem")
+    }
+
+    fn chmod_key(&self, mode: u32) {
+        fs::set_permissions(self.key(), fs::Permissions::from_mode(mode)).expect("its mode");
     }
 
     fn load(&self) -> Result<Arc<rustls::ServerConfig>, TlsError> {
@@ -198,4 +204,17 @@ fn a_file_that_is_no_pem_or_the_wrong_one_is_named_and_never_quoted() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_key_that_other_users_can_read_or_change_is_refused_with_the_command_that_helps() {
+    let files = Files::new();
+    for mode in [0o644, 0o604, 0o602, 0o666] {
+        files.chmod_key(mode);
+        let refusal = files.load().expect_err("exposed").to_string();
+        assert!(refusal.contains("key.pem") && refusal.contains("chmod 600"), "{refusal}");
+        assert!(refusal.contains(&format!("{mode:o}")), "{refusal}");
+    }
+    files.chmod_key(0o400);
+    files.load().expect("its owner's alone");
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
             let about = setting.key.about.to_owned();
             table.row([
                 setting.key.name.to_owned(),
-                setting.shown().to_owned(),
+                setting.shown().into_owned(),
                 setting.origin.to_string(),
                 about,
             ]);

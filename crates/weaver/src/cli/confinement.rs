@@ -6,8 +6,9 @@ use std::sync::Arc;
 use weaver::core::clock::Clock;
 use weaver_process::confine::{ConfinerOptions, Purpose, probe};
 use weaver_process::guard::OWN_BINARY;
-use weaver_process::{Confiner, Isolation, Rules};
+use weaver_process::{Confiner, Isolation, Rules, secrecy};
 
+use crate::cli::local::Places;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::wiring::StoreUrl;
@@ -40,6 +41,7 @@ fn isolation_with(config: &Config, protected: Vec<PathBuf>) -> Result<Isolation,
         protected,
         home: std::env::var_os("HOME").map(PathBuf::from),
         is_root: rustix::process::geteuid().is_root(),
+        is_restricted: secrecy::is_restricted(std::process::id()),
     };
     let confiner = cfg!(target_os = "linux").then(|| Arc::new(Confiner::new(OWN_BINARY, options)));
     Ok(Isolation { confiner, rules: Rules::default() })
@@ -48,10 +50,12 @@ fn isolation_with(config: &Config, protected: Vec<PathBuf>) -> Result<Isolation,
 /// What no command may see: what a server is run with.
 fn protected(config: &Config) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = config.file.iter().cloned().collect();
-    if let Ok(url) = StoreUrl::parse(config.text(keys::STORE)) {
-        paths.push(url.token_directory().to_owned());
-    }
-    let keys = [keys::SERVE_TLS_KEY, keys::SERVE_TLS_CERTIFICATE];
+    let url = StoreUrl::parse(config.text(keys::STORE));
+    paths.extend(url.ok().and_then(|url| url.directory().ok().map(Path::to_owned)));
+    let Places { sockets, registrations, .. } = Places::of_process();
+    paths.extend([sockets, registrations]);
+    let keys =
+        [keys::SERVE_TLS_KEY, keys::SERVE_TLS_CERTIFICATE, keys::SERVE_ADMIN_TOKEN_FILE, keys::SERVE_SOCKET];
     paths.extend(keys.iter().filter_map(|key| config.path(key)).map(Path::to_owned));
     paths.extend(config.secret_files.iter().cloned());
     paths

@@ -1,19 +1,19 @@
 //! `weaver dashboard`: a link that logs a browser in once, and the browser.
 
+use std::io::IsTerminal;
 use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::json;
 
 use crate::cli::remote::{Remote, RemoteArgs};
-use crate::config::keys;
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver dashboard\n  weaver dashboard --print\n\n\
     The link is good for an hour, and for one browser; it is logged in as the owner of the token that this command uses.")]
 pub(crate) struct DashboardArgs {
-    /// Only print the link
+    /// Only print the link, also to a file or a pipe
     #[arg(long)]
     print: bool,
     #[command(flatten)]
@@ -21,8 +21,14 @@ pub(crate) struct DashboardArgs {
 }
 
 pub(crate) async fn run(remote: &Remote<'_>, args: &DashboardArgs) -> Result<Exit, Failure> {
+    if !args.print && !std::io::stdout().is_terminal() {
+        let message =
+            "a login link is a secret, and the output is no terminal: it would end up in a file or a log";
+        return Err(Failure::new(Exit::Refused, message)
+            .next("run it on a terminal, or say --print if that is meant"));
+    }
     let link = remote.client.login_link().await?;
-    let address = remote.context.config.text(keys::SERVER).trim_end_matches('/');
+    let address = link.address.as_deref().unwrap_or(&remote.address).trim_end_matches('/');
     let url = format!("{address}{}", link.path);
     let answer = json!({"url": url, "expires_at": link.expires_at});
     remote.context.output.answer(&answer, || format!("{url}\n"))?;

@@ -22,7 +22,7 @@ use crate::output::{Progress, start_log};
 use crate::wiring::StoreUrl;
 
 /// Its store. A directory like any other: it can be looked at, and removed.
-pub(crate) const DIRECTORY: &str = "./weaver-demo";
+const DIRECTORY: &str = "./weaver-demo";
 
 /// The queue that nothing is taken from.
 const PAUSED: &str = "demo-paused";

@@ -1,6 +1,7 @@
 //! `weaver enqueue`: puts a task in.
 
 use std::io::Read;
+use std::time::Duration;
 
 use clap::Args;
 use weaver_client::wire::{Json, NewTask};
@@ -15,7 +16,7 @@ use crate::exit::{Exit, Failure};
 #[command(after_help = "Examples:\n  weaver enqueue http '{\"url\": \"https://example.org/hook\"}'\n  \
     weaver enqueue report @report.json --queue slow --delay 5m\n  \
     echo '{\"to\": \"ada\"}' | weaver enqueue mail - --key welcome-ada --wait\n\n\
-    With --wait it ends as `weaver tasks wait` does: with 7 if the task is dead or cancelled.")]
+    With --wait it ends as `weaver tasks wait` does: with 7 if the task is dead or cancelled, with 4 after --wait-timeout.")]
 pub(crate) struct EnqueueArgs {
     /// What kind of work it is: the name of its handler
     task_type: String,
@@ -51,6 +52,9 @@ pub(crate) struct EnqueueArgs {
     /// Wait for its end and print its result
     #[arg(long)]
     wait: bool,
+    /// Wait at most this long: 30s, 5m, 12h; for ever if not given
+    #[arg(long, value_name = "SPAN", value_parser = wait::span, requires = "wait")]
+    wait_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
@@ -75,7 +79,8 @@ pub(crate) async fn run(args: EnqueueArgs, context: &Context) -> Result<Exit, Fa
     };
     let enqueued = remote.client.enqueue(task).await?;
     if args.wait {
-        return wait::until_ended(&remote, &enqueued.id, None, wait::result).await;
+        wait::say_if_unserved(&remote, &enqueued.id).await;
+        return wait::until_ended(&remote, &enqueued.id, args.wait_timeout, wait::result).await;
     }
     context.output.answer(&enqueued, || match enqueued.existing {
         true => format!("{} (it was there already)\n", enqueued.id),

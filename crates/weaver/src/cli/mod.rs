@@ -8,7 +8,7 @@ mod demo;
 mod doctor;
 mod enqueue;
 mod event;
-mod identity;
+mod local;
 mod merge;
 mod project;
 mod prompt;
@@ -63,6 +63,12 @@ struct GlobalArgs {
     /// Let debuggers, profilers and core dumps of this user look into the process: its secrets too
     #[arg(long, global = true, help_heading = "Everywhere")]
     debuggable: bool,
+    /// Reach the server through this proxy; `environment`: what HTTP_PROXY and HTTPS_PROXY say
+    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    proxy: Option<String>,
+    /// Send a token over plain HTTP to another machine, where everybody on the way can read it
+    #[arg(long, global = true, num_args = 0, default_missing_value = "true", help_heading = "Everywhere")]
+    insecure_http: Option<String>,
 }
 
 /// Where the tasks are.
@@ -113,7 +119,7 @@ enum Command {
     Tokens(tokens::Command),
     /// Open the dashboard of a server in a browser, logged in
     Dashboard(dashboard::DashboardArgs),
-    /// Print the token of the server on this machine, for curl
+    /// Create a short-lived admin token and print it, for curl and scripts on this machine
     Token(token::TokenArgs),
     /// Look after a store: make, check, shrink, copy, write out and read in
     #[command(subcommand)]
@@ -186,7 +192,10 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
                 let context = Context::new(config?, clock);
                 dashboard::run(&remote::Remote::new(&context)?, &args).await
             }
-            Command::Token(_) => token::run(&Context::new(config?, clock)),
+            Command::Token(args) => {
+                let context = Context::new(config?, clock);
+                token::run(&remote::Remote::new(&context)?, &args).await
+            }
             Command::Runners(command) => runners::run(command, &Context::new(config?, clock)).await,
         }
     })
@@ -201,8 +210,12 @@ impl Context {
 impl Cli {
     /// What the command line says about settings.
     fn flags(&self) -> Flags {
-        let mut given =
-            vec![(keys::OUTPUT, self.global.output.as_ref()), (keys::COLOR, self.global.color.as_ref())];
+        let mut given = vec![
+            (keys::OUTPUT, self.global.output.as_ref()),
+            (keys::COLOR, self.global.color.as_ref()),
+            (keys::PROXY, self.global.proxy.as_ref()),
+            (keys::INSECURE_HTTP, self.global.insecure_http.as_ref()),
+        ];
         match &self.command {
             Command::Enqueue(args) => given.extend(args.remote.settings()),
             Command::Tasks(command) => given.extend(command.remote().settings()),
@@ -218,7 +231,7 @@ impl Cli {
             Command::Serve(args) => given.extend(args.given()),
             Command::Demo(args) => given.extend(args.given()),
             Command::Tokens(command) => given.extend(command.given()),
-            Command::Token(args) => given.push(args.store.setting()),
+            Command::Token(args) => given.extend(args.remote.settings()),
             Command::Merge(command) => given.extend(command.given()),
             Command::Store(command) => given.push(command.store().setting()),
             Command::Doctor(args) => given.push(args.store.setting()),

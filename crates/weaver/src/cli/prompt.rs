@@ -12,7 +12,7 @@ use weaver_client::wire::{Enqueued, Json, NewTask, Task};
 
 use crate::cli::enqueue::span_ms;
 use crate::cli::project::{self, ChosenNamespace};
-use crate::cli::remote::{self, Remote};
+use crate::cli::remote::Remote;
 use crate::cli::store::StoreTask;
 use crate::cli::tasks::{logs, wait};
 use crate::cli::{Context, Given, StoreArgs};
@@ -64,7 +64,7 @@ pub(crate) struct PromptArgs {
     /// The namespace [default: made of the project's path]
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
-    /// The server's address [default: http://127.0.0.1:7117]
+    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
     #[command(flatten)]
@@ -99,12 +99,11 @@ pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Fail
         }
         return enqueue_on_store(task, context).await;
     }
-    let remote = Remote {
-        client: remote::connect(&context.config)?,
-        namespace: namespace.name.to_string(),
-        context: &context,
-    };
+    let remote = Remote { namespace: namespace.name.to_string(), ..Remote::new(&context)? };
     let enqueued = remote.client.enqueue(task).await?;
+    if wait || follow {
+        wait::say_if_unserved(&remote, &enqueued.id).await;
+    }
     if follow {
         logs::follow(&remote, &enqueued.id).await?;
         return wait::until_ended(&remote, &enqueued.id, None, |_| String::new()).await;

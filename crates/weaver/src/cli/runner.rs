@@ -30,7 +30,7 @@ use crate::output::{Progress, start_log};
 pub(crate) struct RunnerArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Work for the server at this address [default: http://127.0.0.1:7117]
+    /// Work for the server at this address, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
     /// The namespace of its prompts [default: made of the project's path]
@@ -143,8 +143,8 @@ async fn source(
     context: Context,
 ) -> Result<(Arc<dyn WorkSource>, String, Context), Failure> {
     if args.store.store.is_none() {
-        let client = remote::connect(&context.config)?;
-        let place = format!("the server at {}", context.config.text(keys::SERVER));
+        let remote::Server { client, address } = remote::connect(&context.config)?;
+        let place = format!("the server at {address}");
         return Ok((Arc::new(RemoteSource::new(client)), place, context));
     }
     let task = StoreTask::new(context)?;

@@ -1,13 +1,14 @@
 //! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, the scheduler, and
 //! the merge queues.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use weaver::core::clock::Clock;
 use weaver::core::ports::Store;
@@ -17,14 +18,16 @@ use weaver_scheduler::Scheduler;
 use weaver_server::api::AppState;
 use weaver_server::dashboard::{login_path, site};
 use weaver_server::security::{
-    Guard, GuardOptions, Sessions, TlsListener, Tokens, check_listen, load_tls, root_token,
+    FirstToken, FirstTokenError, Guard, GuardOptions, PrivateFileError, Sessions, TlsListener, Tokens,
+    check_listen, first_token, load_tls,
 };
-use weaver_server::serve::serve;
+use weaver_server::serve::{serve, serve_local};
 
+use crate::cli::local::LocalSocket;
 use crate::cli::merge::side::{self, Side};
 use crate::cli::store::StoreTask;
 use crate::cli::worker::{self, WorkerSettings};
-use crate::cli::{Context, Given, StoreArgs, confinement, identity};
+use crate::cli::{Context, Given, StoreArgs, confinement};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
@@ -33,8 +36,8 @@ use crate::output::{Progress, start_log};
 #[command(
     after_help = "Examples:\n  weaver serve\n  weaver serve --store /var/lib/weaver --listen 127.0.0.1:8000\n  \
     weaver serve --listen 0.0.0.0:443 --tls-certificate fullchain.pem --tls-key key.pem --hosts jobs.example.org\n\n\
-    The first start makes a token in the store's directory; `weaver` on this machine uses it by itself, and\n\
-    `weaver token` prints it. SIGTERM or Ctrl-C: nothing new is accepted, what runs is finished within --grace."
+    Commands of this user and of root are admins by the server's Unix socket, and find it by themselves; other users and\n\
+    machines need a token: `weaver tokens create`. SIGTERM or Ctrl-C: nothing new is accepted, what runs is finished within --grace."
 )]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
@@ -50,6 +53,9 @@ pub(crate) struct ServeArgs {
     /// A proxy in front does TLS, and says where requests come from
     #[arg(long, num_args = 0, default_missing_value = "true")]
     behind_proxy: Option<String>,
+    /// The Unix socket for admins of this machine [default: in the user's runtime directory]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<String>,
     #[command(flatten)]
     worker: WorkerSettings,
 }
@@ -80,6 +86,7 @@ impl ServeArgs {
             (keys::SERVE_TLS_CERTIFICATE, self.tls_certificate.as_ref()),
             (keys::SERVE_TLS_KEY, self.tls_key.as_ref()),
             (keys::SERVE_BEHIND_PROXY, self.behind_proxy.as_ref()),
+            (keys::SERVE_SOCKET, self.socket.as_ref()),
         ]);
         given
     }
@@ -125,6 +132,15 @@ impl Entrance {
         Ok(Self { listen, tls, hosts: config.names(keys::SERVE_HOSTS), behind_proxy })
     }
 
+    /// Where browsers of this machine find it. "All addresses" is where to listen, never where to go.
+    fn seen_at(&self, address: SocketAddr) -> SocketAddr {
+        match address.ip() {
+            ip if !ip.is_unspecified() => address,
+            std::net::IpAddr::V4(_) => (std::net::Ipv4Addr::LOCALHOST, address.port()).into(),
+            std::net::IpAddr::V6(_) => (std::net::Ipv6Addr::LOCALHOST, address.port()).into(),
+        }
+    }
+
     async fn bind(&self) -> Result<(TcpListener, SocketAddr), Failure> {
         let bound = TcpListener::bind(self.listen).await;
         bound.and_then(|listener| listener.local_addr().map(|address| (listener, address))).map_err(|error| {
@@ -148,18 +164,22 @@ pub(crate) async fn serve_store(
     let worker = worker::build(source, registry, None, &context.config, clock)?;
     let (listener, address) = entrance.bind().await?;
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
-    let root = root_token(task.token_directory(), &tokens).await?;
-    let link = Sessions::new(Arc::clone(&tokens)).make_link(&root.id()).await?;
+    let (local, admins, mut socket) = LocalSocket::open(&context.config, address.port())?;
+    take_first_token(&context.config, &tokens).await?;
+    let scheme = if entrance.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", entrance.seen_at(address));
     let merge = side::engine(&store, &context.config, clock)?;
     let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
     let merging = is_merging.then(|| Side::new(merge.clone(), &store, &context.config, clock)).transpose()?;
-    let mut state =
-        AppState::new(store, Arc::clone(clock)).with_tokens(Arc::clone(&tokens)).with_merge(merge);
+    let mut state = AppState::new(store, Arc::clone(clock))
+        .with_tokens(Arc::clone(&tokens))
+        .with_merge(merge)
+        .with_address(&url);
     if let Some(figures) = task.figures() {
         state = state.with_figures(figures);
     }
     let guard = Guard::new(GuardOptions {
-        tokens: Some(tokens),
+        tokens: Some(Arc::clone(&tokens)),
         clock: Arc::clone(clock),
         listen: address,
         hosts: entrance.hosts,
@@ -169,38 +189,86 @@ pub(crate) async fn serve_store(
     .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let router = site(state.clone(), Arc::new(guard));
     let closing = CancellationToken::new();
-    let scheme = if entrance.tls.is_some() { "https" } else { "http" };
-    let address = format!("{scheme}://{address}");
-    identity::note_address(task.token_directory(), &address);
-    tell(task, &address, &format!("{address}{}", login_path(&link)))?;
+    let signals = Signals::new()?;
+    socket.register(&url, task.url().to_string());
+    let link = match std::io::stdout().is_terminal() {
+        // For the eyes in front of it: everywhere else it would end up in a log.
+        true => Some(Sessions::new(tokens).make_admin_link("weaver serve", true).await?.1),
+        false => None,
+    };
+    let link = link.map(|secret| format!("{url}{}", login_path(&secret)));
+    tell(task, &format!("{scheme}://{address}"), link.as_deref(), &socket)?;
+    let local = serve_local(local, admins, router.clone(), state.clone(), closing.clone());
     let isolation = confinement::isolation(&context.config)?;
     let isolation = isolation.with_rules(context.config.confine.0.check.clone());
-    let beside =
-        Beside { worker, scheduler: state.scheduler.clone(), merging, isolation, clock: Arc::clone(clock) };
+    let beside = Beside {
+        worker,
+        scheduler: state.scheduler.clone(),
+        merging,
+        isolation,
+        clock: Arc::clone(clock),
+        signals,
+    };
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
-            until_told(serve(listener, router, state, closing.clone()), beside, &closing).await?;
+            let server = serve(listener, router, state, closing.clone());
+            until_told(join(server, local), beside, &closing).await;
         }
         None => {
-            until_told(serve(listener, router, state, closing.clone()), beside, &closing).await?;
+            let server = serve(listener, router, state, closing.clone());
+            until_told(join(server, local), beside, &closing).await;
         }
     }
     Ok(Exit::Done)
 }
 
+/// Both listeners, until both have ended.
+async fn join(tcp: impl Future<Output = ()>, local: impl Future<Output = ()>) {
+    tokio::join!(Box::pin(tcp), Box::pin(local));
+}
+
+/// The admin token of a file, where there is one.
+async fn take_first_token(config: &Config, tokens: &Tokens) -> Result<(), Failure> {
+    let Some(path) = config.path(keys::SERVE_ADMIN_TOKEN_FILE) else { return Ok(()) };
+    match first_token(path, tokens).await? {
+        FirstToken::Registered(id) => {
+            tracing::info!(%id, file = %path.display(), "a first admin token was registered");
+        }
+        FirstToken::Known(_) => {}
+        FirstToken::Revoked(id) => tracing::warn!(
+            %id, file = %path.display(),
+            "the token in serve.admin_token_file was revoked or has expired, and stays so; put another into the file"
+        ),
+    }
+    Ok(())
+}
+
+impl From<FirstTokenError> for Failure {
+    fn from(error: FirstTokenError) -> Self {
+        let exit = match &error {
+            FirstTokenError::File(PrivateFileError::Exposed { .. }) => Exit::Refused,
+            FirstTokenError::NotAToken { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
 /// The first line is for programs that wait for it: from then on the server answers.
-fn tell(task: &StoreTask, address: &str, link: &str) -> Result<(), Failure> {
-    let directory = task.token_directory().display();
-    let answer = json!({"address": address, "dashboard": link, "store": task.url().to_string(), "token_directory": directory.to_string()});
-    // The command line looks where its settings say; what differs is named.
-    let is_expected = task.context.config.text(keys::SERVER) == address;
-    let server = if is_expected { String::new() } else { format!(" --server {address}") };
+fn tell(task: &StoreTask, address: &str, link: Option<&str>, socket: &LocalSocket) -> Result<(), Failure> {
+    let store = task.url().to_string();
+    let socket = socket.path().display();
+    let dashboard = link.map_or_else(
+        || "weaver dashboard".to_owned(),
+        |link| format!("{link}\n             (logs one browser in, once; `weaver dashboard` makes another)"),
+    );
+    let answer = json!({"address": address, "store": store, "socket": socket.to_string()});
     task.context.output.answer(&answer, || {
         format!(
-            "Weaver listens on {address}\n  look     {link}\n           (logs one browser in, once; `weaver dashboard` makes another)\n  store    {}\n  token    in {directory}, used by `weaver` here; `weaver token` prints it\n  \
-             try      weaver tasks list{server}\n  API      {address}/api/openapi.json\n  stop     Ctrl-C\n",
-            task.url()
+            "Weaver listens on {address}\n  dashboard  {dashboard}\n  store      {store}\n  \
+             socket     {socket}\n             (this user and root are admins; others need a token: weaver tokens create)\n  \
+             try        weaver tasks list\n  API        {address}/api/openapi.json\n  stop       Ctrl-C\n",
         )
     })
 }
@@ -213,21 +281,32 @@ struct Beside {
     /// How its commands are confined: tried out beside the rest, so that nothing waits for it.
     isolation: Isolation,
     clock: Arc<dyn Clock>,
+    signals: Signals,
+}
+
+/// What asks a server to stop. Listened for before it says that it answers: a signal that comes then is not the end of it.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Failed, format!("signals cannot be received: {error}")).next("start it again")
+        };
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+        })
+    }
 }
 
 /// All end at the first signal, each in order; the second one hurries the workers.
-async fn until_told(
-    server: impl Future<Output = ()>,
-    beside: Beside,
-    closing: &CancellationToken,
-) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Failed, format!("signals cannot be received: {error}")).next("start it again")
-    };
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+async fn until_told(server: impl Future<Output = ()>, beside: Beside, closing: &CancellationToken) {
     let shutdown = Shutdown::new();
-    let Beside { worker, scheduler, merging, isolation, clock } = beside;
+    let Signals { mut interrupt, mut terminate } = beside.signals;
+    let Beside { worker, scheduler, merging, isolation, clock, .. } = beside;
     let working = Box::pin(worker.run(shutdown.clone()));
     let merging = Box::pin(async {
         if let Some(side) = merging {
@@ -247,7 +326,7 @@ async fn until_told(
         }
     };
     tokio::select! {
-        _ = async { tokio::join!(Box::pin(server), working, scheduling, merging, probing) } => Ok(()),
-        () = signals => Ok(()),
+        _ = async { tokio::join!(Box::pin(server), working, scheduling, merging, probing) } => {}
+        () = signals => {}
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Command {
 /// Whose tokens.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// The server's address [default: http://127.0.0.1:7117]
+    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
     #[command(flatten)]
@@ -96,7 +96,7 @@ impl Command {
 
 pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
     if !command.names_a_store() {
-        let keeper = Keeper::Server(connect(&context.config)?);
+        let keeper = Keeper::Server(connect(&context.config)?.client);
         return done(command, &keeper, &context).await;
     }
     let task = StoreTask::new(context)?;
@@ -227,7 +227,7 @@ async fn revoke(keeper: &Keeper, id: &str, context: &Context) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text).ok_or_else(|| "give a number and a unit: 30s, 5m, 12h or 30d".to_owned())
 }
 

@@ -26,7 +26,7 @@ use crate::output::{Progress, start_log};
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Work for the server at this address [default: http://127.0.0.1:7117]
+    /// Work for the server at this address, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     pub(crate) server: Option<String>,
     /// Its name, unique among workers; drawn if not given
@@ -84,7 +84,7 @@ pub(crate) async fn run(args: WorkerArgs, context: Context) -> Result<Exit, Fail
         let store = task.open_to_work(&Progress::new("opening the store")).await?;
         (Arc::new(LocalSource::new(store)), task.context)
     } else {
-        (Arc::new(RemoteSource::new(remote::connect(&context.config)?)), context)
+        (Arc::new(RemoteSource::new(remote::connect(&context.config)?.client)), context)
     };
     let worker = build(source, Registry::new(), args.name, &context.config, &context.clock)?;
     let summary = until_told(worker).await?;

@@ -52,9 +52,9 @@ pub(crate) static DYNAMODB_ALLOW_AWS: &Key = &Key {
 
 pub(crate) static SERVER: &Key = &Key {
     name: "server",
-    kind: Kind::Text,
-    default: "http://127.0.0.1:7117",
-    about: "the server that commands talk to",
+    kind: Kind::Optional,
+    default: "",
+    about: "the server that commands talk to: its address, or unix:PATH of its socket; this user's on this machine if not set",
     flag: Some("--server"),
     is_place: false,
 };
@@ -73,8 +73,26 @@ pub(crate) static TOKEN: &Key = &Key {
     name: "token",
     kind: Kind::Secret,
     default: "",
-    about: "shown to the server; a server of this machine is shown the one in its store's directory",
+    about: "shown to the server that a flag or variable names; this user's own server needs none",
     flag: None,
+    is_place: false,
+};
+
+pub(crate) static PROXY: &Key = &Key {
+    name: "proxy",
+    kind: Kind::Optional,
+    default: "",
+    about: "the proxy to the server: a URL, or `environment` for HTTP_PROXY and HTTPS_PROXY; none if not set",
+    flag: Some("--proxy"),
+    is_place: false,
+};
+
+pub(crate) static INSECURE_HTTP: &Key = &Key {
+    name: "insecure_http",
+    kind: Kind::Switch,
+    default: "false",
+    about: "whether a token may be sent over plain HTTP to another machine",
+    flag: Some("--insecure-http"),
     is_place: false,
 };
 
@@ -195,6 +213,33 @@ pub(crate) static SERVE_BEHIND_PROXY: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static SERVE_SOCKET: &Key = &Key {
+    name: "serve.socket",
+    kind: Kind::Optional,
+    default: "",
+    about: "the Unix socket of a server, for admins of its machine; in the user's runtime directory if not set",
+    flag: Some("--socket"),
+    is_place: true,
+};
+
+pub(crate) static SERVE_ADMIN_GROUP: &Key = &Key {
+    name: "serve.admin_group",
+    kind: Kind::Optional,
+    default: "",
+    about: "a group of /etc/group whose members are admins on the socket, besides the server's user and root",
+    flag: None,
+    is_place: false,
+};
+
+pub(crate) static SERVE_ADMIN_TOKEN_FILE: &Key = &Key {
+    name: "serve.admin_token_file",
+    kind: Kind::Optional,
+    default: "",
+    about: "a file with a first admin token, made if it is not there; for containers",
+    flag: None,
+    is_place: true,
+};
+
 pub(crate) static MERGE_ENABLED: &Key = &Key {
     name: "merge.enabled",
     kind: Kind::Switch,
@@ -302,6 +347,8 @@ pub(crate) static ALL: &[&Key] = &[
     SERVER,
     NAMESPACE,
     TOKEN,
+    PROXY,
+    INSECURE_HTTP,
     WORKER_QUEUES,
     WORKER_NAMESPACES,
     WORKER_CONCURRENCY,
@@ -315,6 +362,9 @@ pub(crate) static ALL: &[&Key] = &[
     SERVE_TLS_CERTIFICATE,
     SERVE_TLS_KEY,
     SERVE_BEHIND_PROXY,
+    SERVE_SOCKET,
+    SERVE_ADMIN_GROUP,
+    SERVE_ADMIN_TOKEN_FILE,
     MERGE_ENABLED,
     MERGE_NAMESPACE,
     MERGE_RECONCILE_EVERY,

@@ -10,6 +10,7 @@ mod nearest;
 mod profiles;
 mod templates;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -70,10 +71,10 @@ pub(crate) struct Setting {
 
 impl Setting {
     /// The value as others may see it.
-    pub(crate) fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self.key.kind {
-            Kind::Secret if !self.value.is_empty() => "(set, not shown)",
-            _ => &self.value,
+            Kind::Secret if !self.value.is_empty() => "(set, not shown)".into(),
+            _ => redacted(&self.value),
         }
     }
 }
@@ -219,6 +220,29 @@ impl Config {
     }
 }
 
+/// A URL without the passwords in it: before an `@`, and in parameters that are called so.
+fn redacted(value: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = value.split_once("://") else { return value.into() };
+    // The last one: a password may have an `@` in it, or a slash, though it should not.
+    let rest = match rest.rsplit_once('@') {
+        Some((user, place)) if user.contains(':') => {
+            format!("{}:***@{place}", user.split(':').next().unwrap_or_default())
+        }
+        _ => rest.to_owned(),
+    };
+    let Some((place, query)) = rest.split_once('?') else { return format!("{scheme}://{rest}").into() };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if is_secret(name) => format!("{name}=***"),
+        _ => pair.to_owned(),
+    });
+    format!("{scheme}://{place}?{}", pairs.collect::<Vec<_>>().join("&")).into()
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["password", "secret", "token", "key"].iter().any(|word| name.ends_with(word))
+}
+
 /// A relative path in a file counts from that file, wherever the command is run.
 fn beside(file: &Path, value: &str) -> String {
     let is_relative = value.starts_with("./") || value.starts_with("../");
@@ -236,6 +260,21 @@ mod tests {
     fn every_default_is_a_value_of_its_kind() {
         for key in keys::ALL {
             assert_eq!(key.kind.check(key.default), Ok(()), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_passwords() {
+        for (value, shown) in [
+            ("postgres://ada:secret@db/x", "postgres://ada:***@db/x"),
+            ("postgres://ada:se@cr/et@db/x?schema=y", "postgres://ada:***@db/x?schema=y"),
+            ("postgres://db/x?user=ada&password=secret", "postgres://db/x?user=ada&password=***"),
+            ("http://:secret@proxy:3128", "http://:***@proxy:3128"),
+            ("postgres://ada@db/x", "postgres://ada@db/x"),
+            ("http://127.0.0.1:7117", "http://127.0.0.1:7117"),
+            ("./weaver-data", "./weaver-data"),
+        ] {
+            assert_eq!(redacted(value), shown);
         }
     }
 

@@ -18,6 +18,7 @@ pub(crate) use log::start_log;
 pub(crate) use paint::{Paint, Tone};
 pub(crate) use progress::{Progress, with_progress};
 pub(crate) use size::bytes;
+use table::visible_lines;
 pub(crate) use table::{Table, visible};
 
 /// How answers are printed.
@@ -38,8 +39,17 @@ impl Output {
         }
     }
 
-    /// Prints an answer: for programs, or for people.
+    /// Prints an answer: for programs, or for people. Texts of tasks and servers in it cannot play with the terminal.
     pub(crate) fn answer(
+        &self,
+        json: &impl Serialize,
+        people: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.answer_as_is(json, || visible_lines(&people(), self.paint))
+    }
+
+    /// The same for what a task made, which a file gets as it is; whoever makes the text looks after terminals.
+    pub(crate) fn answer_as_is(
         &self,
         json: &impl Serialize,
         people: impl FnOnce() -> String,
@@ -91,7 +101,9 @@ pub(crate) fn complain(failure: &Failure, is_json: bool) {
     } else {
         let paint = Paint::choose("auto", io::stderr().is_terminal());
         let next = next.as_ref().map(|next| format!("{} {next}\n", paint.tone(Tone::Strong, "next:")));
-        format!("{} {message}\n{}", paint.tone(Tone::Bad, "error:"), next.unwrap_or_default())
+        let text = format!("{} {message}\n{}", paint.tone(Tone::Bad, "error:"), next.unwrap_or_default());
+        // What a server says is in it.
+        visible_lines(&text, paint)
     };
     // With nobody left to tell, the exit code says it.
     let _ = io::stderr().lock().write_all(text.as_bytes());

@@ -32,6 +32,13 @@ impl Paint {
         self.0
     }
 
+    /// The code of ours that a text begins with, where colours are used.
+    pub(crate) fn code_at(self, text: &str) -> Option<&str> {
+        let codes = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
+        let code = codes.into_iter().find(|code| self.0 && text.starts_with(code))?;
+        text.get(..code.len())
+    }
+
     pub(crate) fn tone(self, tone: Tone, text: &str) -> String {
         if !self.0 {
             return text.to_owned();

@@ -64,9 +64,33 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Text from tasks must not move the cursor or recolour the terminal of whoever looks at it.
+/// Text from tasks and servers must not move the cursor of whoever looks at it, recolour the terminal, or show signs in
+/// another order than they have.
 pub(crate) fn visible(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(shown).collect()
+}
+
+fn shown(c: char) -> char {
+    let is_bidi =
+        matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_line_end = matches!(c, '\u{2028}' | '\u{2029}');
+    if c.is_control() || is_bidi || is_line_end { '\u{fffd}' } else { c }
+}
+
+/// The same for an answer of ours with such texts in it: lines, tabs and our own colours stay.
+pub(crate) fn visible_lines(text: &str, paint: Paint) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some(code) = paint.code_at(rest) {
+            kept.push_str(code);
+            rest = &rest[code.len()..];
+            continue;
+        }
+        kept.push(if matches!(c, '\n' | '\t') { c } else { shown(c) });
+        rest = &rest[c.len_utf8()..];
+    }
+    kept
 }
 
 /// Takes columns from the widest until all fit, or nothing more can be taken.
@@ -128,6 +152,15 @@ mod tests {
         assert_eq!(fit("abcdef", 6), "abcdef");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("日本語", 4), "日…");
+    }
+
+    #[test]
+    fn of_an_answer_only_lines_and_our_own_colours_stay() {
+        let text = "a\tb\n\x1b[31mred\x1b[0m \x1b[2J\x1b]0;title\x07 \u{202e}gpj.exe\u{2066} \r\u{200f}";
+        let colourless = "a\tb\n\u{fffd}[31mred\u{fffd}[0m \u{fffd}[2J\u{fffd}]0;title\u{fffd} \u{fffd}gpj.exe\u{fffd} \u{fffd}\u{fffd}";
+        assert_eq!(visible_lines(text, Paint::NONE), colourless);
+        let coloured = visible_lines(text, Paint::choose("always", false));
+        assert!(coloured.contains("\x1b[31mred\x1b[0m \u{fffd}[2J"), "{coloured:?}");
     }
 
     #[test]

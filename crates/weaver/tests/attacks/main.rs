@@ -76,6 +76,24 @@ fn a_command_whose_ports_include_the_servers_is_answered_401() {
     });
 }
 
+/// With Landlock alone the command has the server's user and can reach its socket, by which that user is an admin.
+#[test]
+fn a_command_confined_by_landlock_alone_is_no_admin_on_the_servers_socket() {
+    for_each_user(|user| {
+        let stage = Stage::new(user, "[confine]\nmode = \"landlock\"\n");
+        let script = "s=$(ls -d $RUN/weaver/*.sock 2>/dev/null || echo $RUN/weaver/$PORT.sock); \
+            curl -s --unix-socket $s http://localhost/api/v1/tokens | grep -q items && echo ESCAPED; echo DONE";
+        let program =
+            Program { name: "be an admin by the socket", script: stage.fill(script), needs_a_cell: true };
+        none_escaped(&stage.as_exec(&[&program]));
+        // The same program, where nothing keeps it.
+        let open = Stage::new(user, "[handlers.exec.confine]\nunconfined = true\n");
+        let program =
+            Program { name: "be an admin by the socket", script: open.fill(script), needs_a_cell: true };
+        all_escaped(&open.as_exec(&[&program]));
+    });
+}
+
 /// Without a cell nothing but `PR_SET_DUMPABLE` stands between processes of one user. Root is another matter.
 #[test]
 fn not_even_an_unconfined_command_of_the_same_user_can_look_into_the_server() {

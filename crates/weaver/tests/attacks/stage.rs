@@ -160,6 +160,7 @@ impl Stage {
             .replace("$PORT", &self.port)
             .replace("$STORE", &path("weaver-data"))
             .replace("$CONFIG", &path("weaver.toml"))
+            .replace("$RUN", &path("run"))
             .replace("$OUTSIDE", &path("outside"))
             .replace("$REPOSITORY", &path("project.git"))
     }

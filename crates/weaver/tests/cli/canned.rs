@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::{Place, Run};
 
@@ -19,11 +19,19 @@ pub(crate) struct Request {
 pub(crate) fn run(place: &Place, arguments: &str, answers: &[(u16, &str)]) -> (Vec<Request>, Run) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = format!("http://{}", listener.local_addr().expect("it is bound"));
-    let mut command = place.command(arguments);
-    command.env("WEAVER_SERVER", address).stdout(Stdio::piped()).stderr(Stdio::piped());
+    run_of(place.command(arguments).env("WEAVER_SERVER", address), &listener, answers)
+}
+
+/// The same for a command that has its own idea of where to go, and a listener that it may come to.
+pub(crate) fn run_of(
+    command: &mut Command,
+    listener: &TcpListener,
+    answers: &[(u16, &str)],
+) -> (Vec<Request>, Run) {
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
     let requests =
-        answers.iter().map_while(|(status, body)| Some(answer(&next(&listener, &mut child)?, *status, body)));
+        answers.iter().map_while(|(status, body)| Some(answer(&next(listener, &mut child)?, *status, body)));
     let requests = requests.collect();
     (requests, Run::from(child.wait_with_output().expect("it ends")))
 }

@@ -154,7 +154,7 @@ fn metrics_of_a_server_on_dynamodb_show_what_was_asked_and_how_often_it_was_thro
     let place = Place::new();
     let url = dynamodb::endpoint().replace("http://", "dynamodb://");
     let server = Server::start(&place, &format!("serve --store {url}"));
-    let token = place.run(&format!("token --store {url}")).succeeded();
+    let token = place.run("token").succeeded();
     let bearer = format!("Authorization: Bearer {}", token.trim());
     let address = format!("{}/metrics", server.address);
     let metrics = Run::of(Command::new("curl").args(["-fsS", &address, "-H", &bearer])).succeeded();

@@ -41,7 +41,8 @@ impl Phoenix {
 
     fn client(&self) -> Client {
         let token = self.place.run("token").succeeded();
-        Client::new(&self.address).expect("an address").with_token(token.trim())
+        let client = Client::new(&self.address).expect("an address");
+        client.with_token(token.trim()).expect("it is this machine")
     }
 }
 

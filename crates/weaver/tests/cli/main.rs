@@ -8,12 +8,14 @@ mod dynamodb;
 mod guide;
 mod help;
 mod killed;
+mod local;
 mod many;
 mod merge;
 mod merge_messages;
 mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod private;
 mod remote;
 mod schedules;
 mod schedules_guide;

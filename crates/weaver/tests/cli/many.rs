@@ -46,3 +46,35 @@ fn a_filter_goes_with_matching_and_never_beside_ids() {
     place.run("tasks retry 17 --dry-run").failed(2, &["--dry-run", "cannot be used with"]);
     place.run("tasks retry --state dead").failed(2, &["--matching"]);
 }
+
+#[test]
+fn every_task_of_a_namespace_is_changed_only_if_that_is_said_and_confirmed() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve --store memory: --queues nothing");
+    let run = |arguments: &str| server.run(&place, arguments);
+    for _ in 0..3 {
+        run("enqueue nobody").succeeded();
+    }
+    for verb in ["cancel", "retry"] {
+        run(&format!("tasks {verb} --matching")).failed(2, &["every task of namespace `default`", "--all"]);
+        run(&format!("tasks {verb} --matching --yes")).failed(2, &["--all"]);
+        run(&format!("tasks {verb} --matching --dry-run")).failed(2, &["--all"]);
+    }
+    run("tasks cancel --matching --all").failed(6, &["all 3 tasks", "not confirmed", "--yes"]);
+    run("tasks cancel --matching --all --queue default").failed(2, &["--all", "cannot be used with"]);
+    let counted = run("tasks cancel --matching --all --dry-run").succeeded();
+    assert_eq!(counted, "3 tasks match; nothing was changed.\n");
+    assert_eq!(run("tasks cancel --matching --all --yes").succeeded(), "3 of 3 tasks.\n");
+    // Of those that failed for good, as ever.
+    run("tasks retry --matching --all").failed(6, &["retry all 0 tasks", "--yes"]);
+}
+
+#[test]
+fn enqueue_and_wait_says_that_no_worker_serves_the_task_and_gives_up_in_time() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve --store memory:");
+    let run = |arguments: &str| server.run(&place, arguments);
+    run("enqueue nobody --wait --wait-timeout 10ms")
+        .failed(4, &["no worker serves task 1", "has not ended in time", "tasks cancel 1"]);
+    run("enqueue nobody --wait-timeout 10ms").failed(2, &["--wait"]);
+}

@@ -1,14 +1,13 @@
 //! A real server: the first start, the commands against it, and its end.
 
+use crate::private::chmod;
 use crate::server::Server;
 use crate::support::{Place, Run};
 
 #[test]
-fn a_first_start_makes_a_store_and_a_token_that_the_command_line_uses_by_itself() {
+fn a_first_start_makes_a_store_and_commands_of_its_user_need_no_token() {
     let place = Place::new();
     let server = Server::start(&place, "serve");
-    let token = place.run("token").succeeded();
-    assert!(token.starts_with("wvr_"), "{token}");
     let id = server.run(&place, "enqueue nobody {\"a\":1} --queue mail").succeeded();
     let listed = server.run(&place, "tasks list --output json").json();
     assert_eq!(listed["items"][0]["id"], id.trim());
@@ -26,11 +25,10 @@ fn a_first_start_makes_a_store_and_a_token_that_the_command_line_uses_by_itself(
     let stopped = server.stop();
     assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
     assert!(place.run("store check").succeeded().contains("nothing is wrong"));
-    assert_eq!(place.run("token").succeeded(), token, "a second start keeps the token");
 }
 
 #[test]
-fn without_its_token_a_server_refuses_with_the_next_step() {
+fn without_a_token_a_server_of_another_user_refuses_with_the_next_step() {
     let place = Place::new();
     let server = Server::start(&place, "serve --store memory:");
     let elsewhere = Place::new();
@@ -62,11 +60,6 @@ fn an_address_that_others_reach_needs_tls_or_a_proxy_and_a_taken_one_is_busy() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let address = taken.local_addr().expect("it is bound");
     place.run(&format!("serve --listen {address}")).failed(4, &[&address.to_string(), "--listen"]);
-}
-
-#[test]
-fn a_token_that_does_not_exist_yet_is_told_with_what_makes_it() {
-    Place::new().run("token").failed(3, &["./weaver-data", "next: "]);
 }
 
 #[test]
@@ -118,7 +111,7 @@ fn a_followed_log_goes_on_with_the_next_attempt_until_the_task_ends() {
 }
 
 #[test]
-fn of_two_servers_of_one_directory_each_is_shown_its_own_token() {
+fn of_two_servers_of_one_directory_each_answers_for_itself() {
     let place = Place::new();
     let (first, demo) = (Server::start(&place, "serve"), Server::start(&place, "demo"));
     assert!(demo.run(&place, "tasks list").succeeded().contains("demo.hello"));
@@ -131,6 +124,9 @@ fn a_server_with_a_certificate_answers_over_tls_and_to_nobody_in_plain() {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     place.write("cert.pem", &certified.cert.pem());
     place.write("key.pem", &certified.signing_key.serialize_pem());
+    chmod(&place, "key.pem", 0o644);
+    place.run("serve --tls-certificate cert.pem --tls-key key.pem").failed(2, &["key.pem", "chmod 600"]);
+    chmod(&place, "key.pem", 0o600);
     let server = Server::start(&place, "serve --tls-certificate cert.pem --tls-key key.pem");
     let port = server.address.rsplit(':').next().expect("a port").to_owned();
     assert!(server.address.starts_with("https://"), "{}", server.address);

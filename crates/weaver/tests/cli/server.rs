@@ -9,6 +9,8 @@ use crate::support::{Place, Run};
 pub(crate) struct Server {
     child: Option<Child>,
     pub(crate) address: String,
+    /// All that it printed at its start.
+    pub(crate) banner: String,
 }
 
 impl Server {
@@ -33,7 +35,11 @@ impl Server {
             let run = Run::from(child.wait_with_output().expect("it ends"));
             panic!("no address: {line:?} {}{}", run.out, run.errors);
         };
-        Self { address: address.to_owned(), child: Some(child) }
+        let (address, mut banner) = (address.to_owned(), String::new());
+        while !banner.contains("Ctrl-C") {
+            banner += &lines.next().and_then(Result::ok).expect("it says how it is stopped");
+        }
+        Self { address, banner, child: Some(child) }
     }
 
     /// A command against it.

@@ -50,7 +50,9 @@ impl Place {
                 command.env_remove(name);
             }
         }
-        command.env_remove("NO_COLOR").env_remove("COLUMNS");
+        command.env_remove("NO_COLOR").env_remove("COLUMNS").env_remove("RUNTIME_DIRECTORY");
+        // Servers of this place are found from this place, and no other is.
+        command.env("XDG_RUNTIME_DIR", self.path("run")).env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
@@ -71,8 +73,12 @@ pub(crate) fn shell(place: &Place, command: &str) -> Command {
     let directory = Path::new(WEAVER).parent().expect("the binary is in a directory");
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
-    for (name, _) in place.command("").get_envs() {
-        shell.env_remove(name); // No setting of whoever runs the tests.
+    for (name, value) in place.command("").get_envs() {
+        // No setting of whoever runs the tests.
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
     }
     shell.args(["-c", command]).current_dir(place.path("")).env("PATH", path);
     shell

@@ -126,10 +126,10 @@ fn a_runner_that_makes_no_sense_says_so_at_once() {
     place.run("runner --profile none").failed(3, &["there is no profile `none`", "[profiles.none]"]);
     place.run("runner -- agent {prompt}").failed(2, &["{prompt}", "{prompt_file}"]);
     place.run("runner --project-root none -- agent").failed(3, &["none"]);
-    place.run("runner --lease 1ms -- agent").failed(2, &["lease"]);
-    place.run("runner --poll 1h -- agent").failed(2, &["poll"]);
+    place.run("runner --server http://127.0.0.1:9 --lease 1ms -- agent").failed(2, &["lease"]);
+    place.run("runner --server http://127.0.0.1:9 --poll 1h -- agent").failed(2, &["poll"]);
     place.write("weaver.toml", "[profiles.a]\ncommand = [\"a\"]\npass_env = [\"WEAVER_TOKEN\"]\n");
-    place.run("runner --profile a").failed(2, &["WEAVER_TOKEN"]);
+    place.run("runner --server http://127.0.0.1:9 --profile a").failed(2, &["WEAVER_TOKEN"]);
     place.run("runner --profile b").failed(3, &["there is no profile `b`", "weaver.toml:1: a"]);
     let mut empty = place.command("prompt");
     Run::of(empty.arg("  ")).failed(2, &["the prompt is empty"]);

@@ -1,5 +1,6 @@
 //! The audit journal: who changed what, and when. One stream per namespace, and one for what is about the whole server.
 
+mod denials;
 mod journal;
 
 use axum::Json;
@@ -9,6 +10,7 @@ use weaver_client::wire::{AuditEntry, AuditPage, AuditQuery, namespace_or_defaul
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 
+pub(crate) use denials::{Denials, audit_denials, denied};
 pub(crate) use journal::Audit;
 
 use super::caller::{Caller, Permission};

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::cli::doctor::Finding;
@@ -37,6 +38,7 @@ pub(super) fn examine(url: &StoreUrl) -> Vec<Finding> {
         return findings;
     }
     findings.push(rights(directory));
+    findings.extend(exposure(directory));
     findings.push(lock(directory));
     findings.push(space(directory));
     findings
@@ -87,6 +89,41 @@ fn rights(directory: &Path) -> Finding {
             Finding::fail("rights", format!("{shown} cannot be written ({error})"), next)
         }
     }
+}
+
+/// Whether other users can read the store, or put another in its place.
+fn exposure(directory: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let files = [DATA_FILE, FORMAT_FILE, LOCK_FILE].map(|name| directory.join(name));
+    for path in [directory.to_owned()].iter().chain(&files) {
+        let Ok(found) = std::fs::metadata(path) else { continue };
+        let mode = found.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            let detail = format!("{} is open to other users (mode {mode:o})", path.display());
+            let next = format!("run `chmod go-rwx {}`", path.display());
+            findings.push(Finding::warn("rights", detail, next));
+        }
+    }
+    let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    for parent in whole.ancestors().skip(1) {
+        let Ok(found) = std::fs::metadata(parent) else { continue };
+        if may_be_replaced(found.mode(), found.uid(), found.gid()) {
+            let mode = found.mode() & 0o7777;
+            let detail =
+                format!("other users can write to {} (mode {mode:o}), above the store", parent.display());
+            let next =
+                format!("run `chmod go-w {}`: they can put another store in its place", parent.display());
+            findings.push(Finding::warn("rights", detail, next));
+        }
+    }
+    findings
+}
+
+/// Whether others than its owner can rename what is in a directory. A user's own group has the user's number, by custom.
+fn may_be_replaced(mode: u32, uid: u32, gid: u32) -> bool {
+    let is_sticky = mode & 0o1000 != 0;
+    let by_others = mode & 0o002 != 0 || (mode & 0o020 != 0 && uid != gid);
+    by_others && !is_sticky
 }
 
 /// Whether another process has it. The lock is the system's: it ends with its process.
@@ -146,6 +183,13 @@ fn judge_space(free: u64, length: u64) -> Finding {
 mod tests {
     use super::*;
     use crate::cli::doctor::Verdict;
+
+    #[test]
+    fn a_directory_that_others_write_to_is_a_danger_unless_it_is_sticky_or_the_users_own_group() {
+        assert!(may_be_replaced(0o777, 0, 0) && may_be_replaced(0o775, 1000, 50));
+        assert!(!may_be_replaced(0o1777, 0, 0) && !may_be_replaced(0o775, 1000, 1000));
+        assert!(!may_be_replaced(0o755, 1000, 50));
+    }
 
     #[test]
     fn space_is_judged_by_what_the_file_takes_when_it_next_grows() {

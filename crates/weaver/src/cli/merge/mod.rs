@@ -59,7 +59,7 @@ pub(crate) enum Command {
 pub(crate) struct PlaceArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// The server's address [default: http://127.0.0.1:7117]
+    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
 }

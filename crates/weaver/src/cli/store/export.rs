@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,7 +71,10 @@ fn complete_or_not_at_all<T>(
     part.push(".part");
     let part = PathBuf::from(part);
     let failed = |error: io::Error| Failure::io(file, &error);
-    let out = File::create(&part).map_err(failed)?;
+    // An export holds everything that the store does, and is the owner's as that is.
+    let out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
+    let out = out.map_err(failed)?;
+    out.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
     let written = write(&out).and_then(|answer| {
         out.sync_all().and_then(|()| fs::rename(&part, file)).map_err(failed)?;
         Ok(answer)

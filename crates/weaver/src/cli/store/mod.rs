@@ -9,7 +9,6 @@ mod init;
 #[cfg(feature = "postgres")]
 mod migrate;
 
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Subcommand};
@@ -127,11 +126,6 @@ impl StoreTask {
 
     pub(crate) fn url(&self) -> &StoreUrl {
         &self.url
-    }
-
-    /// Where a server on this store keeps its first token.
-    pub(crate) fn token_directory(&self) -> &Path {
-        self.url.token_directory()
     }
 
     /// Opens the store for a server, and makes it if it is not there.

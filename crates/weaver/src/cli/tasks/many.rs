@@ -1,5 +1,7 @@
 //! `weaver tasks cancel --matching` and `retry --matching`: many at once, by a filter.
 
+use std::io::IsTerminal;
+
 use clap::Args;
 use serde_json::json;
 use weaver_client::wire::{BulkRequest, ListTasksQuery};
@@ -14,6 +16,12 @@ pub(crate) struct ManyArgs {
     /// Instead of ids: every task that matches the filters below
     #[arg(long, conflicts_with = "ids")]
     pub(crate) matching: bool,
+    /// Without a filter: every task of the namespace
+    #[arg(long, requires = "matching", conflicts_with_all = ["ids", "state", "task_type", "queue", "group", "session", "label"])]
+    all: bool,
+    /// Do not ask before all tasks of the namespace are changed
+    #[arg(long, short, requires = "matching")]
+    yes: bool,
     /// Only count them
     #[arg(long, requires = "matching", conflicts_with = "ids")]
     dry_run: bool,
@@ -37,8 +45,22 @@ pub(crate) struct ManyArgs {
     label: Option<String>,
 }
 
+impl ManyArgs {
+    fn has_filter(&self) -> bool {
+        let filters = [&self.state, &self.task_type, &self.queue, &self.group, &self.session, &self.label];
+        filters.iter().any(|filter| filter.is_some())
+    }
+}
+
 /// Page by page until nothing more matches. What has been done stays done if a page fails.
 pub(crate) async fn run(remote: &Remote<'_>, args: ManyArgs, change: Change) -> Result<Exit, Failure> {
+    if !args.has_filter() && !args.all {
+        let message =
+            format!("--matching without a filter is every task of namespace `{}`", remote.namespace);
+        return Err(Failure::new(Exit::Usage, message)
+            .next("give a filter such as --queue or --state; or say --all if all of them are meant"));
+    }
+    let must_ask = args.all && !args.yes && !args.dry_run;
     let how = BulkRequest { dry_run: args.dry_run };
     let mut query = ListTasksQuery {
         namespace: Some(remote.namespace.clone()),
@@ -51,6 +73,9 @@ pub(crate) async fn run(remote: &Remote<'_>, args: ManyArgs, change: Change) -> 
         label: args.label.map(|label| label.replacen('=', ":", 1)),
         ..ListTasksQuery::default()
     };
+    if must_ask {
+        confirm(&count(remote, &query, change).await?, &remote.namespace, change)?;
+    }
     let (mut matched, mut done, mut refused, mut why) = (0, 0, 0, None);
     loop {
         let answer = match change {
@@ -73,4 +98,36 @@ pub(crate) async fn run(remote: &Remote<'_>, args: ManyArgs, change: Change) -> 
         (false, Some(why)) => format!("{done} of {matched} tasks; {refused} refused, the first: {why}.\n"),
     })?;
     Ok(if refused > 0 { Exit::Refused } else { Exit::Done })
+}
+
+/// How many tasks match.
+async fn count(remote: &Remote<'_>, query: &ListTasksQuery, change: Change) -> Result<String, Failure> {
+    let (mut query, mut matched, how) = (query.clone(), 0, BulkRequest { dry_run: true });
+    loop {
+        let answer = match change {
+            Change::Retry => remote.client.retry_many(&query, &how).await?,
+            _ => remote.client.cancel_many(&query, &how).await?,
+        };
+        matched += answer.matched;
+        query.cursor = answer.next;
+        if query.cursor.is_none() {
+            return Ok(matched.to_string());
+        }
+    }
+}
+
+/// Asks the person in front of the terminal; without one, `--yes` has to be said.
+fn confirm(count: &str, namespace: &str, change: Change) -> Result<(), Failure> {
+    let verb = if change == Change::Retry { "retry" } else { "cancel" };
+    if !std::io::stdin().is_terminal() {
+        let message = format!("{verb} all {count} tasks of namespace `{namespace}`: this was not confirmed");
+        return Err(Failure::new(Exit::Refused, message).next("say --yes, or run it on a terminal"));
+    }
+    eprint!("{verb} all {count} tasks of namespace `{namespace}`? Type yes: ");
+    let mut line = String::new();
+    let _ = std::io::stdin().read_line(&mut line); // What cannot be read is not `yes`.
+    if line.trim() == "yes" {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Refused, "not confirmed: nothing was changed").next("type `yes`, or say --yes"))
 }

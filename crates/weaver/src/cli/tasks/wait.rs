@@ -50,7 +50,7 @@ pub(crate) async fn until_ended(
     let ended =
         with_progress(&*remote.context.clock, &progress, wait(remote, id, timeout, &progress)).await?;
     let output = &remote.context.output;
-    output.answer(&ended, || text(&ended))?;
+    output.answer_as_is(&ended, || text(&ended))?;
     if ended.state == TaskState::Succeeded {
         return Ok(Exit::Done);
     }
@@ -64,6 +64,21 @@ pub(crate) async fn until_ended(
         complain(&failure, false);
     }
     Ok(Exit::Unsuccessful)
+}
+
+/// Says on standard error if no worker that is alive would take the task: without one, waiting for it is waiting for ever.
+pub(crate) async fn say_if_unserved(remote: &Remote<'_>, id: &str) {
+    // For people only, and a courtesy: what cannot be found out is not said.
+    if remote.context.output.is_json {
+        return;
+    }
+    let Ok(explanation) = remote.client.explain(&remote.namespace, id).await else { return };
+    if let Some(reason) = explanation.reasons.iter().find(|reason| reason.code == "no_worker") {
+        eprintln!("no worker serves task {id}: {}", visible(&reason.text));
+        eprintln!(
+            "start a worker for it, or stop waiting with Ctrl-C: the task stays (`weaver tasks cancel {id}` ends it)"
+        );
+    }
 }
 
 async fn wait(
@@ -90,6 +105,6 @@ async fn wait(
     }
 }
 
-fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
     parse_span(text).ok_or_else(|| "give a number and a unit: 500ms, 30s, 5m, 12h or 30d".to_owned())
 }

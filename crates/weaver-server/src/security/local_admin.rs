@@ -1,0 +1,133 @@
+//! Processes of this machine that are admins by their user id: those that connect to the server's Unix socket.
+//!
+//! The kernel says who connects (`SO_PEERCRED`), so there is no secret that could be sent to the wrong place, read from a
+//! file or found in a log. It says so at the time of `connect`: a process that gives up rights later keeps the connection.
+
+use std::fs;
+use std::sync::Arc;
+
+use super::identity::Identity;
+use super::role::Role;
+use super::scope::NamespaceScope;
+
+const ROOT: u32 = 0;
+
+/// The other end of a connection to the server's socket, which was let in. In the request's extensions; a request that
+/// came over TCP never has one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalPeer {
+    /// Its user id.
+    pub uid: u32,
+    name: Arc<str>,
+}
+
+impl LocalPeer {
+    /// An admin of everything.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            name: Arc::clone(&self.name),
+            role: Role::Admin,
+            namespaces: NamespaceScope::All,
+            may_exec: true,
+            token: None,
+        }
+    }
+}
+
+/// Which users the server's socket lets in: the server's own, root, and the members of a group.
+#[derive(Debug, Clone)]
+pub struct LocalAdmins {
+    uid: u32,
+    group: Option<String>,
+}
+
+impl LocalAdmins {
+    /// The server's own user id, and the name of the group whose members are admins too.
+    pub fn new(uid: u32, group: Option<String>) -> Self {
+        Self { uid, group }
+    }
+
+    /// Lets a user in, or not. Reads the local user database, `/etc/passwd` and `/etc/group`, in place: both are small
+    /// files of this machine, and a change of either holds from the next connection on.
+    pub fn admit(&self, uid: u32, gid: u32) -> Option<LocalPeer> {
+        let read = |path| fs::read_to_string(path).unwrap_or_default(); // No database, no names and no members.
+        self.decide(uid, gid, &read("/etc/passwd"), &read("/etc/group"))
+    }
+
+    fn decide(&self, uid: u32, gid: u32, passwd: &str, groups: &str) -> Option<LocalPeer> {
+        let name = user_name(uid, passwd);
+        let is_member = || {
+            let group = self.group.as_deref()?;
+            let (id, members) = group_named(group, groups)?;
+            let is_listed = name.is_some_and(|name| members.split(',').any(|member| member == name));
+            (id == gid || is_listed).then_some(())
+        };
+        if uid != self.uid && uid != ROOT {
+            is_member()?;
+        }
+        let name = name.map_or_else(|| format!("local:{uid}"), |name| format!("local:{name}"));
+        Some(LocalPeer { uid, name: name.into() })
+    }
+}
+
+/// The id of a group of the local user database.
+pub fn group_id(name: &str) -> Option<u32> {
+    group_named(name, &fs::read_to_string("/etc/group").ok()?).map(|(id, _)| id)
+}
+
+/// `name:password:uid:…`, one user per line.
+fn user_name(uid: u32, passwd: &str) -> Option<&str> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid) && !name.is_empty()).then_some(name)
+    })
+}
+
+/// `name:password:gid:member,member`, one group per line.
+fn group_named<'a>(name: &str, groups: &'a str) -> Option<(u32, &'a str)> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        if fields.next()? != name {
+            return None;
+        }
+        Some((fields.nth(1)?.parse().ok()?, fields.next().unwrap_or_default()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nweaver:x:900:900::/:/bin/false\nada:x:1000:1000:::\nbob:x:1001:1001:::\n\
+        eve:x:1002:1002:::\n";
+    const GROUPS: &str = "root:x:0:\nopsmen:x:49:eve\nops:x:50:ada,mallory\nweaver:x:900:\n";
+
+    fn decide(group: Option<&str>, uid: u32, gid: u32) -> Option<String> {
+        let admins = LocalAdmins::new(900, group.map(str::to_owned));
+        admins.decide(uid, gid, PASSWD, GROUPS).map(|peer| peer.name.to_string())
+    }
+
+    #[test]
+    fn the_servers_user_and_root_are_admins_and_other_users_are_not() {
+        assert_eq!(decide(None, 900, 900).as_deref(), Some("local:weaver"));
+        assert_eq!(decide(None, 0, 0).as_deref(), Some("local:root"));
+        assert_eq!(decide(None, 1000, 1000), None);
+        assert_eq!(decide(None, 1000, 900), None, "the server's group is no admin group");
+    }
+
+    #[test]
+    fn members_of_the_admin_group_are_admins_by_primary_group_or_by_membership() {
+        assert_eq!(decide(Some("ops"), 1000, 1000).as_deref(), Some("local:ada"));
+        assert_eq!(decide(Some("ops"), 1001, 50).as_deref(), Some("local:bob"));
+        assert_eq!(decide(Some("ops"), 1001, 1001), None);
+        assert_eq!(decide(Some("ops"), 1002, 1002), None, "a group whose name begins the same is another");
+        assert_eq!(decide(Some("no-such-group"), 1000, 1000), None);
+    }
+
+    #[test]
+    fn a_user_without_a_name_is_known_by_its_id() {
+        assert_eq!(decide(Some("ops"), 4242, 50).as_deref(), Some("local:4242"));
+        assert_eq!(decide(None, 4242, 4242), None);
+    }
+}

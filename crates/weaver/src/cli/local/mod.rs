@@ -1,0 +1,15 @@
+//! Servers of this machine: the socket by which their user and root are admins, and how a command finds it.
+//!
+//! ```text
+//! weaver serve ──▶ socket  $XDG_RUNTIME_DIR/weaver/7117.sock            the kernel says who connects
+//!             └──▶ registration  $XDG_STATE_HOME/weaver/servers/….json   address, socket, store
+//! weaver tasks list ──▶ registrations of this user that answer ──▶ socket
+//! ```
+
+mod places;
+mod registration;
+mod socket;
+
+pub(crate) use places::Places;
+pub(crate) use registration::Registration;
+pub(crate) use socket::LocalSocket;
