@@ -15,6 +15,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
@@ -208,8 +209,10 @@ pub fn public_file(private: &Path) -> PathBuf {
 }
 
 fn temporary(file: &Path) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut name = file.as_os_str().to_owned();
-    name.push(format!(".{}", std::process::id()));
+    name.push(format!(".{}-{number}", std::process::id()));
     name.into()
 }
 

@@ -25,7 +25,7 @@ impl MergeEngine {
         }
         let mut next = stored.queue.clone();
         self.begin(&mut next, start, self.clock.now()).await?;
-        self.ledger.save(&self.options.namespace, stored, next).await
+        self.ledger.save(&self.options.namespace, stored, next, &[]).await
     }
 
     pub(super) async fn begin(
@@ -40,12 +40,13 @@ impl MergeEngine {
         Ok(())
     }
 
-    /// Makes the links of what a queue is about to say, and moves the end of its chain.
+    /// Makes the links of what a queue is about to say, and moves the end of its chain. Answers what they certify.
     pub(super) async fn certify(
         &self,
         before: &MergeQueue,
         next: &mut MergeQueue,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Vec<Certificate>, EngineError> {
+        let mut certificates = Vec::new();
         for index in 0..next.outbox.len() {
             if before.outbox.contains(&next.outbox[index]) {
                 continue;
@@ -57,6 +58,7 @@ impl MergeEngine {
                     let Some(base) = base else { continue };
                     let config = read_config(&*forge, base).await?.ok();
                     let Some(certificate) = Certificate::of(next, entry, config.as_ref()) else { continue };
+                    certificates.push(certificate.clone());
                     Fact::Landing { certificate: Box::new(certificate) }
                 }
                 Notice::Foreign { moved, accepted_by, link: None } => {
@@ -74,7 +76,7 @@ impl MergeEngine {
                 *place = Some(link);
             }
         }
-        Ok(())
+        Ok(certificates)
     }
 
     async fn write_link(

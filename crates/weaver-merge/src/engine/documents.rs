@@ -81,17 +81,19 @@ impl Ledger {
             .map(|version| version.is_some())
     }
 
-    /// Saves what comes after what is stored, entries first; `false` if that is no longer what is stored.
+    /// Saves what comes after what is stored, entries first, those that landed with their certificates; `false` if that is
+    /// no longer what is stored.
     pub async fn save(
         &self,
         namespace: &Namespace,
         stored: &mut Stored,
         next: MergeQueue,
+        certificates: &[Certificate],
     ) -> Result<bool, EngineError> {
         next.validate_after(&stored.queue)?;
         let key = queue_key(namespace, &next.id);
         for notice in next.outbox.iter().filter(|notice| !stored.queue.outbox.contains(notice)) {
-            let Some(detail) = detail_of(&next, notice) else { continue };
+            let Some(detail) = detail_of(notice, certificates) else { continue };
             let entry_key = entry_key(namespace, &next.id, detail.entry.id);
             let written = self.store.get_document(&entry_key).await?;
             // Whoever stores the queue tells of the entry and writes it for good. Looked at in this order, a process that comes
@@ -216,18 +218,16 @@ fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
     })
 }
 
-fn detail_of(queue: &MergeQueue, notice: &Notice) -> Option<EntryDetail> {
+fn detail_of(notice: &Notice, certificates: &[Certificate]) -> Option<EntryDetail> {
     match notice {
         Notice::Added { entry, .. } => {
             Some(EntryDetail { entry: (**entry).clone(), departure: None, certificate: None })
         }
-        // With the signed certificate once it is told: which link is the queue's is known only after the write.
+        // Written again when it is told: which link is the queue's is known only after the queue is written.
         Notice::Left { entry, departure, .. } => Some(EntryDetail {
             entry: (**entry).clone(),
             departure: Some(departure.clone()),
-            certificate: (*departure == Departure::Landed)
-                .then(|| Certificate::of(queue, entry, None))
-                .flatten(),
+            certificate: certificates.iter().find(|certificate| certificate.entry == entry.id).cloned(),
         }),
         Notice::Foreign { .. } | Notice::Paused { .. } | Notice::Trouble { .. } => None,
     }

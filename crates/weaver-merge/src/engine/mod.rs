@@ -175,8 +175,8 @@ impl MergeEngine {
 
     /// Saves what comes next; `false` if somebody else was faster and it must be planned again.
     async fn save(&self, stored: &mut Stored, mut next: MergeQueue) -> Result<bool, EngineError> {
-        self.certify(&stored.queue, &mut next).await?;
-        self.ledger.save(&self.options.namespace, stored, next).await
+        let certificates = self.certify(&stored.queue, &mut next).await?;
+        self.ledger.save(&self.options.namespace, stored, next, &certificates).await
     }
 
     /// What is stored breaks the invariants: nothing is removed, nothing is done, people are told.

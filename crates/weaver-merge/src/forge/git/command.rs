@@ -17,6 +17,8 @@ use crate::forge::ForgeError;
 
 /// How long one command may take.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// How much of a line that others wrote is kept.
+const LINE_MAX: usize = 500;
 /// How much of an error's text is kept.
 const ERROR_MAX_BYTES: usize = 1000;
 
@@ -55,7 +57,7 @@ impl Answer {
         let said = self.stderr();
         let lines = said.lines().filter_map(|line| line.strip_prefix("remote:")).map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("error: hook declined"));
-        let mut text = lines.collect::<Vec<_>>().join("\n");
+        let mut text = lines.map(printable).collect::<Vec<_>>().join("\n");
         text.truncate(text.floor_char_boundary(ERROR_MAX_BYTES));
         text
     }
@@ -206,6 +208,11 @@ impl Git {
         let found = [&inner, &self.path].into_iter().find(|path| path.join("objects").is_dir());
         found.cloned().ok_or_else(|| ForgeError::Gone(self.path.display().to_string()))
     }
+}
+
+/// A line that others wrote, without what would make a terminal do things.
+pub(super) fn printable(line: &str) -> String {
+    line.chars().filter(|letter| !letter.is_control()).take(LINE_MAX).collect()
 }
 
 /// Git with nothing of this process's environment but where programs are, and none of its user's configuration.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::command::Git;
+use super::command::{Git, printable};
 use super::{branch_ref, oid};
 use crate::domain::Oid;
 use crate::forge::{ForgeError, Moved};
@@ -19,7 +19,7 @@ pub(super) async fn moved(git: &Git, branch: &str, from: &Oid, to: &Oid) -> Resu
     let (lost, commits) = (counts.next().unwrap_or(0), counts.next().unwrap_or(0));
     let new = format!("{from}..{to}");
     let log = ["log", LOOKED_AT_MAX, "--format=author %an <%ae>%ncommitter %cn <%ce>", &new];
-    let mut by: BTreeSet<String> = git.good(&log).await?.lines().map(str::to_owned).collect();
+    let mut by: BTreeSet<String> = git.good(&log).await?.lines().map(printable).collect();
     by.extend(pushers(git, branch, from).await?);
     Ok(Moved { commits, lost, by: by.into_iter().take(NAMED_MAX).collect() })
 }
@@ -35,7 +35,7 @@ async fn pushers(git: &Git, branch: &str, from: &Oid) -> Result<Vec<String>, For
     }
     let text = asked.text();
     let since = text.lines().take_while(|line| !line.starts_with(from.as_str()));
-    Ok(since.filter_map(|line| Some(line.split_once(' ')?.1.to_owned())).collect())
+    Ok(since.filter_map(|line| Some(printable(line.split_once(' ')?.1))).collect())
 }
 
 pub(super) async fn brought_by(git: &Git, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {

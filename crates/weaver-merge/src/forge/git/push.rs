@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::command::{Answer, Git, With};
+use super::command::{Answer, Git, With, printable};
 use super::{branch_ref, hooks};
 use crate::domain::Oid;
 use crate::forge::{ForgeError, Landing};
@@ -73,6 +73,7 @@ pub(super) fn judge(pushed: &Answer) -> Result<Landing, ForgeError> {
     if let Some((before, _)) = all.split_once(ABORTED_BY_HOOK) {
         let lines = before.lines().map(|line| line.trim_start_matches("remote:").trim());
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("fatal:")).collect();
+        let lines: Vec<String> = lines.into_iter().map(printable).collect();
         return Ok(Landing::Declined(lines.join("\n")));
     }
     match reason {
