@@ -69,7 +69,7 @@ pub fn apply(
             if !is_landing(queue, entry, &commit) {
                 return Ok(false);
             }
-            declined(queue, entry, text, now)?;
+            declined(queue, entry, &text, now)?;
         }
         Report::Refused { entry, commit, problem } => {
             if !is_landing(queue, entry, &commit) {
@@ -90,9 +90,9 @@ fn is_landing(queue: &MergeQueue, id: EntryId, commit: &Oid) -> bool {
 }
 
 /// The hook's word counts for the change, until it says the same of everybody.
-fn declined(queue: &mut MergeQueue, id: EntryId, text: String, now: Timestamp) -> Result<(), MergeError> {
-    let is_of_all = queue.note_declined(id, &text, DECLINES_MAX);
-    queue.depart(id, Departure::Removed(Reason::HookDeclined { text: text.clone() }), now)?;
+fn declined(queue: &mut MergeQueue, id: EntryId, text: &str, now: Timestamp) -> Result<(), MergeError> {
+    let is_of_all = queue.note_declined(id, text, DECLINES_MAX);
+    queue.depart(id, Departure::Removed(Reason::HookDeclined { text: text.to_owned() }), now)?;
     if is_of_all {
         let reason = format!(
             "a hook declined {DECLINES_MAX} changes in a row in the same words: {text}; look at the hook, put the changes in line \

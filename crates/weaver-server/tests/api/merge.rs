@@ -64,7 +64,8 @@ async fn a_base_that_others_moved_is_accepted_by_name_and_the_chain_says_so() {
     assert_eq!((rest["links"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
     let verified = bench.server.get(&format!("{QUEUE}/verify")).await.expect(200);
     assert_eq!((&verified["differences"], &verified["base"]), (&json!([]), &Value::Null), "{verified}");
-    let kinds: Vec<&Value> = verified["links"].as_array().expect("links").iter().map(|link| &link["kind"]).collect();
+    let kinds: Vec<&Value> =
+        verified["links"].as_array().expect("links").iter().map(|link| &link["kind"]).collect();
     assert_eq!(kinds, ["start", "foreign", "landing"]);
     let untested = verified["links"][1]["untested"].as_str().expect("it was not tested");
     assert!(untested.contains(outside.as_str()) && untested.contains("accepted by ada"), "{untested}");

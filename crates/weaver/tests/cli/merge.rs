@@ -130,7 +130,8 @@ fn a_chain_is_verified_offline_with_the_keys_it_was_signed_with_and_a_forged_one
         std::fs::write(place.path(&format!("{index}.pub")), format!("{key}\n")).expect("it is written");
     }
     // Elsewhere: a clone, the file, the public keys.
-    in_shell(&place, "git clone -q --bare project.git clone.git && rm -r weaver-data project.git").succeeded();
+    in_shell(&place, "git clone -q --bare project.git clone.git && rm -r weaver-data project.git")
+        .succeeded();
     let verify = |chain: &str, keys: &str| {
         place.run(&format!("merge verify --chain {chain} --repository clone.git {keys}"))
     };
