@@ -119,6 +119,19 @@ impl Git {
         self.spawn(command, words[0], with.stdin).await
     }
 
+    /// Runs a push. What it started may outlive it if it is killed: then the view stays.
+    pub(super) async fn push(&self, words: &[&str], with: With<'_>) -> Result<Answer, ForgeError> {
+        self.view().await?;
+        self.views.push_begins().map_err(|error| {
+            ForgeError::Unavailable(format!("a view of {} cannot be used: {error}", self.path.display()))
+        })?;
+        let answer = self.run_with(words, with).await?;
+        if answer.code.is_some() {
+            self.views.push_ended();
+        }
+        Ok(answer)
+    }
+
     /// The directory that git is given in place of the repository.
     pub(super) async fn view(&self) -> Result<View, ForgeError> {
         let git_dir = self.git_dir()?;

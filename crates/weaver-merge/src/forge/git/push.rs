@@ -46,7 +46,7 @@ pub(super) async fn push(
         ("GIT_COMMITTER_EMAIL", email),
         ("WEAVER_REPOSITORY", repository.as_os_str()),
     ];
-    Ok(git.run_with(&words, With { env: &env, ..With::default() }).await?)
+    Ok(git.push(&words, With { env: &env, ..With::default() }).await?)
 }
 
 /// Why nothing was pushed.

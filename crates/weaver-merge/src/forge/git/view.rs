@@ -12,12 +12,17 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
 /// How the names of our directories begin: nothing else is ever removed.
 const PREFIX: &str = "weaver-git-";
+/// How long the directory of a dead process stays after its last push. That push, or a hook of it, may go on without the
+/// process; a directory that vanished under it would leave the lock of the branch behind.
+const STAYS: Duration = Duration::from_hours(24);
+/// What is written anew with each push, so that its directory tells when the last one was.
+const LAST_PUSH: &str = "last-push";
 /// How many names are tried for one.
 const TRIES_MAX: usize = 1000;
 /// What of a repository is data that git reads and runs nothing for.
@@ -81,14 +86,18 @@ impl Stamp {
 struct Root {
     path: PathBuf,
     uid: u32,
+    /// Pushes whose end was not seen.
+    pushes: usize,
     /// The kernel lets go of its lock with the process.
     _held: File,
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
-        // Links and a few small files. The next process removes what stays.
-        let _ = fs::remove_dir_all(&self.path);
+        if self.pushes == 0 {
+            // Links and a few small files. A later process removes what stays.
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -98,6 +107,24 @@ impl Views {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, view) = made.views.get(git_dir)?;
         (*seen == stamp && view.path.join("HEAD").is_file()).then(|| view.clone())
+    }
+
+    /// Notes that a push begins. Its view must outlive it, however this process ends.
+    pub(super) fn push_begins(&self) -> io::Result<()> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = &mut made.root {
+            root.pushes += 1;
+            replace(&root.path.join(LAST_PUSH), b"")?;
+        }
+        Ok(())
+    }
+
+    /// Notes that it ended with everything that belongs to it.
+    pub(super) fn push_ended(&self) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = &mut made.root {
+            root.pushes = root.pushes.saturating_sub(1);
+        }
     }
 
     /// Makes the view of a repository with these settings.
@@ -196,17 +223,22 @@ impl Root {
             // A process that cleans up may have taken it for a forgotten one.
             let Some(held) = hold(&path) else { continue };
             let uid = held.metadata()?.uid();
-            clean_up(parent, uid);
-            return Ok(Self { path, uid, _held: held });
+            // It was made this moment: its own time is now, by the same clock as that of the others.
+            clean_up(parent, uid, held.metadata()?.modified()?);
+            return Ok(Self { path, uid, pushes: 0, _held: held });
         }
         Err(io::Error::other("every name for it is taken"))
     }
 }
 
-fn clean_up(parent: &Path, owner: u32) {
+fn clean_up(parent: &Path, owner: u32, now: SystemTime) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_named_so = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == owner);
+        let is_old = |found: &fs::Metadata| {
+            found.modified().is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age >= STAYS))
+        };
+        let is_ours =
+            entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == owner && is_old(&found));
         if !(is_named_so && is_ours) {
             continue;
         }
@@ -250,12 +282,24 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_is_removed_and_what_a_living_one_holds_is_not() {
+    fn what_a_dead_process_left_is_removed_a_day_later_and_what_a_living_one_holds_is_not() {
         let parent = std::env::temp_dir().join(format!("weaver-views-{}", std::process::id()));
-        fs::create_dir_all(parent.join(format!("{PREFIX}dead"))).unwrap();
-        let one = Root::new(&parent).unwrap();
+        let (dead, recent) = (parent.join(format!("{PREFIX}dead")), parent.join(format!("{PREFIX}recent")));
+        let one = Root::new(&parent).unwrap_or_else(|_| {
+            fs::create_dir_all(&parent).unwrap();
+            Root::new(&parent).unwrap()
+        });
+        let old = fs::metadata(&parent).unwrap().modified().unwrap() - STAYS - STAYS;
+        for path in [&dead, &recent] {
+            fs::create_dir_all(path.join("view")).unwrap();
+        }
+        for path in [&dead, &one.path] {
+            File::open(path).unwrap().set_modified(old).unwrap();
+        }
         let two = Root::new(&parent).unwrap();
-        assert!(one.path.is_dir() && two.path.is_dir() && !parent.join(format!("{PREFIX}dead")).exists());
+        assert!(one.path.is_dir() && two.path.is_dir() && !dead.exists());
+        assert!(recent.is_dir(), "a push may still use it");
+        fs::remove_dir_all(recent).unwrap();
         drop((one, two));
         // It is empty.
         fs::remove_dir(parent).unwrap();
