@@ -99,6 +99,39 @@ impl Client {
         self.post(&["merge", "queues", queue, "pause"], pause).await
     }
 
+    /// Goes on, and takes where others moved the base as it is.
+    pub async fn accept_merge(&self, queue: &str, accept: &wire::AcceptMerge) -> Result<wire::MergeQueue> {
+        self.post(&["merge", "queues", queue, "accept"], accept).await
+    }
+
+    /// Says what a queue does when others moved its base forward.
+    pub async fn set_merge_on_foreign(
+        &self,
+        queue: &str,
+        put: &wire::PutMergeOnForeign,
+    ) -> Result<wire::MergeQueue> {
+        let path = path(&["merge", "queues", queue, "on_foreign"]);
+        self.http.send(Method::PUT, &path, &(), put, CALL_TIMEOUT).await
+    }
+
+    /// A part of the chain of a queue.
+    pub async fn merge_chain(
+        &self,
+        queue: &str,
+        query: &wire::MergeChainQuery,
+    ) -> Result<wire::MergeChainExport> {
+        self.get(&["merge", "queues", queue, "chain"], query).await
+    }
+
+    /// Checks the chain of a queue, a part of it against the repository.
+    pub async fn verify_merge_chain(
+        &self,
+        queue: &str,
+        query: &wire::MergeVerifyQuery,
+    ) -> Result<wire::MergeChainVerified> {
+        self.get(&["merge", "queues", queue, "verify"], query).await
+    }
+
     /// Goes on.
     pub async fn resume_merge(&self, queue: &str) -> Result<wire::MergeQueue> {
         self.http.post_bare(&path(&["merge", "queues", queue, "resume"]), &()).await

@@ -40,6 +40,8 @@ pub enum Kind {
     Removed,
     /// An entry landed.
     Merged,
+    /// A move of the base by others was accepted.
+    Foreign,
     /// The queue paused.
     Paused,
     /// Something goes wrong and is tried again.
@@ -54,6 +56,7 @@ impl Kind {
             Self::CheckFailed => "check_failed",
             Self::Removed => "removed",
             Self::Merged => "merged",
+            Self::Foreign => "foreign",
             Self::Paused => "paused",
             Self::Error => "error",
         }
@@ -66,6 +69,7 @@ impl Kind {
             Self::CheckFailed => "`{change}` left the queue for `{base}`: {details}",
             Self::Removed => "`{change}` left the queue for `{base}`: {details}",
             Self::Merged => "`{change}` landed on `{base}`: {details}",
+            Self::Foreign => "`{base}` was moved outside of the queue, which is accepted: {details}",
             Self::Paused => "the queue for `{base}` is paused: {details}",
             Self::Error => "entry {entry} of the queue for `{base}`: {details}",
         }
@@ -129,17 +133,25 @@ impl Notifications {
 fn facts(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
     match notice {
         Notice::Added { entry, .. } => (Kind::Enqueued, Some(&**entry), String::new()),
-        Notice::Left { entry, departure: Departure::Landed } => {
+        Notice::Left { entry, departure: Departure::Landed, .. } => {
             let commit = entry.merged().map(|merged| merged.commit.to_string());
             (Kind::Merged, Some(&**entry), commit.unwrap_or_default())
         }
-        Notice::Left { entry, departure: Departure::Removed(reason) } => {
+        Notice::Left { entry, departure: Departure::Removed(reason), .. } => {
             let (kind, details) = match reason {
                 Reason::Conflicted { paths } => (Kind::Conflict, paths.join(", ")),
                 Reason::ChecksFailed { .. } => (Kind::CheckFailed, failures(entry)),
+                Reason::HookDeclined { text } => (Kind::Removed, format!("a hook declined it: {text}")),
+                Reason::MergedOutside => (
+                    Kind::Removed,
+                    "the base has it through a move outside of this queue, untested".to_owned(),
+                ),
                 other => (Kind::Removed, other.word().replace('_', " ")),
             };
             (kind, Some(&**entry), details)
+        }
+        Notice::Foreign { moved, accepted_by, .. } => {
+            (Kind::Foreign, None, format!("from {}; accepted by {accepted_by}", moved.describe()))
         }
         Notice::Paused { reason } => (Kind::Paused, None, reason.clone()),
         Notice::Trouble { message, .. } => (Kind::Error, None, message.clone()),

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 
+use super::{MergeChain, MergeOnForeign};
+
 /// A base branch that gets a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -24,6 +26,9 @@ pub struct NewMergeQueue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: Option<String>,
+    /// What to do when others moved the branch forward; as the repository's kind says if not given: on plain git, `pause`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_foreign: Option<MergeOnForeign>,
 }
 
 /// The merge queues there are.
@@ -56,6 +61,11 @@ pub struct MergeQueue {
     /// When it was made.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
+    /// What it does when others moved the branch forward.
+    pub on_foreign: MergeOnForeign,
+    /// Where the chain of its landings ends; none before it was first looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<MergeChain>,
     /// What happened so far, in numbers.
     pub figures: MergeFigures,
 }
@@ -66,6 +76,9 @@ pub struct MergeQueue {
 pub struct MergePause {
     /// For people.
     pub reason: String,
+    /// `foreign` (others moved the base), `moved_back` (the base no longer has what landed), `refused` (the repository
+    /// refuses landings), `declined` (a hook declined several changes in the same words) or `other`.
+    pub cause: String,
     /// Since when.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub since: Timestamp,
@@ -211,10 +224,10 @@ pub enum MergeStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeReason {
-    /// `conflicted`, `checks_failed`, `already_merged`, `closed`, `branch_deleted`, `retargeted`, `draft`,
+    /// `conflicted`, `checks_failed`, `hook_declined`, `already_merged`, `merged_outside`, `closed`, `branch_deleted`, `retargeted`, `draft`,
     /// `trigger_removed` or `cancelled`.
     pub reason: String,
-    /// The files that conflict, or the checks that failed.
+    /// The files that conflict, the checks that failed, or what a hook said.
     pub details: Vec<String>,
 }
 
@@ -317,6 +330,12 @@ pub struct MergeCertificate {
 pub struct MergeCertifiedCheck {
     /// Which.
     pub name: String,
+    /// The program and its arguments; nothing in certificates of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// `passed`, `flaky` or `reused`; nothing in certificates of older versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub result: String,
     /// The SHA-256 of the log of the run that passed; none if the same tree had passed before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_hash: Option<String>,

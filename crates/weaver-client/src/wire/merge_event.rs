@@ -9,7 +9,7 @@ use super::{MergeCheck, MergeReason};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeEvent {
-    /// `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `queue_paused` or `queue_trouble`.
+    /// `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `base_moved_outside`, `queue_paused` or `queue_trouble`.
     pub event: String,
     /// In which queue.
     pub queue: String,
@@ -39,7 +39,7 @@ pub struct MergeEvent {
     /// What was tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
-    /// What goes wrong, or why the queue paused.
+    /// What goes wrong, why the queue paused, or what others did to the base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -52,6 +52,10 @@
 //! | `PUT /api/v1/merge/queues/{queue}/priority` | [`PutMergePriority`] | [`MergeQueue`] |
 //! | `POST /api/v1/merge/queues/{queue}/pause` | [`PauseMerge`] | [`MergeQueue`] |
 //! | `POST /api/v1/merge/queues/{queue}/resume` | | [`MergeQueue`] |
+//! | `POST /api/v1/merge/queues/{queue}/accept` | [`AcceptMerge`] | [`MergeQueue`] |
+//! | `PUT /api/v1/merge/queues/{queue}/on_foreign` | [`PutMergeOnForeign`] | [`MergeQueue`] |
+//! | `GET /api/v1/merge/queues/{queue}/chain` | [`MergeChainQuery`] | [`MergeChainExport`] |
+//! | `GET /api/v1/merge/queues/{queue}/verify` | [`MergeVerifyQuery`] | [`MergeChainVerified`] |
 //! | `POST /api/v1/merge/queues/{queue}/entries` | [`NewMergeEntry`] | 201 [`MergeEntry`] |
 //! | `POST /api/v1/merge/queues/{queue}/entries/{entry}/cancel` | | [`MergeEntry`] |
 //! | `PUT /api/v1/merge/queues/{queue}/entries/{entry}/priority` | [`PutMergePriority`] | [`MergeEntry`] |
@@ -84,6 +88,7 @@ mod lease;
 mod lists;
 mod logs;
 mod merge;
+mod merge_chain;
 mod merge_event;
 mod names;
 mod problem;
@@ -119,6 +124,10 @@ pub use merge::{
     MergeCandidate, MergeCertificate, MergeCertificates, MergeCertifiedCheck, MergeCheck, MergeEntries,
     MergeEntriesQuery, MergeEntry, MergeFigures, MergePause, MergeQueue, MergeQueues, MergeReason, MergeRun,
     MergeStatus, MergeTrouble, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
+};
+pub use merge_chain::{
+    AcceptMerge, MergeChain, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeLink,
+    MergeLinkVerified, MergeOnForeign, MergeVerifyQuery, PutMergeOnForeign,
 };
 pub use merge_event::MergeEvent;
 pub use names::namespace_or_default;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CheckName, EntryId, QueueEntry, Status};
+use super::{CheckName, EntryId, ForeignMove, LinkId, QueueEntry, Status};
 
 /// Why an entry left without landing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +18,16 @@ pub enum Reason {
         /// Which.
         checks: Vec<CheckName>,
     },
-    /// The base has everything the change has.
+    /// A hook of the repository declined it.
+    HookDeclined {
+        /// What the hook said.
+        text: String,
+    },
+    /// The base has everything the change has, through another entry that landed, or from before the queue.
     AlreadyMerged,
+    /// The base has everything the change has, through a move that this queue did not make and that was accepted: it was
+    /// not tested here.
+    MergedOutside,
     /// The change was closed.
     Closed,
     /// Its branch is gone.
@@ -38,7 +46,7 @@ impl Reason {
     /// The entry's last status.
     pub fn status(&self) -> Status {
         match self {
-            Self::Conflicted { .. } | Self::ChecksFailed { .. } => Status::Failed,
+            Self::Conflicted { .. } | Self::ChecksFailed { .. } | Self::HookDeclined { .. } => Status::Failed,
             _ => Status::Cancelled,
         }
     }
@@ -48,7 +56,9 @@ impl Reason {
         match self {
             Self::Conflicted { .. } => "conflicted",
             Self::ChecksFailed { .. } => "checks_failed",
+            Self::HookDeclined { .. } => "hook_declined",
             Self::AlreadyMerged => "already_merged",
+            Self::MergedOutside => "merged_outside",
             Self::Closed => "closed",
             Self::BranchDeleted => "branch_deleted",
             Self::Retargeted => "retargeted",
@@ -87,6 +97,19 @@ pub enum Notice {
         entry: Box<QueueEntry>,
         /// How.
         departure: Departure,
+        /// If it landed: the link that says so. Set by the write that stores the notice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<LinkId>,
+    },
+    /// A move of the base by others was accepted.
+    Foreign {
+        /// Which.
+        moved: Box<ForeignMove>,
+        /// By whom, or by which setting.
+        accepted_by: String,
+        /// The link that says so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<LinkId>,
     },
     /// The queue paused.
     Paused {

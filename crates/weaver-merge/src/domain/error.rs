@@ -89,6 +89,14 @@ pub enum MergeError {
     /// The change is landing at this moment.
     #[error("entry {0} has passed and is landing: it cannot be taken out before the base moves")]
     Landing(EntryId),
+    /// There is no such move of the base to accept.
+    #[error("{commit} cannot be accepted: {problem}")]
+    NothingToAccept {
+        /// Which commit.
+        commit: String,
+        /// Why not, and what to do.
+        problem: String,
+    },
     /// The queue is as long as it may be.
     #[error("the queue is full: it has {0} entries, the most it may have")]
     QueueFull(usize),

@@ -33,6 +33,10 @@ impl MergeQueue {
         if self.next_entry < before.next_entry {
             return corrupted("the numbers of entries went back".to_owned());
         }
+        let sequence = |queue: &Self| queue.chain.as_ref().map(|chain| chain.link.sequence);
+        if sequence(self) < sequence(before) {
+            return corrupted("the chain of landings went back".to_owned());
+        }
         let known: HashMap<EntryId, &QueueEntry> =
             before.entries.iter().map(|entry| (entry.id, entry)).collect();
         for entry in &self.entries {

@@ -8,8 +8,8 @@ use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
 use super::{
-    Departure, EntryId, MergeError, Notice, Oid, PullRequestState, QueueEntry, QueueId, Reason, RunEnd,
-    Status, Times,
+    ChainHead, Declines, Departure, EntryId, ForeignMove, MergeError, Notice, Oid, PullRequestState,
+    QueueEntry, QueueId, Reason, RunEnd, Status, Times,
 };
 
 /// The most entries a queue may have: its document must hold them all.
@@ -53,6 +53,25 @@ pub struct MergeQueue {
     /// What happened so far, in numbers.
     #[serde(default)]
     pub tally: Tally,
+    /// Where the chain of links ends; none in a queue of an older version that was not looked at yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainHead>,
+    /// What to do when others moved the base; as its repository's kind says if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_foreign: Option<OnForeign>,
+    /// Entries that a hook declined in a row in the same words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declines: Option<Declines>,
+}
+
+/// What a queue does when others moved its base forward.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnForeign {
+    /// What they brought is taken as it is, named as untested.
+    Accept,
+    /// Nothing lands before an operator accepts it.
+    Pause,
 }
 
 /// Where a queue's branches are.
@@ -80,6 +99,39 @@ pub struct Pause {
     pub reason: String,
     /// Since when.
     pub since: Timestamp,
+    /// What kind of reason it is.
+    #[serde(default)]
+    pub cause: PauseCause,
+}
+
+/// What kind of reason a queue paused for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCause {
+    /// An operator asked for it, or a reason without a kind of its own.
+    #[default]
+    Other,
+    /// Others moved the base forward.
+    Foreign,
+    /// The base no longer has what landed.
+    MovedBack,
+    /// The repository refuses landings: an unfit hook, or a rule of its own.
+    Refused,
+    /// A hook declined several changes in the same words.
+    Declined,
+}
+
+impl PauseCause {
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Other => "other",
+            Self::Foreign => "foreign",
+            Self::MovedBack => "moved_back",
+            Self::Refused => "refused",
+            Self::Declined => "declined",
+        }
+    }
 }
 
 /// A tree that passed a set of checks.
@@ -131,6 +183,9 @@ impl MergeQueue {
             passed: Vec::new(),
             outbox: Vec::new(),
             tally: Tally::default(),
+            chain: None,
+            on_foreign: None,
+            declines: None,
         }
     }
 
@@ -203,6 +258,7 @@ impl MergeQueue {
         match &departure {
             Departure::Landed => {
                 self.tally.landed += 1;
+                self.declines = None;
                 self.tally.turnaround.add(now.since(entry.enqueued_at));
             }
             Departure::Removed(reason) => {
@@ -210,7 +266,7 @@ impl MergeQueue {
                 *self.tally.removed.entry(reason.word().to_owned()).or_default() += 1;
             }
         }
-        self.outbox.push(Notice::Left { entry: Box::new(entry), departure });
+        self.outbox.push(Notice::Left { entry: Box::new(entry), departure, link: None });
         Ok(stopped)
     }
 
@@ -270,10 +326,38 @@ impl MergeQueue {
 
     /// Stops anything new, and leaves word of it once.
     pub fn pause(&mut self, reason: String, now: Timestamp) {
-        if self.paused.is_none() {
+        self.pause_for(PauseCause::Other, reason, now);
+    }
+
+    /// The same, for a reason of a kind. One that became another of the same kind is told again.
+    pub fn pause_for(&mut self, cause: PauseCause, reason: String, now: Timestamp) {
+        let is_news = self
+            .paused
+            .as_ref()
+            .is_none_or(|pause| cause != PauseCause::Other && pause.cause == cause && pause.reason != reason);
+        if is_news {
             self.outbox.push(Notice::Paused { reason: reason.clone() });
-            self.paused = Some(Pause { reason, since: now });
+            self.paused = Some(Pause { reason, since: now, cause });
         }
+    }
+
+    /// Takes what others did to the base as it is: a link of the chain says so.
+    pub fn accept(&mut self, moved: ForeignMove, accepted_by: String) {
+        self.outbox.push(Notice::Foreign { moved: Box::new(moved), accepted_by, link: None });
+    }
+
+    /// Counts an entry that a hook declined; says whether that makes `limit` different ones in a row in the same words.
+    pub(crate) fn note_declined(&mut self, id: EntryId, text: &str, limit: usize) -> bool {
+        let mut declines = self.declines.take().filter(|declines| declines.text == text);
+        let known = declines.get_or_insert_with(|| Declines { text: text.to_owned(), entries: Vec::new() });
+        if !known.entries.contains(&id) {
+            known.entries.push(id);
+        }
+        if known.entries.len() >= limit {
+            return true;
+        }
+        self.declines = declines;
+        false
     }
 
     /// Goes on.

@@ -1,11 +1,13 @@
-//! What landed, and what says that it was tested. Anybody with the repository can check it.
+//! What landed, and what says that it was tested. Anybody with the repository and the keys can check it.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 
-use super::{EngineError, MergeEngine};
-use crate::domain::{CheckName, EntryId, MergeQueue, Oid, QueueEntry, QueueId, RunEnd};
-use crate::forge::{MergeOutcome, MergeRequest};
+use super::{ChainExport, ChainReport, EngineError, Fact, MergeEngine, verify};
+use crate::config::MergeConfig;
+use crate::domain::{
+    Check, CheckName, Departure, EntryId, Judgement, MergeQueue, Oid, On, QueueEntry, QueueId, RunEnd,
+};
 
 /// One landing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +18,9 @@ pub struct Certificate {
     pub entry: EntryId,
     /// The change.
     pub pull_request: String,
+    /// The branch it was on, if that is not the change's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head_ref: Option<String>,
     /// Where the base was.
     pub base: Oid,
     /// What was merged onto it.
@@ -35,20 +40,30 @@ pub struct Certificate {
 pub struct CertifiedCheck {
     /// Which.
     pub name: CheckName,
-    /// The hash of the log of the run that passed; none if the same tree had passed before.
+    /// The program and its arguments; nothing in certificates of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// `passed`, `flaky` (it passed when repeated) or `reused` (the same tree had passed); nothing in older versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub result: String,
+    /// The SHA-256 of all the output of the run that passed; none if the same tree had passed before.
     pub log_hash: Option<String>,
     /// How many runs it took on the candidate and the base.
     pub runs: usize,
 }
 
 impl Certificate {
-    /// Of an entry whose candidate landed.
-    pub fn of(queue: &MergeQueue, entry: &QueueEntry) -> Option<Self> {
+    /// Of an entry whose candidate landed, with the configuration of its base.
+    pub fn of(queue: &MergeQueue, entry: &QueueEntry, config: Option<&MergeConfig>) -> Option<Self> {
         let (candidate, merged) = (entry.candidate.as_ref()?, entry.merged()?);
+        let pull_request = &entry.pull_request;
+        let command = |check: &Check| Some(config?.check(&check.name)?.command.clone());
         let checks = entry.checks.iter().map(|check| CertifiedCheck {
             name: check.name.clone(),
+            command: command(check).unwrap_or_default(),
+            result: result(check).to_owned(),
             log_hash: check.runs.iter().find_map(|run| match (&run.end, run.on) {
-                (Some(RunEnd::Passed { log_hash }), crate::domain::On::Candidate) => Some(log_hash.clone()),
+                (Some(RunEnd::Passed { log_hash }), On::Candidate) => Some(log_hash.clone()),
                 _ => None,
             }),
             runs: check.runs.len(),
@@ -56,7 +71,8 @@ impl Certificate {
         Some(Self {
             queue: queue.id.clone(),
             entry: entry.id,
-            pull_request: entry.pull_request.id.clone(),
+            pull_request: pull_request.id.clone(),
+            head_ref: (pull_request.head_ref != pull_request.id).then(|| pull_request.head_ref.clone()),
             base: candidate.base.clone(),
             head: candidate.head.clone(),
             tree: merged.tree.clone(),
@@ -64,6 +80,19 @@ impl Certificate {
             checks: checks.collect(),
             landed_at: entry.completed_at,
         })
+    }
+
+    pub(super) fn head_ref(&self) -> &str {
+        self.head_ref.as_deref().unwrap_or(&self.pull_request)
+    }
+}
+
+fn result(check: &Check) -> &'static str {
+    match check.judge() {
+        Judgement::Passed if check.is_reused => "reused",
+        Judgement::Passed => "passed",
+        Judgement::Flaky => "flaky",
+        _ => "not passed",
     }
 }
 
@@ -77,60 +106,125 @@ pub struct Verified {
 }
 
 /// What the candidate of an entry says, so that whoever has the same parents makes the same commit.
-pub(super) fn message(queue: &MergeQueue, entry: &QueueEntry) -> String {
-    let QueueEntry { id, pull_request, .. } = entry;
-    format!(
-        "Merge `{}` into `{}`\n\nWeaver-Queue: {}\nWeaver-Entry: {id}\n",
-        pull_request.head_ref, queue.base_branch, queue.id
-    )
+pub(super) fn message(head_ref: &str, base_branch: &str, queue: &QueueId, entry: EntryId) -> String {
+    format!("Merge `{head_ref}` into `{base_branch}`\n\nWeaver-Queue: {queue}\nWeaver-Entry: {entry}\n")
+}
+
+pub(super) fn message_of(queue: &MergeQueue, entry: &QueueEntry) -> String {
+    message(&entry.pull_request.head_ref, &queue.base_branch, &queue.id, entry.id)
 }
 
 impl MergeEngine {
-    /// Checks the certificate of an entry that landed against the repository: the tree is made again from its parents.
+    /// Checks the certificate of an entry that landed: that a signed link of the chain has it, and against the repository.
     pub async fn verify(&self, queue: &QueueId, id: EntryId) -> Result<Option<Verified>, EngineError> {
-        let stored = self.get(queue).await?;
+        let stored = self.get(queue).await?.queue;
         let detail = self.ledger.entry(&self.options.namespace, queue, id).await?;
-        let Some((detail, certificate)) =
-            detail.and_then(|detail| Some((detail.clone(), detail.certificate?)))
-        else {
-            return Ok(None);
+        let Some(certificate) = detail.and_then(|detail| detail.certificate) else { return Ok(None) };
+        let Some(chain) = self.export(queue).await? else {
+            let differences = self.audit_unsigned(&stored, &certificate).await?;
+            return Ok(Some(Verified { certificate, differences }));
         };
-        let differences = self.audit(&stored.queue, &detail.entry, &certificate).await?;
+        let signed = Self::landing(&chain.links, id);
+        let mut differences = match &signed {
+            Some(signed) if *signed == certificate => Vec::new(),
+            Some(_) => vec!["the signed link of this entry says something else".to_owned()],
+            None => self.audit_unsigned(&stored, &certificate).await?,
+        };
+        let sequences = chain.links.iter().filter_map(|link| link.read().ok());
+        let sequence =
+            sequences.filter(|link| link.fact.entry() == Some(id)).map(|link| link.sequence).next();
+        let audited = sequence.map_or(0..0, |sequence| sequence..sequence + 1);
+        let report = self.check_chain(&stored, &chain, audited.clone()).await?;
+        let of_it = report.links.into_iter().filter(|link| audited.contains(&link.sequence));
+        differences.extend(of_it.flat_map(|link| link.differences));
+        differences.extend(report.differences);
         Ok(Some(Verified { certificate, differences }))
     }
 
-    pub(super) async fn audit(
+    /// Checks the whole chain; against the repository the links of `audited`. With the first of them, every entry that says
+    /// it landed is compared with the chain.
+    pub async fn verify_all(
+        &self,
+        queue: &QueueId,
+        audited: std::ops::Range<u64>,
+    ) -> Result<ChainReport, EngineError> {
+        let stored = self.get(queue).await?.queue;
+        let Some(chain) = self.export(queue).await? else {
+            let differences =
+                vec!["the queue has no chain yet: it begins when the queue is next looked at".to_owned()];
+            return Ok(ChainReport { differences, ..ChainReport::default() });
+        };
+        let is_first = audited.start == 0;
+        let mut report = self.check_chain(&stored, &chain, audited).await?;
+        // Once: every document of an entry is read.
+        let count = if is_first { u64::MAX } else { 0 };
+        for detail in self.ledger.entries(&self.options.namespace, &stored, count).await? {
+            let (id, Some(Departure::Landed)) = (detail.entry.id, &detail.departure) else { continue };
+            match (detail.certificate, Self::landing(&chain.links, id)) {
+                (Some(stored), Some(signed)) if stored == signed => {}
+                (Some(certificate), None) => {
+                    let differences = self.audit_unsigned(&stored, &certificate).await?;
+                    report
+                        .differences
+                        .extend(differences.into_iter().map(|text| format!("entry {id}: {text}")));
+                }
+                _ => report.differences.push(format!("entry {id}: the signed link says something else")),
+            }
+        }
+        Ok(report)
+    }
+
+    /// The chain of a queue; none while it has not begun.
+    pub async fn export(&self, queue: &QueueId) -> Result<Option<ChainExport>, EngineError> {
+        let stored = self.get(queue).await?.queue;
+        let Some(head) = stored.chain.clone() else { return Ok(None) };
+        let links = self.links(&stored).await?;
+        Ok(Some(ChainExport { queue: stored.id, base_branch: stored.base_branch, head, links }))
+    }
+
+    async fn check_chain(
         &self,
         queue: &MergeQueue,
-        entry: &QueueEntry,
+        chain: &ChainExport,
+        audited: std::ops::Range<u64>,
+    ) -> Result<ChainReport, EngineError> {
+        let forge = self.forges.open(&queue.repository);
+        chain.verify(&*forge, &self.options.keyring.trusted()?, audited).await
+    }
+
+    /// One that no link has: it counts only if it landed before there was a chain.
+    async fn audit_unsigned(
+        &self,
+        queue: &MergeQueue,
         certificate: &Certificate,
     ) -> Result<Vec<String>, EngineError> {
         let forge = self.forges.open(&queue.repository);
-        let Certificate { base, head, tree, commit, checks, .. } = certificate;
+        let tip = forge.tip(&queue.base_branch).await?;
         let mut differences = Vec::new();
-        let seen = forge.commit(commit).await?;
-        if seen.tree != *tree {
-            differences.push(format!("commit {commit} has the tree {}, not {tree}", seen.tree));
+        if let Some(chain) = &queue.chain
+            && !forge.contains(&chain.start, &certificate.commit).await?
+        {
+            differences.push("no signed link of the chain has this landing".to_owned());
         }
-        if seen.parents != [base.clone(), head.clone()] {
-            differences.push(format!("commit {commit} does not have the parents {base} and {head}"));
-        }
-        let request = MergeRequest { base: base.clone(), head: head.clone(), message: message(queue, entry) };
-        match forge.merge(&request).await? {
-            MergeOutcome::Merged(again) if again.tree == *tree && again.commit == *commit => {}
-            MergeOutcome::Merged(again) => {
-                differences
-                    .push(format!("merged again, it is {} with the tree {}", again.commit, again.tree));
-            }
-            other => differences.push(format!("it cannot be merged again: {other:?}")),
-        }
-        match forge.tip(&queue.base_branch).await? {
-            Some(tip) if forge.contains(&tip, commit).await? => {}
-            _ => differences.push(format!("`{}` does not contain {commit}", queue.base_branch)),
-        }
-        if checks.is_empty() {
-            differences.push("no check is named".to_owned());
-        }
+        differences.extend(verify::audit(&*forge, &queue.base_branch, certificate, tip.as_ref()).await?);
         Ok(differences)
+    }
+
+    /// Checks a landing that was just made, and answers its certificate as it is signed.
+    pub(super) async fn audit_landing(
+        &self,
+        queue: &MergeQueue,
+        link: &crate::domain::LinkId,
+    ) -> Result<(Option<Certificate>, Vec<String>), EngineError> {
+        let found = self.ledger.link(&self.options.namespace, &queue.id, link).await?;
+        let Some(Fact::Landing { certificate }) =
+            found.and_then(|found| found.read().ok()).map(|link| link.fact)
+        else {
+            return Ok((None, vec![format!("link {} is missing", link.sequence)]));
+        };
+        let forge = self.forges.open(&queue.repository);
+        // Whether the base still has it is asked before anything else lands.
+        let differences = verify::audit(&*forge, &queue.base_branch, &certificate, None).await?;
+        Ok((Some(*certificate), differences))
     }
 }

@@ -1,8 +1,8 @@
 //! What people do with queues.
 
 use super::{EngineError, EntryDetail, MergeEngine, Stored};
-use crate::domain::{EntryId, MergeError, MergeQueue, PRIORITY_LOWEST, QueueId, Repository};
-use crate::forge::{Forge, MergeOutcome, MergeRequest};
+use crate::domain::{EntryId, MergeError, MergeQueue, OnForeign, PRIORITY_LOWEST, QueueId, Repository};
+use crate::forge::{Forge, ForgeError, MergeOutcome, MergeRequest};
 
 /// How often a command is tried again when others change the queue.
 const TRIES_MAX: usize = 32;
@@ -19,6 +19,11 @@ pub struct Position {
 }
 
 impl MergeEngine {
+    /// Looks whether a queue for a branch of a repository can work.
+    pub async fn examine(&self, repository: &Repository, base_branch: &str) -> Result<(), ForgeError> {
+        self.forges.open(repository).examine(base_branch).await
+    }
+
     /// Makes the queue of a base branch; one that is there stays as it is.
     pub async fn add_queue(
         &self,
@@ -28,7 +33,8 @@ impl MergeEngine {
         let invalid = |problem: String| {
             MergeError::InvalidBaseBranch { base_branch: base_branch.to_owned(), problem }.into()
         };
-        let queue = MergeQueue::new(repository, base_branch, self.clock.now());
+        let now = self.clock.now();
+        let mut queue = MergeQueue::new(repository, base_branch, now);
         let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
         if queue.id.0.len() > NAME_MAX_BYTES || !queue.id.0.chars().all(is_plain) {
             let problem = format!("names are at most {NAME_MAX_BYTES} bytes, without spaces");
@@ -39,6 +45,9 @@ impl MergeEngine {
             return Err(invalid("there is no such branch: push one first".to_owned()));
         };
         super::read_config(&*forge, &tip).await?.map_err(invalid)?;
+        if self.ledger.load(&self.options.namespace, &queue.id).await?.is_none() {
+            self.begin(&mut queue, tip, now).await?;
+        }
         self.ledger.create(&self.options.namespace, &queue).await?;
         self.changed.send_modify(|count| *count += 1);
         Ok(self.get(&queue.id).await?.queue)
@@ -95,6 +104,24 @@ impl MergeEngine {
         self.change(queue, set).await
     }
 
+    /// Says what a queue does when others moved its base; `None` for what its repository's kind says.
+    pub async fn set_on_foreign(
+        &self,
+        queue: &QueueId,
+        on_foreign: Option<OnForeign>,
+    ) -> Result<(), EngineError> {
+        let set = |next: &mut MergeQueue| {
+            next.on_foreign = on_foreign;
+            Ok(())
+        };
+        self.change(queue, set).await
+    }
+
+    /// What a queue does when others moved its base.
+    pub fn on_foreign(&self, queue: &MergeQueue) -> OnForeign {
+        queue.on_foreign.unwrap_or_else(|| self.forges.open(&queue.repository).on_foreign())
+    }
+
     /// Stops anything new.
     pub async fn pause(&self, queue: &QueueId, reason: &str) -> Result<(), EngineError> {
         let now = self.clock.now();
@@ -146,7 +173,7 @@ impl MergeEngine {
     }
 
     /// Changes a queue; again, if somebody else was faster.
-    async fn change<T>(
+    pub(super) async fn change<T>(
         &self,
         id: &QueueId,
         change: impl Fn(&mut MergeQueue) -> Result<T, MergeError> + Send + Sync,

@@ -10,13 +10,15 @@ use weaver_core::limits::PAGE_MAX;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Document, DocumentKey, Expect, Store};
 
-use super::{Certificate, EngineError};
-use crate::domain::{Departure, EntryId, MergeQueue, Notice, QueueEntry, QueueId};
+use super::{Certificate, EngineError, SignedLink};
+use crate::domain::{Departure, EntryId, LinkId, MergeQueue, Notice, QueueEntry, QueueId};
 
 /// The kind of the documents that are queues.
 pub const QUEUE_KIND: &str = "merge_queue";
 /// The kind of the documents that are entries.
 pub const ENTRY_KIND: &str = "merge_entry";
+/// The kind of the documents that are links of chains.
+pub const LINK_KIND: &str = "merge_link";
 
 /// A queue and the version it was read at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,21 +81,30 @@ impl Ledger {
             .map(|version| version.is_some())
     }
 
-    /// Saves what comes after what is stored, entries first; `false` if that is no longer what is stored.
+    /// Saves what comes after what is stored, entries first, those that landed with their certificates; `false` if that is
+    /// no longer what is stored.
     pub async fn save(
         &self,
         namespace: &Namespace,
         stored: &mut Stored,
         next: MergeQueue,
+        certificates: &[Certificate],
     ) -> Result<bool, EngineError> {
         next.validate_after(&stored.queue)?;
-        for notice in next.outbox.iter().filter(|notice| !stored.queue.outbox.contains(notice)) {
-            if let Some(detail) = detail_of(&next, notice) {
-                let key = entry_key(namespace, &next.id, detail.entry.id);
-                self.put(&key, &detail, Expect::Anything).await?;
-            }
-        }
         let key = queue_key(namespace, &next.id);
+        for notice in next.outbox.iter().filter(|notice| !stored.queue.outbox.contains(notice)) {
+            let Some(detail) = detail_of(notice, certificates) else { continue };
+            let entry_key = entry_key(namespace, &next.id, detail.entry.id);
+            let written = self.store.get_document(&entry_key).await?;
+            // Whoever stores the queue tells of the entry and writes it for good. Looked at in this order, a process that comes
+            // too late cannot write over that.
+            let now = self.store.get_document(&key).await?;
+            if now.is_none_or(|now| now.version != stored.version) {
+                return Ok(false);
+            }
+            let expect = written.map_or(Expect::Absent, |written| Expect::Version(written.version));
+            self.put(&entry_key, &detail, expect).await?;
+        }
         match self.put(&key, &next, Expect::Version(stored.version)).await? {
             Some(version) => {
                 *stored = Stored { queue: next, version };
@@ -139,6 +150,38 @@ impl Ledger {
         Ok(entries)
     }
 
+    /// A link of a queue's chain, `None` if it is not there.
+    pub async fn link(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueId,
+        id: &LinkId,
+    ) -> Result<Option<SignedLink>, EngineError> {
+        let found = self.store.get_document(&link_key(namespace, queue, id)).await?;
+        found.as_ref().map(decode).transpose()
+    }
+
+    /// Writes a link. Its name has its hash: whoever writes it writes the same.
+    pub(super) async fn put_link(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueId,
+        id: &LinkId,
+        link: &SignedLink,
+    ) -> Result<(), EngineError> {
+        self.put(&link_key(namespace, queue, id), link, Expect::Anything).await.map(drop)
+    }
+
+    /// Writes what is kept of an entry that left.
+    pub(super) async fn put_entry(
+        &self,
+        namespace: &Namespace,
+        queue: &QueueId,
+        detail: &EntryDetail,
+    ) -> Result<(), EngineError> {
+        self.put(&entry_key(namespace, queue, detail.entry.id), detail, Expect::Anything).await.map(drop)
+    }
+
     async fn put<T: Serialize>(
         &self,
         key: &DocumentKey,
@@ -163,6 +206,11 @@ fn entry_key(namespace: &Namespace, queue: &QueueId, id: EntryId) -> DocumentKey
     DocumentKey::new(namespace.clone(), ENTRY_KIND, format!("{queue}/{:010}", id.0))
 }
 
+fn link_key(namespace: &Namespace, queue: &QueueId, id: &LinkId) -> DocumentKey {
+    let hash = id.hash.get(..32).unwrap_or(&id.hash);
+    DocumentKey::new(namespace.clone(), LINK_KIND, format!("{queue}/{:010}-{hash}", id.sequence))
+}
+
 fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
     serde_json::from_slice(&document.body).map_err(|error| EngineError::Unreadable {
         what: format!("{} `{}`", document.key.kind, document.key.id),
@@ -170,16 +218,17 @@ fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
     })
 }
 
-fn detail_of(queue: &MergeQueue, notice: &Notice) -> Option<EntryDetail> {
+fn detail_of(notice: &Notice, certificates: &[Certificate]) -> Option<EntryDetail> {
     match notice {
         Notice::Added { entry, .. } => {
             Some(EntryDetail { entry: (**entry).clone(), departure: None, certificate: None })
         }
-        Notice::Left { entry, departure } => Some(EntryDetail {
+        // Written again when it is told: which link is the queue's is known only after the queue is written.
+        Notice::Left { entry, departure, .. } => Some(EntryDetail {
             entry: (**entry).clone(),
             departure: Some(departure.clone()),
-            certificate: (*departure == Departure::Landed).then(|| Certificate::of(queue, entry)).flatten(),
+            certificate: certificates.iter().find(|certificate| certificate.entry == entry.id).cloned(),
         }),
-        Notice::Paused { .. } | Notice::Trouble { .. } => None,
+        Notice::Foreign { .. } | Notice::Paused { .. } | Notice::Trouble { .. } => None,
     }
 }

@@ -8,7 +8,7 @@ use weaver_core::task::NewTask;
 use super::{EngineError, MergeEngine, certificate, read_config};
 use crate::check::{CHECK_QUEUE, CHECK_TASK_TYPE, CheckPayload};
 use crate::domain::{EntryId, MergeQueue, Oid};
-use crate::forge::{Landing, MergeOutcome, MergeRequest};
+use crate::forge::{Forge, Landing, MergeOutcome, MergeRequest};
 use crate::plan::{Action, Report};
 
 /// How often a check is tried again when it could not be run at all (no room for its files, say). What a check finds out
@@ -65,20 +65,52 @@ impl MergeEngine {
         commit: Oid,
     ) -> Result<Performed, EngineError> {
         let forge = self.forges.open(&queue.repository);
-        match forge.land(&queue.base_branch, base, &commit).await {
-            Ok(Landing::Done) => Ok(Performed::Report(Report::Landed { entry: id, commit })),
-            Ok(Landing::BaseMoved) => Ok(Performed::LookAgain),
-            Err(error) => {
-                // No ref leads to the candidate: somebody's `git gc` may have taken it away. Made again, it is the same.
-                // Whatever comes of that, the next try shows.
-                let entry = queue.entry(id)?;
-                if let Some(candidate) = &entry.candidate {
-                    let (base, head) = (candidate.base.clone(), candidate.head.clone());
-                    let message = certificate::message(queue, entry);
-                    let _ = forge.merge(&MergeRequest { base, head, message }).await;
-                }
-                Ok(trouble(id, &error))
+        if let Some(performed) = self.hold_back(&*forge, queue, id, base, &commit).await? {
+            return Ok(performed);
+        }
+        let report = match forge.land(&queue.base_branch, base, &commit).await {
+            Ok(Landing::Done) => Report::Landed { entry: id, commit },
+            Ok(Landing::BaseMoved) => return Ok(Performed::LookAgain),
+            Ok(Landing::Declined(text)) => Report::Declined { entry: id, commit, text },
+            Ok(Landing::Refused(problem)) => Report::Refused { entry: id, commit, problem },
+            Err(error) => return Ok(trouble(id, &error)),
+        };
+        Ok(Performed::Report(report))
+    }
+
+    /// Looks once more before the base moves: that it is where the chain says, that the landing can be signed, and that what
+    /// lands is what its parents make. No ref leads to a candidate: one that `git gc` took away is made again by this.
+    async fn hold_back(
+        &self,
+        forge: &dyn Forge,
+        queue: &MergeQueue,
+        id: EntryId,
+        base: &Oid,
+        commit: &Oid,
+    ) -> Result<Option<Performed>, EngineError> {
+        let refused = |problem: String| {
+            Ok(Some(Performed::Report(Report::Refused { entry: id, commit: commit.clone(), problem })))
+        };
+        if let Err(problem) = self.options.keyring.sign(b"") {
+            return refused(format!("{problem}; a landing that cannot be signed is not made"));
+        }
+        if let Some(chain) = queue.chain.as_ref().filter(|chain| chain.commit != *base) {
+            return refused(format!(
+                "the candidate is built on {base}, and the chain ends at {}",
+                chain.commit
+            ));
+        }
+        let entry = queue.entry(id)?;
+        let (Some(candidate), Some(merged)) = (&entry.candidate, entry.merged()) else { return Ok(None) };
+        let (head, message) = (candidate.head.clone(), certificate::message_of(queue, entry));
+        match forge.merge(&MergeRequest { base: base.clone(), head, message }).await {
+            Ok(MergeOutcome::Merged(again)) if again == *merged => Ok(None),
+            Ok(MergeOutcome::Merged(again)) => {
+                let problem = format!("its parents make {} with the tree {}", again.commit, again.tree);
+                refused(format!("{commit} with the tree {} is not what was tested: {problem}", merged.tree))
             }
+            Ok(other) => refused(format!("{commit} cannot be made again from its parents: {other:?}")),
+            Err(error) => Ok(Some(trouble(id, &error))),
         }
     }
 
@@ -90,7 +122,7 @@ impl MergeEngine {
         head: Oid,
     ) -> Result<Performed, EngineError> {
         let forge = self.forges.open(&queue.repository);
-        let message = certificate::message(queue, queue.entry(id)?);
+        let message = certificate::message_of(queue, queue.entry(id)?);
         let request = MergeRequest { base: base.clone(), head: head.clone(), message };
         let entry = id;
         let merged = match forge.merge(&request).await {
@@ -99,7 +131,12 @@ impl MergeEngine {
                 return Ok(Performed::Report(Report::Conflict { entry, base, head, paths }));
             }
             Ok(MergeOutcome::AlreadyMerged) => {
-                return Ok(Performed::Report(Report::AlreadyMerged { entry, base, head }));
+                return Ok(match self.came_from_outside(&*forge, queue, &base, &head).await {
+                    Ok(is_outside) => {
+                        Performed::Report(Report::AlreadyMerged { entry, base, head, is_outside })
+                    }
+                    Err(error) => trouble(entry, &error),
+                });
             }
             Err(error) => return Ok(trouble(entry, &error)),
         };

@@ -2,6 +2,7 @@
 
 use crate::domain::{MergeError, QueueId};
 use crate::forge::ForgeError;
+use crate::keys::KeyError;
 
 /// Why an engine did not do what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +17,9 @@ pub enum EngineError {
     /// The repository did not.
     #[error(transparent)]
     Forge(#[from] ForgeError),
+    /// There is no key to sign or to verify with.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// There is no such queue.
     #[error("there is no merge queue `{0}`: make it with `weaver merge add-repo`")]
     NoQueue(QueueId),

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use weaver_core::name::Namespace;
 use weaver_core::ports::StreamKey;
 
-use crate::domain::{Check, Departure, EntryId, MergeQueue, Notice, Oid, QueueEntry, QueueId, Reason};
+use crate::domain::{
+    Check, Departure, EntryId, ForeignMove, MergeQueue, Notice, Oid, QueueEntry, QueueId, Reason,
+};
 
 /// The stream of a queue's events.
 pub fn event_stream(namespace: &Namespace, queue: &QueueId) -> StreamKey {
@@ -60,6 +62,14 @@ pub enum Event {
         /// What was tested.
         tree: Option<Oid>,
     },
+    /// A move of the base by others was accepted.
+    BaseMovedOutside {
+        /// What they did.
+        #[serde(flatten)]
+        moved: ForeignMove,
+        /// By whom it was accepted, or by which setting.
+        accepted_by: String,
+    },
     /// The queue paused.
     QueuePaused {
         /// Why.
@@ -82,13 +92,16 @@ impl Event {
                 pull_request: entry.pull_request.id.clone(),
                 position: *position,
             },
-            Notice::Left { entry, departure: Departure::Landed } => Self::merged(entry),
-            Notice::Left { entry, departure: Departure::Removed(reason) } => Self::QueueEntryRemoved {
+            Notice::Left { entry, departure: Departure::Landed, .. } => Self::merged(entry),
+            Notice::Left { entry, departure: Departure::Removed(reason), .. } => Self::QueueEntryRemoved {
                 entry: entry.id,
                 pull_request: entry.pull_request.id.clone(),
                 reason: reason.clone(),
                 results: entry.checks.clone(),
             },
+            Notice::Foreign { moved, accepted_by, .. } => {
+                Self::BaseMovedOutside { moved: (**moved).clone(), accepted_by: accepted_by.clone() }
+            }
             Notice::Paused { reason } => Self::QueuePaused { problem: reason.clone() },
             Notice::Trouble { entry, message } => {
                 Self::QueueTrouble { entry: *entry, problem: message.clone() }
@@ -109,6 +122,9 @@ impl Event {
     /// The same for the same event of a queue, whoever writes it.
     pub(crate) fn key(&self, queue: &MergeQueue) -> String {
         let (word, entry) = match self {
+            Self::BaseMovedOutside { moved, .. } => {
+                return format!("merge-notice:{}:foreign:{}", queue.id, moved.to);
+            }
             Self::QueueEntryAdded { entry, .. } => ("added", entry.0),
             Self::QueueEntryRemoved { entry, .. } => ("removed", entry.0),
             Self::PullRequestMerged { entry, .. } => ("merged", entry.0),

@@ -9,14 +9,17 @@
 //! queue that mentions them.
 
 mod certificate;
+mod chain;
 mod commands;
 mod documents;
 mod effects;
 mod error;
 mod event;
+mod link;
 mod observe;
 mod publish;
 mod run;
+mod verify;
 
 use std::sync::Arc;
 
@@ -28,13 +31,16 @@ use weaver_core::time::Timestamp;
 
 pub use certificate::{Certificate, CertifiedCheck, Verified};
 pub use commands::Position;
-pub use documents::{ENTRY_KIND, EntryDetail, Ledger, QUEUE_KIND, Stored};
+pub use documents::{ENTRY_KIND, EntryDetail, LINK_KIND, Ledger, QUEUE_KIND, Stored};
 pub use error::EngineError;
 pub use event::{Event, Written, event_stream};
+pub use link::{Fact, Link, SignedLink};
 pub(crate) use observe::read_config;
+pub use verify::{ChainExport, ChainReport, LinkReport};
 
 use crate::domain::{MergeQueue, QueueId};
 use crate::forge::Forges;
+use crate::keys::Keyring;
 use crate::notify::Notifications;
 use crate::plan::{Policy, apply, plan};
 use effects::Performed;
@@ -51,6 +57,8 @@ pub struct EngineOptions {
     pub policy: Policy,
     /// Who is told what.
     pub notifications: Notifications,
+    /// What links of chains are signed with, and whose signatures count.
+    pub keyring: Keyring,
 }
 
 /// The merge queues of one namespace.
@@ -129,7 +137,13 @@ impl MergeEngine {
         Ok(Some(self.clock.now()))
     }
 
-    async fn round(&self, stored: Stored) -> Result<Round, EngineError> {
+    async fn round(&self, mut stored: Stored) -> Result<Round, EngineError> {
+        if stored.queue.chain.is_none()
+            && stored.queue.validate().is_ok()
+            && self.start_chain(&mut stored).await?
+        {
+            return Ok(Round::Progress);
+        }
         let seen = self.observe(&stored.queue).await?;
         let now = self.clock.now();
         let plan = match plan(&stored.queue, &seen, &self.options.policy, now) {
@@ -160,8 +174,9 @@ impl MergeEngine {
     }
 
     /// Saves what comes next; `false` if somebody else was faster and it must be planned again.
-    async fn save(&self, stored: &mut Stored, next: MergeQueue) -> Result<bool, EngineError> {
-        self.ledger.save(&self.options.namespace, stored, next).await
+    async fn save(&self, stored: &mut Stored, mut next: MergeQueue) -> Result<bool, EngineError> {
+        let certificates = self.certify(&stored.queue, &mut next).await?;
+        self.ledger.save(&self.options.namespace, stored, next, &certificates).await
     }
 
     /// What is stored breaks the invariants: nothing is removed, nothing is done, people are told.

@@ -25,12 +25,24 @@ impl MergeEngine {
                 Err(error) => base = BaseSeen::Unreachable(error.to_string()),
             }
         }
+        let mut foreign = None;
+        if let (BaseSeen::Tip { oid, .. }, Some(chain), false) = (&base, &queue.chain, base_has_candidate)
+            && *oid != chain.commit
+        {
+            match self.foreign(&*forge, queue, &chain.commit, oid).await {
+                Ok(moved) => foreign = Some(moved),
+                Err(EngineError::Forge(error)) => base = BaseSeen::Unreachable(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
         let all: Vec<Demand> = self.queues().await?.iter().map(Demand::of).collect();
         let allotment = allot(&queue.id, &all, &self.options.policy);
         Ok(Observations {
             pull_requests: pull_requests(&*forge, queue).await,
             base,
             base_has_candidate,
+            foreign,
+            on_foreign: queue.on_foreign.unwrap_or_else(|| forge.on_foreign()),
             runs: self.runs(queue).await?,
             is_active: allotment.is_active,
             slots: allotment.slots,

@@ -1,6 +1,6 @@
 //! Telling what happened, after it was stored: the outbox is emptied only once everybody was told.
 
-use super::{Certificate, EngineError, Event, MergeEngine, Stored, Written, event_stream};
+use super::{Certificate, EngineError, EntryDetail, Event, MergeEngine, Stored, Written, event_stream};
 use crate::domain::{Departure, MergeQueue, Notice};
 
 impl MergeEngine {
@@ -31,21 +31,26 @@ impl MergeEngine {
     /// Tells one thing; answers why the queue must pause, if it must.
     async fn tell(&self, queue: &MergeQueue, notice: &Notice) -> Result<Option<String>, EngineError> {
         let mut problem = None;
-        if let Notice::Left { entry, departure } = notice {
-            match departure {
-                Departure::Landed => {
-                    if let Some(certificate) = Certificate::of(queue, entry) {
-                        let differences = self.audit(queue, entry, &certificate).await?;
-                        problem = (!differences.is_empty()).then(|| {
-                            format!("what landed is not what was tested: {}", differences.join("; "))
-                        });
-                    }
+        if let Notice::Left { entry, departure, link } = notice {
+            let mut certificate = None;
+            match (departure, link) {
+                (Departure::Landed, Some(link)) => {
+                    let differences;
+                    (certificate, differences) = self.audit_landing(queue, link).await?;
+                    problem = (!differences.is_empty())
+                        .then(|| format!("what landed is not what was tested: {}", differences.join("; ")));
                 }
-                Departure::Removed(_) => {
+                // Of a version that made no links.
+                (Departure::Landed, None) => certificate = Certificate::of(queue, entry, None),
+                (Departure::Removed(_), _) => {
                     let forge = self.forges.open(&queue.repository);
                     forge.clear_trigger(&entry.pull_request.id).await?;
                 }
             }
+            // Of several processes that saw it leave, this is the one whose word is the queue's.
+            let (entry, departure) = ((**entry).clone(), Some(departure.clone()));
+            let detail = EntryDetail { entry, departure, certificate };
+            self.ledger.put_entry(&self.options.namespace, &queue.id, &detail).await?;
         }
         let event = Event::of(notice);
         let key = event.key(queue);

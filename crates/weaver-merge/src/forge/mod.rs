@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::domain::{Merged, Oid, PullRequestState, Repository};
+use crate::domain::{Merged, Oid, OnForeign, PullRequestState, Repository};
 use crate::plan::PullRequestSeen;
 
 /// Repositories by where they are.
@@ -26,6 +26,12 @@ pub trait Forges: Send + Sync {
 /// - [`ForgeError::Unavailable`] is for what may pass: nobody is removed because of it.
 #[async_trait]
 pub trait Forge: Send + Sync {
+    /// Looks whether a queue for this branch can work.
+    ///
+    /// # Errors
+    /// With what is wrong and what to do.
+    async fn examine(&self, base_branch: &str) -> Result<(), ForgeError>;
+
     /// The tip of a branch, `None` if there is no such branch.
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError>;
 
@@ -52,8 +58,17 @@ pub trait Forge: Send + Sync {
     /// Whether a commit is the tip or one of its ancestors.
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError>;
 
-    /// Moves a branch.
+    /// Moves a branch, by whatever rules its place has for that: on plain git its server-side hooks run.
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError>;
+
+    /// What came to a branch between two commits, and who brought it as far as commits and the reflog tell.
+    async fn moved(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Moved, ForgeError>;
+
+    /// The first commit of the branch's own history (by first parents) that has a commit; `None` if the tip has not.
+    async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError>;
+
+    /// What a queue does when its base was moved by others, unless it says so itself.
+    fn on_foreign(&self) -> OnForeign;
 
     /// What a commit is made of.
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError>;
@@ -85,13 +100,28 @@ pub enum MergeOutcome {
 }
 
 /// What comes of moving a branch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a base that had moved was not moved again"]
 pub enum Landing {
     /// It moved.
     Done,
     /// It was not where it had to be.
     BaseMoved,
+    /// A hook declined this change, in these words.
+    Declined(String),
+    /// It is refused for a reason that is not the change's and does not pass by itself.
+    Refused(String),
+}
+
+/// What came to a branch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Moved {
+    /// How many commits the new tip has and the old one has not.
+    pub commits: u64,
+    /// How many commits the old tip has and the new one has not: a branch that was moved back lost them.
+    pub lost: u64,
+    /// Who, as far as it can be told: identities of commits and of the reflog, each once.
+    pub by: Vec<String>,
 }
 
 /// What a commit is made of.

@@ -84,6 +84,8 @@ pub enum Report {
         base: Oid,
         /// Of this.
         head: Oid,
+        /// Whether it came there by a move that this queue did not make.
+        is_outside: bool,
     },
     /// The task of a run exists.
     Started {
@@ -104,6 +106,24 @@ pub enum Report {
         entry: EntryId,
         /// To here.
         commit: Oid,
+    },
+    /// A hook of the repository declined the candidate.
+    Declined {
+        /// For this entry.
+        entry: EntryId,
+        /// Which candidate.
+        commit: Oid,
+        /// What the hook said.
+        text: String,
+    },
+    /// The base may not be moved, for a reason that is not the change's and does not pass by itself.
+    Refused {
+        /// For this entry.
+        entry: EntryId,
+        /// Which candidate.
+        commit: Oid,
+        /// Why, and what to do.
+        problem: String,
     },
     /// Something went wrong that may pass, or is not understood: either way the entry stays.
     Trouble {

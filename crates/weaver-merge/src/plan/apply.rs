@@ -6,11 +6,13 @@ use weaver_core::time::Timestamp;
 use super::{Policy, Report};
 use crate::domain::{
     Check, CheckName, Departure, EntryId, MergeError, MergeQueue, Merged, Notice, Oid, PassedTree,
-    QueueEntry, Reason, Status, Trouble,
+    PauseCause, QueueEntry, Reason, Status, Trouble,
 };
 
 /// Errors in a row after which people are told, and told again each time their number doubles.
 const TELL_AFTER: u32 = 4;
+/// So many different entries declined in a row in the same words are the hook's doing, and not theirs.
+const DECLINES_MAX: usize = 3;
 
 /// Writes a report into the queue; says whether anything changed.
 ///
@@ -35,11 +37,12 @@ pub fn apply(
             }
             queue.depart(entry, Departure::Removed(Reason::Conflicted { paths }), now)?;
         }
-        Report::AlreadyMerged { entry, base, head } => {
+        Report::AlreadyMerged { entry, base, head, is_outside } => {
             if !is_building(queue, entry, &base, &head) {
                 return Ok(false);
             }
-            queue.depart(entry, Departure::Removed(Reason::AlreadyMerged), now)?;
+            let reason = if is_outside { Reason::MergedOutside } else { Reason::AlreadyMerged };
+            queue.depart(entry, Departure::Removed(reason), now)?;
         }
         Report::Started { entry, candidate, check, number, task } => {
             let is_known = knows(queue, task);
@@ -57,17 +60,47 @@ pub fn apply(
             }
         }
         Report::Landed { entry, commit } => {
-            let is_it = |entry: &&QueueEntry| {
-                entry.status == Status::Ready && entry.merged().is_some_and(|merged| merged.commit == commit)
-            };
-            if queue.entry(entry).ok().filter(is_it).is_none() {
+            if !is_landing(queue, entry, &commit) {
                 return Ok(false);
             }
             queue.depart(entry, Departure::Landed, now)?;
         }
+        Report::Declined { entry, commit, text } => {
+            if !is_landing(queue, entry, &commit) {
+                return Ok(false);
+            }
+            declined(queue, entry, &text, now)?;
+        }
+        Report::Refused { entry, commit, problem } => {
+            if !is_landing(queue, entry, &commit) {
+                return Ok(false);
+            }
+            let reason = format!("`{}` cannot be moved: {problem}", queue.base_branch);
+            queue.pause_for(PauseCause::Refused, reason, now);
+        }
         Report::Trouble { entry, message } => return trouble(queue, entry, message, policy, now),
     }
     Ok(true)
+}
+
+fn is_landing(queue: &MergeQueue, id: EntryId, commit: &Oid) -> bool {
+    queue.entry(id).is_ok_and(|entry| {
+        entry.status == Status::Ready && entry.merged().is_some_and(|merged| merged.commit == *commit)
+    })
+}
+
+/// The hook's word counts for the change, until it says the same of everybody.
+fn declined(queue: &mut MergeQueue, id: EntryId, text: &str, now: Timestamp) -> Result<(), MergeError> {
+    let is_of_all = queue.note_declined(id, text, DECLINES_MAX);
+    queue.depart(id, Departure::Removed(Reason::HookDeclined { text: text.to_owned() }), now)?;
+    if is_of_all {
+        let reason = format!(
+            "a hook declined {DECLINES_MAX} changes in a row in the same words: {text}; look at the hook, put the changes in line \
+             again, and resume the queue"
+        );
+        queue.pause_for(PauseCause::Declined, reason, now);
+    }
+    Ok(())
 }
 
 fn is_of(entry: &QueueEntry, base: &Oid, head: &Oid) -> bool {

@@ -15,6 +15,7 @@ mod action;
 mod apply;
 mod budget;
 mod checks;
+mod foreign;
 mod head;
 mod leave;
 mod observe;
@@ -66,6 +67,9 @@ pub fn plan(
     };
     // Before anything else: a change that landed has landed, whatever became of its branch since.
     if plan.note_landing(seen, now)? {
+        return Ok(plan);
+    }
+    if plan.take_foreign(seen, now) {
         return Ok(plan);
     }
     plan.take_out_departed(seen, base.0, now)?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
-use crate::domain::{CheckName, EntryId, Oid, PullRequestState, RunEnd};
+use crate::domain::{CheckName, EntryId, ForeignMove, Oid, OnForeign, PullRequestState, RunEnd};
 
 /// What was seen before planning. It may be old by the time it is used: every effect checks for itself.
 #[derive(Debug, Clone)]
@@ -16,6 +16,10 @@ pub struct Observations {
     pub pull_requests: HashMap<EntryId, PullRequestSeen>,
     /// Whether the base has the candidate of the head entry, by ancestry; asked when that entry is ready.
     pub base_has_candidate: bool,
+    /// What others did to the base since the last link of the chain; asked unless the base has the candidate.
+    pub foreign: Option<ForeignMove>,
+    /// What to do about it.
+    pub on_foreign: OnForeign,
     /// The tasks of runs that have not ended and of those that are stopping.
     pub runs: HashMap<TaskId, RunSeen>,
     /// Whether the queue may process an entry now (`max_active_queues`).

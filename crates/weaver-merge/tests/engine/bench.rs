@@ -1,16 +1,17 @@
 //! A repository, a store, an engine and a worker; and what must be true of them after every test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weaver_core::name::Namespace;
 use weaver_core::ports::{ReadFrom, Store};
 use weaver_merge::check::{CheckHandler, CheckOptions};
-use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, QueueId, Reason, Repository};
+use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, OnForeign, QueueId, Reason, Repository};
 use weaver_merge::engine::{EngineOptions, EntryDetail, MergeEngine, event_stream};
 use weaver_merge::forge::Forges;
 use weaver_merge::forge::git::GitForges;
+use weaver_merge::keys::Keyring;
 use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_process::Isolation;
@@ -48,6 +49,11 @@ impl Bench {
     pub(crate) fn with_policy(mut self, policy: Policy) -> Self {
         self.engine = engine(self.tasks.store(), forges(), &self.tasks, policy);
         self
+    }
+
+    /// Lets others move the base, as a forge does.
+    pub(crate) async fn accept_foreign(&self) {
+        self.engine.set_on_foreign(&self.queue, Some(OnForeign::Accept)).await.unwrap();
     }
 
     /// Pushes a branch that adds a file, and puts it in line.
@@ -135,13 +141,34 @@ pub(crate) fn forges() -> Arc<dyn Forges> {
     Arc::new(GitForges::new(Arc::new(SystemClock::new())))
 }
 
+/// The key of this process: every engine of a test is one node.
+pub(crate) fn keyring() -> Keyring {
+    static KEYRING: OnceLock<Keyring> = OnceLock::new();
+    KEYRING.get_or_init(Keyring::ephemeral).clone()
+}
+
 pub(crate) fn engine(
     store: Arc<dyn Store>,
     forges: Arc<dyn Forges>,
     tasks: &TestQueue,
     policy: Policy,
 ) -> MergeEngine {
-    let options =
-        EngineOptions { namespace: Namespace::default(), policy, notifications: Notifications::default() };
+    let options = EngineOptions {
+        namespace: Namespace::default(),
+        policy,
+        notifications: Notifications::default(),
+        keyring: keyring(),
+    };
     MergeEngine::new(store, forges, Arc::new(tasks.clock().clone()), options)
+}
+
+/// An engine of another node: with a key of its own.
+pub(crate) fn engine_with(bench: &Bench, keyring: Keyring) -> MergeEngine {
+    let options = EngineOptions {
+        namespace: Namespace::default(),
+        policy: Policy::default(),
+        notifications: Notifications::default(),
+        keyring,
+    };
+    MergeEngine::new(bench.tasks.store(), forges(), Arc::new(bench.tasks.clock().clone()), options)
 }

@@ -145,6 +145,7 @@ async fn a_change_that_removes_the_program_of_a_check_fails_that_check() {
         config(&[("unit", &unit(repo))]) + "[[check]]\nname = \"own\"\ncommand = [\"./check.sh\"]\n"
     })
     .await;
+    bench.accept_foreign().await;
     let outsider = bench.repo.commit("main", None, &[("check.sh", "#!/bin/sh\nexit 0\n")]);
     bench.repo.commit("a", Some("main"), &[("check.sh", "")]);
     let a = bench.engine.enqueue(&bench.queue, "a", 5).await.unwrap().entry;

@@ -72,6 +72,7 @@ async fn a_change_cannot_weaken_its_own_checks() {
 #[tokio::test]
 async fn a_broken_base_pauses_the_queue_and_nobody_is_blamed() {
     let bench = Bench::new().await;
+    bench.accept_foreign().await;
     let broken = bench.repo.commit("main", None, &[("bad", "1\n")]);
     let a = bench.add("a", &[("a", "1\n")]).await;
     bench.settle().await;

@@ -5,9 +5,12 @@ mod bench;
 mod checks;
 mod denied;
 mod flow;
+mod foreign;
 mod forged;
+mod forgeries;
 #[path = "../support/hooked.rs"]
 mod hooked;
+mod hooks;
 mod lossy;
 mod people;
 #[path = "../support/proof.rs"]

@@ -10,7 +10,7 @@ use weaver_merge::engine::{EngineError, EngineOptions, MergeEngine, QUEUE_KIND};
 use weaver_merge::notify::{Kind, Notifications};
 use weaver_merge::plan::Policy;
 
-use crate::bench::{Bench, engine, forges};
+use crate::bench::{Bench, engine, forges, keyring};
 use crate::hooked::HookedForges;
 
 #[tokio::test]
@@ -116,7 +116,12 @@ async fn a_webhook_and_a_command_are_tasks_and_are_asked_for_once() {
         command: Some("announce".into()),
         templates,
     };
-    let options = EngineOptions { namespace: Namespace::default(), policy: Policy::default(), notifications };
+    let options = EngineOptions {
+        namespace: Namespace::default(),
+        policy: Policy::default(),
+        notifications,
+        keyring: keyring(),
+    };
     let clock = Arc::new(bench.tasks.clock().clone());
     let engine = MergeEngine::new(bench.tasks.store(), forges(), clock, options);
     bench.repo.commit("a", Some("main"), &[("a", "1\n")]);

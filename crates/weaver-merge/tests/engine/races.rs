@@ -23,6 +23,7 @@ fn hooked(bench: &Bench, hook: impl Hook + 'static) -> MergeEngine {
 #[tokio::test]
 async fn a_push_to_the_base_at_the_moment_of_landing_wins_and_the_change_is_tested_on_it() {
     let bench = Arc::new(Bench::new().await);
+    bench.accept_foreign().await;
     let a = bench.add("a", &[("a", "1\n")]).await;
     let landings = Arc::new(AtomicUsize::new(0));
     let push = {
@@ -83,7 +84,8 @@ async fn a_landing_another_process_made_is_seen_and_not_made_again() {
                 for commit in commit {
                     let message = bench.repo.git(&["log", "-1", "--format=%P %s", commit]);
                     if message.starts_with(tip.as_str()) && message.contains("Merge `") {
-                        bench.repo.git(&["update-ref", "-m", "weaver merge", "refs/heads/main", commit]);
+                        let words = ["update-ref", "refs/heads/main", commit];
+                        bench.repo.git_as("Weaver merge queue", &words).unwrap();
                     }
                 }
             }
@@ -125,6 +127,7 @@ async fn a_candidate_that_was_pruned_before_it_landed_is_made_again_and_lands() 
 #[tokio::test]
 async fn a_candidate_whose_head_was_pruned_too_cannot_land_and_people_are_told() {
     let bench = Bench::new().await;
+    bench.accept_foreign().await;
     let a = bench.add("a", &[("a", "1\n")]).await;
     let lock = passed_and_held_up(&bench).await;
     // What was tested is gone from everywhere.
@@ -148,6 +151,7 @@ async fn a_candidate_whose_head_was_pruned_too_cannot_land_and_people_are_told()
 #[tokio::test]
 async fn a_push_to_the_base_between_passing_and_landing_makes_it_test_again() {
     let bench = Bench::new().await;
+    bench.accept_foreign().await;
     let a = bench.add("a", &[("a", "1\n")]).await;
     bench.engine.reconcile_all().await.unwrap();
     // The checks pass; the engine has not looked yet.

@@ -1,7 +1,7 @@
 //! A process of the merge queue, as `weaver merge run --until-idle` is one; killed at one of its effects if it is told to.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::{GitForge, GitForges};
 use weaver_merge::forge::{Forge, MergeRequest};
+use weaver_merge::keys::Keyring;
 use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_postgres::{PostgresOptions, PostgresStore};
@@ -55,6 +56,8 @@ pub(crate) struct Orders {
     pub(crate) store: String,
     /// Where checks run.
     pub(crate) checks: PathBuf,
+    /// What landings are signed with.
+    pub(crate) key: PathBuf,
     /// How far its clock is ahead: leases of those who died are over by then.
     pub(crate) ahead_s: u32,
     /// At which effect it dies, counted from 0, and whether before or after it.
@@ -141,9 +144,14 @@ pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> 
     }
 }
 
-pub(crate) fn options() -> EngineOptions {
+pub(crate) fn options(key: &Path) -> EngineOptions {
     let policy = Policy { reconcile_every_s: 1, backoff_first_s: 1, ..Policy::default() };
-    EngineOptions { namespace: Namespace::default(), policy, notifications: Notifications::default() }
+    EngineOptions {
+        namespace: Namespace::default(),
+        policy,
+        notifications: Notifications::default(),
+        keyring: Keyring::at(key, None),
+    }
 }
 
 /// Does as it is told, then says how many effects it had.
@@ -195,9 +203,13 @@ async fn process(orders: Orders) -> u64 {
         .poll_every(Duration::from_millis(100))
         .build()
         .unwrap();
-    let engine = MergeEngine::new(store, forges, Arc::clone(&clock), options());
-    let onlooker =
-        MergeEngine::new(plain, Arc::new(GitForges::new(Arc::clone(&clock))), clock.clone(), options());
+    let engine = MergeEngine::new(store, forges, Arc::clone(&clock), options(&orders.key));
+    let onlooker = MergeEngine::new(
+        plain,
+        Arc::new(GitForges::new(Arc::clone(&clock))),
+        clock.clone(),
+        options(&orders.key),
+    );
     let shutdown = Shutdown::new();
     let work = async {
         engine.run(rest(&onlooker, &*clock)).await;

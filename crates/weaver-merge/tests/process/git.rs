@@ -53,8 +53,8 @@ fn outliving_order(is_released_first: bool) {
     pipe("go");
     pipe("over");
     world.wrap_git(&format!(
-        "case \"$*\" in *' update-ref '*) if mkdir {0}/first 2>/dev/null; then \
-           kill -KILL $PPID; read word < {0}/go; $GIT \"$@\" 2>/dev/null; echo $? > {0}/over; exit 1; fi;; esac",
+        "case \"$*\" in *' push '*) if mkdir {0}/first 2>/dev/null; then \
+           kill -KILL $PPID; read word < {0}/go; $GIT \"$@\" > /dev/null 2>&1; echo $? > {0}/over; exit 1; fi;; esac",
         notes.display()
     ));
     // Its output is the script's too, which lives on.

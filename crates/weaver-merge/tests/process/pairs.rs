@@ -44,8 +44,8 @@ fn the_same_moment() {
     let mut world = shared_world(&server);
     let meeting = world.repo.scratch("meeting");
     world.wrap_git(&format!(
-        "case \"$*\" in *' update-ref '*) \
-           for word in \"$@\"; do to=$from; from=$word; done; mkdir -p {0}/$to; touch {0}/$to/$PPID; \
+        "case \"$*\" in *' push '*) \
+           for word in \"$@\"; do to=${{word%%:*}}; done; mkdir -p {0}/$to; touch {0}/$to/$PPID; \
            for i in $(seq 200); do test $(ls {0}/$to | wc -l) -ge 2 && break; sleep 0.02; done;; esac",
         meeting.display()
     ));

@@ -81,7 +81,8 @@ impl World {
 
     pub(crate) fn orders(&self) -> Orders {
         let (store, checks) = (self.store.clone(), checks_directory(&self.repo));
-        Orders { store, checks, ahead_s: 0, dies: None, is_deaf: false }
+        let key = self.repo.scratch("key").join("merge.key");
+        Orders { store, checks, key, ahead_s: 0, dies: None, is_deaf: false }
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -117,7 +118,7 @@ impl World {
         self.runtime.block_on(async {
             let store = child::open(&self.store, &clock).await;
             let forges = Arc::new(GitForges::new(Arc::clone(&clock)));
-            look(&MergeEngine::new(store, forges, clock, options())).await
+            look(&MergeEngine::new(store, forges, clock, options(&self.orders().key))).await
         })
     }
 

@@ -179,7 +179,7 @@ impl World {
         queue.validate().unwrap();
         let mut landed = Vec::new();
         for notice in &queue.outbox {
-            if let Notice::Left { entry, departure } = notice {
+            if let Notice::Left { entry, departure, .. } = notice {
                 assert!(queue.entry(entry.id).is_err(), "it left and is there");
                 let has_landed = self.landed.contains(&entry.id);
                 assert_eq!(*departure == Departure::Landed, has_landed, "people are told what is so");

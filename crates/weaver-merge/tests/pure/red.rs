@@ -35,7 +35,7 @@ fn a_culprit_leaves_with_the_names_and_ends_of_its_checks() {
     scene.step();
     scene.end_runs(|_, on| if on == On::Base { passed() } else { failed() });
     scene.step();
-    let Some(Notice::Left { entry, departure }) = scene.queue.outbox.last() else { panic!() };
+    let Some(Notice::Left { entry, departure, .. }) = scene.queue.outbox.last() else { panic!() };
     let reason = Reason::ChecksFailed { checks: vec![CheckName("unit".into())] };
     assert_eq!(*departure, Departure::Removed(reason));
     assert_eq!((entry.status, entry.checks[0].runs.len()), (Status::Failed, 3));

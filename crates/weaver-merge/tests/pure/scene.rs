@@ -6,7 +6,8 @@ use std::time::Duration;
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    CheckName, EntryId, MergeQueue, Merged, Oid, PullRequest, PullRequestState, Repository, RunEnd, Status,
+    CheckName, EntryId, MergeQueue, Merged, Oid, OnForeign, PullRequest, PullRequestState, Repository,
+    RunEnd, Status,
 };
 use weaver_merge::plan::{
     Action, BaseSeen, CheckSet, Observations, Plan, Policy, PullRequestSeen, Report, RunSeen, apply, plan,
@@ -50,6 +51,8 @@ impl Scene {
             base: BaseSeen::Tip { oid: oid(100), checks },
             pull_requests: HashMap::new(),
             base_has_candidate: false,
+            foreign: None,
+            on_foreign: OnForeign::Pause,
             runs: HashMap::new(),
             is_active: true,
             slots: 10,

@@ -18,12 +18,18 @@ pub(crate) struct Repo {
 impl Repo {
     /// With a `main` that has one commit of these files.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        Self::with_format(files, "sha1")
+    }
+
+    /// The same, with objects named by another hash.
+    pub(crate) fn with_format(files: &[(&str, &str)], format: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("weaver-merge-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
         let repo = Self { root, ticks: AtomicU32::new(0) };
-        repo.git(&["-c", "init.defaultBranch=main", "init", "--quiet", "--bare", "."]);
+        let format = format!("--object-format={format}");
+        repo.git(&["-c", "init.defaultBranch=main", "init", "--quiet", "--bare", &format, "."]);
         // Every move of a branch is written down.
         repo.git(&["config", "core.logAllRefUpdates", "always"]);
         repo.commit("main", None, files);
@@ -81,6 +87,11 @@ impl Repo {
     }
 
     pub(crate) fn try_git(&self, words: &[&str]) -> Option<String> {
+        self.git_as("Ada", words)
+    }
+
+    /// The same by another committer, who is in the reflog of what moves.
+    pub(crate) fn git_as(&self, committer: &str, words: &[&str]) -> Option<String> {
         let tick = self.ticks.fetch_add(1, Ordering::Relaxed);
         let date = format!("{} +0000", 1_700_000_000 + tick);
         let path = self.path();
@@ -93,7 +104,7 @@ impl Repo {
             .env("GIT_INDEX_FILE", self.root.join("index"))
             .envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")])
             .envs([("GIT_AUTHOR_NAME", "Ada"), ("GIT_AUTHOR_EMAIL", "ada@example.org")])
-            .envs([("GIT_COMMITTER_NAME", "Ada"), ("GIT_COMMITTER_EMAIL", "ada@example.org")])
+            .envs([("GIT_COMMITTER_NAME", committer), ("GIT_COMMITTER_EMAIL", "ada@example.org")])
             .envs([("GIT_AUTHOR_DATE", &date), ("GIT_COMMITTER_DATE", &date)])
             .stderr(Stdio::null())
             .output()
@@ -110,9 +121,14 @@ impl Drop for Repo {
 }
 
 pub(crate) fn write_hook(repo: &Repo, name: &str, marker: &Path) {
+    write_script(repo, name, &format!("echo ran >> {}", marker.display()));
+}
+
+/// A hook of the repository that is a shell script.
+pub(crate) fn write_script(repo: &Repo, name: &str, script: &str) {
     use std::os::unix::fs::PermissionsExt;
     let hook = repo.path().join("hooks").join(name);
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    std::fs::write(&hook, format!("#!/bin/sh\necho ran >> {}\n", marker.display())).unwrap();
+    std::fs::write(&hook, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

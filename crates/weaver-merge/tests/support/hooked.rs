@@ -4,8 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weaver_merge::domain::{Oid, PullRequestState, Repository};
-use weaver_merge::forge::{CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest};
+use weaver_merge::domain::{Oid, OnForeign, PullRequestState, Repository};
+use weaver_merge::forge::{
+    CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest, Moved,
+};
 use weaver_merge::plan::PullRequestSeen;
 
 /// Who is told.
@@ -47,6 +49,9 @@ impl Hooked {
 
 #[async_trait]
 impl Forge for Hooked {
+    async fn examine(&self, base: &str) -> Result<(), ForgeError> {
+        self.forge.examine(base).await
+    }
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
         self.forge.tip(branch).await
     }
@@ -70,6 +75,15 @@ impl Forge for Hooked {
     }
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
         self.told("land", self.forge.land(branch, from, to)).await
+    }
+    async fn moved(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Moved, ForgeError> {
+        self.forge.moved(branch, from, to).await
+    }
+    async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {
+        self.forge.brought_by(tip, commit).await
+    }
+    fn on_foreign(&self) -> OnForeign {
+        self.forge.on_foreign()
     }
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError> {
         self.forge.commit(commit).await

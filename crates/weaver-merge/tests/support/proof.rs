@@ -9,8 +9,8 @@ use weaver_merge::engine::{Certificate, MergeEngine};
 
 use crate::repo::Repo;
 
-/// What the queue writes into the reflog of a branch it moves.
-const LANDING: &str = "weaver merge";
+/// Who the reflog of a branch says moved it when the queue did.
+const LANDING: &str = "Weaver merge queue <";
 
 /// A check that fails where there is a file `bad`, and writes down what it passed.
 pub(crate) fn unit(repo: &Repo) -> String {
@@ -94,13 +94,12 @@ impl Proof<'_> {
         let log = std::fs::read_to_string(self.repo.path().join("logs/refs/heads/main")).unwrap();
         let mut arrived = BTreeSet::new();
         let moves = log.lines().map(|line| {
-            let (objects, message) = line.split_once('\t').unwrap_or((line, ""));
-            let mut words = objects.split(' ');
+            let mut words = line.splitn(3, ' ');
             let mut oid = || words.next().unwrap().parse::<Oid>().unwrap();
-            (oid(), oid(), message)
+            (oid(), oid(), words.next().unwrap())
         });
-        for (old, new, message) in moves.skip_while(|(_, new, _)| new != self.first).skip(1) {
-            if message != LANDING {
+        for (old, new, mover) in moves.skip_while(|(_, new, _)| new != self.first).skip(1) {
+            if !mover.starts_with(LANDING) {
                 assert!(outsiders.contains(&new), "somebody moved the base to {new}");
                 continue;
             }

@@ -67,8 +67,7 @@ impl Confiner {
     /// With the binary whose [`guard`](crate::guard) builds the cells.
     pub fn new(guard: impl Into<PathBuf>, mut options: ConfinerOptions) -> Self {
         // As they are now, and as their links lead: a mask is a mount, and mounts follow links.
-        let found = options.protected.iter().filter_map(|path| path.canonicalize().ok());
-        options.protected = found.collect();
+        options.protected = options.protected.iter().filter_map(|path| where_it_is(path)).collect();
         Self { guard: guard.into(), options }
     }
 
@@ -208,6 +207,13 @@ impl Confiner {
         }
         Ok(hidden)
     }
+}
+
+/// Where a path is, or will be: what is not there yet may be there when a command runs.
+fn where_it_is(path: &Path) -> Option<PathBuf> {
+    let full = std::path::absolute(path).ok()?;
+    let (parent, name) = (full.parent()?, full.file_name()?);
+    full.canonicalize().ok().or_else(|| Some(parent.canonicalize().ok()?.join(name)))
 }
 
 fn overlap(one: &Path, other: &Path) -> bool {

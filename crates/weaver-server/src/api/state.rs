@@ -12,6 +12,7 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::Store;
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
+use weaver_merge::keys::Keyring;
 use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
 use weaver_scheduler::{Options, Scheduler};
@@ -198,6 +199,7 @@ fn merge_engine(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> MergeEngine {
         namespace: Namespace::default(),
         policy: Policy::default(),
         notifications: Notifications::default(),
+        keyring: Keyring::ephemeral(),
     };
     let forges = Arc::new(GitForges::new(Arc::clone(clock)));
     MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options)

@@ -37,6 +37,45 @@ async fn changes_that_pass_land_with_a_certificate_and_one_that_fails_leaves_wit
 }
 
 #[tokio::test]
+async fn a_base_that_others_moved_is_accepted_by_name_and_the_chain_says_so() {
+    let bench = Bench::new().await.with_queue().await.working();
+    let outside = bench.repo.commit("main", None, &[("outside", "1\n")]);
+    bench.branch("good", &[("a", "1\n")]);
+    let mut told = bench.server.state.merge.told();
+    bench.enqueue("good").await.expect(201);
+    let paused = loop {
+        let queue = bench.server.get(QUEUE).await.expect(200);
+        if queue["paused"].is_object() {
+            break queue;
+        }
+        told.changed().await.expect("the engine is there");
+    };
+    assert_eq!((&paused["paused"]["cause"], &paused["on_foreign"]), (&json!("foreign"), &json!("pause")));
+    let accept = async |commit: &str| {
+        bench.server.post(&format!("{QUEUE}/accept"), &json!({ "commit": commit })).await
+    };
+    accept("main").await.problem(400, "invalid_field");
+    accept(&"ab".repeat(20)).await.problem(409, "nothing_to_accept");
+    accept(outside.as_str()).await.expect(200);
+    assert_eq!(bench.left(1).await["status"], "landed");
+    let chain = bench.server.get(&format!("{QUEUE}/chain?limit=2")).await.expect(200);
+    assert_eq!((chain["links"].as_array().map(Vec::len), &chain["next"]), (Some(2), &json!(1)));
+    let rest = bench.server.get(&format!("{QUEUE}/chain?before=1")).await.expect(200);
+    assert_eq!((rest["links"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
+    let verified = bench.server.get(&format!("{QUEUE}/verify")).await.expect(200);
+    assert_eq!((&verified["differences"], &verified["base"]), (&json!([]), &Value::Null), "{verified}");
+    let kinds: Vec<&Value> =
+        verified["links"].as_array().expect("links").iter().map(|link| &link["kind"]).collect();
+    assert_eq!(kinds, ["start", "foreign", "landing"]);
+    let untested = verified["links"][1]["untested"].as_str().expect("it was not tested");
+    assert!(untested.contains(outside.as_str()) && untested.contains("accepted by ada"), "{untested}");
+    bench.server.get(&format!("{QUEUE}/verify?limit=0")).await.problem(400, "invalid_field");
+    let put = json!({ "on_foreign": "accept" });
+    let queue = bench.server.put(&format!("{QUEUE}/on_foreign"), &put).await.expect(200);
+    assert_eq!(queue["on_foreign"], "accept");
+}
+
+#[tokio::test]
 async fn what_cannot_be_done_is_refused_by_its_name() {
     let bench = Bench::new().await.with_queue().await;
     let entries = format!("{QUEUE}/entries");

@@ -9,6 +9,7 @@ use weaver_process::guard::OWN_BINARY;
 use weaver_process::{Confiner, Isolation, Rules, secrecy};
 
 use crate::cli::local::Places;
+use crate::cli::merge::side::key_file;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::wiring::StoreUrl;
@@ -53,7 +54,7 @@ fn protected(config: &Config) -> Vec<PathBuf> {
     let url = StoreUrl::parse(config.text(keys::STORE));
     paths.extend(url.ok().and_then(|url| url.directory().ok().map(Path::to_owned)));
     let Places { sockets, registrations, .. } = Places::of_process();
-    paths.extend([sockets, registrations]);
+    paths.extend([sockets, registrations, key_file(config)]);
     let keys =
         [keys::SERVE_TLS_KEY, keys::SERVE_TLS_CERTIFICATE, keys::SERVE_ADMIN_TOKEN_FILE, keys::SERVE_SOCKET];
     paths.extend(keys.iter().filter_map(|key| config.path(key)).map(Path::to_owned));

@@ -313,6 +313,33 @@ pub(crate) static MERGE_COMMAND: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static MERGE_KEY_FILE: &Key = &Key {
+    name: "merge.key_file",
+    kind: Kind::Optional,
+    default: "",
+    about: "the key this node signs landings with; made when it is first needed, beside the store's directory if not given",
+    flag: None,
+    is_place: true,
+};
+
+pub(crate) static MERGE_TRUSTED_KEYS: &Key = &Key {
+    name: "merge.trusted_keys",
+    kind: Kind::Optional,
+    default: "",
+    about: "a file of the public keys of other nodes, one a line, whose signatures on landings count too",
+    flag: None,
+    is_place: true,
+};
+
+pub(crate) static MERGE_HOOKS_PATH: &Key = &Key {
+    name: "merge.hooks_path",
+    kind: Kind::Optional,
+    default: "",
+    about: "a directory of server-side git hooks that run on landings in place of each repository's own",
+    flag: None,
+    is_place: true,
+};
+
 pub(crate) static LOG: &Key = &Key {
     name: "log",
     kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
@@ -373,6 +400,9 @@ pub(crate) static ALL: &[&Key] = &[
     MERGE_MAX_ACTIVE_QUEUES,
     MERGE_WEBHOOK,
     MERGE_COMMAND,
+    MERGE_KEY_FILE,
+    MERGE_TRUSTED_KEYS,
+    MERGE_HOOKS_PATH,
     LOG,
     OUTPUT,
     COLOR,

@@ -45,16 +45,16 @@ fn the_guide_lands_three_branches_and_turns_one_away_with_the_server_running() {
         let found = departed.iter().find(|entry| entry["change"] == name);
         found.cloned().unwrap_or_default()
     };
-    for name in ["one", "two", "three"] {
+    for name in ["one", "two", "three", "four"] {
         assert_eq!(entry(name)["status"], "landed", "{status}");
     }
     assert_eq!(entry("broken")["reason"]["reason"], "checks_failed", "{status}");
-    assert_eq!(status["queue"]["figures"]["landed"], 3, "{status}");
+    assert_eq!(status["queue"]["figures"]["landed"], 4, "{status}");
     let log =
         Run::of(git(&mut shell(&place, "git --git-dir project.git log --first-parent --format=%s main")));
-    assert_eq!(log.out.lines().count(), 4, "{}", log.out);
+    assert_eq!(log.out.lines().count(), 6, "{}", log.out);
     assert_eq!(
-        log.out.lines().nth(2),
+        log.out.lines().nth(4),
         Some("Merge `three` into `main`"),
         "the urgent one went first: {}",
         log.out
@@ -101,6 +101,85 @@ fn what_is_in_line_survives_a_server_that_is_killed() {
     for entry in 1..=3 {
         server.run(&place, &format!("merge verify {entry}")).succeeded();
     }
+    assert_eq!(server.stop().code, Some(0));
+}
+
+/// A shell command with git and `weaver` at hand.
+fn in_shell(place: &Place, script: &str) -> Run {
+    Run::of(git(&mut shell(place, script)))
+}
+
+#[test]
+fn a_chain_is_verified_offline_with_the_keys_it_was_signed_with_and_a_forged_one_is_not() {
+    let place = Place::new();
+    repository(&place, &["one", "two"]);
+    let on_store = |words: &str| place.run(&format!("merge {words} --store ./weaver-data"));
+    on_store("add-repo project.git").succeeded();
+    for name in ["one", "two"] {
+        on_store(&format!("enqueue --head {name}")).succeeded();
+        on_store("run --until-idle").succeeded();
+        on_store("key rotate").succeeded();
+    }
+    let all = on_store("verify --all").succeeded();
+    assert!(all.contains("3 links, 2 landings: all is as the chain says"), "{all}");
+    let chain = on_store("chain").succeeded();
+    std::fs::write(place.path("chain.json"), &chain).expect("it is written");
+    let keys = on_store("key show").succeeded();
+    assert_eq!(keys.lines().count(), 3, "{keys}");
+    for (index, key) in keys.lines().enumerate() {
+        std::fs::write(place.path(&format!("{index}.pub")), format!("{key}\n")).expect("it is written");
+    }
+    // Elsewhere: a clone, the file, the public keys.
+    in_shell(&place, "git clone -q --bare project.git clone.git && rm -r weaver-data project.git")
+        .succeeded();
+    let verify = |chain: &str, keys: &str| {
+        place.run(&format!("merge verify --chain {chain} --repository clone.git {keys}"))
+    };
+    let good = verify("chain.json", "--key 0.pub --key 1.pub").succeeded();
+    assert!(good.contains("untested: link 0") && good.contains("all is as the chain says"), "{good}");
+    let one = verify("chain.json", "--key 0.pub");
+    assert_eq!(one.code, Some(5), "{}", one.out);
+    assert!(one.out.contains("not among the trusted keys"), "{}", one.out);
+    for (name, from, to) in [("renamed", "unit", "lint"), ("foreign", "landing", "foreign")] {
+        let forged = place.path(&format!("{name}.json"));
+        std::fs::write(&forged, chain.replace(from, to)).expect("it is written");
+        let forged = verify(&format!("{name}.json"), "--key 0.pub --key 1.pub");
+        assert_eq!(forged.code, Some(5), "{name}: {}", forged.out);
+    }
+    verify("chain.json", "").failed(2, &["--key"]);
+}
+
+#[test]
+fn a_base_that_was_pushed_to_by_hand_stops_the_queue_until_the_push_is_accepted_by_name() {
+    let place = Place::new();
+    repository(&place, &["one", "outside"]);
+    let server = Server::start(&place, "serve");
+    server.run(&place, "merge add-repo project.git").succeeded();
+    let push = in_shell(
+        &place,
+        "git -C work push -q ../project.git outside:main && git --git-dir project.git rev-parse main",
+    );
+    let commit = push.succeeded().trim().to_owned();
+    server.run(&place, "merge enqueue --head one").succeeded();
+    server.run(&place, "merge wait").failed(6, &["outside of this queue", &format!("--accept {commit}")]);
+    let status = server.run(&place, "merge status --output json").json();
+    assert_eq!(status["queue"]["paused"]["cause"], "foreign", "{status}");
+    assert_eq!(status["queue"]["on_foreign"], "pause", "{status}");
+    server.run(&place, "merge resume --accept 1234").failed(2, &["full name"]);
+    server.run(&place, &format!("merge resume --accept {commit}")).succeeded();
+    server.run(&place, "merge wait").succeeded();
+    let all = server.run(&place, "merge verify --all").succeeded();
+    assert!(all.contains("untested: link 1") && all.contains(&commit), "{all}");
+    assert!(all.contains("Ada <ada@example.org>"), "{all}");
+    server.run(&place, "merge on-foreign accept").succeeded();
+    in_shell(&place, "git clone -q project.git two && cd two && touch more && git add more && git commit -q -m more && git push -q")
+        .succeeded();
+    in_shell(&place, "git -C work switch -q -c late main && touch work/late && git -C work add late && git -C work commit -q -m late && git -C work push -q ../project.git late")
+        .succeeded();
+    server.run(&place, "merge enqueue --head late").succeeded();
+    server.run(&place, "merge wait").succeeded();
+    let all = server.run(&place, "merge verify --all").succeeded();
+    assert!(all.contains("accepted by on_foreign = accept"), "{all}");
     assert_eq!(server.stop().code, Some(0));
 }
 

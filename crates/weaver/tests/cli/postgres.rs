@@ -24,6 +24,9 @@ impl Database {
     }
 }
 
+/// Where a node has the public keys of others.
+const TRUSTED: &str = "others.pub";
+
 /// A node; killed if a test ends before it does.
 struct Node {
     child: Child,
@@ -34,6 +37,9 @@ struct Node {
 impl Node {
     fn start(database: &Database) -> Self {
         let place = Place::new();
+        // The keys of other nodes whose landings count here; none yet.
+        place.write(TRUSTED, "");
+        place.write("weaver.toml", &format!("[merge]\ntrusted_keys = \"{TRUSTED}\"\n"));
         let mut command = place.command("serve --listen 127.0.0.1:0 --log warn --store");
         let mut child =
             command.arg(database.url()).stdout(Stdio::piped()).spawn().expect("the binary starts");
@@ -80,9 +86,22 @@ fn two_nodes_work_on_one_merge_queue_and_every_change_lands_once() {
     other.run(&database, "merge wait").succeeded();
     let status = one.run(&database, "merge status --output json").json();
     assert_eq!(status["queue"]["figures"]["landed"], 4, "{status}");
+    // Each signed what it landed, with a key of its own; the queue was made by the first.
+    let stranger = other.run(&database, "merge verify --all");
+    assert!(
+        stranger.code == Some(5) && stranger.out.contains("not among the trusted keys"),
+        "{}",
+        stranger.out
+    );
+    for (node, from) in [(&one, &other), (&other, &one)] {
+        let keys = from.run(&database, "merge key show").succeeded();
+        node.place.write(TRUSTED, &keys);
+    }
     for entry in 1..=4 {
         other.run(&database, &format!("merge verify {entry}")).succeeded();
+        one.run(&database, &format!("merge verify {entry}")).succeeded();
     }
+    other.run(&database, "merge verify --all").succeeded();
     let count = "git --git-dir project.git rev-list --count --first-parent main";
     assert_eq!(Run::of(merge::git(&mut shell(&one.place, count))).succeeded().trim(), "5");
 }

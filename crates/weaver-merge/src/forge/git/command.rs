@@ -1,4 +1,4 @@
-//! Running `git`: no hooks, no configuration but the repository's own, nothing inherited, never for ever.
+//! Running `git`: through a view of the repository, so that none of its programs run; nothing inherited, never for ever.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -11,11 +11,14 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use weaver_core::clock::Clock;
 
+use super::view::{Settings, Stamp, View, Views};
 use crate::domain::Oid;
 use crate::forge::ForgeError;
 
 /// How long one command may take.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// How much of a line that others wrote is kept.
+const LINE_MAX: usize = 500;
 /// How much of an error's text is kept.
 const ERROR_MAX_BYTES: usize = 1000;
 
@@ -23,6 +26,7 @@ const ERROR_MAX_BYTES: usize = 1000;
 pub(super) struct Git {
     path: PathBuf,
     clock: Arc<dyn Clock>,
+    views: Arc<Views>,
 }
 
 impl fmt::Debug for Git {
@@ -42,6 +46,20 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim_end().to_owned()
+    }
+
+    pub(super) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// What the receiving side of a push wrote, hooks included.
+    pub(super) fn remote_text(&self) -> String {
+        let said = self.stderr();
+        let lines = said.lines().filter_map(|line| line.strip_prefix("remote:")).map(str::trim);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("error: hook declined"));
+        let mut text = lines.map(printable).collect::<Vec<_>>().join("\n");
+        text.truncate(text.floor_char_boundary(ERROR_MAX_BYTES));
+        text
     }
 
     pub(super) fn error(&self) -> ForgeError {
@@ -64,8 +82,13 @@ pub(super) struct With<'a> {
 }
 
 impl Git {
-    pub(super) fn new(path: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        Self { path, clock }
+    pub(super) fn new(path: PathBuf, clock: Arc<dyn Clock>, views: Arc<Views>) -> Self {
+        Self { path, clock, views }
+    }
+
+    /// Where it is, as it was named.
+    pub(super) fn repository(&self) -> &Path {
+        &self.path
     }
 
     /// Runs a command, whatever its code is.
@@ -84,34 +107,90 @@ impl Git {
     }
 
     pub(super) async fn run_with(&self, words: &[&str], with: With<'_>) -> Result<Answer, ForgeError> {
-        let git_dir = self.git_dir()?;
-        let mut command = Command::new("git");
-        command.arg("--git-dir").arg(&git_dir);
+        let view = self.view().await?;
+        let mut command = bare_command();
+        command.arg("--git-dir").arg(&view.path);
         if let Some(work_tree) = with.work_tree {
             command.arg("--work-tree").arg(work_tree).current_dir(work_tree);
         } else {
-            command.current_dir(&git_dir);
+            command.current_dir(&view.path);
         }
-        let settings =
-            ["core.hooksPath=/dev/null", "gc.auto=0", "core.fsmonitor=false", "i18n.commitEncoding=UTF-8"];
-        command.args(settings.iter().flat_map(|setting| ["-c", setting])).args(words);
-        command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
-        command.envs([
-            ("GIT_CONFIG_NOSYSTEM", "1"),
-            ("GIT_CONFIG_GLOBAL", "/dev/null"),
-            ("GIT_TERMINAL_PROMPT", "0"),
-            // Grafted history would make one object mean different things to different people.
-            ("GIT_NO_REPLACE_OBJECTS", "1"),
-            ("LC_ALL", "C"),
-        ]);
-        command.envs(with.env.iter().copied());
-        command.stdin(if with.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.args(words).env("GIT_CONFIG_NOSYSTEM", "1").envs(with.env.iter().copied());
+        self.spawn(command, words[0], with.stdin).await
+    }
+
+    /// Runs a push. What it started may outlive it if it is killed: then the view stays.
+    pub(super) async fn push(&self, words: &[&str], with: With<'_>) -> Result<Answer, ForgeError> {
+        self.view().await?;
+        self.views.push_begins().map_err(|error| {
+            ForgeError::Unavailable(format!("a view of {} cannot be used: {error}", self.path.display()))
+        })?;
+        let answer = self.run_with(words, with).await?;
+        if answer.code.is_some() {
+            self.views.push_ended();
+        }
+        Ok(answer)
+    }
+
+    /// The directory that git is given in place of the repository.
+    pub(super) async fn view(&self) -> Result<View, ForgeError> {
+        let git_dir = self.git_dir()?;
+        let stamp = Stamp::of(&git_dir);
+        if let Some(view) = self.views.get(&git_dir, stamp) {
+            return Ok(view);
+        }
+        let settings = self.settings(&git_dir.join("config")).await?;
+        self.views.make(&git_dir, stamp, &settings).map_err(|error| {
+            ForgeError::Unavailable(format!("a view of {} cannot be made: {error}", self.path.display()))
+        })
+    }
+
+    /// A configuration as data: no file it includes, nothing it names.
+    async fn settings(&self, file: &Path) -> Result<Settings, ForgeError> {
+        if !file.is_file() {
+            return Ok(Settings::new());
+        }
+        let mut command = bare_command();
+        command.args(["config", "--file"]).arg(file).args(["--no-includes", "--null", "--list"]);
+        command.env("GIT_CONFIG_NOSYSTEM", "1").current_dir("/");
+        let listed = self.spawn(command, "config", None).await?;
+        if listed.code != Some(0) {
+            return Err(listed.error());
+        }
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let setting = |entry: &str| {
+            let (name, value) = entry.split_once('\n').unwrap_or((entry, ""));
+            (name.to_ascii_lowercase(), value.to_owned())
+        };
+        Ok(text.split('\0').filter(|entry| !entry.is_empty()).map(setting).collect())
+    }
+
+    /// The directory of hooks that this machine's configuration names for every repository.
+    pub(super) async fn system_hooks_path(&self) -> Result<Option<PathBuf>, ForgeError> {
+        let mut command = bare_command();
+        command.args(["config", "--system", "--type=path", "--get", "core.hooksPath"]).current_dir("/");
+        let asked = self.spawn(command, "config", None).await?;
+        let path = asked.text();
+        match asked.code {
+            Some(0) if !path.is_empty() => Ok(Some(PathBuf::from(path))),
+            Some(0 | 1) => Ok(None),
+            _ => Err(asked.error()),
+        }
+    }
+
+    async fn spawn(
+        &self,
+        mut command: Command,
+        word: &str,
+        stdin: Option<&str>,
+    ) -> Result<Answer, ForgeError> {
+        command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let unavailable = |error: std::io::Error| {
             ForgeError::Unavailable(format!("git cannot be run ({error}); install it: apt-get install git"))
         };
         let mut child = command.spawn().map_err(unavailable)?;
-        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), with.stdin) {
+        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), stdin) {
             pipe.write_all(text.as_bytes()).await.map_err(unavailable)?;
         }
         let deadline = self.clock.monotonic().saturating_add(TIMEOUT);
@@ -122,7 +201,7 @@ impl Git {
             }
             // Dropped, it is killed.
             () = self.clock.sleep_until(deadline) => {
-                Err(ForgeError::Unavailable(format!("git {} did not end within {TIMEOUT:?}", words[0])))
+                Err(ForgeError::Unavailable(format!("git {word} did not end within {TIMEOUT:?}")))
             }
         }
     }
@@ -137,9 +216,31 @@ impl Git {
     }
 
     /// Said outright, because git would otherwise look for a repository in the directories above.
-    fn git_dir(&self) -> Result<PathBuf, ForgeError> {
+    pub(super) fn git_dir(&self) -> Result<PathBuf, ForgeError> {
         let inner = self.path.join(".git");
         let found = [&inner, &self.path].into_iter().find(|path| path.join("objects").is_dir());
         found.cloned().ok_or_else(|| ForgeError::Gone(self.path.display().to_string()))
     }
+}
+
+/// A line that others wrote, without what would make a terminal do things.
+pub(super) fn printable(line: &str) -> String {
+    line.chars().filter(|letter| !letter.is_control()).take(LINE_MAX).collect()
+}
+
+/// Git with nothing of this process's environment but where programs are, and none of its user's configuration.
+fn bare_command() -> Command {
+    let mut command = Command::new("git");
+    command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    command.envs([
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_ATTR_NOSYSTEM", "1"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        // Nothing is fetched because it is missing.
+        ("GIT_NO_LAZY_FETCH", "1"),
+        // Grafted history would make one object mean different things to different people.
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
+        ("LC_ALL", "C"),
+    ]);
+    command
 }

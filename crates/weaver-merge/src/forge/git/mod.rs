@@ -2,8 +2,12 @@
 
 mod checkout;
 mod command;
+mod hooks;
 mod merge;
+mod moves;
+mod push;
 mod version;
+mod view;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,61 +16,58 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use weaver_core::clock::Clock;
 
-use super::{CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest};
-use crate::domain::{Oid, PullRequest, PullRequestState, Repository};
+use super::{CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest, Moved};
+use crate::domain::{Oid, OnForeign, PullRequest, PullRequestState, Repository};
 use crate::plan::PullRequestSeen;
 use command::Git;
+use push::Refusal;
+use view::Views;
 
 /// A repository on this machine.
 #[derive(Debug, Clone)]
 pub struct GitForge {
     git: Git,
+    hooks_path: Option<PathBuf>,
 }
 
 /// Repositories on this machine: their location is a path.
 #[derive(Debug, Clone)]
 pub struct GitForges {
     clock: Arc<dyn Clock>,
+    views: Arc<Views>,
+    hooks_path: Option<PathBuf>,
 }
 
 impl GitForges {
     /// With a clock, for the limit on each command.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock }
+        Self { clock, views: Arc::default(), hooks_path: None }
+    }
+
+    /// With server-side hooks from one directory in place of each repository's own.
+    #[must_use]
+    pub fn with_hooks(mut self, directory: Option<PathBuf>) -> Self {
+        self.hooks_path = directory;
+        self
+    }
+
+    /// A repository by its path.
+    pub fn at(&self, path: impl Into<PathBuf>) -> GitForge {
+        let git = Git::new(path.into(), Arc::clone(&self.clock), Arc::clone(&self.views));
+        GitForge { git, hooks_path: self.hooks_path.clone() }
     }
 }
 
 impl Forges for GitForges {
     fn open(&self, repository: &Repository) -> Arc<dyn Forge> {
-        Arc::new(GitForge::new(&repository.location, Arc::clone(&self.clock)))
+        Arc::new(self.at(&repository.location))
     }
 }
 
 impl GitForge {
     /// A repository, which need not be there.
     pub fn new(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self { git: Git::new(path.into(), clock) }
-    }
-
-    /// Looks whether this can work: git is new enough, the repository is there, and its base branch is not checked out by
-    /// somebody (moving it would leave their files behind).
-    ///
-    /// # Errors
-    /// With what is wrong and what to do.
-    pub async fn examine(&self, base_branch: &str) -> Result<(), ForgeError> {
-        let unavailable = |problem: String| Err(ForgeError::Unavailable(problem));
-        version::check(&self.git.run(&["version"]).await?.stdout)?;
-        let Some(_) = self.tip(base_branch).await? else {
-            return unavailable(format!("there is no branch `{base_branch}`: push one first"));
-        };
-        let is_bare = self.git.run(&["config", "--bool", "core.bare"]).await?;
-        let head = self.git.run(&["symbolic-ref", "--quiet", "HEAD"]).await?;
-        if is_bare.text() != "true" && head.text() == branch_ref(base_branch) {
-            return unavailable(format!(
-                "`{base_branch}` is checked out there: use a bare repository (git clone --bare), or check out another branch"
-            ));
-        }
-        Ok(())
+        GitForges::new(clock).at(path)
     }
 
     async fn is_missing(&self, object: &Oid) -> Result<bool, ForgeError> {
@@ -91,6 +92,26 @@ impl GitForge {
 
 #[async_trait]
 impl Forge for GitForge {
+    /// Looks whether this can work: git is new enough, the repository is there, and its base branch is not checked out by
+    /// somebody (moving it would leave their files behind).
+    async fn examine(&self, base_branch: &str) -> Result<(), ForgeError> {
+        let unavailable = |problem: String| Err(ForgeError::Unavailable(problem));
+        version::check(&self.git.run(&["version"]).await?.stdout)?;
+        let Some(_) = self.tip(base_branch).await? else {
+            return unavailable(format!("there is no branch `{base_branch}`: push one first"));
+        };
+        if let Some(place) = push::checked_out(&self.git, base_branch).await? {
+            return unavailable(format!(
+                "`{base_branch}` is checked out at {place}: use a bare repository (git clone --bare), or check out another branch"
+            ));
+        }
+        match push::hooks(&self.git, self.hooks_path.as_deref()).await {
+            Ok(_) => Ok(()),
+            Err(Refusal::Refused(problem)) => unavailable(problem),
+            Err(Refusal::Error(error)) => Err(error),
+        }
+    }
+
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
         let revision = format!("{}^{{commit}}", branch_ref(branch));
         let asked =
@@ -155,18 +176,31 @@ impl Forge for GitForge {
     }
 
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
-        let name = branch_ref(branch);
-        let words = ["update-ref", "-m", "weaver merge", &name, to.as_str(), from.as_str()];
-        let moved = self.git.run(&words).await?;
-        if moved.code == Some(0) {
-            return Ok(Landing::Done);
-        }
+        let pushed = match push::push(&self.git, self.hooks_path.as_deref(), branch, from, to).await {
+            Ok(pushed) if pushed.code == Some(0) => return Ok(Landing::Done),
+            Ok(pushed) => pushed,
+            Err(Refusal::Refused(problem)) => return Ok(Landing::Refused(problem)),
+            Err(Refusal::Error(error)) => return Err(error),
+        };
         // Why it failed is in prose; where the branch is, is a fact.
         match self.tip(branch).await? {
-            Some(tip) if tip == *from => Err(moved.error()),
+            Some(tip) if tip == *from => push::judge(&pushed),
             Some(tip) if tip == *to => Ok(Landing::Done),
             _ => Ok(Landing::BaseMoved),
         }
+    }
+
+    async fn moved(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Moved, ForgeError> {
+        moves::moved(&self.git, branch, from, to).await
+    }
+
+    async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {
+        moves::brought_by(&self.git, tip, commit).await
+    }
+
+    /// Nothing but this queue should move its base.
+    fn on_foreign(&self) -> OnForeign {
+        OnForeign::Pause
     }
 
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError> {

@@ -1,7 +1,6 @@
 //! Merge queues: changing them.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
@@ -12,7 +11,6 @@ use weaver_client::wire::{
 use weaver_merge::domain::{PRIORITY_DEFAULT, PRIORITY_LOWEST, QueueId, Repository};
 use weaver_merge::engine::EngineError;
 use weaver_merge::forge::ForgeError;
-use weaver_merge::forge::git::GitForge;
 
 use super::{EntryPath, convert, named};
 use crate::api::audit::Deed;
@@ -42,12 +40,16 @@ pub(crate) async fn add_merge_queue(
         return Err(Problem::bad_request("invalid_field", detail, next).field("location"));
     }
     let base_branch = new.base_branch.as_deref().unwrap_or("main");
-    GitForge::new(location, Arc::clone(&state.clock)).examine(base_branch).await.map_err(unusable)?;
     let repository = Repository::at(new.location.clone(), new.name);
-    let queue = state.merge.add_queue(repository, base_branch).await?;
+    state.merge.examine(&repository, base_branch).await.map_err(unusable)?;
+    let mut queue = state.merge.add_queue(repository, base_branch).await?;
+    if let Some(on_foreign) = new.on_foreign {
+        state.merge.set_on_foreign(&queue.id, Some(convert::to_on_foreign(on_foreign))).await?;
+        queue = state.merge.get(&queue.id).await?.queue;
+    }
     let deed = Deed::new("merge.add_queue", target(&queue.id)).detail(new.location);
     state.audit.write(&caller, namespace, deed).await;
-    Ok((StatusCode::CREATED, Json(convert::queue(&queue))))
+    Ok((StatusCode::CREATED, Json(convert::queue(&state.merge, &queue))))
 }
 
 /// What is wrong with it does not pass by itself.
@@ -167,12 +169,17 @@ pub(crate) async fn resume_merge(
     done(&state, &caller, &queue, Deed::new("merge.resume", target(&queue))).await
 }
 
-async fn done(state: &AppState, caller: &Caller, queue: &QueueId, deed: Deed) -> Answer<Json<MergeQueue>> {
+pub(super) async fn done(
+    state: &AppState,
+    caller: &Caller,
+    queue: &QueueId,
+    deed: Deed,
+) -> Answer<Json<MergeQueue>> {
     state.audit.write(caller, state.merge.namespace(), deed).await;
-    Ok(Json(convert::queue(&state.merge.get(queue).await?.queue)))
+    Ok(Json(convert::queue(&state.merge, &state.merge.get(queue).await?.queue)))
 }
 
-fn target(queue: &QueueId) -> String {
+pub(super) fn target(queue: &QueueId) -> String {
     format!("merge/{queue}")
 }
 

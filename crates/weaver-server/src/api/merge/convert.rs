@@ -3,15 +3,19 @@
 use weaver_client::wire;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    Check, CheckRun, Departure, Judgement, MergeQueue, On, QueueEntry, QueueId, Reason, RunEnd, Status, Tally,
+    ChainHead, Check, CheckRun, Departure, Judgement, MergeQueue, On, OnForeign, QueueEntry, QueueId, Reason,
+    RunEnd, Status, Tally,
 };
-use weaver_merge::engine::{Certificate, EntryDetail, Event, Verified, Written};
+use weaver_merge::engine::{
+    Certificate, ChainExport, ChainReport, EntryDetail, Event, LinkReport, MergeEngine, Verified, Written,
+};
 
 /// A queue.
-pub fn queue(queue: &MergeQueue) -> wire::MergeQueue {
+pub fn queue(engine: &MergeEngine, queue: &MergeQueue) -> wire::MergeQueue {
     let pause = |pause: &weaver_merge::domain::Pause| wire::MergePause {
         reason: pause.reason.clone(),
         since: pause.since,
+        cause: pause.cause.word().to_owned(),
     };
     wire::MergeQueue {
         id: queue.id.0.clone(),
@@ -22,7 +26,74 @@ pub fn queue(queue: &MergeQueue) -> wire::MergeQueue {
         waiting: queue.entries.len() as u64,
         paused: queue.paused.as_ref().map(pause),
         created_at: queue.created_at,
+        on_foreign: from_on_foreign(engine.on_foreign(queue)),
+        chain: queue.chain.as_ref().map(chain),
         figures: figures(&queue.tally),
+    }
+}
+
+/// What a queue does when others moved its base, as it travels.
+pub fn from_on_foreign(on_foreign: OnForeign) -> wire::MergeOnForeign {
+    match on_foreign {
+        OnForeign::Accept => wire::MergeOnForeign::Accept,
+        OnForeign::Pause => wire::MergeOnForeign::Pause,
+    }
+}
+
+/// And as the engine knows it.
+pub fn to_on_foreign(on_foreign: wire::MergeOnForeign) -> OnForeign {
+    match on_foreign {
+        wire::MergeOnForeign::Accept => OnForeign::Accept,
+        wire::MergeOnForeign::Pause => OnForeign::Pause,
+    }
+}
+
+fn chain(head: &ChainHead) -> wire::MergeChain {
+    wire::MergeChain {
+        sequence: head.link.sequence,
+        hash: head.link.hash.clone(),
+        commit: head.commit.to_string(),
+        start: head.start.to_string(),
+    }
+}
+
+/// A part of a chain: the links before a number, at most so many.
+pub fn chain_part(export: &ChainExport, before: Option<u64>, limit: usize) -> wire::MergeChainExport {
+    let before = before.unwrap_or(u64::MAX).min(export.head.link.sequence + 1);
+    let skipped = usize::try_from(export.head.link.sequence + 1 - before).unwrap_or(usize::MAX);
+    let links = export.links.iter().skip(skipped).take(limit);
+    let links: Vec<_> = links
+        .map(|link| wire::MergeLink {
+            body: link.body.clone(),
+            key: link.key.to_string(),
+            signature: link.signature.clone(),
+        })
+        .collect();
+    let next = before.checked_sub(links.len() as u64).filter(|next| *next > 0 && !links.is_empty());
+    wire::MergeChainExport {
+        queue: export.queue.0.clone(),
+        base_branch: export.base_branch.clone(),
+        head: chain(&export.head),
+        links,
+        next,
+    }
+}
+
+/// What came of checking a chain.
+pub fn chain_verified(report: &ChainReport, next: Option<u64>) -> wire::MergeChainVerified {
+    let link = |link: &LinkReport| wire::MergeLinkVerified {
+        sequence: link.sequence,
+        kind: link.kind.to_owned(),
+        entry: link.entry.map(|entry| entry.0),
+        commit: link.commit.to_string(),
+        untested: link.untested.clone(),
+        differences: link.differences.clone(),
+    };
+    wire::MergeChainVerified {
+        links: report.links.iter().map(link).collect(),
+        differences: report.differences.clone(),
+        base: report.base.clone(),
+        next,
     }
 }
 
@@ -102,6 +173,7 @@ fn reason(reason: &Reason) -> wire::MergeReason {
     let details = match reason {
         Reason::Conflicted { paths } => paths.clone(),
         Reason::ChecksFailed { checks } => checks.iter().map(|name| name.0.clone()).collect(),
+        Reason::HookDeclined { text } => vec![text.clone()],
         _ => Vec::new(),
     };
     wire::MergeReason { reason: reason.word().to_owned(), details }
@@ -170,6 +242,8 @@ pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
             .iter()
             .map(|check| wire::MergeCertifiedCheck {
                 name: check.name.0.clone(),
+                command: check.command.clone(),
+                result: check.result.clone(),
                 log_hash: check.log_hash.clone(),
                 runs: check.runs as u64,
             })
@@ -211,6 +285,11 @@ pub fn event(written: Written, at: Timestamp) -> wire::MergeEvent {
             shown.commit = commit.map(|commit| commit.to_string());
             shown.tree = tree.map(|tree| tree.to_string());
             "pull_request_merged"
+        }
+        Event::BaseMovedOutside { moved, accepted_by } => {
+            shown.commit = Some(moved.to.to_string());
+            shown.problem = Some(format!("from {}; accepted by {accepted_by}", moved.describe()));
+            "base_moved_outside"
         }
         Event::QueuePaused { problem } => {
             shown.problem = Some(problem);

@@ -1,10 +1,12 @@
 //! Merge queues: looking at them. They are in the namespace the engine works in; rights are asked for there.
 
+mod chain;
 mod change;
 pub mod convert;
 mod events;
 mod problem;
 
+pub(crate) use chain::*;
 pub(crate) use change::*;
 pub(super) use events::*;
 
@@ -36,7 +38,7 @@ pub(crate) async fn list_merge_queues(
 ) -> Answer<Json<MergeQueues>> {
     caller.require(Permission::Read, state.merge.namespace())?;
     let queues = state.merge.queues().await?;
-    Ok(Json(MergeQueues { items: queues.iter().map(convert::queue).collect() }))
+    Ok(Json(MergeQueues { items: queues.iter().map(|queue| convert::queue(&state.merge, queue)).collect() }))
 }
 
 /// One merge queue, with what happened in it in numbers.
@@ -49,7 +51,7 @@ pub(crate) async fn get_merge_queue(
     Name(queue): Name,
 ) -> Answer<Json<MergeQueue>> {
     caller.require(Permission::Read, state.merge.namespace())?;
-    Ok(Json(convert::queue(&state.merge.get(&named(queue)?).await?.queue)))
+    Ok(Json(convert::queue(&state.merge, &state.merge.get(&named(queue)?).await?.queue)))
 }
 
 /// Who is in line, and who left.

@@ -22,6 +22,11 @@ impl From<EngineError> for Problem {
                 let next = "list the merge queues to see what there is";
                 Self::new(StatusCode::NOT_FOUND, "merge_queue_not_found", detail, next)
             }
+            EngineError::Key(_) => {
+                let next =
+                    "look at the key files of the server's machine: merge.key_file and merge.trusted_keys";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "signing_key_unusable", detail, next)
+            }
             EngineError::Busy => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail, "repeat the request")
             }
@@ -59,6 +64,9 @@ fn refused(error: &MergeError) -> Problem {
         MergeError::PrUpdateFailed { .. } => ("pr_update_failed", "nothing: it is tried again"),
         MergeError::MergeFailed { .. } => ("merge_failed", "nothing: it is tried again"),
         MergeError::Landing(_) => ("landing", "wait a moment: it has passed and lands"),
+        MergeError::NothingToAccept { .. } => {
+            ("nothing_to_accept", "look at the queue's pause and at its base")
+        }
         MergeError::QueueFull(_) => ("queue_full", "wait until some have landed"),
         _ => ("merge_refused", "look at the queue"),
     };
@@ -79,5 +87,15 @@ pub(super) fn not_landed(entry: EntryId) -> Problem {
         "certificate_not_found",
         format!("entry {entry} has not landed"),
         "list the certificates to see which have",
+    )
+}
+
+/// A queue of an older version that was not looked at yet.
+pub(super) fn no_chain(queue: &weaver_merge::domain::QueueId) -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "chain_not_found",
+        format!("the merge queue `{queue}` has no chain yet"),
+        "wait until the server looks at the queue: its chain begins then",
     )
 }

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use weaver_client::wire::{NewMergeEntry, PauseMerge, PutMergePriority};
+use weaver_client::wire::{AcceptMerge, NewMergeEntry, PauseMerge, PutMergePriority};
 
 use super::super::form::Fields;
 use super::super::gate::redirect;
@@ -24,6 +24,10 @@ pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Resp
         Some("pause") => {
             let pause = PauseMerge { reason: fields.text("reason") };
             drop(api::pause_merge(state, caller, name, Body(pause)).await?);
+        }
+        Some("accept") => {
+            let commit = fields.get("commit").unwrap_or_default().trim().to_owned();
+            drop(api::accept_merge(state, caller, name, Body(AcceptMerge { commit })).await?);
         }
         Some("resume") => drop(api::resume_merge(state, caller, name).await?),
         Some("priority") => {

@@ -129,13 +129,13 @@ async fn certified(view: &View, certificate: &MergeCertificate) -> Result<Markup
                 dt { "Branch moved to" } dd { code { (certificate.commit) } }
                 @if let Some(at) = certificate.landed_at { dt { "Landed" } dd { (when(at, view.now)) } }
                 @for check in &certificate.checks {
-                    dt { "Passed " (plain(&check.name)) }
+                    dt { "Passed " (plain(&check.name)) @if check.result == "flaky" { " when repeated" } }
                     dd { @match &check.log_hash { Some(hash) => { "log " code { (hash) } }, None => "before, on the same tree" } }
                 }
             }
             @match &verified {
                 None => p { a.button href=(format!("{}#certificate", view.link("/merge/entry", &here))) { "Verify against the repository" } },
-                Some(differences) if differences.is_empty() => p.done role="status" { "The merge was made again from its parents: what is on the branch is what was tested." },
+                Some(differences) if differences.is_empty() => p.done role="status" { "A signed link of the chain has it, and the merge was made again from its parents: what is on the branch is what was tested." },
                 Some(differences) => div.alert role="alert" { @for difference in differences { p { (plain(difference)) } } },
             }
         }

@@ -129,7 +129,9 @@ fn reason(reason: &MergeReason) -> Markup {
     let said = match reason.reason.as_str() {
         "conflicted" => "it conflicts with the branch in",
         "checks_failed" => "a check fails on it and not without it:",
+        "hook_declined" => "a hook of the repository declined it:",
         "already_merged" => "the branch has it already",
+        "merged_outside" => "the branch has it through a move outside of this queue, untested",
         "closed" => "it was closed",
         "branch_deleted" => "its branch was deleted",
         "retargeted" => "it is for another branch now",

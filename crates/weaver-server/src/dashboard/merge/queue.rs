@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{MergeEntriesQuery, MergeEntry, MergeQueue, Problem as Wrong};
+use weaver_client::wire::{MergeEntriesQuery, MergeEntry, MergeOnForeign, MergeQueue, Problem as Wrong};
 
 use super::super::layout::{self, Head, Html};
 use super::super::text::{number, plain, plain_attribute, sentence, shell_word, when};
@@ -37,6 +37,9 @@ pub(super) async fn page(view: &View, id: &str, refused: Option<&Refused>) -> Re
         p { a href=(view.link("/merge", &[])) { "All merge queues" } span.soft { " · " (plain(&queue.location)) ", branch " (plain(&queue.base_branch)) } }
         @if let Some(pause) = &queue.paused { p.alert { "Paused " (when(pause.since, view.now)) ": " (plain(&pause.reason)) ". Nothing new is started." } }
         @if may(view, Permission::ManageMerge) { (taps(view, &queue)) }
+        @if let Some(chain) = &queue.chain {
+            p.soft { "Chain of landings: link " (chain.sequence) ", branch at " (short(&chain.commit)) "; moves by others " @match queue.on_foreign { MergeOnForeign::Accept => "are accepted", MergeOnForeign::Pause => "pause the queue" } "." }
+        }
         h2 #waiting { "In line: " (number(queue.waiting)) }
         @if entries.waiting.is_empty() {
             (layout::empty("Nothing is in line.", "Put a change in below, or in a terminal:", &format!("weaver merge enqueue --queue {} --head my-branch", shell_word(id))))
@@ -54,7 +57,10 @@ fn taps(view: &View, queue: &MergeQueue) -> Markup {
     let here = queue_link(view, &queue.id);
     html! {
         div.row {
-            @if queue.paused.is_some() { (layout::button(view, &here, "Resume", &[("action", "resume")], "primary")) }
+            @if let Some(pause) = &queue.paused {
+                (layout::button(view, &here, "Resume", &[("action", "resume")], "primary"))
+                @if matches!(pause.cause.as_str(), "foreign" | "moved_back") { (accept(view, &here)) }
+            }
             @else {
                 form.inline method="post" action=(here) {
                     (layout::key(view))
@@ -64,6 +70,17 @@ fn taps(view: &View, queue: &MergeQueue) -> Markup {
             }
             span.soft { "Priority among the queues" }
             (priority(view, &here, queue.priority, "Priority of the queue"))
+        }
+    }
+}
+
+/// What others did to the branch is accepted by its commit: whoever accepts it has looked at it.
+fn accept(view: &View, here: &str) -> Markup {
+    html! {
+        form.inline method="post" action=(here) {
+            (layout::key(view))
+            input name="commit" required pattern="[0-9a-f]{40}|[0-9a-f]{64}" placeholder="Commit the branch was moved to" aria-label="Commit to accept" autocomplete="off" spellcheck="false";
+            " " button name="action" value="accept" { "Accept untested" }
         }
     }
 }

@@ -1,21 +1,21 @@
 //! Where the queues are: behind a server, or in a store that this process opens.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use weaver_client::wire::{
-    MergeEntries, MergeEntriesQuery, MergeEntry, MergeQueue, MergeVerified, NewMergeEntry, NewMergeQueue,
-    PauseMerge, PutMergePriority,
+    AcceptMerge, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeEntries, MergeEntriesQuery,
+    MergeEntry, MergeOnForeign, MergeQueue, MergeVerified, MergeVerifyQuery, NewMergeEntry, NewMergeQueue,
+    PauseMerge, PutMergeOnForeign, PutMergePriority,
 };
-use weaver_merge::domain::{EntryId, MergeError, PRIORITY_DEFAULT, QueueId, Repository};
+use weaver_merge::domain::{BadOid, EntryId, MergeError, Oid, PRIORITY_DEFAULT, QueueId, Repository};
 use weaver_merge::engine::{EngineError, MergeEngine};
-use weaver_merge::forge::git::GitForge;
 use weaver_server::api::merge::convert;
 use weaver_server::problem::Problem;
 
 use crate::cli::Context;
 use crate::cli::remote::Remote;
 use crate::exit::{Exit, Failure};
+
+/// How many links of a chain are asked for at once.
+const CHAIN_PAGE: u32 = 1000;
 
 /// What commands about merge queues ask. Answers are the same from both.
 pub(super) enum Access<'a> {
@@ -34,26 +34,31 @@ impl Access<'_> {
     pub(super) async fn queues(&self) -> Result<Vec<MergeQueue>, Failure> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queues().await?.items),
-            Self::Store(engine, _) => Ok(engine.queues().await?.iter().map(convert::queue).collect()),
+            Self::Store(engine, _) => {
+                Ok(engine.queues().await?.iter().map(|queue| convert::queue(engine, queue)).collect())
+            }
         }
     }
 
     pub(super) async fn queue(&self, queue: &str) -> Result<MergeQueue, Failure> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queue(queue).await?),
-            Self::Store(engine, _) => Ok(convert::queue(&engine.get(&id(queue)).await?.queue)),
+            Self::Store(engine, _) => Ok(convert::queue(engine, &engine.get(&id(queue)).await?.queue)),
         }
     }
 
     pub(super) async fn add(&self, new: &NewMergeQueue) -> Result<MergeQueue, Failure> {
         match self {
             Self::Server(remote) => Ok(remote.client.add_merge_queue(new).await?),
-            Self::Store(engine, context) => {
+            Self::Store(engine, _) => {
                 let base = new.base_branch.as_deref().unwrap_or("main");
-                let forge = GitForge::new(Path::new(&new.location), Arc::clone(&context.clock));
-                forge.examine(base).await.map_err(EngineError::from)?;
                 let repository = Repository::at(new.location.clone(), new.name.clone());
-                Ok(convert::queue(&engine.add_queue(repository, base).await?))
+                engine.examine(&repository, base).await.map_err(EngineError::from)?;
+                let queue = engine.add_queue(repository, base).await?;
+                if let Some(on_foreign) = new.on_foreign {
+                    engine.set_on_foreign(&queue.id, Some(convert::to_on_foreign(on_foreign))).await?;
+                }
+                self.queue(&queue.id.0).await
             }
         }
     }
@@ -141,6 +146,76 @@ impl Access<'_> {
             Self::Store(engine, _) => {
                 engine.resume(&id(queue)).await?;
                 self.queue(queue).await
+            }
+        }
+    }
+
+    pub(super) async fn accept(&self, queue: &str, commit: &str) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let accept = AcceptMerge { commit: commit.to_owned() };
+                Ok(remote.client.accept_merge(queue, &accept).await?)
+            }
+            Self::Store(engine, _) => {
+                let commit: Oid = commit.parse().map_err(|error: BadOid| {
+                    Failure::new(Exit::Usage, error.to_string()).next("give the commit's full name")
+                })?;
+                engine.accept(&id(queue), &commit, "weaver merge resume --store").await?;
+                self.queue(queue).await
+            }
+        }
+    }
+
+    pub(super) async fn set_on_foreign(
+        &self,
+        queue: &str,
+        on_foreign: Option<MergeOnForeign>,
+    ) -> Result<MergeQueue, Failure> {
+        match self {
+            Self::Server(remote) => {
+                Ok(remote.client.set_merge_on_foreign(queue, &PutMergeOnForeign { on_foreign }).await?)
+            }
+            Self::Store(engine, _) => {
+                engine.set_on_foreign(&id(queue), on_foreign.map(convert::to_on_foreign)).await?;
+                self.queue(queue).await
+            }
+        }
+    }
+
+    /// All of a chain, however many requests it takes.
+    pub(super) async fn chain(&self, queue: &str) -> Result<MergeChainExport, Failure> {
+        let Self::Store(engine, _) = self else { return self.chain_of_server(queue).await };
+        let export = engine.export(&id(queue)).await?.ok_or_else(|| {
+            Failure::new(Exit::NotFound, format!("{queue} has no chain yet"))
+                .next("`weaver merge run` begins it")
+        })?;
+        Ok(convert::chain_part(&export, None, usize::MAX))
+    }
+
+    async fn chain_of_server(&self, queue: &str) -> Result<MergeChainExport, Failure> {
+        let Self::Server(remote) = self else { return Err(Failure::new(Exit::Failed, "there is no server")) };
+        let ask = async |before| {
+            let query = MergeChainQuery { before, limit: Some(CHAIN_PAGE) };
+            remote.client.merge_chain(queue, &query).await
+        };
+        let mut all = ask(None).await?;
+        while let Some(before) = all.next {
+            let page = ask(Some(before)).await?;
+            all.links.extend(page.links);
+            all.next = page.next;
+        }
+        Ok(all)
+    }
+
+    /// A part of a chain, checked.
+    pub(super) async fn verify_chain(&self, queue: &str, from: u64) -> Result<MergeChainVerified, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let query = MergeVerifyQuery { from: Some(from), limit: None };
+                Ok(remote.client.verify_merge_chain(queue, &query).await?)
+            }
+            Self::Store(engine, _) => {
+                Ok(convert::chain_verified(&engine.verify_all(&id(queue), from..u64::MAX).await?, None))
             }
         }
     }

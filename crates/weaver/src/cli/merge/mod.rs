@@ -1,6 +1,8 @@
 //! `weaver merge …`: the merge queue of a server, or on a store.
 
 mod access;
+mod chain;
+mod key;
 mod notify;
 mod run;
 mod show;
@@ -48,8 +50,15 @@ pub(crate) enum Command {
     Resume(ResumeArgs),
     /// Wait until nobody is in line any more
     Wait(WaitArgs),
-    /// Check what landed against the repository
-    Verify(VerifyArgs),
+    /// Check what landed against the chain of signed landings and the repository
+    Verify(chain::VerifyArgs),
+    /// Write out the chain of signed landings, to be verified elsewhere
+    Chain(chain::ChainArgs),
+    /// Say what to do when others moved the base forward
+    OnForeign(chain::OnForeignArgs),
+    /// Show or rotate the key this node signs landings with
+    #[command(subcommand)]
+    Key(key::Command),
     /// Process the queues without a server: run checks, land what passes
     Run(run::RunArgs),
 }
@@ -86,6 +95,9 @@ pub(crate) struct AddRepoArgs {
     /// What it is called here [default: the name of its directory]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// What to do when others moved the branch forward [default: pause]
+    #[arg(long, value_name = "WHAT")]
+    on_foreign: Option<chain::OnForeign>,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -153,17 +165,14 @@ pub(crate) struct PauseArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weaver merge resume")]
+#[command(
+    after_help = "Examples:\n  weaver merge resume\n  weaver merge resume --accept 3f6c1f0e2f7e4b0f5a8f0f5a6c1d2e3f4a5b6c7d\n\n\
+    A queue that paused because others moved its base pauses again until that is accepted: the pause names the commit."
+)]
 pub(crate) struct ResumeArgs {
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weaver merge verify 3")]
-pub(crate) struct VerifyArgs {
-    /// The entry's number
-    entry: u64,
+    /// Accept, untested, where others moved the base: a commit's full name
+    #[arg(long, value_name = "SHA")]
+    accept: Option<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -181,6 +190,7 @@ impl Command {
     pub(crate) fn given(&self) -> Vec<Given<'_>> {
         let place = match self {
             Self::Run(args) => return vec![args.store.setting()],
+            Self::Key(command) => return vec![command.store().setting()],
             Self::AddRepo(args) => &args.place,
             other => &other.common().expect("the others have it").place,
         };
@@ -198,7 +208,9 @@ impl Command {
 
     fn common(&self) -> Option<&Common> {
         match self {
-            Self::AddRepo(_) | Self::Run(_) => None,
+            Self::AddRepo(_) | Self::Run(_) | Self::Key(_) => None,
+            Self::Chain(args) => Some(&args.common),
+            Self::OnForeign(args) => Some(&args.common),
             Self::Enqueue(args) => Some(&args.common),
             Self::Status(args) => Some(&args.common),
             Self::Show(args) => Some(&args.common),
@@ -213,6 +225,11 @@ impl Command {
 }
 
 pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
+    match &command {
+        Command::Key(command) => return key::run(command, &context),
+        Command::Verify(args) if args.is_offline() => return chain::verify_offline(args, &context).await,
+        _ => {}
+    }
     if !command.is_local() {
         return ask(&command, &Access::Server(Remote::new(&context)?)).await;
     }
@@ -249,7 +266,7 @@ async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
         }
         Command::Status(_) => show::status(access, &queue).await?,
         Command::Show(args) => show::entry(access, &queue, args.entry).await?,
-        Command::Verify(args) => return show::verify(access, &queue, args.entry).await,
+        Command::Verify(args) => return chain::verify(access, &queue, args).await,
         Command::Wait(_) => until_empty(access, &queue).await?,
         Command::Cancel(args) => {
             let entry = access.cancel(&queue, args.entry).await?;
@@ -264,11 +281,16 @@ async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
             let queue = access.pause(&queue, &args.reason).await?;
             output.answer(&queue, || "Paused.\n".to_owned())?;
         }
-        Command::Resume(_) => {
-            let queue = access.resume(&queue).await?;
+        Command::Resume(args) => {
+            let queue = match &args.accept {
+                Some(commit) => access.accept(&queue, commit).await?,
+                None => access.resume(&queue).await?,
+            };
             output.answer(&queue, || "Resumed.\n".to_owned())?;
         }
-        Command::AddRepo(_) | Command::Run(_) => {}
+        Command::Chain(_) => chain::export(access, &queue).await?,
+        Command::OnForeign(args) => chain::on_foreign(access, &queue, args).await?,
+        Command::AddRepo(_) | Command::Run(_) | Command::Key(_) => {}
     }
     Ok(Exit::Done)
 }
@@ -297,7 +319,12 @@ fn new_queue(args: &AddRepoArgs) -> Result<NewMergeQueue, Failure> {
         Err(error) => return Err(Failure::io(&args.path, &error)),
     };
     let location = text_of(&path)?;
-    Ok(NewMergeQueue { location, base_branch: Some(args.base.clone()), name: args.name.clone() })
+    Ok(NewMergeQueue {
+        location,
+        base_branch: Some(args.base.clone()),
+        name: args.name.clone(),
+        on_foreign: args.on_foreign.map(chain::OnForeign::to_wire),
+    })
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

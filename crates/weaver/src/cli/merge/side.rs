@@ -1,5 +1,6 @@
 //! The engine of the merge queues and the worker of their checks, as `weaver serve` and `weaver merge run` run them.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,17 +12,23 @@ use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
 use weaver_merge::check::{CHECK_QUEUE, CheckHandler, CheckOptions};
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
+use weaver_merge::keys::Keyring;
 use weaver_merge::plan::Policy;
 
 use super::notify;
 use crate::cli::{confinement, worker};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
+use crate::wiring::StoreUrl;
 
 /// How long a check's command may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_secs(10);
 /// Tasks that tell people are in the same queue: so many of them run beside the checks, however many of those there are.
 const MESSAGES: u32 = 2;
+/// The key of a node whose store is a directory is beside that directory.
+const KEY_SUFFIX: &str = ".merge-key";
+/// And of one whose store is elsewhere, in a directory of the node's own.
+const KEY_FILE: &str = "./weaver-node/merge.key";
 
 /// An engine by the operator's settings.
 pub(crate) fn engine(
@@ -41,9 +48,37 @@ pub(crate) fn engine(
         check_budget: config.count(keys::MERGE_CHECK_BUDGET) as usize,
         ..Policy::default()
     };
-    let options = EngineOptions { namespace, policy, notifications: notify::notifications(config)? };
-    let forges = Arc::new(GitForges::new(Arc::clone(clock)));
+    let (notifications, keyring) = (notify::notifications(config)?, keyring(config));
+    let options = EngineOptions { namespace, policy, notifications, keyring };
+    let forges = Arc::new(forges(config, clock));
     Ok(MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options))
+}
+
+/// Repositories on this machine, with the hooks the operator set.
+pub(crate) fn forges(config: &Config, clock: &Arc<dyn Clock>) -> GitForges {
+    let hooks = config.path(keys::MERGE_HOOKS_PATH).map(Path::to_owned);
+    GitForges::new(Arc::clone(clock)).with_hooks(hooks)
+}
+
+/// What landings are signed with, and whose signatures count.
+pub(crate) fn keyring(config: &Config) -> Keyring {
+    let trusted = config.path(keys::MERGE_TRUSTED_KEYS).map(Path::to_owned);
+    Keyring::at(key_file(config), trusted)
+}
+
+/// Where this node's key is: never in a store, which is backed up, exported and shared.
+pub(crate) fn key_file(config: &Config) -> PathBuf {
+    if let Some(path) = config.path(keys::MERGE_KEY_FILE) {
+        return path.to_owned();
+    }
+    match StoreUrl::parse(config.text(keys::STORE)) {
+        Ok(StoreUrl::Directory(directory)) => {
+            let mut name = directory.components().collect::<PathBuf>().into_os_string();
+            name.push(KEY_SUFFIX);
+            name.into()
+        }
+        _ => PathBuf::from(KEY_FILE),
+    }
 }
 
 /// An engine, and a worker for its checks that starts once there is a queue.
@@ -68,7 +103,7 @@ impl Side {
             isolation: confinement::isolation(config)?.with_rules(config.confine.0.check.clone()),
             cache: config.confine.0.cache.clone(),
         };
-        let forges = Arc::new(GitForges::new(Arc::clone(clock)));
+        let forges = Arc::new(forges(config, clock));
         let handler = CheckHandler::new(Arc::clone(store), forges, Arc::clone(clock), options);
         let registry = worker::with_built_in(Registry::new().handler(handler), config, clock)?;
         let budget = u32::try_from(engine.policy().check_budget).unwrap_or(u32::MAX);

@@ -1,0 +1,125 @@
+//! Landing: `git push --force-with-lease` onto our view of the repository, which runs its server-side hooks.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::command::{Answer, Git, With, printable};
+use super::{branch_ref, hooks};
+use crate::domain::Oid;
+use crate::forge::{ForgeError, Landing};
+
+/// What a reference-transaction hook makes git say, which is no "hook declined".
+const ABORTED_BY_HOOK: &str = "ref updates aborted by hook";
+/// Refusals that are the machine's and may pass: a lock, a full or read-only disk.
+const MAY_PASS: [&str; 3] = ["failed to update ref", "unpacker error", "failed to write"];
+
+pub(super) async fn push(
+    git: &Git,
+    hooks_path: Option<&Path>,
+    branch: &str,
+    from: &Oid,
+    to: &Oid,
+) -> Result<Answer, Refusal> {
+    if let Some(place) = checked_out(git, branch).await? {
+        return Err(Refusal::Refused(format!(
+            "`{branch}` is checked out at {place}: check out another branch there, and resume the queue"
+        )));
+    }
+    let hooks = hooks(git, hooks_path).await?;
+    let view = git.view().await?;
+    let name = branch_ref(branch);
+    let lease = format!("--force-with-lease={name}:{from}");
+    // Settings given to `push` do not reach the receiving side. There is none there but these, and what the view has.
+    let hooks = hooks.as_deref().unwrap_or(Path::new("/dev/null"));
+    let hooks =
+        hooks.to_str().ok_or_else(|| Refusal::Refused(format!("{} is not UTF-8", hooks.display())))?;
+    let receive = format!("--receive-pack=git -c core.hooksPath={} receive-pack", quoted(hooks));
+    let view_path = view.path.to_string_lossy().into_owned();
+    let refspec = format!("{to}:{name}");
+    let words =
+        ["push", "--porcelain", "--no-verify", "--no-follow-tags", &lease, &receive, &view_path, &refspec];
+    let repository = git.repository().as_os_str().to_owned();
+    let (who, email) = (OsStr::new("Weaver merge queue"), OsStr::new("merge-queue@weaver.invalid"));
+    // For the reflog, and for hooks that want to know where they are.
+    let env = [
+        ("GIT_COMMITTER_NAME", who),
+        ("GIT_COMMITTER_EMAIL", email),
+        ("WEAVER_REPOSITORY", repository.as_os_str()),
+    ];
+    Ok(git.push(&words, With { env: &env, ..With::default() }).await?)
+}
+
+/// Why nothing was pushed.
+pub(super) enum Refusal {
+    Refused(String),
+    Error(ForgeError),
+}
+
+impl From<ForgeError> for Refusal {
+    fn from(error: ForgeError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// What a push that left the branch where it was means.
+pub(super) fn judge(pushed: &Answer) -> Result<Landing, ForgeError> {
+    let said = pushed.text();
+    // `!\t<from>:<to>\t[remote rejected] (<reason>)`
+    let status = said.lines().find_map(|line| line.strip_prefix("!\t"));
+    let remote = status.and_then(|status| status.split_once("[remote rejected]"));
+    let reason = remote.map(|(_, reason)| reason.trim().trim_matches(['(', ')']).to_owned());
+    let (text, all) = (pushed.remote_text(), pushed.stderr());
+    // It ends the receiving side before that can report.
+    if let Some((before, _)) = all.split_once(ABORTED_BY_HOOK) {
+        let lines = before.lines().map(|line| line.trim_start_matches("remote:").trim());
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("fatal:")).collect();
+        let lines: Vec<String> = lines.into_iter().map(printable).collect();
+        return Ok(Landing::Declined(lines.join("\n")));
+    }
+    match reason {
+        Some(reason) if reason.contains("hook declined") => {
+            Ok(Landing::Declined(if text.is_empty() { reason } else { text }))
+        }
+        Some(reason) if !MAY_PASS.iter().any(|known| reason.contains(known)) => {
+            Ok(Landing::Refused(if text.is_empty() { reason } else { format!("{reason}: {text}") }))
+        }
+        _ => Err(pushed.error()),
+    }
+}
+
+/// Where the hooks are, if there are any.
+pub(super) async fn hooks(git: &Git, configured: Option<&Path>) -> Result<Option<PathBuf>, Refusal> {
+    let directory = match configured {
+        Some(path) => path.to_owned(),
+        None => match git.system_hooks_path().await? {
+            Some(path) => path,
+            None => git.git_dir()?.join("hooks"),
+        },
+    };
+    let uid = git.view().await?.uid;
+    hooks::qualified(&directory, uid).map_err(Refusal::Refused)
+}
+
+/// Where files of the branch are that would be left behind if it moved.
+pub(super) async fn checked_out(git: &Git, branch: &str) -> Result<Option<String>, ForgeError> {
+    let git_dir = git.git_dir()?;
+    let is_at = |head: &Path| {
+        let text = std::fs::read_to_string(head).unwrap_or_default();
+        text.trim_end().strip_prefix("ref: ") == Some(branch_ref(branch).as_str())
+    };
+    if !git.view().await?.is_bare && is_at(&git_dir.join("HEAD")) {
+        return Ok(Some(git.repository().display().to_string()));
+    }
+    for worktree in std::fs::read_dir(git_dir.join("worktrees")).into_iter().flatten().flatten() {
+        if is_at(&worktree.path().join("HEAD")) {
+            let place = std::fs::read_to_string(worktree.path().join("gitdir")).unwrap_or_default();
+            return Ok(Some(place.trim().trim_end_matches("/.git").to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// For a shell, which git runs the command with.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,170 @@
+//! `weaver merge verify`, `chain` and `on-foreign`: the chain of signed landings, and moves of the base by others.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use weaver_client::wire::{MergeChainVerified, MergeOnForeign};
+use weaver_merge::engine::{ChainExport, EngineError};
+use weaver_merge::keys::read_public_keys;
+use weaver_server::api::merge::convert;
+
+use super::access::Access;
+use super::{Common, show, side};
+use crate::cli::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver merge verify 3\n  weaver merge verify --all\n  \
+    weaver merge verify --chain chain.json --repository project.git --key node1.pub --key node2.pub\n\n\
+    With --chain nothing is asked of a server or a store: `weaver merge chain` wrote the file, `weaver merge key show` the keys.\n\
+    What came to the base untested is named. Ends with 5 if something is not as the chain says.")]
+pub(crate) struct VerifyArgs {
+    /// The entry's number
+    #[arg(required_unless_present_any = ["all", "chain"], conflicts_with_all = ["all", "chain"])]
+    entry: Option<u64>,
+    /// Every landing there was
+    #[arg(long)]
+    all: bool,
+    /// A chain that `weaver merge chain` wrote out
+    #[arg(long, value_name = "FILE", requires_all = ["repository", "key"], conflicts_with_all = ["server", "store"])]
+    chain: Option<PathBuf>,
+    /// The repository, or a clone of it
+    #[arg(long, value_name = "PATH", requires = "chain")]
+    repository: Option<PathBuf>,
+    /// Public keys whose signatures count, one a line; may be given several times
+    #[arg(long, value_name = "FILE", requires = "chain")]
+    key: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver merge chain > chain.json")]
+pub(crate) struct ChainArgs {
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  weaver merge on-foreign accept\n  weaver merge on-foreign pause --queue project:main\n\n\
+    A move that is accepted is a link of the chain, and `weaver merge verify` names it as untested.\n\
+    A base that was moved back is never accepted by this: see `weaver merge resume --accept`."
+)]
+pub(crate) struct OnForeignArgs {
+    /// What to do
+    what: OnForeign,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+/// What to do when others moved the base forward.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum OnForeign {
+    /// Take it as it is, named as untested
+    Accept,
+    /// Land nothing before it is accepted by name
+    Pause,
+}
+
+impl OnForeign {
+    pub(super) fn to_wire(self) -> MergeOnForeign {
+        match self {
+            Self::Accept => MergeOnForeign::Accept,
+            Self::Pause => MergeOnForeign::Pause,
+        }
+    }
+}
+
+impl VerifyArgs {
+    pub(super) fn is_offline(&self) -> bool {
+        self.chain.is_some()
+    }
+}
+
+pub(super) async fn verify(access: &Access<'_>, queue: &str, args: &VerifyArgs) -> Result<Exit, Failure> {
+    if let Some(entry) = args.entry {
+        return show::verify(access, queue, entry).await;
+    }
+    let mut all = access.verify_chain(queue, 0).await?;
+    while let Some(from) = all.next {
+        let more = access.verify_chain(queue, from).await?;
+        // What is wrong with the chain itself is told with every part of it.
+        all.links.extend(more.links);
+        all.differences.extend(more.differences);
+        (all.base, all.next) = (more.base, more.next);
+    }
+    all.links.sort_by_key(|link| link.sequence);
+    all.links.dedup();
+    all.differences.sort();
+    all.differences.dedup();
+    tell(&access.context().output, &all)
+}
+
+/// Checks a chain from files alone.
+pub(super) async fn verify_offline(args: &VerifyArgs, context: &Context) -> Result<Exit, Failure> {
+    let (Some(chain), Some(repository)) = (&args.chain, &args.repository) else {
+        return Err(Failure::new(Exit::Usage, "there is no chain or no repository").next("give both"));
+    };
+    let text = std::fs::read(chain).map_err(|error| Failure::io(chain, &error))?;
+    let export: ChainExport = serde_json::from_slice(&text).map_err(|error| {
+        Failure::new(Exit::Usage, format!("{}: it is no chain: {error}", chain.display()))
+            .next("write one with `weaver merge chain`")
+    })?;
+    let mut trusted = Vec::new();
+    for file in &args.key {
+        trusted.extend(read_public_keys(file).map_err(EngineError::from)?);
+    }
+    let path = std::fs::canonicalize(repository).map_err(|error| Failure::io(repository, &error))?;
+    let forge = side::forges(&context.config, &context.clock).at(path);
+    let report = export.verify(&forge, &trusted, 0..u64::MAX).await?;
+    tell(&context.output, &convert::chain_verified(&report, None))
+}
+
+fn tell(output: &Output, verified: &MergeChainVerified) -> Result<Exit, Failure> {
+    let wrong = verified.links.iter().flat_map(|link| {
+        link.differences.iter().map(move |text| match link.entry {
+            Some(entry) => format!("link {} (entry {entry}): {text}", link.sequence),
+            None => format!("link {}: {text}", link.sequence),
+        })
+    });
+    let wrong: Vec<String> =
+        verified.differences.iter().cloned().chain(wrong).chain(verified.base.clone()).collect();
+    output.answer(verified, || {
+        let landings = verified.links.iter().filter(|link| link.kind == "landing").count();
+        let mut text = String::new();
+        for link in &verified.links {
+            if let Some(untested) = &link.untested {
+                text += &format!("untested: link {}: {untested}\n", link.sequence);
+            }
+        }
+        for problem in &wrong {
+            text += &format!("WRONG: {problem}\n");
+        }
+        let sum = if wrong.is_empty() { "all is as the chain says" } else { "NOT as the chain says" };
+        text + &format!("{} links, {landings} landings: {sum}.\n", verified.links.len())
+    })?;
+    Ok(if wrong.is_empty() { Exit::Done } else { Exit::Damaged })
+}
+
+/// Always JSON: it is for a program.
+pub(super) async fn export(access: &Access<'_>, queue: &str) -> Result<(), Failure> {
+    let chain = access.chain(queue).await?;
+    access.context().output.answer(&chain, || {
+        // Plain data: it can always be written.
+        serde_json::to_string_pretty(&chain).unwrap_or_default() + "\n"
+    })
+}
+
+pub(super) async fn on_foreign(
+    access: &Access<'_>,
+    queue: &str,
+    args: &OnForeignArgs,
+) -> Result<(), Failure> {
+    let queue = access.set_on_foreign(queue, Some(args.what.to_wire())).await?;
+    access.context().output.answer(&queue, || match args.what {
+        OnForeign::Accept => format!("{}: moves by others are accepted, named as untested.\n", queue.id),
+        OnForeign::Pause => format!("{}: moves by others pause the queue.\n", queue.id),
+    })
+}

@@ -1,0 +1,50 @@
+//! `weaver merge key …`: the key this node signs landings with. On this machine, whatever server runs: keys do not travel.
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use weaver_merge::engine::EngineError;
+use weaver_merge::keys::public_file;
+
+use super::side;
+use crate::cli::{Context, StoreArgs};
+use crate::exit::{Exit, Failure};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the public keys of this node, the one in use last
+    Show(KeyArgs),
+    /// Make a new key and sign with it from now on; what the old one signed still counts
+    Rotate(KeyArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  weaver merge key show > node1.pub\n  weaver merge key rotate\n\n\
+    The key is in `merge.key_file`, beside the store's directory if that is not set. A server that runs takes a new one at once.")]
+pub(crate) struct KeyArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+impl Command {
+    pub(super) fn store(&self) -> &StoreArgs {
+        match self {
+            Self::Show(args) | Self::Rotate(args) => &args.store,
+        }
+    }
+}
+
+pub(super) fn run(command: &Command, context: &Context) -> Result<Exit, Failure> {
+    let (file, keyring) = (side::key_file(&context.config), side::keyring(&context.config));
+    match command {
+        // The first is made here if there was none: its public part is wanted.
+        Command::Show(_) => drop(keyring.sign(b"").map_err(EngineError::from)?),
+        Command::Rotate(_) => {
+            keyring.rotate().map_err(EngineError::from)?;
+        }
+    }
+    let keys = weaver_merge::keys::read_public_keys(&public_file(&file)).map_err(EngineError::from)?;
+    let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+    let answer = json!({ "file": file, "keys": keys });
+    context.output.answer(&answer, || keys.iter().map(|key| format!("{key}\n")).collect())?;
+    Ok(Exit::Done)
+}
