@@ -32,6 +32,11 @@ impl Caller {
         self.identity.token.as_ref()
     }
 
+    /// Whom its leases are bound to.
+    pub(crate) fn subject(&self) -> &str {
+        self.identity.subject()
+    }
+
     /// Whether a namespace is inside the caller's scope.
     pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
         self.identity.sees(namespace)

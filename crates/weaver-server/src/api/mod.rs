@@ -5,6 +5,7 @@
 //!                                      └────────── Problem ◀──────────────────┘
 //! ```
 
+mod append;
 pub(crate) mod audit;
 pub(crate) mod bulk;
 mod caller;
@@ -14,6 +15,7 @@ mod events;
 pub(crate) mod extract;
 mod finish;
 mod health;
+mod leases;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub mod merge;
@@ -150,7 +152,7 @@ fn work_routes() -> Router<AppState> {
         .route("/confirm-stopped", post(work::confirm_stopped))
         .route("/beat", post(work::beat))
         .route("/leave", post(work::leave))
-        .route("/append", post(work::append))
+        .route("/append", post(append::append))
 }
 
 fn finished(routes: Router<AppState>, state: AppState) -> Router {

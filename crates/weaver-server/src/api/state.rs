@@ -18,7 +18,7 @@ use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::Audit;
 use super::metrics::{Figures, Metrics};
-use crate::security::Tokens;
+use crate::security::{ServerKey, Tokens};
 
 /// How much one request or connection may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +92,7 @@ pub struct Shared {
     /// Merge queues. Whoever serves also [runs](MergeEngine::run) it, or they move elsewhere.
     pub merge: MergeEngine,
     pub(crate) tokens: Option<Arc<Tokens>>,
+    pub(crate) key: Arc<ServerKey>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) figures: Option<Figures>,
@@ -117,6 +118,7 @@ impl AppState {
         Self(Arc::new(Shared {
             scheduler: Scheduler::new(Arc::clone(&store), Arc::clone(&clock), Options { node: node() }),
             merge: merge_engine(&store, &clock),
+            key: Arc::new(ServerKey::new(Arc::clone(&store))),
             store,
             clock,
             limits,

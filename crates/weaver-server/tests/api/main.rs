@@ -4,6 +4,7 @@ mod audit;
 mod bad_input;
 mod enqueue;
 mod events;
+mod leases;
 mod limits;
 mod lists;
 mod logs;
