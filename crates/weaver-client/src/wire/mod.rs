@@ -93,6 +93,7 @@ mod runners;
 mod schedules;
 #[cfg(feature = "openapi")]
 mod schema;
+mod strict;
 mod task;
 mod task_record;
 mod tokens;
@@ -102,7 +103,9 @@ mod work;
 pub use bulk::{BulkAnswer, BulkRequest};
 pub use emitted::{Emitted, ExpectedVersionQuery, NewEvent, PutSetting, Setting, Settings, StoredEvent};
 pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};
-pub use events::{AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_RESYNC, EventsQuery};
+pub use events::{
+    AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_END, EVENT_RESYNC, EventsQuery,
+};
 pub use explanation::{Explanation, Reason};
 pub use finish::{Finish, FinishRequest, FinishResponse, FinishResult, FinishStatus, OutcomeKind};
 pub use json::Json;
@@ -131,6 +134,7 @@ pub use schedules::{
     NoticesQuery, Overlap, PreviewRequest, PutSchedule, Schedule, ScheduleNotice, ScheduleSpec,
     SchedulesQuery, TaskTemplate, Trigger,
 };
+pub use strict::{JSON_DEPTH_MAX, NotStrict, StrictProblem, check_strict};
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token};
 pub use work::{WaitForWork, WorkWaited};

@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use weaver_client::wire::{NotStrict, StrictProblem, check_strict};
 
 use super::AppState;
 use crate::problem::Problem;
@@ -44,6 +45,7 @@ fn is_json(content_type: &str) -> bool {
 
 /// Reads JSON. What cannot be read is read once more, slowly, to find out where it went wrong.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    check_strict(bytes).map_err(|found| not_strict(&found))?;
     let error = match serde_json::from_slice::<T>(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,
@@ -62,6 +64,20 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         "correct the field; /api/openapi.json describes the body",
     );
     Err(if path == "." { problem } else { problem.field(path) })
+}
+
+/// Valid JSON that clients read differently, or crash on.
+fn not_strict(found: &NotStrict) -> Problem {
+    let (code, next) = match found.problem {
+        StrictProblem::TooDeep => {
+            ("json_too_deep", "send flatter JSON, or a reference to where it is stored")
+        }
+        StrictProblem::DuplicateKey(_) => ("json_duplicate_key", "send every key of an object once"),
+        StrictProblem::LoneSurrogate => ("json_lone_surrogate", "send texts that are valid Unicode"),
+    };
+    let place = if found.path.is_empty() { "the body" } else { &found.path };
+    let problem = Problem::bad_request(code, format!("{place}: {found}"), next);
+    if found.path.is_empty() { problem } else { problem.field(found.path.clone()) }
 }
 
 fn invalid_json(error: &serde_json::Error) -> Problem {
