@@ -2,11 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use weaver_client::wire::Health;
 
 use super::{Answer, AppState};
-use crate::problem::Problem;
+use crate::problem::stopping;
 
 fn ok() -> Json<Health> {
     Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
@@ -24,12 +23,7 @@ pub(crate) async fn healthz() -> Json<Health> {
     responses((status = 200, description = "It can", body = Health)))]
 pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>> {
     if state.closing.is_cancelled() {
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "stopping",
-            "the server is stopping",
-            "ask another server, or this one when it is back",
-        ));
+        return Err(stopping());
     }
     state.timed("list_namespaces", state.store.list_namespaces(None, 1)).await?;
     Ok(ok())

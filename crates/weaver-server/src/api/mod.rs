@@ -11,7 +11,7 @@ pub(crate) mod bulk;
 mod caller;
 mod emitted;
 pub(crate) mod enqueue;
-mod events;
+pub(crate) mod events;
 pub(crate) mod extract;
 mod finish;
 mod health;
@@ -20,14 +20,17 @@ pub(crate) mod list;
 pub(crate) mod logs;
 pub mod merge;
 mod metrics;
+pub(crate) mod namespaces;
 mod openapi;
 pub(crate) mod queues;
 pub(crate) mod runners;
 pub(crate) mod schedules;
 pub(crate) mod settings;
+pub(crate) mod sse;
 mod state;
 pub(crate) mod task;
 pub(crate) mod tokens;
+pub(crate) mod watch;
 mod work;
 
 use std::any::Any;
@@ -69,7 +72,7 @@ pub struct Routes {
 /// Every route, in the two parts that security treats differently.
 pub fn routes(state: AppState) -> Routes {
     let v1 = Router::new()
-        .route("/namespaces", get(list::list_namespaces))
+        .route("/namespaces", get(namespaces::list_namespaces))
         .route("/tasks", get(list::list_tasks).post(enqueue::enqueue_tasks))
         .route("/tasks/{id}", get(task::get_task))
         .route("/tasks/{id}/cancel", post(task::cancel_task))

@@ -1,7 +1,5 @@
 //! What workers ask for: tasks to run, and time to run them.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,6 +15,7 @@ use weaver_core::queue::{Interest, Wake};
 use super::caller::{Caller, Permission};
 use super::extract::Body;
 use super::leases::Opener;
+use super::watch::Watch;
 use super::{Answer, AppState};
 
 /// Take due tasks; wait for one if there is none.
@@ -40,6 +39,7 @@ pub(crate) async fn lease(
     };
     let started = state.clock.monotonic();
     let wait = state.wait(request.wait_ms);
+    let watch = Watch::new(state.clone(), caller.clone(), Permission::Work, wanted.namespace.clone());
     loop {
         // What was waited before the store is asked: a lease lasts at least its time from then on.
         let waited = state.clock.monotonic().0.saturating_sub(started.0);
@@ -54,7 +54,8 @@ pub(crate) async fn lease(
             let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             return Ok(Json(LeaseResponse { tasks, waited_ms }));
         }
-        wait_for(&state, interest.clone(), left).await?;
+        // Verifies the token again before the store is asked for a task.
+        watch.wait(interest.clone(), left).await?;
     }
 }
 
@@ -67,21 +68,16 @@ pub(crate) async fn wait_for_work(
     Body(request): Body<WaitForWork>,
 ) -> Answer<Json<WorkWaited>> {
     let interest = request.to_core()?;
-    if let Interest::Work { namespace, queues, .. } = &interest {
-        caller.require(Permission::Work, namespace)?;
-        if queues.is_empty() {
-            return Err(Invalid::new("queues", FieldProblem::Empty).into());
-        }
+    let Interest::Work { namespace, queues, .. } = &interest else {
+        return Ok(Json(WorkWaited { ready: false }));
+    };
+    caller.require(Permission::Work, namespace)?;
+    if queues.is_empty() {
+        return Err(Invalid::new("queues", FieldProblem::Empty).into());
     }
-    let woken = wait_for(&state, interest, state.wait(request.wait_ms)).await?;
-    Ok(Json(WorkWaited { ready: woken == Wake::Ready }))
-}
-
-async fn wait_for(state: &AppState, interest: Interest, timeout: Duration) -> Answer<Wake> {
-    tokio::select! {
-        woken = state.store.wait(interest, timeout) => Ok(woken?),
-        () = state.closing.cancelled() => Ok(Wake::TimedOut),
-    }
+    let wait = state.wait(request.wait_ms);
+    let watch = Watch::new(state, caller, Permission::Work, namespace.clone());
+    Ok(Json(WorkWaited { ready: watch.wait(interest, wait).await? == Wake::Ready }))
 }
 
 /// Extend leases.

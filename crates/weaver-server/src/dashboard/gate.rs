@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use super::form::{Fields, encoded};
 use super::{FORM_MAX_BYTES, Pages, layout};
 use crate::problem::Problem;
-use crate::security::{ClientAddress, Identity, Secret, store_failed};
+use crate::security::{ClientAddress, Identity, Recheck, Secret, store_failed};
 
 /// The field every form carries.
 pub(super) const KEY_FIELD: &str = "form_key";
@@ -36,6 +36,9 @@ pub(super) async fn enter(State(pages): State<Pages>, mut request: Request, next
         };
     }
     let address = ClientAddress::of_request(&pages.guard, &request);
+    if let Some(secret) = session.secret.clone() {
+        request.extensions_mut().insert(Recheck::of_session(&pages.guard, secret));
+    }
     request.extensions_mut().insert(identity);
     request.extensions_mut().insert(address);
     request.extensions_mut().insert(session);

@@ -12,6 +12,7 @@ use super::browser::check_fetch_site;
 use super::client_address::ClientAddress;
 use super::guard::Guard;
 use super::identity::Identity;
+use super::recheck::Recheck;
 use super::refusal::Refusal;
 use super::sessions::Secret;
 use super::token::{NotAToken, TokenText};
@@ -27,12 +28,19 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
         return refusal.into_response();
     }
     let (session, presented) = (session_of(&guard, &request), bearer(request.headers()));
-    let identified = match in_session(&guard, session).await {
-        Some(identified) => identified,
-        None => identify(&guard, address, presented).await,
+    let (identified, recheck) = match in_session(&guard, session.clone()).await {
+        Some(identified) => (identified, session.map(|secret| Recheck::of_session(&guard, secret))),
+        None => {
+            let identified = identify(&guard, address, presented).await;
+            let recheck = identified.as_ref().ok().and_then(|identity| Recheck::of_token(&guard, identity));
+            (identified, recheck)
+        }
     };
     match identified {
         Ok(identity) => {
+            if let Some(recheck) = recheck {
+                request.extensions_mut().insert(recheck);
+            }
             // Nothing behind this layer needs the secret, so nothing behind it can log it or pass it on.
             request.headers_mut().remove(header::AUTHORIZATION);
             request.headers_mut().remove(header::COOKIE);
@@ -87,7 +95,11 @@ pub(crate) async fn identify(
 }
 
 async fn verify(tokens: &Tokens, text: &TokenText) -> Result<Identity, Refusal> {
-    tokens.verify(text).await.map_err(|unverified| match unverified {
+    tokens.verify(text).await.map_err(refusal_of)
+}
+
+pub(super) fn refusal_of(unverified: Unverified) -> Refusal {
+    match unverified {
         Unverified::Unknown => invalid(),
         Unverified::Expired { at } => unauthorized(
             "token_expired",
@@ -96,7 +108,7 @@ async fn verify(tokens: &Tokens, text: &TokenText) -> Result<Identity, Refusal> 
             r#"Bearer realm="weaver", error="invalid_token", error_description="expired""#,
         ),
         Unverified::Store(error) => store_failed(&error),
-    })
+    }
 }
 
 /// The token in the request, if it has one. Two of them are as good as none.

@@ -4,9 +4,12 @@ mod audit;
 mod bad_input;
 mod enqueue;
 mod events;
+mod identity;
 mod leases;
 mod limits;
 mod lists;
+#[path = "../support/log.rs"]
+mod log;
 mod logs;
 mod merge;
 mod merge_bench;

@@ -3,6 +3,8 @@
 mod browser;
 mod failures;
 mod listen;
+#[path = "../support/log.rs"]
+mod log;
 mod permissions;
 mod proxy;
 mod revocation;
