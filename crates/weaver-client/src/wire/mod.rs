@@ -126,7 +126,9 @@ pub use merge::{
 pub use merge_event::MergeEvent;
 pub use names::namespace_or_default;
 pub use problem::Problem;
-pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, StateCounts};
+pub use queues::{
+    Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, QueuesQuery, StateCounts,
+};
 pub use retry::RetryPolicy;
 pub use runners::{Beat, BeatRequest, BeatResponse, DirectRequest, LeaveRequest, Runner, RunnerRef};
 pub use schedules::{

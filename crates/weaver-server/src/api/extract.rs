@@ -3,11 +3,10 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use weaver_client::wire::{NotStrict, StrictProblem, check_strict};
 
-use super::AppState;
+use super::{AppState, bodies};
 use crate::problem::Problem;
 
 /// A JSON body.
@@ -26,14 +25,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
                 "send JSON with the header `content-type: application/json`",
             ));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let status = rejection.status();
-            let detail = rejection.body_text();
-            if status == StatusCode::PAYLOAD_TOO_LARGE {
-                return Problem::new(status, "body_too_large", detail, "send smaller batches");
-            }
-            Problem::bad_request("body_unreadable", detail, "send the request again")
-        })?;
+        let bytes = bodies::read(state, request, state.limits.body_max_bytes).await?;
         parse(&bytes).map(Self)
     }
 }

@@ -7,6 +7,7 @@
 
 mod append;
 pub(crate) mod audit;
+pub(crate) mod bodies;
 pub(crate) mod bulk;
 mod caller;
 mod emitted;
@@ -22,6 +23,7 @@ pub mod merge;
 mod metrics;
 pub(crate) mod namespaces;
 mod openapi;
+mod queue_quota;
 pub(crate) mod queues;
 pub(crate) mod runners;
 pub(crate) mod schedules;
@@ -38,7 +40,7 @@ use std::any::Any;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -50,6 +52,7 @@ pub use openapi::document;
 pub use state::{ApiLimits, AppState, Shared};
 
 use crate::problem::Problem;
+use crate::security::{Identity, count_connection};
 
 /// What a handler answers.
 pub(crate) type Answer<T> = Result<T, Problem>;
@@ -57,7 +60,15 @@ pub(crate) type Answer<T> = Result<T, Problem>;
 /// Every route, open to everybody: for tests, and for programs that look after access themselves.
 pub fn router(state: AppState) -> Router {
     let Routes { private, public } = routes(state);
-    private.merge(public)
+    private.merge(public).layer(from_fn(as_one_caller))
+}
+
+/// Where nobody shows a token, all connections are those of one caller.
+async fn as_one_caller(request: Request, next: Next) -> Response {
+    match count_connection(&request, &Identity::local()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 /// The routes in two parts.

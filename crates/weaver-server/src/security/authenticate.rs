@@ -17,6 +17,7 @@ use super::refusal::Refusal;
 use super::sessions::Secret;
 use super::token::{NotAToken, TokenText};
 use super::tokens::{Tokens, Unverified};
+use crate::serve::{Full, Slot};
 
 /// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the request away.
 /// Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories. The session of a page of
@@ -36,6 +37,7 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
             (identified, recheck)
         }
     };
+    let identified = identified.and_then(|identity| count_connection(&request, &identity).map(|()| identity));
     match identified {
         Ok(identity) => {
             if let Some(recheck) = recheck {
@@ -53,6 +55,28 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
             refusal.into_response()
         }
     }
+}
+
+/// The connection counts for its token from now on; a server that asks for no tokens has one caller.
+pub(crate) fn count_connection(request: &Request, identity: &Identity) -> Result<(), Refusal> {
+    let Some(slot) = request.extensions().get::<Slot>() else { return Ok(()) };
+    let counted = slot.count_for(identity.token.as_ref().map_or(&identity.name, |token| token.as_str()));
+    let (status, code, detail) = match counted {
+        Ok(()) => return Ok(()),
+        Err(Full::Token(max)) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_connections",
+            format!("this token has {max} connections, as many as one may"),
+        ),
+        Err(Full::Server) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "server_full",
+            "the server has as many connections as it may".to_owned(),
+        ),
+    };
+    let next = "close connections, or wait for some to end; `serve.connections_per_token` and `serve.connections` set \
+                the limits";
+    Err(Refusal::new(status, code, detail, next).with(header::RETRY_AFTER, HeaderValue::from(1)))
 }
 
 /// The session of a request that only reads and carries no token.

@@ -38,8 +38,9 @@ mod token;
 mod tokens;
 
 pub use authenticate::authenticate;
-pub(crate) use authenticate::{identify, store_failed};
+pub(crate) use authenticate::{count_connection, identify, store_failed};
 pub use browser::{refuse_foreign_forms, refuse_foreign_pages};
+pub(crate) use client_address::last_forwarded;
 pub use client_address::{ClientAddress, PeerAddress};
 pub use failures::{ADDRESSES_MAX, FAILURES_MAX, FAILURES_WINDOW};
 pub use guard::{Guard, GuardOptions, InvalidHost, protect, protect_pages};

@@ -2,6 +2,8 @@
 
 mod audit;
 mod bad_input;
+mod bodies;
+mod connections;
 mod enqueue;
 mod events;
 mod identity;
@@ -19,6 +21,8 @@ mod metrics;
 mod openapi;
 mod protected;
 mod queues;
+mod quotas;
+mod ready;
 #[path = "../../../weaver-merge/tests/repository/repo.rs"]
 #[expect(
     dead_code,

@@ -16,10 +16,10 @@ use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_embedded::EmbeddedStore;
 use weaver_runtime::SystemClock;
-use weaver_server::api::{ApiLimits, AppState, Routes, router, routes};
-use weaver_server::security::{
-    Guard, GuardOptions, NamespaceScope, NewToken, Role, TokenText, Tokens, protect,
-};
+use weaver_server::api::{ApiLimits, AppState, router};
+use weaver_server::dashboard::site;
+use weaver_server::handlers::address::Network;
+use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, TokenText, Tokens};
 use weaver_server::serve::serve;
 
 pub(crate) struct Server {
@@ -93,6 +93,16 @@ impl Server {
         clock: Arc<dyn Clock>,
         limits: ApiLimits,
     ) -> (Self, Arc<Tokens>) {
+        Self::guarding_behind(store, clock, limits, Vec::new()).await
+    }
+
+    /// The same behind proxies on these networks.
+    pub(crate) async fn guarding_behind(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        limits: ApiLimits,
+        proxies: Vec<Network>,
+    ) -> (Self, Arc<Tokens>) {
         let documents: Arc<dyn weaver_core::ports::Documents> = store.clone();
         let tokens = Arc::new(Tokens::new(documents, Arc::clone(&clock)));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -102,12 +112,12 @@ impl Server {
             listen: listener.local_addr().expect("it is bound"),
             hosts: Vec::new(),
             tls: false,
-            behind_proxy: false,
+            behind_proxy: !proxies.is_empty(),
         });
-        let state = AppState::with_limits(store.clone(), clock, limits).with_tokens(Arc::clone(&tokens));
-        let Routes { private, public } = routes(state.clone());
-        let protected = protect(private, public, Arc::new(guard.expect("its hosts are hosts")));
-        (Self::listening(listener, store, state, protected), tokens)
+        let state = AppState::with_limits(store.clone(), clock, limits);
+        let state = state.with_tokens(Arc::clone(&tokens)).with_proxies(proxies);
+        let guard = Arc::new(guard.expect("its hosts are hosts"));
+        (Self::listening(listener, store, state.clone(), site(state, guard)), tokens)
     }
 
     /// A `POST` of JSON with a token.
