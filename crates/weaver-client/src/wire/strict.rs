@@ -51,7 +51,11 @@ pub fn check_strict(text: &[u8]) -> Result<(), NotStrict> {
                 return Err(not_strict(&stack, StrictProblem::TooDeep));
             }
             b'{' => {
-                stack.push(Level::Object { keys: Keys::default(), key: Cow::Borrowed(""), expects_key: true })
+                stack.push(Level::Object {
+                    keys: Keys::default(),
+                    key: Cow::Borrowed(""),
+                    expects_key: true,
+                });
             }
             b'[' => stack.push(Level::Array { index: 0 }),
             b'}' | b']' => drop(stack.pop()),
@@ -63,9 +67,8 @@ pub fn check_strict(text: &[u8]) -> Result<(), NotStrict> {
                 let Some(read) = read(content) else {
                     return Err(not_strict(&stack, StrictProblem::LoneSurrogate));
                 };
-                let is_new = stack.last_mut().is_none_or(|level| level.takes(&read));
-                if !is_new {
-                    return Err(not_strict(&stack, StrictProblem::DuplicateKey(read.into_owned())));
+                if let Some(twice) = stack.last_mut().and_then(|level| level.takes(read)) {
+                    return Err(not_strict(&stack, StrictProblem::DuplicateKey(twice)));
                 }
             }
             _ => {}
@@ -87,15 +90,11 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Takes a text, which may be a key; whether that is new here.
-    fn takes(&mut self, text: &Cow<'a, str>) -> bool {
-        match self {
-            Self::Object { keys, key, expects_key: true } => {
-                key.clone_from(text);
-                keys.insert(text.clone())
-            }
-            _ => true,
-        }
+    /// Takes a text, which may be a key; answers one that was there before.
+    fn takes(&mut self, text: Cow<'a, str>) -> Option<String> {
+        let Self::Object { keys, key, expects_key: true } = self else { return None };
+        key.clone_from(&text);
+        if keys.insert(text) { None } else { Some(key.clone().into_owned()) }
     }
 }
 

@@ -56,6 +56,6 @@ pub use scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
 pub use sealing_key::SERVER_KEY_KIND;
 pub(crate) use sealing_key::{SealingKey, ServerKey};
 pub use sessions::{LINK_KIND, LINK_LASTS, SESSION_KIND, SESSION_LASTS, Secret, Sessions};
-pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, TlsError, TlsListener, load_tls};
+pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS, TlsError, TlsListener, load_tls};
 pub use token::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
 pub use tokens::{CACHE_TTL, CACHED_MAX, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified};

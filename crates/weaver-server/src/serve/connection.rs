@@ -147,7 +147,7 @@ async fn silence(state: &AppState, slot: &Slot) {
         }
         state.clock.sleep_until(ends_at.unwrap_or(now.saturating_add(timeout))).await;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 async fn answer(

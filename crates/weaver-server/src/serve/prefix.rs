@@ -45,7 +45,7 @@ impl<Io: AsyncRead + Unpin> Prefixed<Io> {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

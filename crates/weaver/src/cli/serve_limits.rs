@@ -47,7 +47,7 @@ pub(crate) fn proxies(config: &Config) -> Result<Vec<Network>, Failure> {
     let mut networks = Vec::new();
     for name in config.names(keys::SERVE_TRUSTED_PROXIES) {
         if name == PRIVATE {
-            networks.extend(PRIVATE_NETWORKS.iter().filter_map(|text| text.parse().ok()));
+            networks.extend(PRIVATE_NETWORKS.iter().filter_map(|text| text.parse::<Network>().ok()));
             continue;
         }
         networks.push(name.parse().map_err(|reason| {

@@ -82,8 +82,8 @@ pub(crate) async fn put_schedule(
     let namespace = managed(&caller, query.namespace.as_deref())?;
     let spec = convert::spec(put.spec)?;
     may_make(&caller, &namespace, &spec.task.task_type)?;
-    if let Some(queue) = &spec.task.queue {
-        let queue = QueueName::try_from(queue.as_str())?;
+    // A name that is none is refused with its place by the scheduler.
+    if let Some(Ok(queue)) = spec.task.queue.as_deref().map(QueueName::try_from) {
         state.queue_quota.check(&state, &namespace, &HashSet::from([&queue])).await?;
     }
     let (status, action, definition) = match put.expected_version {
