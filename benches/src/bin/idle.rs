@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use weaver_core::clock::Clock;
-use weaver_core::queue::memory::InMemoryQueue;
 use weaver_core::queue::QueueExt;
+use weaver_core::queue::memory::InMemoryQueue;
 use weaver_core::task::NewTask;
 use weaver_runtime::SystemClock;
 use weaver_server::api::AppState;
@@ -29,7 +29,11 @@ const CLIENT: &str = "client";
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     match &args[..] {
         [role, address, token, workers] if role == CLIENT => {
             let workers = workers.parse().expect("a number");
@@ -96,12 +100,15 @@ async fn measure(workers: usize) {
     healths.sort();
     let asked = Instant::now();
     let enqueued = store.enqueue(NewTask::new("t")).await.expect("in memory");
-    while store.get_task(&enqueued).await.expect("it is there").executions == 0 {
+    while store.get_task(&enqueued.key).await.expect("it is there").executions == 0 {
         tokio::task::yield_now().await;
     }
     let woken = asked.elapsed();
     println!("{} workers wait ({}) after {connected:.1?}", workers, line.trim());
-    println!("memory per idle worker: {:.1} KiB ({before} KiB before, {after} KiB with all)", (after - before) as f64 / workers as f64);
+    println!(
+        "memory per idle worker: {:.1} KiB ({before} KiB before, {after} KiB with all)",
+        (after - before) as f64 / workers as f64
+    );
     println!("/healthz beside them: {:.2?} median, {:.2?} at most", healths[50], healths[99]);
     println!("a task reaches one of them after {woken:.2?}");
     client.kill().expect("it runs");

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use weaver_client::{Client, RemoteSource};
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::id::LeaseToken;
-use weaver_core::lease::LeaseRequest;
+use weaver_core::lease::{LeaseRequest, Renewal, Renewed};
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
-use weaver_runtime::SystemClock;
+use weaver_runtime::{SystemClock, WorkSource};
 use weaver_server::api::ApiLimits;
 use weaver_server::security::{NamespaceScope, Role, TokenText, Tokens};
 
@@ -202,4 +203,20 @@ async fn an_attempt_that_was_lost_writes_no_log_of_the_next_one() {
     server.post_as(&scene.b, "/api/v1/work/append", &of_second(&second)).await.expect(204);
     // The last lines of the first go to its own log.
     server.post_as(a, "/api/v1/work/append", &log(first)).await.expect(204);
+}
+
+#[tokio::test]
+async fn a_remote_worker_whose_subject_has_no_token_left_hears_that_its_lease_is_lost() {
+    let scene = scene().await;
+    let Scene { server, tokens, a, .. } = &scene;
+    server.post_as(&scene.admin, "/api/v1/tasks", &json!({ "task_type": "t" })).await.expect(201);
+    let client = Client::new(&format!("http://{}", server.address)).expect("an address");
+    let source = RemoteSource::new(client.with_token(a.expose()));
+    let worker = WorkerId::new("remote").unwrap();
+    let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(9));
+    let leased = source.lease(request).await.expect("it answers").remove(0);
+    let renewal = || vec![Renewal::of(leased.lease.clone())];
+    assert_eq!(source.renew(renewal()).await, Ok(vec![Renewed::Extended]));
+    tokens.revoke(&a.id()).await.expect("it is there");
+    assert_eq!(source.renew(renewal()).await, Ok(vec![Renewed::Lost]));
 }
