@@ -12,6 +12,7 @@ use weaver_runtime::SystemClock;
 use weaver_server::api::ApiLimits;
 use weaver_server::security::{NamespaceScope, Role, TokenText};
 
+use crate::log::Log;
 use crate::server::{Answer, Server, bearer, lease_request, merge, request, token};
 
 /// More than the soft limit on files that many systems start with.
@@ -198,5 +199,19 @@ async fn whoever_is_no_trusted_proxy_cannot_choose_an_address() {
         let mut byte = [0];
         let nothing = tokio::time::timeout(Duration::from_millis(50), waiting.read(&mut byte)).await;
         assert!(nothing.is_err(), "it was answered");
+    }
+}
+
+#[tokio::test]
+async fn the_header_of_whoever_is_no_trusted_proxy_is_not_believed_for_the_log_either() {
+    let log = Log::default();
+    let _listening = tracing::subscriber::set_default(log.clone());
+    for (networks, address) in [(&["192.0.2.0/24"][..], "127.0.0.1"), (&["127.0.0.0/8"], "192.0.2.9")] {
+        let server = proxied(networks).await;
+        let headers = "X-Forwarded-For: 192.0.2.9\r\nAuthorization: Bearer wrong\r\n";
+        let answer = server.send(&request("GET", "/api/v1/tasks", server.address, headers, "")).await;
+        assert_eq!(answer.status, 401, "{answer:?}");
+        let text = std::mem::take(&mut *log.0.lock());
+        assert!(text.contains(&format!("address={address}\n")), "{networks:?}: {text}");
     }
 }
