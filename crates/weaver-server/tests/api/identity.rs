@@ -228,6 +228,7 @@ async fn changes_of_other_namespaces_leave_no_trace_in_a_stream() {
     // The very next block is ours: not even an id came for the others.
     let second = events.next().await.expect("it goes on");
     assert_eq!((first.name.as_str(), second.name.as_str()), ("change", "change"));
+    assert!(second.data.contains("\"namespace\":\"mine\""), "{second:?}");
     for id in [&listening.id, &first.id, &second.id] {
         assert!(id.len() == 72 && id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{id}");
     }
