@@ -64,7 +64,7 @@ class Context:
     def log(self, line):
         """Adds a line to the attempt's log."""
         stream = f"task/{self.lease['id']}/{self.lease['attempt']}"
-        append = {"namespace": self.lease["namespace"], "stream": stream, "entries": [str(line)]}
+        append = {"namespace": self.lease["namespace"], "stream": stream, "entries": [str(line)], "lease": self.lease}
         call("append", {"appends": [append]})
 
 

@@ -65,8 +65,14 @@ impl WorkSource for Counting {
         self.inner.leave(key).await
     }
 
-    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()> {
-        self.inner.append(stream, entries, keep).await
+    async fn append(
+        &self,
+        stream: &StreamKey,
+        entries: &[Bytes],
+        lease: Option<&Lease>,
+        keep: Option<TrimBefore>,
+    ) -> Result<()> {
+        self.inner.append(stream, entries, lease, keep).await
     }
 
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {

@@ -161,9 +161,18 @@ impl Client {
         self.get(&["groups"], query).await
     }
 
-    /// The queues of a namespace.
+    /// The queues of a namespace: all of them, page by page.
     pub async fn queues(&self, namespace: &str) -> Result<wire::Queues> {
-        self.get(&["queues"], &within(namespace)).await
+        let mut all = Vec::new();
+        let mut query = wire::QueuesQuery { namespace: Some(namespace.to_owned()), ..Default::default() };
+        loop {
+            let page: wire::Queues = self.get(&["queues"], &query).await?;
+            all.extend(page.items);
+            match page.next {
+                Some(next) => query.cursor = Some(next),
+                None => return Ok(wire::Queues { items: all, next: None }),
+            }
+        }
     }
 
     /// Changes the settings of a queue.

@@ -14,6 +14,7 @@ use weaver_core::task::{ContentType, NewTask, Start, ValidTask, validate_batch};
 use weaver_runtime::{End, Ended, Maintained, WorkSource};
 
 use crate::client::Client;
+use crate::error::ClientError;
 use crate::wire;
 
 /// How long one long poll lasts at most; the server may end it sooner. A worker asks again.
@@ -42,7 +43,15 @@ impl WorkSource for RemoteSource {
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
         let renewals: Vec<_> = renewals.iter().map(wire::Renewal::from).collect();
         let count = renewals.len();
-        let response = self.client.renew(&wire::RenewRequest { renewals }).await?;
+        let response = match self.client.renew(&wire::RenewRequest { renewals }).await {
+            Ok(response) => response,
+            // The token was revoked or has expired, and a lease ends with its subject's last token: stop at once, instead of
+            // running on until the lease's time is up.
+            Err(ClientError::Refused(problem)) if problem.status == 401 => {
+                return Ok(vec![Renewed::Lost; count]);
+            }
+            Err(error) => return Err(error.into()),
+        };
         same_number(count, response.results.into_iter().map(Renewed::from).collect())
     }
 
@@ -87,7 +96,13 @@ impl WorkSource for RemoteSource {
         Ok(self.client.leave(&request).await?)
     }
 
-    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()> {
+    async fn append(
+        &self,
+        stream: &StreamKey,
+        entries: &[Bytes],
+        lease: Option<&Lease>,
+        keep: Option<TrimBefore>,
+    ) -> Result<()> {
         let (trim_before, trim_before_seq) = match keep {
             Some(TrimBefore::Time(instant)) => (Some(instant), None),
             Some(TrimBefore::Seq(seq)) => (None, Some(seq.0)),
@@ -97,6 +112,7 @@ impl WorkSource for RemoteSource {
             namespace: stream.namespace.to_string(),
             stream: stream.name.clone(),
             entries: entries.iter().cloned().map(wire::Body).collect(),
+            lease: lease.map(wire::Lease::from),
             trim_before,
             trim_before_seq,
         };
@@ -161,9 +177,7 @@ fn enqueued(member: wire::EnqueueMember) -> Result<Enqueued> {
             let key = weaver_core::id::TaskKey::new(Namespace::new(enqueued.namespace)?, id);
             Ok(Enqueued { key, existing: enqueued.existing })
         }
-        wire::EnqueueMember::Failed { problem } => {
-            Err(crate::error::ClientError::Refused(Box::new(problem)).into())
-        }
+        wire::EnqueueMember::Failed { problem } => Err(ClientError::Refused(Box::new(problem)).into()),
     }
 }
 

@@ -43,8 +43,15 @@ pub trait WorkSource: Send + Sync {
     async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
     /// Says goodbye.
     async fn leave(&self, key: &RunnerKey) -> Result<()>;
-    /// Adds entries to a stream (logs, statistics) and forgets what is older than `keep`.
-    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()>;
+    /// Adds entries to a stream (statistics, or the log of the attempt that `lease` is for) and forgets what is older than
+    /// `keep`.
+    async fn append(
+        &self,
+        stream: &StreamKey,
+        entries: &[Bytes],
+        lease: Option<&Lease>,
+        keep: Option<TrimBefore>,
+    ) -> Result<()>;
     /// Enqueues follow-ups.
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>>;
     /// The namespaces there are, for workers that serve all.
@@ -239,7 +246,13 @@ impl WorkSource for LocalSource {
         self.store.stop_runner(key).await
     }
 
-    async fn append(&self, stream: &StreamKey, entries: &[Bytes], keep: Option<TrimBefore>) -> Result<()> {
+    async fn append(
+        &self,
+        stream: &StreamKey,
+        entries: &[Bytes],
+        _: Option<&Lease>,
+        keep: Option<TrimBefore>,
+    ) -> Result<()> {
         self.store.append_entries(stream, entries).await?;
         match keep {
             Some(before) => self.store.trim_entries(stream, before).await,

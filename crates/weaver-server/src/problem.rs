@@ -178,6 +178,16 @@ impl From<Refusal> for Problem {
     }
 }
 
+/// The server stops.
+pub(crate) fn stopping() -> Problem {
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "stopping",
+        "the server is stopping",
+        "ask another server, or this one when it is back",
+    )
+}
+
 /// No such task.
 pub(crate) fn task_not_found(detail: impl Into<String>) -> Problem {
     Problem::new(

@@ -12,6 +12,8 @@ use super::schema;
 pub const EVENT_CHANGE: &str = "change";
 /// The name of the event that says: more happened than is remembered; read the tasks you care about again.
 pub const EVENT_RESYNC: &str = "resync";
+/// The name of a stream's last event: why it ends, as `reason`, `detail` and `next`.
+pub const EVENT_END: &str = "end";
 
 /// Which events. `Last-Event-ID` says after which; without it: from now on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use weaver_core::error::{Invalid, Problem};
 
+use super::strict::check_strict;
+
 /// Any JSON, as text. Only `serde_json` reads and writes it.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -21,8 +23,9 @@ impl Json {
         RawValue::from_string(text.into()).map(Self)
     }
 
-    /// Bytes, if they are JSON.
+    /// Bytes, if they are JSON that every client can read ([`check_strict`]): what is none travels in hexadecimal digits.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        check_strict(bytes).ok()?;
         Self::from_text(std::str::from_utf8(bytes).ok()?).ok()
     }
 

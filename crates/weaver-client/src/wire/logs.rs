@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::bytes_text;
 use weaver_core::time::Timestamp;
 
+use super::Lease;
 use super::names::default_name;
 
 /// Bytes: a string where they are text, else `{"hex": "…"}`.
@@ -112,6 +113,9 @@ pub struct StreamAppend {
     pub stream: String,
     /// What.
     pub entries: Vec<Body>,
+    /// The lease of the attempt whose log it is, as it came; not for `stats`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Lease>,
     /// Forget entries stored before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]

@@ -98,6 +98,7 @@ mod runners;
 mod schedules;
 #[cfg(feature = "openapi")]
 mod schema;
+mod strict;
 mod task;
 mod task_record;
 mod tokens;
@@ -107,7 +108,9 @@ mod work;
 pub use bulk::{BulkAnswer, BulkRequest};
 pub use emitted::{Emitted, ExpectedVersionQuery, NewEvent, PutSetting, Setting, Settings, StoredEvent};
 pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};
-pub use events::{AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_RESYNC, EventsQuery};
+pub use events::{
+    AuditEntry, AuditPage, AuditQuery, Change, EVENT_CHANGE, EVENT_END, EVENT_RESYNC, EventsQuery,
+};
 pub use explanation::{Explanation, Reason};
 pub use finish::{Finish, FinishRequest, FinishResponse, FinishResult, FinishStatus, OutcomeKind};
 pub use json::Json;
@@ -132,7 +135,9 @@ pub use merge_chain::{
 pub use merge_event::MergeEvent;
 pub use names::namespace_or_default;
 pub use problem::Problem;
-pub use queues::{Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, StateCounts};
+pub use queues::{
+    Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, QueuesQuery, StateCounts,
+};
 pub use retry::RetryPolicy;
 pub use runners::{Beat, BeatRequest, BeatResponse, DirectRequest, LeaveRequest, Runner, RunnerRef};
 pub use schedules::{
@@ -140,6 +145,7 @@ pub use schedules::{
     NoticesQuery, Overlap, PreviewRequest, PutSchedule, Schedule, ScheduleNotice, ScheduleSpec,
     SchedulesQuery, TaskTemplate, Trigger,
 };
+pub use strict::{JSON_DEPTH_MAX, NotStrict, StrictProblem, check_strict};
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token};
 pub use work::{WaitForWork, WorkWaited};

@@ -61,12 +61,31 @@ pub struct CountsQuery {
     pub queue: Option<String>,
 }
 
+/// Whose queues, and which page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
+#[serde(deny_unknown_fields)]
+pub struct QueuesQuery {
+    /// The namespace; `default` if not given.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub namespace: Option<String>,
+    /// The `next` of the page before.
+    #[cfg_attr(feature = "openapi", param(min_length = 1, max_length = 255))]
+    pub cursor: Option<String>,
+    /// How many queues at most; 1000 if not given.
+    #[cfg_attr(feature = "openapi", param(minimum = 1, maximum = 1000))]
+    pub limit: Option<u32>,
+}
+
 /// The queues of a namespace, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queues {
     /// The queues.
     pub items: Vec<Queue>,
+    /// The cursor of the next page; absent: these are the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A queue as it is.

@@ -88,7 +88,7 @@ impl Drain<'_> {
     /// Passes on what the handler said besides its outcome.
     async fn say(&self, ctx: &Ctx) {
         for lines in ctx.take_log().chunks(LOG_LINES_PER_APPEND) {
-            self.source.append(&ctx.log_stream(), lines, None).await.expect(STORE);
+            self.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await.expect(STORE);
         }
         if let Some(progress) = ctx.take_progress() {
             let renewal = Renewal { progress: Some(progress), ..Renewal::of(ctx.leased().lease.clone()) };

@@ -152,7 +152,9 @@ pub(super) async fn write_logs<'a>(shared: &Shared, contexts: impl Iterator<Item
         // One writer at a time, so that lines stay in order.
         let _writing = ctx.log_writing().await;
         for lines in ctx.take_log().chunks(LOG_LINES_PER_CALL) {
-            if let Err(error) = shared.source.append(&ctx.log_stream(), lines, None).await {
+            if let Err(error) =
+                shared.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await
+            {
                 tracing::warn!(task = %ctx.key(), %error, "log lines are lost");
             }
         }

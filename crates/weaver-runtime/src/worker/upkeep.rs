@@ -96,7 +96,7 @@ async fn write_stats(shared: &Shared) {
     let keep = TrimBefore::Time(shared.clock.now().saturating_sub(STATS_KEPT));
     for (namespace, entry) in entries {
         let stream = StreamKey::new(namespace, "stats");
-        if let Err(error) = shared.source.append(&stream, &[entry], Some(keep)).await {
+        if let Err(error) = shared.source.append(&stream, &[entry], None, Some(keep)).await {
             tracing::debug!(%error, "a minute of statistics is lost");
         }
     }

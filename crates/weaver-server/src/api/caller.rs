@@ -7,19 +7,30 @@ use axum::http::request::Parts;
 use weaver_core::name::{Namespace, TaskType};
 
 pub(crate) use crate::security::Permission;
-use crate::security::{Identity, Refusal, TokenId};
+use crate::security::{Identity, NamespaceScope, Recheck, Refusal, TokenId};
 
 /// Whoever sent the request: the identity that security found, or nobody in particular where none is asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     name: String,
     identity: Identity,
+    /// None where nothing was asked for: then nothing can lose its validity.
+    recheck: Option<Recheck>,
 }
 
 impl Caller {
     /// Somebody whom another layer has let in.
-    pub(crate) fn of(identity: Identity) -> Self {
-        Self { name: identity.caller(), identity }
+    pub(crate) fn of(identity: Identity, recheck: Option<Recheck>) -> Self {
+        Self { name: identity.caller(), identity, recheck }
+    }
+
+    /// Verifies again who is asking and that they may do this: a request that waits, and a stream, ask before they tell
+    /// anything more.
+    pub(crate) async fn recheck(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
+        match &self.recheck {
+            Some(recheck) => recheck.verify().await?.require(permission, namespace),
+            None => Ok(()),
+        }
     }
 
     /// The name in the audit journal.
@@ -32,9 +43,17 @@ impl Caller {
         self.identity.token.as_ref()
     }
 
-    /// Whether a namespace is inside the caller's scope.
-    pub(crate) fn sees(&self, namespace: &Namespace) -> bool {
-        self.identity.sees(namespace)
+    /// Whom its leases are bound to.
+    pub(crate) fn subject(&self) -> &str {
+        self.identity.subject()
+    }
+
+    /// The namespaces it is limited to, if it is.
+    pub(crate) fn scope(&self) -> Option<&[Namespace]> {
+        match &self.identity.namespaces {
+            NamespaceScope::All => None,
+            NamespaceScope::Only(names) => Some(names),
+        }
     }
 
     /// Asks for a permission in a namespace, before the store is asked anything.
@@ -68,9 +87,9 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(match parts.extensions.get::<Identity>() {
-            Some(identity) => Self::of(identity.clone()),
+            Some(identity) => Self::of(identity.clone(), parts.extensions.get().cloned()),
             // A router without security, by the choice of whoever built it. What is internal stays so.
-            None => Self { name: "anonymous".to_owned(), identity: Identity::local() },
+            None => Self { name: "anonymous".to_owned(), identity: Identity::local(), recheck: None },
         })
     }
 }

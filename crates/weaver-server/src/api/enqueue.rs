@@ -1,5 +1,7 @@
 //! `POST /tasks`: one task, or many.
 
+use std::collections::{HashMap, HashSet};
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -8,7 +10,7 @@ use weaver_client::wire::{
     EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, namespace_or_default,
 };
 use weaver_core::error::Result as StoreResult;
-use weaver_core::name::{Namespace, TaskType};
+use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::queue::Enqueued as Stored;
 use weaver_core::task::NewTask as CoreNewTask;
 
@@ -49,8 +51,14 @@ pub(crate) async fn enqueue_tasks(
 
 async fn enqueue(state: &AppState, caller: &Caller, tasks: Vec<NewTask>) -> Answer<Vec<StoreResult<Stored>>> {
     let mut accepted = Vec::with_capacity(tasks.len());
+    let mut queues: HashMap<Namespace, HashSet<QueueName>> = HashMap::new();
     for (index, task) in tasks.into_iter().enumerate() {
-        accepted.push(accept(caller, task).map_err(|problem| problem.at(index))?);
+        let (namespace, queue, task) = accept(caller, task).map_err(|problem| problem.at(index))?;
+        queues.entry(namespace).or_default().insert(queue);
+        accepted.push(task);
+    }
+    for (namespace, queues) in &queues {
+        state.queue_quota.check(state, namespace, &queues.iter().collect()).await?;
     }
     let stored = state.timed("enqueue", state.store.enqueue_batch(accepted)).await?;
     write_audit(state, caller, &stored).await;
@@ -58,11 +66,13 @@ async fn enqueue(state: &AppState, caller: &Caller, tasks: Vec<NewTask>) -> Answ
 }
 
 /// Checks what only the API forbids; the store checks the rest.
-fn accept(caller: &Caller, task: NewTask) -> Answer<CoreNewTask> {
+fn accept(caller: &Caller, task: NewTask) -> Answer<(Namespace, QueueName, CoreNewTask)> {
     let namespace = namespace_or_default(task.namespace.as_deref())?;
     let task_type = TaskType::try_from(task.task_type.as_str())?;
     caller.require_enqueue(&namespace, &task_type)?;
-    Ok(with_defaults(task).try_into()?)
+    let task = with_defaults(task);
+    let queue = task.queue.as_deref().map(QueueName::try_from).transpose()?.unwrap_or_default();
+    Ok((namespace, queue, task.try_into()?))
 }
 
 /// One entry per namespace and request, however many tasks it had.

@@ -2,6 +2,9 @@
 //!
 //! Nothing is buffered per client: each stream reads the store's ring at its own pace. One that falls behind the ring is
 //! told to resync; one that does not read at all is disconnected by the connection's write timeout.
+//!
+//! A stream tells of one namespace. Changes of others leave no trace in it: no event, no id, and ids are sealed, so that
+//! the distance between two of them cannot be read.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,24 +14,26 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
-use futures_util::stream::unfold;
 use weaver_client::wire::{Change, EVENT_CHANGE, EVENT_RESYNC, EventsQuery, namespace_or_default};
 use weaver_core::event::{ChangeCursor, Changes};
-use weaver_core::name::Namespace;
 use weaver_core::queue::{Interest, Wake};
 
 use super::caller::{Caller, Permission};
 use super::extract::Params;
+use super::sse::{self, EventSource};
+use super::watch::Watch;
 use super::{Answer, AppState};
-use crate::problem::Problem;
+use crate::problem::{Problem, stopping};
+use crate::security::SealingKey;
 
 /// How many changes are read at once.
 const BATCH: u32 = 256;
 
 /// What happens, as it happens.
 ///
-/// Events are named `change` (with the change as data) and `resync` (read again what you care about). Every event's id
-/// is a place in the stream: send it back as `Last-Event-ID` to go on from there.
+/// Events are named `change` (with the change as data), `resync` (read again what you care about) and `end` (why the
+/// stream ends, as `reason`, `detail` and `next`). Every event's id is a place in the stream: send it back as
+/// `Last-Event-ID` to go on from there.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
     params(EventsQuery, ("last-event-id" = Option<String>, Header, description = "Go on after this event")),
     responses((status = 200, description = "A stream of events", body = String, content_type = "text/event-stream")))]
@@ -40,111 +45,131 @@ pub(crate) async fn stream_events(
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
-    let after = last_event_id(&headers)?;
-    let mut reader = Reader {
-        state,
-        namespace,
-        after: ChangeCursor { incarnation: 0, position: 0 },
-        pending: VecDeque::new(),
-    };
-    match after {
-        Some(after) => reader.after = after,
-        None => {
-            let (Changes::Next { next, .. } | Changes::Resync { next }) =
-                reader.state.store.changes(None, 1).await?;
-            reader.after = next;
-        }
-    }
+    let key = state.key.get().await?.clone();
+    let asked = last_event_id::<Place>(&headers)?.map(|place| place.open(&key)).transpose()?;
+    let (Changes::Next { next: now, .. } | Changes::Resync { next: now }) =
+        state.store.changes(None, 1).await?;
+    let after = asked.flatten().unwrap_or(now);
     // Said at once, so that whoever loses the connection before the first event can still go on from here.
-    reader.pending.push_back(Event::default().id(reader.after.to_string()).comment("listening"));
-    Ok(Sse::new(unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((Ok(event), reader))
-    })))
+    let listening = Event::default().id(key.seal_place(after)).comment("listening");
+    let mut pending = VecDeque::from([listening]);
+    if let Some(None) = asked {
+        pending.push_back(resync(&key, after));
+    }
+    let watch = Watch::new(state, caller, Permission::Read, namespace);
+    Ok(sse::stream("changes", Reader { watch, key, after, pending }))
 }
 
 /// The place a client goes on from, if it says one.
 pub(super) fn last_event_id<T: FromStr>(headers: &HeaderMap) -> Result<Option<T>, Problem> {
     let Some(value) = headers.get("last-event-id") else { return Ok(None) };
     let place = value.to_str().ok().and_then(|text| text.parse().ok());
-    let bad = || {
-        Problem::bad_request(
-            "invalid_last_event_id",
-            "Last-Event-ID is not the id of an event",
-            "send back an id that an event carried, or none",
-        )
-        .field("last-event-id")
-    };
-    place.ok_or_else(bad).map(Some)
+    place.ok_or_else(no_event_id).map(Some)
+}
+
+fn no_event_id() -> Problem {
+    Problem::bad_request(
+        "invalid_last_event_id",
+        "Last-Event-ID is not the id of an event",
+        "send back an id that an event carried, or none",
+    )
+    .field("last-event-id")
+}
+
+/// An id as a client sends it back.
+pub(crate) struct Place(String);
+
+impl FromStr for Place {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl Place {
+    /// The place; `None` for one in the plain form of earlier versions: believed, it would let clients look for where
+    /// others' changes lie, so whoever sends it reads again.
+    pub(crate) fn open(&self, key: &SealingKey) -> Result<Option<ChangeCursor>, Problem> {
+        match key.open_place(&self.0) {
+            Some(place) => Ok(Some(place)),
+            None if self.0.parse::<ChangeCursor>().is_ok() => Ok(None),
+            None => Err(no_event_id()),
+        }
+    }
+}
+
+fn resync(key: &SealingKey, next: ChangeCursor) -> Event {
+    Event::default().event(EVENT_RESYNC).id(key.seal_place(next)).data("{}")
 }
 
 struct Reader {
-    state: AppState,
-    namespace: Namespace,
+    watch: Watch,
+    key: SealingKey,
     after: ChangeCursor,
     pending: VecDeque<Event>,
 }
 
-impl Reader {
-    /// The next event; `None` when the server stops or the store cannot be read: the client comes back by itself.
-    async fn next(&mut self) -> Option<Event> {
+impl EventSource for Reader {
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    async fn next(&mut self) -> Answer<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
-                return Some(event);
+                return Ok(event);
             }
-            let changes = self.state.store.changes(Some(self.after), BATCH).await;
-            match changes {
-                Ok(Changes::Next { items, next }) if !items.is_empty() => self.queue_up(&items, next),
-                Ok(Changes::Next { next, .. }) => {
+            self.watch.check_stream().await?;
+            match self.watch.state.store.changes(Some(self.after), BATCH).await? {
+                Changes::Next { items, next } if !items.is_empty() => self.queue_up(&items, next),
+                Changes::Next { next, .. } => {
                     self.after = next;
                     self.wait().await?;
                 }
-                Ok(Changes::Resync { next }) => {
+                Changes::Resync { next } => {
                     self.after = next;
-                    return Some(Event::default().event(EVENT_RESYNC).id(next.to_string()).data("{}"));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a stream of events ends");
-                    return None;
+                    return Ok(resync(&self.key, next));
                 }
             }
         }
     }
+}
 
+impl Reader {
     fn queue_up(&mut self, items: &[weaver_core::event::Change], next: ChangeCursor) {
         // Where places are counted one by one, every event has its own; else only the last of a batch has one, and
         // whoever stops in the middle of it hears the beginning again.
         let before = next.position.checked_sub(items.len() as u64);
         let counted = next.incarnation == self.after.incarnation && before == Some(self.after.position);
-        for (index, change) in items.iter().enumerate() {
-            let last = index + 1 == items.len();
+        let ours = |change: &weaver_core::event::Change| change.key.namespace == self.watch.namespace;
+        let last = items.iter().rposition(ours);
+        for (index, change) in items.iter().enumerate().filter(|(_, change)| ours(change)) {
+            // A change is plain data: it can always be written.
+            let data = serde_json::to_string(&Change::from(change)).unwrap_or_default();
+            let event = Event::default().event(EVENT_CHANGE).data(data);
             let place = ChangeCursor { position: self.after.position + index as u64 + 1, ..next };
-            let mut event = Event::default();
-            if change.key.namespace == self.namespace {
-                // A change is plain data: it can always be written.
-                let data = serde_json::to_string(&Change::from(change)).unwrap_or_default();
-                event = event.event(EVENT_CHANGE).data(data);
-            } else if !last {
-                continue;
-            }
-            self.pending.push_back(match (last, counted) {
-                (true, _) => event.id(next.to_string()),
-                (false, true) => event.id(place.to_string()),
+            self.pending.push_back(match (last == Some(index), counted) {
+                // What follows it in the batch is not for this client.
+                (true, _) => event.id(self.key.seal_place(next)),
+                (false, true) => event.id(self.key.seal_place(place)),
                 (false, false) => event,
             });
         }
         self.after = next;
     }
 
-    async fn wait(&mut self) -> Option<()> {
-        let interest = Interest::Changes { after: self.after };
-        let woken = tokio::select! {
-            woken = self.state.store.wait(interest, self.state.limits.heartbeat) => woken.ok()?,
-            () = self.state.closing.cancelled() => return None,
-        };
-        if woken == Wake::TimedOut {
-            self.pending.push_back(Event::default().comment("alive"));
+    async fn wait(&mut self) -> Answer<()> {
+        let (interest, heartbeat) =
+            (Interest::Changes { after: self.after }, self.watch.state.limits.heartbeat);
+        let woken = self.watch.wait(interest, heartbeat).await?;
+        if self.watch.state.closing.is_cancelled() {
+            return Err(stopping());
         }
-        Some(())
+        if woken == Wake::TimedOut {
+            // With the place: a client of a quiet namespace need not read again what others did meanwhile.
+            self.pending.push_back(Event::default().id(self.key.seal_place(self.after)).comment("alive"));
+        }
+        Ok(())
     }
 }

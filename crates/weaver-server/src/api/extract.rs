@@ -3,10 +3,10 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use bytes::Bytes;
 use serde::de::DeserializeOwned;
+use weaver_client::wire::{NotStrict, StrictProblem, check_strict};
 
-use super::AppState;
+use super::{AppState, bodies};
 use crate::problem::Problem;
 
 /// A JSON body.
@@ -25,14 +25,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
                 "send JSON with the header `content-type: application/json`",
             ));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            let status = rejection.status();
-            let detail = rejection.body_text();
-            if status == StatusCode::PAYLOAD_TOO_LARGE {
-                return Problem::new(status, "body_too_large", detail, "send smaller batches");
-            }
-            Problem::bad_request("body_unreadable", detail, "send the request again")
-        })?;
+        let bytes = bodies::read(state, request, state.limits.body_max_bytes).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -44,6 +37,7 @@ fn is_json(content_type: &str) -> bool {
 
 /// Reads JSON. What cannot be read is read once more, slowly, to find out where it went wrong.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    check_strict(bytes).map_err(|found| not_strict(&found))?;
     let error = match serde_json::from_slice::<T>(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,
@@ -62,6 +56,20 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         "correct the field; /api/openapi.json describes the body",
     );
     Err(if path == "." { problem } else { problem.field(path) })
+}
+
+/// Valid JSON that clients read differently, or crash on.
+fn not_strict(found: &NotStrict) -> Problem {
+    let (code, next) = match found.problem {
+        StrictProblem::TooDeep => {
+            ("json_too_deep", "send flatter JSON, or a reference to where it is stored")
+        }
+        StrictProblem::DuplicateKey(_) => ("json_duplicate_key", "send every key of an object once"),
+        StrictProblem::LoneSurrogate => ("json_lone_surrogate", "send texts that are valid Unicode"),
+    };
+    let place = if found.path.is_empty() { "the body" } else { &found.path };
+    let problem = Problem::bad_request(code, format!("{place}: {found}"), next);
+    if found.path.is_empty() { problem } else { problem.field(found.path.clone()) }
 }
 
 fn invalid_json(error: &serde_json::Error) -> Problem {

@@ -12,6 +12,7 @@ use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskSta
 
 use super::caller::{Caller, Permission};
 use super::extract::Body;
+use super::leases::Opener;
 use super::{Answer, AppState};
 
 /// Report how executions ended.
@@ -31,14 +32,32 @@ pub(crate) async fn finish(
         caller.require(Permission::Work, &end.0.key.namespace)?;
         ends.push(end);
     }
-    let keys: Vec<TaskKey> = ends.iter().map(|(lease, _)| lease.key.clone()).collect();
-    let records = state.timed("get_tasks", state.store.get_tasks(&keys)).await?;
+    let mut opener = Opener::new(&state, &caller, "finish").await?;
+    let ends: Vec<Option<(Lease, Outcome)>> =
+        ends.into_iter().map(|(lease, outcome)| Some((opener.open(lease).ok()?, outcome))).collect();
+    opener.done().await;
+    Ok(Json(FinishResponse { results: record(&state, ends).await? }))
+}
+
+/// Decides and commits. An end whose lease is not the caller's (`None`) is lost, whatever the record says: who cannot show
+/// the lease learns nothing of what became of it.
+async fn record(state: &AppState, ends: Vec<Option<(Lease, Outcome)>>) -> Answer<Vec<FinishResult>> {
+    let keys: Vec<TaskKey> = ends.iter().flatten().map(|(lease, _)| lease.key.clone()).collect();
+    let mut records = state.timed("get_tasks", state.store.get_tasks(&keys)).await?.into_iter();
     let mut results = Vec::with_capacity(ends.len());
     let mut transitions = Vec::with_capacity(ends.len());
-    let committed_by_handlers: Vec<Option<Lease>> =
-        ends.iter().map(|(lease, outcome)| (*outcome == Outcome::Committed).then(|| lease.clone())).collect();
-    for (record, (lease, outcome)) in records.into_iter().zip(ends) {
-        match record.map_or(Decided::Answer(lost()), |record| decide_end(&record, lease, outcome)) {
+    let committed = |end: &(Lease, Outcome)| (end.1 == Outcome::Committed).then(|| end.0.clone());
+    let committed_by_handlers: Vec<_> = ends.iter().map(|end| end.as_ref().and_then(committed)).collect();
+    for end in ends {
+        let Some((lease, outcome)) = end else {
+            results.push(Some(lost()));
+            continue;
+        };
+        match records
+            .next()
+            .flatten()
+            .map_or(Decided::Answer(lost()), |record| decide_end(&record, lease, outcome))
+        {
             Decided::Answer(result) => results.push(Some(result)),
             Decided::Commit(transition) => {
                 transitions.push(*transition);
@@ -56,8 +75,8 @@ pub(crate) async fn finish(
         })
     });
     let mut results: Vec<FinishResult> = results.collect();
-    read_back(&state, &committed_by_handlers, &mut results).await?;
-    Ok(Json(FinishResponse { results }))
+    read_back(state, &committed_by_handlers, &mut results).await?;
+    Ok(results)
 }
 
 /// Looks again at tasks that a handler ended in a transaction of its own: a commit whose answer was lost may have come

@@ -1,12 +1,24 @@
 //! Whether the server is alive, and whether it can do its work.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use bytes::Bytes;
+use tokio::sync::Mutex;
 use weaver_client::wire::Health;
+use weaver_core::error::Error;
+use weaver_core::name::Namespace;
+use weaver_core::ports::{DocumentKey, Expect};
+use weaver_core::time::Monotonic;
 
 use super::{Answer, AppState};
-use crate::problem::Problem;
+use crate::problem::stopping;
+
+/// How long the answer of the store is good for: everybody may ask whether the server is ready, and each look is a write.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The kind of the document that is written.
+const PROBE_KIND: &str = "weaver.ready";
 
 fn ok() -> Json<Health> {
     Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
@@ -19,18 +31,46 @@ pub(crate) async fn healthz() -> Json<Health> {
     ok()
 }
 
-/// Whether the server can do its work: its store answers, and it is not stopping.
+/// Whether the server can do its work: its store takes writes and answers, and it is not stopping.
 #[utoipa::path(get, path = "/readyz", tag = "server",
     responses((status = 200, description = "It can", body = Health)))]
 pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>> {
     if state.closing.is_cancelled() {
-        return Err(Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "stopping",
-            "the server is stopping",
-            "ask another server, or this one when it is back",
-        ));
+        return Err(stopping());
     }
-    state.timed("list_namespaces", state.store.list_namespaces(None, 1)).await?;
+    state.readiness.look(&state).await?;
     Ok(ok())
+}
+
+/// What the last look at the store found.
+#[derive(Default)]
+pub(crate) struct Readiness {
+    // An async lock: whoever asks meanwhile waits for the same look.
+    last: Mutex<Option<(Monotonic, Result<(), Error>)>>,
+}
+
+impl Readiness {
+    async fn look(&self, state: &AppState) -> Result<(), Error> {
+        let mut last = self.last.lock().await;
+        let now = state.clock.monotonic();
+        if let Some((at, found)) = &*last
+            && now < at.saturating_add(LOOK_EVERY)
+        {
+            return found.clone();
+        }
+        let found = state.timed("probe", probe(state)).await;
+        if let Err(error) = &found {
+            tracing::warn!(%error, "the store takes no writes: not ready");
+        }
+        *last = Some((now, found.clone()));
+        found
+    }
+}
+
+/// A store on a full or failing disk still reads: only a write tells. One document, written over and over.
+async fn probe(state: &AppState) -> Result<(), Error> {
+    let key = DocumentKey::new(Namespace::internal(), PROBE_KIND, "1");
+    state.store.put_document(&key, Bytes::from_static(b"{}"), Expect::Anything, None).await?;
+    state.store.list_namespaces(None, 1).await?;
+    Ok(())
 }

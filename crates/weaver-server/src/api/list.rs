@@ -3,8 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use weaver_client::wire::{
-    Group, ListTasksQuery, NamespaceItem, NamespacePageQuery, Page, PageQuery, Task, TaskOrder,
-    namespace_or_default,
+    Group, ListTasksQuery, NamespacePageQuery, Page, Task, TaskOrder, namespace_or_default,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::name::{QueueName, SessionId, TaskGroupId, TaskType};
@@ -111,21 +110,6 @@ fn label_selector(text: &str) -> Result<Selector, Invalid> {
     };
     let (name, value) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(undecodable)?;
     Ok(Selector::Label(name.to_owned(), value.to_owned()))
-}
-
-/// The namespaces that have anything in them.
-#[utoipa::path(get, path = "/api/v1/namespaces", tag = "namespaces", params(PageQuery),
-    responses((status = 200, description = "A page of namespaces, by name", body = Page<NamespaceItem>)))]
-pub(crate) async fn list_namespaces(
-    State(state): State<AppState>,
-    caller: Caller,
-    Params(query): Params<PageQuery>,
-) -> Answer<Json<Page<NamespaceItem>>> {
-    let limit = state.page(query.limit)?;
-    let page = state.store.list_namespaces(query.cursor.map(Cursor), limit).await?;
-    let seen = page.items.iter().filter(|namespace| caller.sees(namespace));
-    let items = seen.map(|namespace| NamespaceItem { name: namespace.to_string() }).collect();
-    Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
 }
 
 /// The task groups of a namespace.

@@ -14,6 +14,7 @@ use weaver_core::task::TaskRecord;
 use super::caller::{Caller, Permission};
 use super::extract::{Name, Params};
 use super::task::find;
+use super::watch::Watch;
 use super::{Answer, AppState};
 
 /// How often a log is looked at for somebody who waits for its next line: workers write theirs about as often.
@@ -33,6 +34,7 @@ pub(crate) async fn task_logs(
 ) -> Answer<Json<LogPage>> {
     let (from, limit) = range(&query)?;
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
+    let watch = Watch::new(state.clone(), caller, Permission::Read, key.namespace.clone());
     let deadline = state.clock.monotonic().saturating_add(state.wait(query.wait_ms.unwrap_or(0)));
     loop {
         // The record first: if it says that the attempt has ended, every line is there to be read after it.
@@ -46,10 +48,7 @@ pub(crate) async fn task_logs(
         if !page.entries.is_empty() || ended || now >= deadline || state.closing.is_cancelled() {
             return Ok(Json(shown(&query, attempt, page, ended)));
         }
-        tokio::select! {
-            () = state.clock.sleep_until(now.saturating_add(LOOK_EVERY).min(deadline)) => {}
-            () = state.closing.cancelled() => {}
-        }
+        watch.wait_until(now.saturating_add(LOOK_EVERY).min(deadline)).await?;
     }
 }
 

@@ -5,27 +5,34 @@
 //!                                      └────────── Problem ◀──────────────────┘
 //! ```
 
+mod append;
 pub(crate) mod audit;
+pub(crate) mod bodies;
 pub(crate) mod bulk;
 mod caller;
 mod emitted;
 pub(crate) mod enqueue;
-mod events;
+pub(crate) mod events;
 pub(crate) mod extract;
 mod finish;
 mod health;
+mod leases;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub mod merge;
 mod metrics;
+pub(crate) mod namespaces;
 mod openapi;
+mod queue_quota;
 pub(crate) mod queues;
 pub(crate) mod runners;
 pub(crate) mod schedules;
 pub(crate) mod settings;
+pub(crate) mod sse;
 mod state;
 pub(crate) mod task;
 pub(crate) mod tokens;
+pub(crate) mod watch;
 mod work;
 
 use std::any::Any;
@@ -33,7 +40,7 @@ use std::any::Any;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -45,6 +52,7 @@ pub use openapi::document;
 pub use state::{ApiLimits, AppState, Shared};
 
 use crate::problem::Problem;
+use crate::security::{Identity, count_connection};
 
 /// What a handler answers.
 pub(crate) type Answer<T> = Result<T, Problem>;
@@ -52,7 +60,15 @@ pub(crate) type Answer<T> = Result<T, Problem>;
 /// Every route, open to everybody: for tests, and for programs that look after access themselves.
 pub fn router(state: AppState) -> Router {
     let Routes { private, public } = routes(state);
-    private.merge(public)
+    private.merge(public).layer(from_fn(as_one_caller))
+}
+
+/// Where nobody shows a token, all connections are those of one caller.
+async fn as_one_caller(request: Request, next: Next) -> Response {
+    match count_connection(&request, &Identity::local()) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 /// The routes in two parts.
@@ -67,7 +83,7 @@ pub struct Routes {
 /// Every route, in the two parts that security treats differently.
 pub fn routes(state: AppState) -> Routes {
     let v1 = Router::new()
-        .route("/namespaces", get(list::list_namespaces))
+        .route("/namespaces", get(namespaces::list_namespaces))
         .route("/tasks", get(list::list_tasks).post(enqueue::enqueue_tasks))
         .route("/tasks/{id}", get(task::get_task))
         .route("/tasks/{id}/cancel", post(task::cancel_task))
@@ -155,7 +171,7 @@ fn work_routes() -> Router<AppState> {
         .route("/confirm-stopped", post(work::confirm_stopped))
         .route("/beat", post(work::beat))
         .route("/leave", post(work::leave))
-        .route("/append", post(work::append))
+        .route("/append", post(append::append))
 }
 
 fn finished(routes: Router<AppState>, state: AppState) -> Router {

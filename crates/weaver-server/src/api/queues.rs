@@ -1,13 +1,17 @@
 //! Queues and counts.
 
+use std::collections::HashSet;
+
 use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use weaver_client::wire::{
-    Counts, CountsQuery, NamespaceQuery, PutQueue, Queue, QueueVersion, Queues, namespace_or_default,
+    Counts, CountsQuery, NamespaceQuery, PutQueue, Queue, QueueVersion, Queues, QueuesQuery,
+    namespace_or_default,
 };
 use weaver_core::error::Error;
 use weaver_core::id::Version;
+use weaver_core::limits::{PAGE_MAX, check_page};
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Expect, QueueSettings, Scope};
 
@@ -22,16 +26,25 @@ const TRIES_MAX: usize = 8;
 const COUNTED_AT_ONCE: usize = 8;
 
 /// The queues of a namespace, with their settings and counts.
-#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(NamespaceQuery),
-    responses((status = 200, description = "Every queue, by name", body = Queues)))]
+#[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(QueuesQuery),
+    responses((status = 200, description = "A page of queues, by name", body = Queues)))]
 pub(crate) async fn list_queues(
     State(state): State<AppState>,
     caller: Caller,
-    Params(query): Params<NamespaceQuery>,
+    Params(query): Params<QueuesQuery>,
 ) -> Answer<Json<Queues>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
-    let queues = state.timed("list_queues", state.store.list_queues(&namespace)).await?;
+    let limit = query.limit.unwrap_or(PAGE_MAX);
+    check_page(limit)?;
+    let after = query.cursor.map(QueueName::new).transpose()?;
+    let mut queues = state.timed("list_queues", state.store.list_queues(&namespace)).await?;
+    queues.sort_by(|one, other| one.name.cmp(&other.name));
+    queues.retain(|queue| after.as_ref().is_none_or(|after| queue.name > *after));
+    let is_more = queues.len() > limit as usize;
+    queues.truncate(limit as usize);
+    let next = queues.last().filter(|_| is_more).map(|queue| queue.name.to_string());
+    // Only what is shown is counted.
     let scopes = queues.iter().map(|queue| Scope::Queue(namespace.clone(), queue.name.clone()));
     let counting: Vec<_> = scopes.map(|scope| state.store.counts(scope)).collect();
     let counts: Vec<_> = stream::iter(counting).buffered(COUNTED_AT_ONCE).try_collect().await?;
@@ -43,7 +56,7 @@ pub(crate) async fn list_queues(
         occupied: queue.occupied,
         counts: counts.into(),
     });
-    Ok(Json(Queues { items: items.collect() }))
+    Ok(Json(Queues { items: items.collect(), next }))
 }
 
 /// Change the settings of a queue.
@@ -58,6 +71,7 @@ pub(crate) async fn put_queue(
     Body(put): Body<PutQueue>,
 ) -> Answer<Json<QueueVersion>> {
     let (namespace, queue) = named(&caller, queue, &query)?;
+    state.queue_quota.check(&state, &namespace, &HashSet::from([&queue])).await?;
     let settings = QueueSettings { paused: put.paused, max_running: put.max_running };
     let expect = match put.expected_version {
         None => Expect::Anything,
@@ -113,6 +127,7 @@ async fn set_paused(
     paused: bool,
 ) -> Answer<Json<QueueVersion>> {
     let (namespace, queue) = named(caller, queue, query)?;
+    state.queue_quota.check(state, &namespace, &HashSet::from([&queue])).await?;
     for tried in 1.. {
         let queues = state.store.list_queues(&namespace).await?;
         let found = queues.into_iter().find(|info| info.name == queue);

@@ -1,5 +1,6 @@
 //! What every handler shares, and how much one request may ask for.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +19,25 @@ use weaver_merge::plan::Policy;
 use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::{Audit, Denials};
+use super::bodies::Bodies;
+use super::health::Readiness;
 use super::metrics::{Figures, Metrics};
-use crate::security::Tokens;
+use super::queue_quota::QueueQuota;
+use crate::handlers::address::Network;
+use crate::security::{ServerKey, Tokens};
+use crate::serve::{Admission, ConnectionLimits};
 
 /// How much one request or connection may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiLimits {
     /// The largest body, in bytes.
     pub body_max_bytes: usize,
+    /// The most bytes of bodies that are read at the same time, of all requests.
+    pub body_budget_bytes: usize,
+    /// The most of them for one token.
+    pub body_share_bytes: usize,
+    /// The longest pause between two parts of a body.
+    pub body_timeout: Duration,
     /// The most members of one batch (the store may allow fewer).
     pub batch_max: usize,
     /// Items of a page that asks for no number.
@@ -42,8 +54,19 @@ pub struct ApiLimits {
     pub headers_max: usize,
     /// How long a client may leave what was sent to it unread before it is disconnected.
     pub write_timeout: Duration,
-    /// The most connections at once; more wait to be accepted.
+    /// The most connections at once.
     pub connections_max: usize,
+    /// Of these, the ones that only callers who have not shown a token may use: health checks, logins, and whoever comes
+    /// next. Of all addresses together, those that wait for a place included.
+    pub connections_reserved: usize,
+    /// The most connections of one address before a token was shown; more wait unread.
+    pub anonymous_per_address: usize,
+    /// How long a connection whose caller has not shown a token may be silent, or wait for a place.
+    pub anonymous_timeout: Duration,
+    /// The most connections of one token. A request that waits holds one, and so does a stream.
+    pub connections_per_token: usize,
+    /// The most queues of a namespace that requests can make.
+    pub queues_per_namespace: usize,
     /// How often a stream of events with nothing to tell says that it is alive.
     pub heartbeat: Duration,
     /// How long requests may go on after a shutdown began.
@@ -57,6 +80,9 @@ impl Default for ApiLimits {
         let seconds = Duration::from_secs;
         Self {
             body_max_bytes: 16 * 1024 * 1024,
+            body_budget_bytes: 256 * 1024 * 1024,
+            body_share_bytes: 64 * 1024 * 1024,
+            body_timeout: seconds(10),
             batch_max: 10_000,
             page_default: 50,
             wait_max: seconds(30),
@@ -65,7 +91,12 @@ impl Default for ApiLimits {
             header_max_bytes: 64 * 1024,
             headers_max: 100,
             write_timeout: seconds(30),
-            connections_max: 1024,
+            connections_max: 16_384,
+            connections_reserved: 1024,
+            anonymous_per_address: 64,
+            anonymous_timeout: seconds(5),
+            connections_per_token: 10_000,
+            queues_per_namespace: 1000,
             heartbeat: seconds(15),
             shutdown_grace: seconds(10),
             audit_kept: seconds(90 * 24 * 3600),
@@ -95,6 +126,12 @@ pub struct Shared {
     /// Where browsers find this server, without a slash at the end.
     pub(crate) address: Option<Arc<str>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
+    pub(crate) key: Arc<ServerKey>,
+    pub(crate) bodies: Arc<Bodies>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) proxies: Arc<[Network]>,
+    pub(crate) queue_quota: Arc<QueueQuota>,
+    pub(crate) readiness: Arc<Readiness>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) denials: Arc<Denials>,
     pub(crate) metrics: Arc<Metrics>,
@@ -121,6 +158,21 @@ impl AppState {
         Self(Arc::new(Shared {
             scheduler: Scheduler::new(Arc::clone(&store), Arc::clone(&clock), Options { node: node() }),
             merge: merge_engine(&store, &clock),
+            bodies: Arc::new(Bodies::new(
+                limits.body_budget_bytes,
+                limits.body_share_bytes,
+                limits.body_max_bytes,
+            )),
+            admission: Admission::new(ConnectionLimits {
+                all: limits.connections_max,
+                reserved: limits.connections_reserved.min(limits.connections_max / 2),
+                per_address: limits.anonymous_per_address,
+                per_token: limits.connections_per_token,
+            }),
+            proxies: Arc::new([]),
+            queue_quota: Arc::default(),
+            readiness: Arc::default(),
+            key: Arc::new(ServerKey::new(Arc::clone(&store))),
             store,
             clock,
             limits,
@@ -153,6 +205,19 @@ impl AppState {
     pub fn with_merge(mut self, merge: MergeEngine) -> Self {
         Arc::make_mut(&mut self.0).merge = merge;
         self
+    }
+
+    /// Behind proxies on these networks, whose `X-Forwarded-For` says where a request comes from. From others the header is
+    /// removed.
+    #[must_use]
+    pub fn with_proxies(mut self, networks: Vec<Network>) -> Self {
+        Arc::make_mut(&mut self.0).proxies = networks.into();
+        self
+    }
+
+    /// Whether connections of this address are a trusted proxy's.
+    pub(crate) fn is_proxy(&self, peer: IpAddr) -> bool {
+        self.proxies.iter().any(|network| network.contains(peer))
     }
 
     /// With figures of the store's own in `/metrics`.

@@ -16,6 +16,7 @@ use super::audit::Deed;
 use super::caller::{Caller, Permission};
 use super::enqueue::shown;
 use super::extract::{Name, Params};
+use super::watch::Watch;
 use super::{Answer, AppState};
 use crate::problem::task_not_found;
 
@@ -159,11 +160,13 @@ pub(crate) async fn wait_for_task(
 ) -> Answer<Json<Waited>> {
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
     let wait = state.wait(query.timeout_ms.unwrap_or(u64::MAX));
-    let record = until_ended(&state, &key, wait).await?;
+    let watch = Watch::new(state, caller, Permission::Read, key.namespace.clone());
+    let record = until_ended(&watch, &key, wait).await?;
     Ok(Json(Waited { ended: record.state.is_terminal(), task: Task::from(&record) }))
 }
 
-async fn until_ended(state: &AppState, key: &TaskKey, wait: std::time::Duration) -> Answer<TaskRecord> {
+async fn until_ended(watch: &Watch, key: &TaskKey, wait: std::time::Duration) -> Answer<TaskRecord> {
+    let state = &watch.state;
     let deadline = state.clock.monotonic().saturating_add(wait);
     // The place in the stream is taken before the task is read: an end in between is seen.
     let mut after = cursor(&state.store.changes(None, 1).await?);
@@ -177,10 +180,7 @@ async fn until_ended(state: &AppState, key: &TaskKey, wait: std::time::Duration)
             if left.is_zero() || state.closing.is_cancelled() {
                 return Ok(record);
             }
-            tokio::select! {
-                woken = state.store.wait(Interest::Changes { after }, left) => { woken?; }
-                () = state.closing.cancelled() => {}
-            }
+            watch.wait(Interest::Changes { after }, left).await?;
             let changes = state.store.changes(Some(after), CHANGES_MAX).await?;
             after = cursor(&changes);
             let concerned = match &changes {

@@ -1,25 +1,22 @@
 //! What workers ask for: tasks to run, and time to run them.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use weaver_client::wire::{
-    AppendRequest, BeatRequest, BeatResponse, ConfirmStoppedRequest, LeaseRequest, LeaseResponse, LeasedTask,
-    LeaveRequest, RenewRequest, RenewResponse, StreamAppend, WaitForWork, WorkWaited,
+    BeatRequest, BeatResponse, ConfirmStoppedRequest, LeaseRequest, LeaseResponse, LeasedTask, LeaveRequest,
+    RenewRequest, RenewResponse, WaitForWork, WorkWaited,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
-use weaver_core::id::TaskKey;
-use weaver_core::lease::{Lease, Renewal};
-use weaver_core::name::Namespace;
-use weaver_core::ports::{Beat, RunnerKey, Seq, StreamKey, TrimBefore};
-use weaver_core::queue::{Interest, QueueExt, Wake};
+use weaver_core::lease::{Lease, Renewal, Renewed};
+use weaver_core::ports::{Beat, RunnerKey};
+use weaver_core::queue::{Interest, Wake};
 
 use super::caller::{Caller, Permission};
 use super::extract::Body;
+use super::leases::Opener;
+use super::watch::Watch;
 use super::{Answer, AppState};
-use crate::problem::task_not_found;
 
 /// Take due tasks; wait for one if there is none.
 #[utoipa::path(post, path = "/api/v1/work/lease", tag = "work", request_body = LeaseRequest,
@@ -29,8 +26,11 @@ pub(crate) async fn lease(
     caller: Caller,
     Body(request): Body<LeaseRequest>,
 ) -> Answer<Json<LeaseResponse>> {
-    let wanted = request.to_core()?;
+    let mut wanted = request.to_core()?;
     caller.require(Permission::Work, &wanted.namespace)?;
+    let key = state.key.get().await?;
+    let drawn = wanted.token;
+    wanted.token = key.stored_token(caller.subject(), drawn);
     let interest = Interest::Work {
         namespace: wanted.namespace.clone(),
         queues: wanted.queues.clone(),
@@ -39,17 +39,23 @@ pub(crate) async fn lease(
     };
     let started = state.clock.monotonic();
     let wait = state.wait(request.wait_ms);
+    let watch = Watch::new(state.clone(), caller.clone(), Permission::Work, wanted.namespace.clone());
     loop {
         // What was waited before the store is asked: a lease lasts at least its time from then on.
         let waited = state.clock.monotonic().0.saturating_sub(started.0);
         let leased = state.timed("lease", state.store.lease(wanted.clone())).await?;
         let left = wait.saturating_sub(state.clock.monotonic().0.saturating_sub(started.0));
         if !leased.is_empty() || left.is_zero() || state.closing.is_cancelled() {
-            let tasks = leased.iter().map(LeasedTask::from).collect();
+            let bound = leased.into_iter().map(|mut leased| {
+                key.issue(caller.subject(), drawn, &mut leased.lease);
+                LeasedTask::from(&leased)
+            });
+            let tasks = bound.collect();
             let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             return Ok(Json(LeaseResponse { tasks, waited_ms }));
         }
-        wait_for(&state, interest.clone(), left).await?;
+        // Verifies the token again before the store is asked for a task.
+        watch.wait(interest.clone(), left).await?;
     }
 }
 
@@ -62,21 +68,16 @@ pub(crate) async fn wait_for_work(
     Body(request): Body<WaitForWork>,
 ) -> Answer<Json<WorkWaited>> {
     let interest = request.to_core()?;
-    if let Interest::Work { namespace, queues, .. } = &interest {
-        caller.require(Permission::Work, namespace)?;
-        if queues.is_empty() {
-            return Err(Invalid::new("queues", FieldProblem::Empty).into());
-        }
+    let Interest::Work { namespace, queues, .. } = &interest else {
+        return Ok(Json(WorkWaited { ready: false }));
+    };
+    caller.require(Permission::Work, namespace)?;
+    if queues.is_empty() {
+        return Err(Invalid::new("queues", FieldProblem::Empty).into());
     }
-    let woken = wait_for(&state, interest, state.wait(request.wait_ms)).await?;
-    Ok(Json(WorkWaited { ready: woken == Wake::Ready }))
-}
-
-async fn wait_for(state: &AppState, interest: Interest, timeout: Duration) -> Answer<Wake> {
-    tokio::select! {
-        woken = state.store.wait(interest, timeout) => Ok(woken?),
-        () = state.closing.cancelled() => Ok(Wake::TimedOut),
-    }
+    let wait = state.wait(request.wait_ms);
+    let watch = Watch::new(state, caller, Permission::Work, namespace.clone());
+    Ok(Json(WorkWaited { ready: watch.wait(interest, wait).await? == Wake::Ready }))
 }
 
 /// Extend leases.
@@ -92,8 +93,22 @@ pub(crate) async fn renew(
     for renewal in &renewals {
         caller.require(Permission::Work, &renewal.lease.key.namespace)?;
     }
-    let renewed = state.timed("renew", state.store.renew(renewals)).await?;
-    Ok(Json(RenewResponse { results: renewed.into_iter().map(Into::into).collect() }))
+    let mut opener = Opener::new(&state, &caller, "renew").await?;
+    let mut results = vec![Renewed::Lost; renewals.len()];
+    let (mut places, mut ours) = (Vec::new(), Vec::new());
+    for (place, renewal) in renewals.into_iter().enumerate() {
+        let Renewal { lease, progress, continuation } = renewal;
+        if let Ok(lease) = opener.open(lease) {
+            places.push(place);
+            ours.push(Renewal { lease, progress, continuation });
+        }
+    }
+    opener.done().await;
+    let renewed = state.timed("renew", state.store.renew(ours)).await?;
+    for (place, renewed) in places.into_iter().zip(renewed) {
+        results[place] = renewed;
+    }
+    Ok(Json(RenewResponse { results: results.into_iter().map(Into::into).collect() }))
 }
 
 /// Say that handlers of cancelled tasks have stopped.
@@ -109,7 +124,10 @@ pub(crate) async fn confirm_stopped(
     for lease in &leases {
         caller.require(Permission::Work, &lease.key.namespace)?;
     }
-    state.store.confirm_stopped(leases).await?;
+    let mut opener = Opener::new(&state, &caller, "confirm-stopped").await?;
+    let ours: Vec<Lease> = leases.into_iter().filter_map(|lease| opener.open(lease).ok()).collect();
+    opener.done().await;
+    state.store.confirm_stopped(ours).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -146,63 +164,6 @@ pub(crate) async fn leave(
         state.store.stop_runner(key).await?;
     }
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Add to attempt logs and statistics.
-#[utoipa::path(post, path = "/api/v1/work/append", tag = "work", request_body = AppendRequest,
-    responses((status = 204, description = "Stored")))]
-pub(crate) async fn append(
-    State(state): State<AppState>,
-    caller: Caller,
-    Body(request): Body<AppendRequest>,
-) -> Answer<StatusCode> {
-    state.check_batch("appends", request.appends.len())?;
-    let mut streams = Vec::with_capacity(request.appends.len());
-    for (index, append) in request.appends.iter().enumerate() {
-        let (stream, of) = writable(append).map_err(|invalid| invalid.at(index))?;
-        caller.require(Permission::Work, &stream.namespace)?;
-        if let Some((key, attempt)) = of {
-            check_attempt(&state, &key, attempt).await.map_err(|problem| problem.at(index))?;
-        }
-        streams.push(stream);
-    }
-    for (stream, append) in streams.iter().zip(request.appends) {
-        let bodies: Vec<_> = append.entries.into_iter().map(|body| body.0).collect();
-        if !bodies.is_empty() {
-            state.timed("append", state.store.append_entries(stream, &bodies)).await?;
-        }
-        let by_seq = append.trim_before_seq.map(|seq| TrimBefore::Seq(Seq(seq)));
-        for before in by_seq.into_iter().chain(append.trim_before.map(TrimBefore::Time)) {
-            state.store.trim_entries(stream, before).await?;
-        }
-    }
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// A log goes when its task is purged: one of a task that is not there would stay for ever.
-async fn check_attempt(state: &AppState, key: &TaskKey, attempt: u32) -> Answer<()> {
-    let record = state.store.get_task(key).await?;
-    if (1..=record.attempt).contains(&attempt) {
-        return Ok(());
-    }
-    Err(task_not_found(format!("task {key} has had {} attempts, none of number {attempt}", record.attempt)))
-}
-
-/// The streams workers write: an attempt's log (and of which), and statistics. Never the audit journal.
-fn writable(append: &StreamAppend) -> Result<(StreamKey, Option<(TaskKey, u32)>), Invalid> {
-    let namespace = Namespace::try_from(append.namespace.as_str())?;
-    if append.stream == "stats" {
-        return Ok((StreamKey::new(namespace, "stats"), None));
-    }
-    let attempt = || {
-        let (id, attempt) = append.stream.strip_prefix("task/")?.split_once('/')?;
-        Some((TaskKey::new(namespace, id.parse().ok()?), attempt.parse().ok()?))
-    };
-    let (key, attempt) = attempt().ok_or_else(|| {
-        let reason = "workers write `task/{id}/{attempt}` and `stats`".to_owned();
-        Invalid::new("stream", FieldProblem::Undecodable { reason })
-    })?;
-    Ok((StreamKey::attempt_log(&key, attempt), Some((key, attempt))))
 }
 
 /// The members of a batch as the domain has them; the one that is wrong is named.

@@ -1,6 +1,6 @@
 //! The layer in front of every page: who is logged in, and whether a form is one that this server gave them.
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -10,8 +10,9 @@ use subtle::ConstantTimeEq;
 use super::form::{Fields, encoded};
 use super::{FORM_MAX_BYTES, Pages, layout};
 use crate::api::audit::denied;
+use crate::api::bodies;
 use crate::problem::Problem;
-use crate::security::{ClientAddress, Identity, Secret, store_failed};
+use crate::security::{ClientAddress, Identity, Recheck, Secret, count_connection, store_failed};
 
 /// The field every form carries.
 pub(super) const KEY_FIELD: &str = "form_key";
@@ -30,14 +31,21 @@ pub(super) async fn enter(State(pages): State<Pages>, mut request: Request, next
         Ok(None) => return turned_away(&request),
         Err(response) => return response,
     };
+    if let Err(refusal) = count_connection(&request, &identity) {
+        return refusal.into_response();
+    }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        request = match checked(request, &session).await {
+        request.extensions_mut().insert(identity.clone());
+        request = match checked(&pages, request, &session).await {
             Ok(request) => request,
             Err(problem) => return problem.into_response(),
         };
     }
     let address = ClientAddress::of_request(&pages.guard, &request);
     let asked = format!("{} {}", request.method(), request.uri().path());
+    if let Some(secret) = session.secret.clone() {
+        request.extensions_mut().insert(Recheck::of_session(&pages.guard, secret));
+    }
     request.extensions_mut().insert(identity.clone());
     request.extensions_mut().insert(address);
     request.extensions_mut().insert(session);
@@ -85,17 +93,9 @@ pub(super) fn redirect(to: &str) -> Response {
         .into_response()
 }
 
-async fn checked(request: Request, session: &Session) -> Result<Request, Problem> {
+async fn checked(pages: &Pages, request: Request, session: &Session) -> Result<Request, Problem> {
     let (parts, body) = request.into_parts();
-    let bytes = to_bytes(body, FORM_MAX_BYTES).await.map_err(|error| {
-        let detail = format!("the form cannot be read, or has more than {FORM_MAX_BYTES} bytes: {error}");
-        Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "form_too_large",
-            detail,
-            "send less at once, or use the command line",
-        )
-    })?;
+    let bytes = bodies::read(&pages.state, Request::from_parts(parts.clone(), body), FORM_MAX_BYTES).await?;
     let given = Fields::parse(&bytes);
     let given = given.get(KEY_FIELD).unwrap_or_default();
     if !bool::from(given.as_bytes().ct_eq(session.form_key.as_bytes())) {

@@ -10,15 +10,16 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
-use futures_util::stream::unfold;
 use serde::Serialize;
 use weaver_core::event::{ChangeCursor, Changes};
-use weaver_core::name::Namespace;
 use weaver_core::queue::{Interest, Wake};
 
 use super::view::View;
-use crate::api::AppState;
+use crate::api::Permission;
+use crate::api::sse::{self, EventSource};
+use crate::api::watch::Watch;
 use crate::problem::Problem;
+use crate::security::SealingKey;
 
 /// How long changes are gathered before a page is told.
 const GATHER: Duration = Duration::from_millis(200);
@@ -40,8 +41,9 @@ pub(super) async fn stream(
     view: View,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let place = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    let after = match place {
+    let key = view.state.key.get().await?.clone();
+    let id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let after = match id.and_then(|id| key.open_place(id)) {
         Some(after) => after,
         None => {
             let (Changes::Next { next, .. } | Changes::Resync { next }) =
@@ -49,70 +51,65 @@ pub(super) async fn stream(
             next
         }
     };
-    let reader = Reader { state: view.state, namespace: view.namespace, after, greeted: false };
-    Ok(Sse::new(unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((Ok(event), reader))
-    })))
+    let watch = Watch::new(view.state, view.caller, Permission::Read, view.namespace);
+    Ok(sse::stream("page", Reader { watch, key, after, greeted: false }))
 }
 
 struct Reader {
-    state: AppState,
-    namespace: Namespace,
+    watch: Watch,
+    key: SealingKey,
     after: ChangeCursor,
     greeted: bool,
 }
 
-impl Reader {
-    /// The next thing to tell; `None` when the server stops or the store cannot be read: the browser comes back.
-    async fn next(&mut self) -> Option<Event> {
-        if !self.greeted {
-            self.greeted = true;
-            return Some(
-                Event::default()
-                    .id(self.after.to_string())
-                    .retry(Duration::from_millis(500))
-                    .comment("listening"),
-            );
-        }
-        loop {
-            match self.gather().await? {
-                Gathered::Resync => {
-                    return Some(Event::default().event("resync").id(self.after.to_string()).data("{}"));
-                }
-                Gathered::Ids(ids) if !ids.is_empty() => return Some(self.told(&ids)),
-                Gathered::Ids(_) => {}
-            }
-            let interest = Interest::Changes { after: self.after };
-            let woken = tokio::select! {
-                woken = self.state.store.wait(interest, self.state.limits.heartbeat) => woken.ok()?,
-                () = self.state.closing.cancelled() => return None,
-            };
-            if woken == Wake::TimedOut {
-                return Some(Event::default().comment("alive"));
-            }
-            let until = self.state.clock.monotonic().saturating_add(GATHER);
-            tokio::select! {
-                () = self.state.clock.sleep_until(until) => {}
-                () = self.state.closing.cancelled() => return None,
-            }
-        }
+impl EventSource for Reader {
+    fn watch(&self) -> &Watch {
+        &self.watch
     }
 
+    async fn next(&mut self) -> Result<Event, Problem> {
+        if !self.greeted {
+            self.greeted = true;
+            let listening = Event::default().retry(Duration::from_millis(500)).comment("listening");
+            return Ok(listening.id(self.key.seal_place(self.after)));
+        }
+        loop {
+            self.watch.check_stream().await?;
+            match self.gather().await? {
+                Gathered::Resync => {
+                    let id = self.key.seal_place(self.after);
+                    return Ok(Event::default().event("resync").id(id).data("{}"));
+                }
+                Gathered::Ids(ids) if !ids.is_empty() => return Ok(self.told(&ids)),
+                Gathered::Ids(_) => {}
+            }
+            let (interest, heartbeat) =
+                (Interest::Changes { after: self.after }, self.watch.state.limits.heartbeat);
+            if self.watch.wait(interest, heartbeat).await? == Wake::TimedOut {
+                self.watch.check_stream().await?;
+                return Ok(Event::default().id(self.key.seal_place(self.after)).comment("alive"));
+            }
+            let until = self.watch.state.clock.monotonic().saturating_add(GATHER);
+            self.watch.wait_until(until).await?;
+        }
+    }
+}
+
+impl Reader {
     fn told(&self, ids: &BTreeSet<String>) -> Event {
         let told = Told { ids: (ids.len() <= IDS_MAX).then_some(ids) };
         // Texts can always be written.
         let data = serde_json::to_string(&told).unwrap_or_default();
-        Event::default().event("changes").id(self.after.to_string()).data(data)
+        Event::default().event("changes").id(self.key.seal_place(self.after)).data(data)
     }
 
-    async fn gather(&mut self) -> Option<Gathered> {
+    async fn gather(&mut self) -> Result<Gathered, Problem> {
         let mut ids = BTreeSet::new();
         for _ in 0..READS_MAX {
-            match self.state.store.changes(Some(self.after), BATCH).await {
-                Ok(Changes::Next { items, next }) => {
+            match self.watch.state.store.changes(Some(self.after), BATCH).await? {
+                Changes::Next { items, next } => {
                     self.after = next;
-                    let ours = items.iter().filter(|change| change.key.namespace == self.namespace);
+                    let ours = items.iter().filter(|change| change.key.namespace == self.watch.namespace);
                     for change in ours {
                         if ids.len() <= IDS_MAX {
                             ids.insert(change.key.id.to_string());
@@ -122,17 +119,13 @@ impl Reader {
                         break;
                     }
                 }
-                Ok(Changes::Resync { next }) => {
+                Changes::Resync { next } => {
                     self.after = next;
-                    return Some(Gathered::Resync);
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "a page's stream of events ends");
-                    return None;
+                    return Ok(Gathered::Resync);
                 }
             }
         }
-        Some(Gathered::Ids(ids))
+        Ok(Gathered::Ids(ids))
     }
 }
 

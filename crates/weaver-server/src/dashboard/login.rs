@@ -83,7 +83,7 @@ async fn redeem(pages: &Pages, address: ClientAddress, link: &str) -> Response {
 async fn audit(pages: &Pages, identity: Identity, action: &'static str, detail: &str) {
     let target = identity.token.as_ref().map_or_else(String::new, |token| format!("token/{token}"));
     let deed = Deed::new(action, target).detail(detail);
-    pages.state.audit.write_of_server(&Caller::of(identity), deed).await;
+    pages.state.audit.write_of_server(&Caller::of(identity, None), deed).await;
 }
 
 pub(super) async fn log_out(

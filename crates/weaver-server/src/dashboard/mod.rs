@@ -45,6 +45,8 @@ use axum::routing::{get, post};
 use crate::api::{self, AppState, bounded};
 use crate::security::{Guard, Secret, protect, protect_pages};
 
+/// The largest form of somebody who is not logged in: a token, and a place to go on to.
+const LOGIN_MAX_BYTES: usize = 16 * 1024;
 /// The largest form.
 const FORM_MAX_BYTES: usize = 4 * 1024 * 1024;
 
@@ -97,7 +99,7 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
         .route("/logout", post(login::log_out))
         .layer(from_fn_with_state(pages.clone(), gate::enter));
     let public = Router::new()
-        .route("/login", get(login::show).post(login::log_in))
+        .route("/login", get(login::show).post(login::log_in).layer(DefaultBodyLimit::max(LOGIN_MAX_BYTES)))
         .route("/assets/{name}", get(assets::serve));
     let routes = private.merge(public).layer(DefaultBodyLimit::max(FORM_MAX_BYTES));
     protect_pages(bounded(routes, state).with_state(pages), guard)

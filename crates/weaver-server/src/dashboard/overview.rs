@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{Counts, CountsQuery, ListTasksQuery, Queue, TaskOrder};
+use weaver_client::wire::{Counts, CountsQuery, ListTasksQuery, Queues, TaskOrder};
 use weaver_core::ports::RunnerRecord;
 use weaver_core::task::TaskState;
 
@@ -15,6 +15,8 @@ use crate::api::extract::Params;
 use crate::api::{list, queues as api};
 use crate::problem::Problem;
 
+/// How many queues are shown; there is a page for all.
+const QUEUES_MAX: u32 = 50;
 /// How many runners are counted.
 const RUNNERS_MAX: u32 = 1000;
 
@@ -24,10 +26,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     // A store that is elsewhere is asked for all of it at once.
     let (counts, queues, runners, hour, oldest, fires, merges) = tokio::try_join!(
         async { Ok::<_, Problem>(api::get_counts(state(), view.caller.clone(), Params(counts)).await?.0) },
-        async {
-            let query = Params(view.namespace_query());
-            Ok::<_, Problem>(api::list_queues(state(), view.caller.clone(), query).await?.0.items)
-        },
+        queues::page(&view, None, QUEUES_MAX),
         async {
             Ok::<_, Problem>(view.state.store.list_runners(&view.namespace, None, RUNNERS_MAX).await?.items)
         },
@@ -94,11 +93,14 @@ async fn oldest(view: &View) -> Result<Option<(String, Markup)>, Problem> {
     }))
 }
 
-fn queue_part(view: &View, queues: &[Queue], hour: &LastHour) -> Markup {
-    if queues.is_empty() {
+fn queue_part(view: &View, queues: &Queues, hour: &LastHour) -> Markup {
+    if queues.items.is_empty() {
         return html! { p.soft { "None yet." } };
     }
-    queues::table(view, queues, hour, false)
+    html! {
+        (queues::table(view, &queues.items, hour, false))
+        @if queues.next.is_some() { p { a href=(view.link("/queues", &[])) { "All queues" } } }
+    }
 }
 
 fn first_steps() -> Markup {

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use weaver_client::wire::{PutQueue, Queue};
+use weaver_client::wire::{PutQueue, Queue, Queues, QueuesQuery};
 use weaver_core::task::TaskState;
 
 use super::form::Fields;
@@ -16,9 +16,12 @@ use crate::api::extract::{Body, Name, Params};
 use crate::api::{Permission, queues as api};
 use crate::problem::Problem;
 
+/// How many queues a page shows.
+const QUEUES_PER_PAGE: u32 = 200;
+
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
-    let query = Params(view.namespace_query());
-    let queues = api::list_queues(State(view.state.clone()), view.caller.clone(), query).await?.0.items;
+    let cursor = view.query.get("cursor").map(str::to_owned);
+    let Queues { items: queues, next } = page(&view, cursor, QUEUES_PER_PAGE).await?;
     let hour = LastHour::read(&view).await?;
     let body = html! {
         h1 { "Queues" }
@@ -26,9 +29,20 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
             (layout::empty("There is no queue here yet. A queue is there as soon as it has a task.", "Put one in:",
                 "weaver enqueue http '{\"url\": \"https://example.org\"}' --queue web"))
         } @else { (table(&view, &queues, &hour, view.may(Permission::ManageQueues))) }
+        @if let Some(next) = &next {
+            nav.row aria-label="Pages of the list" {
+                a.button rel="next" href=(view.link("/queues", &[("cursor", next)])) { "More" }
+            }
+        }
         p.fine { "Paused: nothing is taken from it, and what runs goes on. A limit holds over all workers together." }
     };
     Ok(layout::page(&view, &Head { title: "Queues", section: "Queues", live: "any" }, &body))
+}
+
+/// A page of the queues that are looked at.
+pub(super) async fn page(view: &View, cursor: Option<String>, limit: u32) -> Result<Queues, Problem> {
+    let query = QueuesQuery { namespace: Some(view.namespace.to_string()), cursor, limit: Some(limit) };
+    Ok(api::list_queues(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0)
 }
 
 /// Also on the overview, without its forms.

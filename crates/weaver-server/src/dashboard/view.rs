@@ -9,7 +9,7 @@ use weaver_core::time::Timestamp;
 use super::Pages;
 use super::form::{Fields, encoded, path_part};
 use super::gate::Session;
-use crate::api::{AppState, Caller, Permission};
+use crate::api::{AppState, Caller, Permission, namespaces};
 use crate::problem::Problem;
 use crate::security::Identity;
 
@@ -65,7 +65,7 @@ impl FromRequestParts<Pages> for View {
     async fn from_request_parts(parts: &mut Parts, pages: &Pages) -> Result<Self, Problem> {
         let query = Fields::parse(parts.uri.query().unwrap_or_default().as_bytes());
         let identity = Identity::from_request_parts(parts, pages).await?;
-        let caller = Caller::of(identity.clone());
+        let caller = Caller::of(identity.clone(), parts.extensions.get().cloned());
         let session = parts.extensions.get::<Session>().cloned().ok_or_else(|| {
             Problem::new(
                 axum::http::StatusCode::INTERNAL_SERVER_ERROR,
@@ -78,8 +78,7 @@ impl FromRequestParts<Pages> for View {
         let namespace = namespace_or_default(named)?;
         caller.require(Permission::Read, &namespace)?;
         let state = pages.state.clone();
-        let mut namespaces = state.store.list_namespaces(None, NAMESPACES_MAX).await?.items;
-        namespaces.retain(|namespace| caller.sees(namespace));
+        let mut namespaces = namespaces::visible(&state, &caller, None, NAMESPACES_MAX).await?.items;
         if !namespaces.contains(&namespace) {
             namespaces.insert(0, namespace.clone());
         }

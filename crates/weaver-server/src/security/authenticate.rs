@@ -14,10 +14,12 @@ use super::failures::FAILURE_DELAY;
 use super::guard::Guard;
 use super::identity::Identity;
 use super::local_admin::LocalPeer;
+use super::recheck::Recheck;
 use super::refusal::Refusal;
 use super::sessions::Secret;
 use super::token::{NotAToken, TokenId, TokenText};
 use super::tokens::{Tokens, Unverified};
+use crate::serve::{Full, Slot};
 
 /// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the request away.
 /// Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories. The session of a page of
@@ -30,14 +32,22 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
     }
     let (session, presented) = (session_of(&guard, &request), bearer(request.headers()));
     let local = request.extensions().get::<LocalPeer>().map(LocalPeer::identity);
-    let identified = match (in_session(&guard, session).await, local) {
-        (Some(identified), _) => identified,
+    let (identified, recheck) = match (in_session(&guard, session.clone()).await, local) {
+        (Some(identified), _) => (identified, session.map(|secret| Recheck::of_session(&guard, secret))),
         // On the server's socket the kernel says who asks. A token there is asked for less, and gets that.
-        (None, Some(local)) if presented.is_none() => Ok(local),
-        (None, _) => identify(&guard, address, presented).await,
+        (None, Some(local)) if presented.is_none() => (Ok(local), None),
+        (None, _) => {
+            let identified = identify(&guard, address, presented).await;
+            let recheck = identified.as_ref().ok().and_then(|identity| Recheck::of_token(&guard, identity));
+            (identified, recheck)
+        }
     };
+    let identified = identified.and_then(|identity| count_connection(&request, &identity).map(|()| identity));
     match identified {
         Ok(identity) => {
+            if let Some(recheck) = recheck {
+                request.extensions_mut().insert(recheck);
+            }
             // Nothing behind this layer needs the secret, so nothing behind it can log it or pass it on.
             request.headers_mut().remove(header::AUTHORIZATION);
             request.headers_mut().remove(header::COOKIE);
@@ -60,6 +70,28 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
             response
         }
     }
+}
+
+/// The connection counts for its token from now on; a server that asks for no tokens has one caller.
+pub(crate) fn count_connection(request: &Request, identity: &Identity) -> Result<(), Refusal> {
+    let Some(slot) = request.extensions().get::<Slot>() else { return Ok(()) };
+    let counted = slot.count_for(identity.token.as_ref().map_or(&identity.name, |token| token.as_str()));
+    let (status, code, detail) = match counted {
+        Ok(()) => return Ok(()),
+        Err(Full::Token(max)) => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_connections",
+            format!("this token has {max} connections, as many as one may"),
+        ),
+        Err(Full::Server) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "server_full",
+            "the server has as many connections as it may".to_owned(),
+        ),
+    };
+    let next = "close connections, or wait for some to end; `serve.connections_per_token` and `serve.connections` set \
+                the limits";
+    Err(Refusal::new(status, code, detail, next).with(header::RETRY_AFTER, HeaderValue::from(1)))
 }
 
 /// The session of a request that only reads and carries no token.
@@ -112,7 +144,11 @@ async fn held_back(guard: &Guard, address: ClientAddress, id: Option<TokenId>, r
 }
 
 async fn verify(tokens: &Tokens, text: &TokenText) -> Result<Identity, Refusal> {
-    tokens.verify(text).await.map_err(|unverified| match unverified {
+    tokens.verify(text).await.map_err(refusal_of)
+}
+
+pub(super) fn refusal_of(unverified: Unverified) -> Refusal {
+    match unverified {
         Unverified::Unknown => invalid(),
         Unverified::Expired { at } => unauthorized(
             "token_expired",
@@ -121,7 +157,7 @@ async fn verify(tokens: &Tokens, text: &TokenText) -> Result<Identity, Refusal> 
             r#"Bearer realm="weaver", error="invalid_token", error_description="expired""#,
         ),
         Unverified::Store(error) => store_failed(&error),
-    })
+    }
 }
 
 /// The token in the request, if it has one. Two of them are as good as none.

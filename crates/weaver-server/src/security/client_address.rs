@@ -1,6 +1,7 @@
 //! Where a request comes from.
 //!
-//! Without `--behind-proxy` no header is believed: the address is the connection's. With it, one is: the *last* entry of
+//! Without `--behind-proxy` no header is believed: the address is the connection's. With it, and on a connection of a
+//! trusted proxy (from all others the server removes the header before anything reads it), one is: the *last* entry of
 //! the last `X-Forwarded-For`, the one our own proxy wrote; entries before it are the client's to invent. It counts
 //! for the limit on failed tokens and for the log, never for who somebody is. `Forwarded`, `X-Real-IP`,
 //! `X-Forwarded-Host` and `X-Forwarded-Proto` are never read: the proxy is to pass `Host` on.
@@ -55,7 +56,8 @@ impl ClientAddress {
     }
 }
 
-fn last_forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+/// The address our own proxy wrote. Only for connections of that proxy.
+pub(crate) fn last_forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
     let entry = last.rsplit(',').next()?.trim();
     // Some proxies write the port too.

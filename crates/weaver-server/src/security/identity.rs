@@ -48,12 +48,18 @@ impl Identity {
         }
     }
 
-    /// Tells callers apart, for leases that are bound to one and for the audit journal: the name and the token's id.
+    /// Tells callers apart in the audit journal: the name and the token's id.
     pub fn caller(&self) -> String {
         match &self.token {
             Some(token) => format!("{}@{token}", self.name),
             None => self.name.to_string(),
         }
+    }
+
+    /// Whom leases are bound to: every token of one name is the same subject, so that a token can be replaced by a new one
+    /// of its name while workers hold leases. Only admins of every namespace name tokens.
+    pub fn subject(&self) -> &str {
+        &self.name
     }
 
     /// The namespace to begin with, for somebody who cannot see the default one.

@@ -1,9 +1,10 @@
 //! Serving encrypted.
 
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use rustls::{InconsistentKeys, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
 use weaver_core::clock::Clock;
 
 use super::private::{PrivateFileError, read_private};
@@ -30,6 +32,9 @@ pub const HANDSHAKES_MAX: usize = 512;
 
 /// Longer than any key.
 const KEY_MAX_BYTES: u64 = 1024 * 1024;
+/// The most handshakes of one address under way: with one more, the oldest of them is given up. An honest one takes
+/// milliseconds; those that never end must not keep their address, or anybody else, from a new one.
+pub const HANDSHAKES_PER_ADDRESS: usize = 64;
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +141,7 @@ fn not_pem(path: &Path, what: &'static str, line: &'static str, error: &pem::Err
     TlsError::Pem { what, path: path.to_owned(), line, reason: reason.to_owned() }
 }
 
-type Handshake<Io> = Pin<Box<dyn Future<Output = Option<(TlsStream<Io>, SocketAddr)>> + Send>>;
+type Handshake<Io> = Pin<Box<dyn Future<Output = (Option<TlsStream<Io>>, SocketAddr, u64)> + Send>>;
 
 /// Takes connections from a listener and answers them encrypted; for [`axum::serve`](fn@axum::serve).
 ///
@@ -147,21 +152,40 @@ pub struct TlsListener<L: Listener = TcpListener> {
     acceptor: TlsAcceptor,
     clock: Arc<dyn Clock>,
     handshakes: FuturesUnordered<Handshake<L::Io>>,
+    /// Those of each address, the oldest first, and what gives one up.
+    by_address: HashMap<IpAddr, VecDeque<(u64, CancellationToken)>>,
+    next_number: u64,
 }
 
 impl<L: Listener<Addr = SocketAddr>> TlsListener<L> {
     /// Wraps a listener.
     pub fn new(inner: L, config: Arc<ServerConfig>, clock: Arc<dyn Clock>) -> Self {
-        Self { inner, acceptor: config.into(), clock, handshakes: FuturesUnordered::new() }
+        Self {
+            inner,
+            acceptor: config.into(),
+            clock,
+            handshakes: FuturesUnordered::new(),
+            by_address: HashMap::new(),
+            next_number: 0,
+        }
     }
 
-    fn begin(&self, io: L::Io, address: SocketAddr) -> Handshake<L::Io> {
+    fn begin(&mut self, io: L::Io, address: SocketAddr) -> Handshake<L::Io> {
+        let (number, given_up) = (self.next_number, CancellationToken::new());
+        self.next_number += 1;
+        let ours = self.by_address.entry(address.ip()).or_default();
+        if ours.len() >= HANDSHAKES_PER_ADDRESS
+            && let Some((_, oldest)) = ours.pop_front()
+        {
+            oldest.cancel();
+        }
+        ours.push_back((number, given_up.clone()));
         let handshake = self.acceptor.accept(io);
         let timeout = self.clock.sleep_until(self.clock.monotonic().saturating_add(HANDSHAKE_TIMEOUT));
         Box::pin(async move {
-            tokio::select! {
+            let stream = tokio::select! {
                 done = handshake => match done {
-                    Ok(stream) => Some((stream, address)),
+                    Ok(stream) => Some(stream),
                     Err(error) => {
                         tracing::debug!(%address, %error, "a TLS handshake failed");
                         None
@@ -171,8 +195,21 @@ impl<L: Listener<Addr = SocketAddr>> TlsListener<L> {
                     tracing::debug!(%address, "a TLS handshake took too long");
                     None
                 }
-            }
+                () = given_up.cancelled_owned() => {
+                    tracing::debug!(%address, "a TLS handshake was given up: its address has too many");
+                    None
+                }
+            };
+            (stream, address, number)
         })
+    }
+
+    fn ended(&mut self, address: SocketAddr, number: u64) {
+        let Some(ours) = self.by_address.get_mut(&address.ip()) else { return };
+        ours.retain(|(other, _)| *other != number);
+        if ours.is_empty() {
+            self.by_address.remove(&address.ip());
+        }
     }
 }
 
@@ -184,9 +221,10 @@ impl<L: Listener<Addr = SocketAddr>> Listener for TlsListener<L> {
         // Nothing is lost when this is dropped half way, as a shutdown does: handshakes stay in the set.
         loop {
             tokio::select! {
-                Some(done) = self.handshakes.next(), if !self.handshakes.is_empty() => {
-                    if let Some(connection) = done {
-                        return connection;
+                Some((stream, address, number)) = self.handshakes.next(), if !self.handshakes.is_empty() => {
+                    self.ended(address, number);
+                    if let Some(stream) = stream {
+                        return (stream, address);
                     }
                 }
                 (io, address) = self.inner.accept(), if self.handshakes.len() < HANDSHAKES_MAX => {

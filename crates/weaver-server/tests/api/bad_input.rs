@@ -155,3 +155,30 @@ async fn an_outcome_refuses_what_says_nothing_about_it() {
         server.post("/api/v1/work/finish", &json!({ "ends": [end] })).await.problem(400, "invalid_field");
     }
 }
+
+#[tokio::test]
+async fn json_that_crashes_clients_or_is_read_differently_by_them_is_refused_with_the_place() {
+    let server = Server::start().await;
+    let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let post = async |body: String| server.with_body("POST", "/api/v1/tasks", &body).await;
+    let problem =
+        post(format!(r#"{{"task_type":"t","payload":{deep}}}"#)).await.problem(400, "json_too_deep");
+    assert!(problem["field"].as_str().unwrap().starts_with("payload[0][0]"), "{problem}");
+    let twice = r#"{"tasks":[{"task_type":"t"},{"task_type":"t","payload":{"a":{"b":1,"b":2}}}]}"#;
+    let problem = post(twice.to_owned()).await.problem(400, "json_duplicate_key");
+    assert_eq!(problem["field"], "tasks[1].payload.a.b");
+    let lone = r#"{"task_type":"t","payload":{"name":"\ud800"}}"#;
+    assert_eq!(post(lone.to_owned()).await.problem(400, "json_lone_surrogate")["field"], "payload.name");
+    let fine = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    post(format!(r#"{{"task_type":"t","payload":{fine}}}"#)).await.expect(201);
+}
+
+#[tokio::test]
+async fn json_that_was_stored_another_way_is_shown_in_digits_when_clients_would_crash_on_it() {
+    let server = Server::start().await;
+    let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+    let digits: String = deep.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let id = server.enqueue(json!({ "payload_hex": digits, "content_type": "application/json" })).await;
+    let task = server.get(&format!("/api/v1/tasks/{id}")).await.expect(200);
+    assert_eq!((&task["payload"], &task["payload_hex"]), (&Value::Null, &json!(digits)));
+}

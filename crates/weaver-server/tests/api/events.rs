@@ -97,5 +97,7 @@ async fn streams_end_when_the_server_stops() {
     let mut events = server.events("/api/v1/events", "").await;
     events.next().await.unwrap();
     server.stop().await;
+    let end = events.data().await;
+    assert!(end.name == "end" && end.data.contains("\"stopping\""), "{end:?}");
     assert_eq!(events.next().await, None);
 }

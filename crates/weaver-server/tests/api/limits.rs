@@ -71,16 +71,6 @@ async fn headers_beyond_the_limits_are_refused() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
-    let limits = ApiLimits { connections_max: 1, ..ApiLimits::default() };
-    let server = Server::with_limits(limits).await;
-    let mut first = server.events("/api/v1/events", "").await;
-    first.next().await.unwrap();
-    let (answer, ()) = tokio::join!(server.get("/healthz"), async { drop(first) });
-    answer.expect(200);
-}
-
-#[tokio::test]
 async fn a_client_that_does_not_read_is_disconnected() {
     let limits = ApiLimits { write_timeout: Duration::from_millis(50), ..ApiLimits::default() };
     let server = Server::with_limits(limits).await;

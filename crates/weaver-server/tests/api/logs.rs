@@ -1,4 +1,6 @@
 use serde_json::json;
+use weaver_core::name::Namespace;
+use weaver_core::ports::{ReadFrom, StreamKey};
 
 use crate::server::Server;
 
@@ -6,9 +8,9 @@ use crate::server::Server;
 async fn lines_that_a_worker_appends_are_read_from_any_place() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
-    server.lease(1).await;
+    let lease = server.lease(1).await["lease"].clone();
     let entries = json!(["one", "two", { "hex": "ff" }]);
-    let append = json!({ "appends": [{ "stream": "task/1/1", "entries": entries }] });
+    let append = json!({ "appends": [{ "stream": "task/1/1", "entries": entries, "lease": lease }] });
     server.post("/api/v1/work/append", &append).await.expect(204);
     let page = server.get("/api/v1/tasks/1/logs").await.expect(200);
     let bodies: Vec<_> = page["lines"].as_array().unwrap().iter().map(|line| line["body"].clone()).collect();
@@ -27,8 +29,8 @@ async fn lines_that_a_worker_appends_are_read_from_any_place() {
 async fn whoever_follows_a_log_gets_the_next_line_when_it_is_written() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
-    server.lease(1).await;
-    let append = json!({ "appends": [{ "stream": "task/1/1", "entries": ["late"] }] });
+    let lease = server.lease(1).await["lease"].clone();
+    let append = json!({ "appends": [{ "stream": "task/1/1", "entries": ["late"], "lease": lease }] });
     let (page, _) = tokio::join!(
         server.get("/api/v1/tasks/1/logs?after=0&wait_ms=20000"),
         server.post("/api/v1/work/append", &append)
@@ -51,14 +53,23 @@ async fn whoever_follows_a_log_is_told_when_the_attempt_ends() {
 }
 
 #[tokio::test]
-async fn a_log_is_written_only_for_an_attempt_that_was_made() {
+async fn statistics_of_other_workers_can_be_trimmed_by_none() {
     let server = Server::start().await;
-    server.enqueue(json!({})).await;
-    server.lease(1).await;
-    for stream in ["task/1/2", "task/1/0", "task/7/1"] {
-        let append = json!({ "appends": [{ "stream": stream, "entries": ["x"] }] });
-        server.post("/api/v1/work/append", &append).await.problem(404, "task_not_found");
+    let stats = |more: serde_json::Value| {
+        let mut append = json!({ "stream": "stats", "entries": ["{}"] });
+        crate::server::merge(&mut append, more);
+        json!({ "appends": [append] })
+    };
+    let by_seq = stats(json!({ "trim_before_seq": 2 }));
+    assert_eq!(
+        server.post("/api/v1/work/append", &by_seq).await.problem(400, "invalid_field")["field"],
+        "trim_before_seq"
+    );
+    for _ in 0..2 {
+        let by_time = stats(json!({ "trim_before": "9999-01-01T00:00:00Z" }));
+        server.post("/api/v1/work/append", &by_time).await.expect(204);
     }
-    let append = json!({ "appends": [{ "stream": "stats", "entries": ["{}"], "trim_before_seq": 1 }] });
-    server.post("/api/v1/work/append", &append).await.expect(204);
+    let stream = StreamKey::new(Namespace::default(), "stats");
+    let page = server.store.read_entries(&stream, ReadFrom::Last(10), 10).await.unwrap();
+    assert_eq!(page.entries.len(), 2, "what is younger than 25 h stays");
 }

@@ -2,10 +2,16 @@
 
 mod audit;
 mod bad_input;
+mod bodies;
+mod connections;
 mod enqueue;
 mod events;
+mod identity;
+mod leases;
 mod limits;
 mod lists;
+#[path = "../support/log.rs"]
+mod log;
 mod logs;
 mod merge;
 mod merge_bench;
@@ -15,6 +21,8 @@ mod metrics;
 mod openapi;
 mod protected;
 mod queues;
+mod quotas;
+mod ready;
 #[path = "../../../weaver-merge/tests/repository/repo.rs"]
 #[expect(
     dead_code,

@@ -16,8 +16,10 @@ use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_embedded::EmbeddedStore;
 use weaver_runtime::SystemClock;
-use weaver_server::api::{ApiLimits, AppState, Routes, router, routes};
-use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, Tokens, protect};
+use weaver_server::api::{ApiLimits, AppState, router};
+use weaver_server::dashboard::site;
+use weaver_server::handlers::address::Network;
+use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, TokenText, Tokens};
 use weaver_server::serve::serve;
 
 pub(crate) struct Server {
@@ -78,31 +80,55 @@ impl Server {
 
     /// Over a store in memory, asking for tokens; with the token of somebody of this role.
     pub(crate) async fn guarded(name: &str, role: Role) -> (Self, String) {
-        let clock = Arc::new(SystemClock::new());
-        let store = Arc::new(InMemoryQueue::new(clock.clone()));
-        let tokens = Arc::new(Tokens::new(store.clone(), clock.clone()));
-        let new = NewToken {
-            name: name.to_owned(),
-            role,
-            namespaces: NamespaceScope::All,
-            may_exec: false,
-            expires_at: None,
-            created_by: "the test".to_owned(),
-        };
-        let (token, _) = tokens.create(new).await.expect("a token");
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
+        let (server, tokens) = Self::guarding(store, clock, ApiLimits::default()).await;
+        let token = token(&tokens, name, role, NamespaceScope::All).await;
+        (server, token.expose().to_owned())
+    }
+
+    /// Over a store, asking for tokens; with what makes and revokes them.
+    pub(crate) async fn guarding(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        limits: ApiLimits,
+    ) -> (Self, Arc<Tokens>) {
+        Self::guarding_behind(store, clock, limits, Vec::new()).await
+    }
+
+    /// The same behind proxies on these networks.
+    pub(crate) async fn guarding_behind(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        limits: ApiLimits,
+        proxies: Vec<Network>,
+    ) -> (Self, Arc<Tokens>) {
+        let documents: Arc<dyn weaver_core::ports::Documents> = store.clone();
+        let tokens = Arc::new(Tokens::new(documents, Arc::clone(&clock)));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let guard = Guard::new(GuardOptions {
-            tokens: Some(tokens.clone()),
-            clock: clock.clone(),
+            tokens: Some(Arc::clone(&tokens)),
+            clock: Arc::clone(&clock),
             listen: listener.local_addr().expect("it is bound"),
             hosts: Vec::new(),
             tls: false,
-            behind_proxy: false,
+            behind_proxy: !proxies.is_empty(),
         });
-        let state = AppState::new(store.clone(), clock).with_tokens(tokens);
-        let Routes { private, public } = routes(state.clone());
-        let protected = protect(private, public, Arc::new(guard.expect("its hosts are hosts")));
-        (Self::listening(listener, store, state, protected), token.expose().to_owned())
+        let state = AppState::with_limits(store.clone(), clock, limits);
+        let state = state.with_tokens(Arc::clone(&tokens)).with_proxies(proxies);
+        let guard = Arc::new(guard.expect("its hosts are hosts"));
+        (Self::listening(listener, store, state.clone(), site(state, guard)), tokens)
+    }
+
+    /// A `POST` of JSON with a token.
+    pub(crate) async fn post_as(&self, token: &TokenText, path: &str, body: &Value) -> Answer {
+        let headers = format!("{}Content-Type: application/json\r\n", bearer(token));
+        self.send(&request("POST", path, self.address, &headers, &body.to_string())).await
+    }
+
+    /// A `GET` with a token.
+    pub(crate) async fn get_as(&self, token: &TokenText, path: &str) -> Answer {
+        self.send(&request("GET", path, self.address, &bearer(token), "")).await
     }
 
     /// Stops as a signal would, and waits until everything has ended.
@@ -165,6 +191,23 @@ impl Server {
         let answer = self.post("/api/v1/work/lease", &lease_request(token)).await.expect(200);
         answer["tasks"][0].clone()
     }
+}
+
+/// Makes a token that does not expire.
+pub(crate) async fn token(tokens: &Tokens, name: &str, role: Role, namespaces: NamespaceScope) -> TokenText {
+    let new = NewToken {
+        name: name.to_owned(),
+        role,
+        namespaces,
+        may_exec: false,
+        expires_at: None,
+        created_by: "the test".to_owned(),
+    };
+    tokens.create(new).await.expect("a token").0
+}
+
+pub(crate) fn bearer(token: &TokenText) -> String {
+    format!("Authorization: Bearer {}\r\n", token.expose())
 }
 
 pub(crate) fn lease_request(token: u128) -> Value {

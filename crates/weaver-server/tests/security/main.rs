@@ -5,6 +5,8 @@ mod failures;
 mod first_token;
 mod listen;
 mod local_socket;
+#[path = "../support/log.rs"]
+mod log;
 mod permissions;
 mod proxy;
 mod revocation;

@@ -1,13 +1,8 @@
 //! Secrets that must not be printed.
 
-use std::fmt::{Debug, Write};
 use std::fs;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 use weaver_core::clock::ManualClock;
 use weaver_embedded::EmbeddedStore;
 use weaver_server::security::{
@@ -15,6 +10,7 @@ use weaver_server::security::{
     read_private,
 };
 
+use crate::log::Log;
 use crate::server::{Scratch, Server, bearer, new_token, only};
 
 #[tokio::test]
@@ -116,37 +112,4 @@ fn name(text: &'static str) -> weaver_core::name::Namespace {
 
 fn task_type() -> weaver_core::name::TaskType {
     weaver_core::name::TaskType::new("mail").expect("a name")
-}
-
-/// Everything anybody says on this thread, of any level.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let _ = writeln!(self.0.lock(), "{field}={value:?}"); // A `String` takes everything.
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        attributes.record(&mut self.clone());
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut self.clone());
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
 }

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use weaver_core::clock::ManualClock;
 use weaver_server::security::{
-    Guard, GuardOptions, HANDSHAKE_TIMEOUT, PeerAddress, TlsError, TlsListener, load_tls,
+    Guard, GuardOptions, HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, PeerAddress, TlsError, TlsListener, load_tls,
 };
 
 use crate::server::{Scratch, exchange, routes};
@@ -162,6 +162,19 @@ async fn clients_that_never_finish_their_handshake_hold_up_nobody_and_are_droppe
     for mut client in silent {
         assert_eq!(client.read(&mut [0; 16]).await.unwrap_or(0), 0, "the server has closed it");
     }
+}
+
+#[tokio::test]
+async fn more_silent_clients_than_handshakes_may_be_under_way_hold_up_nobody() {
+    let files = Files::new();
+    let served = serve(&files).await;
+    let mut silent = Vec::new();
+    for _ in 0..HANDSHAKES_MAX + 100 {
+        silent.push(TcpStream::connect(served.address).await.expect("it listens"));
+    }
+    let stream =
+        connect(&served, connector(Some(files.made.cert.der())), "localhost").await.expect("a handshake");
+    exchange(stream, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.allowed();
 }
 
 #[test]

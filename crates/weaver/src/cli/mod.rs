@@ -18,6 +18,7 @@ mod runner;
 mod runners;
 mod schedules;
 mod serve;
+mod serve_limits;
 mod settings;
 mod store;
 mod tasks;

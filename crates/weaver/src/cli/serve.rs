@@ -17,6 +17,7 @@ use weaver_process::Isolation;
 use weaver_scheduler::Scheduler;
 use weaver_server::api::AppState;
 use weaver_server::dashboard::{login_path, site};
+use weaver_server::handlers::address::Network;
 use weaver_server::security::{
     FirstToken, FirstTokenError, Guard, GuardOptions, PrivateFileError, Sessions, TlsListener, Tokens,
     check_listen, first_token, load_tls,
@@ -27,7 +28,7 @@ use crate::cli::local::LocalSocket;
 use crate::cli::merge::side::{self, Side};
 use crate::cli::store::StoreTask;
 use crate::cli::worker::{self, WorkerSettings};
-use crate::cli::{Context, Given, StoreArgs, confinement};
+use crate::cli::{Context, Given, StoreArgs, confinement, serve_limits};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
@@ -106,6 +107,7 @@ pub(crate) struct Entrance {
     tls: Option<Arc<rustls::ServerConfig>>,
     hosts: Vec<String>,
     behind_proxy: bool,
+    proxies: Vec<Network>,
 }
 
 impl Entrance {
@@ -129,7 +131,8 @@ impl Entrance {
         let behind_proxy = config.text(keys::SERVE_BEHIND_PROXY) == "true";
         check_listen(listen, true, tls.is_some(), behind_proxy)
             .map_err(|refused| Failure::new(Exit::Refused, refused.to_string()))?;
-        Ok(Self { listen, tls, hosts: config.names(keys::SERVE_HOSTS), behind_proxy })
+        let proxies = serve_limits::proxies(config)?;
+        Ok(Self { listen, tls, hosts: config.names(keys::SERVE_HOSTS), behind_proxy, proxies })
     }
 
     /// Where browsers of this machine find it. "All addresses" is where to listen, never where to go.
@@ -171,10 +174,9 @@ pub(crate) async fn serve_store(
     let merge = side::engine(&store, &context.config, clock)?;
     let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
     let merging = is_merging.then(|| Side::new(merge.clone(), &store, &context.config, clock)).transpose()?;
-    let mut state = AppState::new(store, Arc::clone(clock))
-        .with_tokens(Arc::clone(&tokens))
-        .with_merge(merge)
-        .with_address(&url);
+    let limits = serve_limits::limits(&context.config);
+    let state = AppState::with_limits(store, Arc::clone(clock), limits).with_proxies(entrance.proxies);
+    let mut state = state.with_tokens(Arc::clone(&tokens)).with_merge(merge).with_address(&url);
     if let Some(figures) = task.figures() {
         state = state.with_figures(figures);
     }

@@ -1,6 +1,11 @@
 //! Every setting there is: its name, kind and default. The variable is made of the name: `WEAVER_` and capitals.
 
 use crate::config::kind::Kind;
+pub(crate) use crate::config::limit_keys::{
+    SERVE_ANONYMOUS_PER_ADDRESS, SERVE_ANONYMOUS_TIMEOUT, SERVE_BODY_BUDGET_MIB, SERVE_BODY_SHARE_MIB,
+    SERVE_BODY_TIMEOUT, SERVE_CONNECTIONS, SERVE_CONNECTIONS_PER_TOKEN, SERVE_QUEUES_PER_NAMESPACE,
+    SERVE_TRUSTED_PROXIES,
+};
 
 /// A setting.
 #[derive(Debug, PartialEq, Eq)]
@@ -392,6 +397,15 @@ pub(crate) static ALL: &[&Key] = &[
     SERVE_SOCKET,
     SERVE_ADMIN_GROUP,
     SERVE_ADMIN_TOKEN_FILE,
+    SERVE_TRUSTED_PROXIES,
+    SERVE_CONNECTIONS,
+    SERVE_CONNECTIONS_PER_TOKEN,
+    SERVE_ANONYMOUS_PER_ADDRESS,
+    SERVE_ANONYMOUS_TIMEOUT,
+    SERVE_BODY_BUDGET_MIB,
+    SERVE_BODY_SHARE_MIB,
+    SERVE_BODY_TIMEOUT,
+    SERVE_QUEUES_PER_NAMESPACE,
     MERGE_ENABLED,
     MERGE_NAMESPACE,
     MERGE_RECONCILE_EVERY,

@@ -6,6 +6,7 @@ mod file;
 mod handlers;
 pub(crate) mod keys;
 mod kind;
+mod limit_keys;
 mod nearest;
 mod profiles;
 mod templates;

@@ -50,7 +50,7 @@ pub(crate) async fn audit_denials(State(state): State<AppState>, request: Reques
 
 /// Writes down that a caller was denied what was asked for.
 pub(crate) async fn denied(state: &AppState, identity: Identity, asked: String) {
-    let caller = Caller::of(identity);
+    let caller = Caller::of(identity, None);
     if let Some(count) = state.denials.sample(caller.name(), state.clock.monotonic()) {
         let deed = Deed::new("denied", asked).detail(format!("denial {count} within a minute"));
         state.audit.write_soon(&caller, &Namespace::internal(), deed).await;

@@ -10,7 +10,6 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
-use futures_util::stream::unfold;
 use tokio::sync::watch;
 use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 use weaver_core::time::Monotonic;
@@ -20,6 +19,8 @@ use super::{convert, named};
 use crate::api::caller::{Caller, Permission};
 use crate::api::events::last_event_id;
 use crate::api::extract::Name;
+use crate::api::sse::{self, EventSource};
+use crate::api::watch::Watch;
 use crate::api::{Answer, AppState};
 
 /// How many events are read at once.
@@ -30,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What happens in a merge queue, as it happens.
 ///
 /// Events are named `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `queue_paused` and `queue_trouble`,
-/// and have a `MergeEvent` as data. One may come twice: its `key` tells. Every event's id is its place: send it back as
+/// and have a `MergeEvent` as data; `end` says why the stream ends. One may come twice: its `key` tells. Every event's id is its place: send it back as
 /// `Last-Event-ID` to go on from there, or 0 to begin with the first that is kept.
 #[utoipa::path(get, path = "/api/v1/merge/queues/{queue}/events", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
@@ -56,15 +57,14 @@ pub(crate) async fn stream_merge_events(
     };
     let spoken_at = state.clock.monotonic();
     let listening = Event::default().id(after.0.to_string()).comment("listening");
-    let reader = Reader { state, stream, told, after, spoken_at, pending: VecDeque::from([listening]) };
-    Ok(Sse::new(unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((Ok(event), reader))
-    })))
+    let namespace = state.merge.namespace().clone();
+    let watch = Watch::new(state, caller, Permission::Read, namespace);
+    let pending = VecDeque::from([listening]);
+    Ok(sse::stream("merge queue", Reader { watch, stream, told, after, spoken_at, pending }))
 }
 
 struct Reader {
-    state: AppState,
+    watch: Watch,
     stream: StreamKey,
     told: watch::Receiver<u64>,
     after: Seq,
@@ -72,47 +72,46 @@ struct Reader {
     pending: VecDeque<Event>,
 }
 
-impl Reader {
-    /// The next event; `None` when the server stops or the store cannot be read: the client comes back by itself.
-    async fn next(&mut self) -> Option<Event> {
+impl EventSource for Reader {
+    fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    async fn next(&mut self) -> Answer<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
-                self.spoken_at = self.state.clock.monotonic();
-                return Some(event);
+                self.spoken_at = self.watch.state.clock.monotonic();
+                return Ok(event);
             }
+            self.watch.check_stream().await?;
             self.told.mark_unchanged();
-            let page = self.state.store.read_entries(&self.stream, ReadFrom::After(self.after), BATCH).await;
-            let entries = match page {
-                Ok(page) => page.entries,
-                Err(error) => {
-                    tracing::warn!(%error, "a stream of events ends");
-                    return None;
-                }
-            };
-            for entry in &entries {
+            let from = ReadFrom::After(self.after);
+            let page = self.watch.state.store.read_entries(&self.stream, from, BATCH).await?;
+            for entry in &page.entries {
                 self.after = entry.seq;
                 // What a newer version wrote may not be readable: the others are.
                 self.pending.extend(shown(entry));
             }
-            if entries.is_empty() {
-                self.wait().await?;
+            if page.entries.is_empty() {
+                self.wait().await;
             }
         }
     }
+}
 
-    async fn wait(&mut self) -> Option<()> {
-        let clock = &self.state.clock;
-        let look_at = clock.monotonic().saturating_add(LOOK_EVERY);
+impl Reader {
+    async fn wait(&mut self) {
+        let state = &self.watch.state;
+        let look_at = state.clock.monotonic().saturating_add(LOOK_EVERY);
         tokio::select! {
             _ = self.told.changed() => {}
-            () = clock.sleep_until(look_at) => {}
-            () = self.state.closing.cancelled() => return None,
+            () = state.clock.sleep_until(look_at) => {}
+            () = state.closing.cancelled() => return,
         }
-        let silent = clock.monotonic().0.saturating_sub(self.spoken_at.0);
-        if silent >= self.state.limits.heartbeat {
+        let silent = state.clock.monotonic().0.saturating_sub(self.spoken_at.0);
+        if silent >= state.limits.heartbeat {
             self.pending.push_back(Event::default().comment("alive"));
         }
-        Some(())
     }
 }
 

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use parking_lot::Mutex;
-use weaver_core::ports::Scope;
+use weaver_core::ports::{Counts, Scope};
 use weaver_core::task::TaskState;
 
 use super::caller::{Caller, Permission};
@@ -23,6 +23,8 @@ pub(crate) use observe::observe;
 
 /// The most queues with figures of their own; those beyond share one line.
 const QUEUES_MAX: usize = 500;
+/// The label of what has no line of its own.
+const OTHER: &str = "other";
 /// The most namespaces whose tasks are counted.
 const NAMESPACES_MAX: u32 = 200;
 
@@ -95,7 +97,7 @@ impl Counted {
     fn queue(&mut self, (namespace, queue): (&str, &str)) -> &mut PerQueue {
         let mut key = (namespace.to_owned(), queue.to_owned());
         if self.queues.len() >= QUEUES_MAX && !self.queues.contains_key(&key) {
-            key = ("(others)".to_owned(), "(others)".to_owned());
+            key = (OTHER.to_owned(), OTHER.to_owned());
         }
         self.queues.entry(key).or_default()
     }
@@ -159,6 +161,12 @@ pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> An
     let mut out = String::new();
     tasks(&state, &mut out).await?;
     merge::merge_queues(&state, &mut out).await?;
+    let (known, anonymous) = state.admission.connected();
+    head(&mut out, "weaver_connections", "gauge", "Connections, by whether a token was shown");
+    let _ = writeln!(out, "weaver_connections{{caller=\"token\"}} {known}");
+    let _ = writeln!(out, "weaver_connections{{caller=\"anonymous\"}} {anonymous}");
+    head(&mut out, "weaver_body_bytes_reserved", "gauge", "Bytes reserved for request bodies being read");
+    let _ = writeln!(out, "weaver_body_bytes_reserved {}", state.bodies.reserved());
     state.metrics.counted.lock().write(&mut out);
     if let Some(figures) = &state.figures {
         write_figures(&figures(), &mut out);
@@ -178,20 +186,36 @@ fn write_figures(figures: &[Figure], out: &mut String) {
     }
 }
 
+/// Tasks by queue, for [`QUEUES_MAX`] queues; the rest of each namespace as its whole without those, so that a namespace
+/// with twenty thousand queues costs one more count.
 async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {
     let mut waits = String::new();
     head(out, "weaver_tasks", "gauge", "Tasks in each state");
-    let namespaces = state.store.list_namespaces(None, NAMESPACES_MAX).await?.items;
-    for namespace in namespaces {
-        for queue in state.store.list_queues(&namespace).await? {
+    let page = state.store.list_namespaces(None, NAMESPACES_MAX).await?;
+    let mut left = QUEUES_MAX;
+    for namespace in page.items {
+        let mut queues = state.store.list_queues(&namespace).await?;
+        let is_cut = queues.len() > left;
+        queues.truncate(left);
+        left -= queues.len();
+        let mut rest = match is_cut {
+            true => {
+                Some(state.timed("counts", state.store.counts(Scope::Namespace(namespace.clone()))).await?)
+            }
+            false => None,
+        };
+        for queue in queues {
             let scope = Scope::Queue(namespace.clone(), queue.name.clone());
             let counts = state.timed("counts", state.store.counts(scope)).await?;
-            let labels = labels(&(namespace.to_string(), queue.name.to_string()));
-            for (task_state, count) in counts.values.iter() {
-                let _ = writeln!(out, "weaver_tasks{{{labels},state=\"{task_state}\"}} {count}");
+            if let Some(rest) = &mut rest {
+                for (state, count) in counts.values.iter() {
+                    rest.values.set(state, rest.values.get(state).saturating_sub(count));
+                }
             }
-            let oldest = counts.oldest_wait().unwrap_or_default().as_secs_f64();
-            let _ = writeln!(waits, "weaver_queue_oldest_wait_seconds{{{labels}}} {oldest}");
+            write_counts(&(namespace.to_string(), queue.name.to_string()), &counts, out, &mut waits);
+        }
+        if let Some(rest) = rest {
+            write_counts(&(namespace.to_string(), OTHER.to_owned()), &rest, out, &mut waits);
         }
     }
     head(
@@ -201,5 +225,16 @@ async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {
         "How long the longest-waiting due task has waited",
     );
     out.push_str(&waits);
+    head(out, "weaver_namespaces_uncounted", "gauge", "1 if there are more namespaces than are counted here");
+    let _ = writeln!(out, "weaver_namespaces_uncounted {}", u8::from(page.next.is_some()));
     Ok(())
+}
+
+fn write_counts(key: &(String, String), counts: &Counts, out: &mut String, waits: &mut String) {
+    let labels = labels(key);
+    for (task_state, count) in counts.values.iter() {
+        let _ = writeln!(out, "weaver_tasks{{{labels},state=\"{task_state}\"}} {count}");
+    }
+    let oldest = counts.oldest_wait().unwrap_or_default().as_secs_f64();
+    let _ = writeln!(waits, "weaver_queue_oldest_wait_seconds{{{labels}}} {oldest}");
 }

@@ -11,8 +11,8 @@ use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, MergeEvent, Problem};
 
 use super::{
-    audit, bulk, emitted, enqueue, events, finish, health, list, logs, merge, metrics, queues, runners,
-    schedules, settings, task, tokens, work,
+    append, audit, bulk, emitted, enqueue, events, finish, health, list, logs, merge, metrics, namespaces,
+    queues, runners, schedules, settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -20,7 +20,7 @@ use super::{
     info(title = "Weaver", description = "Tasks go in, workers run them, Weaver answers for what happens in between."),
     paths(
         health::healthz, health::readyz, metrics::metrics, openapi_json,
-        list::list_namespaces, list::list_groups, list::list_tasks,
+        namespaces::list_namespaces, list::list_groups, list::list_tasks,
         enqueue::enqueue_tasks,
         task::get_task, task::cancel_task, task::run_task_now, task::retry_task, task::explain_task,
         task::task_history, task::wait_for_task, logs::task_logs, bulk::cancel_many, bulk::retry_many,
@@ -38,7 +38,7 @@ use super::{
         merge::stream_merge_events, merge::accept_merge, merge::set_merge_on_foreign, merge::get_merge_chain,
         merge::verify_merge_chain,
         audit::list_audit, events::stream_events,
-        work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
+        work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, append::append,
         finish::finish,
     ),
     components(schemas(Problem, Change, MergeEvent)),

@@ -6,6 +6,7 @@ mod problem;
 pub(super) use convert::{json, value};
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +17,7 @@ use weaver_client::wire::{
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::id::Version;
-use weaver_core::name::{Namespace, TaskType};
+use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::ports::{Cursor, ReadFrom, Seq, StreamKey};
 use weaver_scheduler::calendar::Schedule as Calendar;
 use weaver_scheduler::definition::{Definition, NOTICES_STREAM, Notice, Trigger};
@@ -81,6 +82,10 @@ pub(crate) async fn put_schedule(
     let namespace = managed(&caller, query.namespace.as_deref())?;
     let spec = convert::spec(put.spec)?;
     may_make(&caller, &namespace, &spec.task.task_type)?;
+    // A name that is none is refused with its place by the scheduler.
+    if let Some(Ok(queue)) = spec.task.queue.as_deref().map(QueueName::try_from) {
+        state.queue_quota.check(&state, &namespace, &HashSet::from([&queue])).await?;
+    }
     let (status, action, definition) = match put.expected_version {
         0 => (StatusCode::CREATED, "schedule.add", state.scheduler.add(&namespace, &name, spec).await?),
         version => {
