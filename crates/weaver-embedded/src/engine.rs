@@ -74,6 +74,8 @@ pub(crate) struct Shared {
     pub(crate) ring: Mutex<Ring>,
     /// Rung after every batch that wrote into the ring.
     pub(crate) changed: Notify,
+    /// Rung after every batch that cancelled a running task.
+    pub(crate) cancelled: Notify,
     /// What went wrong last.
     pub(crate) failure: Mutex<String>,
 }
@@ -107,6 +109,7 @@ impl Engine {
             ring: Mutex::new(Ring::new(options.ring_capacity, memory.counters.opens)),
             database: RwLock::new(Some(Arc::new(opened.database))),
             changed: Notify::new(),
+            cancelled: Notify::new(),
             failure: Mutex::default(),
         });
         let engine = Self {
@@ -206,6 +209,9 @@ impl Engine {
             drop(ring);
             self.shared.changed.notify_waiters();
         }
+        if std::mem::take(&mut self.memory.cancelled) {
+            self.shared.cancelled.notify_waiters();
+        }
         let news = self.memory.index.take_news();
         for waiter in self.memory.waiters.choose(&news, &self.memory.index) {
             waiter.notify_one();
@@ -254,6 +260,7 @@ impl Engine {
         memory.counters.opens = memory.counters.opens.max(self.memory.counters.opens + 1);
         *self.shared.ring.lock() = Ring::new(self.options.ring_capacity, memory.counters.opens);
         self.shared.changed.notify_waiters();
+        self.shared.cancelled.notify_waiters();
         // Whoever waits looks again, and registers again.
         std::mem::take(&mut self.memory.waiters).wake_all();
         self.memory = memory;

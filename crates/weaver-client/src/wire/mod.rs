@@ -63,6 +63,7 @@
 //! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
 //! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
+//! | `POST /api/v1/work/cancelled` | [`WaitForCancelled`] | [`CancelledWaited`], after at most `wait_ms` |
 //! | `POST /api/v1/work/wait` | [`WaitForWork`] | [`WorkWaited`], after at most `wait_ms` |
 //! | `POST /api/v1/work/renew` | [`RenewRequest`] | [`RenewResponse`] |
 //! | `POST /api/v1/work/finish` | [`FinishRequest`] | [`FinishResponse`] |
@@ -133,4 +134,4 @@ pub use schedules::{
 };
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token};
-pub use work::{WaitForWork, WorkWaited};
+pub use work::{CancelledWaited, WaitForCancelled, WaitForWork, WorkWaited};

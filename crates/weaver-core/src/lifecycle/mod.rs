@@ -48,7 +48,7 @@ pub use admit::admit;
 pub use again::again;
 pub use command::{Command, Grant, OverdueWhy, Refused};
 pub use committed::was_committed;
-pub use renew::{confirm_stopped, renew};
+pub use renew::{confirm_stopped, is_cancelled, renew};
 pub use table::Verb;
 pub use transition::{Counters, HolderChange, Transition};
 

@@ -76,6 +76,9 @@ pub struct InMemoryQueue {
     inner: Mutex<Inner>,
     /// Rung after every call that wrote into the ring.
     changed: Notify,
+    /// Rung after every call that cancelled a running task. Apart from `changed`: those who wait for it are few, and must not
+    /// be woken by every move of a busy store.
+    cancelled: Notify,
     // Locked before `inner`, never after: a leader's commit looks at its document first.
     documents: Mutex<DocumentsState>,
     journal: Mutex<JournalState>,
@@ -102,6 +105,7 @@ impl InMemoryQueue {
             limits: options.limits,
             inner: Mutex::new(Inner { state, waiters: Waiters::default() }),
             changed: Notify::new(),
+            cancelled: Notify::new(),
             documents: Mutex::default(),
             journal: Mutex::default(),
             runners: Mutex::default(),
@@ -138,6 +142,9 @@ impl InMemoryQueue {
         }
         if effects.changed {
             self.changed.notify_waiters();
+        }
+        if effects.cancelled {
+            self.cancelled.notify_waiters();
         }
         // Purged records are freed here, outside the lock, and their logs go with them.
         if !effects.removed.is_empty() {

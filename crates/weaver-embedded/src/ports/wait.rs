@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weaver_core::error::Result;
 use weaver_core::event::ChangeCursor;
+use weaver_core::lease::Lease;
 use weaver_core::queue::index::Wanted;
 use weaver_core::queue::{Interest, Wake};
 use weaver_core::time::{Monotonic, Timestamp};
@@ -21,6 +22,10 @@ impl EmbeddedStore {
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
                 self.wait_for_work(Wanted { namespace, queues, types, fragile }, deadline).await
+            }
+            Interest::Cancelled { leases } => {
+                self.options.limits.check_batch("leases", leases.len())?;
+                self.wait_for_cancelled(leases.into(), deadline).await
             }
             Interest::Changes { after } => Ok(self.wait_for_changes(after, deadline).await),
         }
@@ -65,6 +70,23 @@ impl EmbeddedStore {
             Ok(Look::Waits { next_due: work.memory.index.next_due() })
         })
         .await
+    }
+
+    async fn wait_for_cancelled(&self, leases: Arc<[Lease]>, deadline: Monotonic) -> Result<Wake> {
+        loop {
+            let cancelled = self.shared.cancelled.notified();
+            tokio::pin!(cancelled);
+            // Registered before the records are read: a cancellation in between is seen.
+            cancelled.as_mut().enable();
+            let leases = Arc::clone(&leases);
+            if self.consult(move |work| work.any_cancelled(&leases)).await? {
+                return Ok(Wake::Ready);
+            }
+            tokio::select! {
+                () = cancelled => {}
+                () = self.clock.sleep_until(deadline) => return Ok(Wake::TimedOut),
+            }
+        }
     }
 
     async fn wait_for_changes(&self, after: ChangeCursor, deadline: Monotonic) -> Wake {

@@ -6,6 +6,7 @@
 //!            fetch.rs   (a few)   start.rs   a tokio task once it waits             finish.rs
 //!                                     ▲
 //!                keep.rs: renews every third of a lease, stops what was cancelled or cannot be renewed in time
+//!                watch.rs: waits for cancellations, and has the leases renewed at once when there is one
 //!                upkeep.rs: heartbeats, statistics, maintenance
 //! ```
 //!
@@ -23,6 +24,7 @@ mod start;
 mod stats;
 mod table;
 mod upkeep;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -140,6 +142,7 @@ impl Worker {
             biased;
             () = keep::keep(shared) => {}
             () = finish::finish(shared) => {}
+            () = watch::watch(shared) => {}
             () = upkeep::beat(shared, &shutdown) => {}
             () = upkeep::log(shared) => {}
             () = upkeep::maintain(shared) => {}

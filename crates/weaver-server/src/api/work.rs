@@ -72,7 +72,7 @@ pub(crate) async fn wait_for_work(
     Ok(Json(WorkWaited { ready: woken == Wake::Ready }))
 }
 
-async fn wait_for(state: &AppState, interest: Interest, timeout: Duration) -> Answer<Wake> {
+pub(super) async fn wait_for(state: &AppState, interest: Interest, timeout: Duration) -> Answer<Wake> {
     tokio::select! {
         woken = state.store.wait(interest, timeout) => Ok(woken?),
         () = state.closing.cancelled() => Ok(Wake::TimedOut),

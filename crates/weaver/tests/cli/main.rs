@@ -1,5 +1,6 @@
 //! The binary, run as people run it.
 
+mod cancelled;
 mod canned;
 mod configuration;
 mod doctor;

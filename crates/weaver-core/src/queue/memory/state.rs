@@ -72,6 +72,7 @@ impl Views<'_> {
         }
         self.ring.push(Change::of(record));
         self.effects.changed = true;
+        self.effects.cancelled |= record.has_hold();
     }
 }
 
@@ -80,6 +81,8 @@ impl Views<'_> {
 pub(super) struct Effects {
     /// Whether the ring has grown.
     pub(super) changed: bool,
+    /// Whether a running task was cancelled.
+    pub(super) cancelled: bool,
     /// Records to drop.
     #[expect(clippy::vec_box, reason = "they leave `records` as they are: a pointer each, under the lock")]
     pub(super) removed: Vec<Box<TaskRecord>>,

@@ -7,6 +7,8 @@ use tokio::sync::Notify;
 
 use crate::error::Result;
 use crate::event::ChangeCursor;
+use crate::lease::Lease;
+use crate::lifecycle;
 use crate::queue::index::Wanted;
 use crate::queue::memory::{InMemoryQueue, Inner};
 use crate::queue::{Interest, Wake};
@@ -18,6 +20,10 @@ impl InMemoryQueue {
         Ok(match interest {
             Interest::Work { namespace, queues, types, fragile } => {
                 self.wait_for_work(Wanted { namespace, queues, types, fragile }, deadline).await
+            }
+            Interest::Cancelled { leases } => {
+                self.limits.check_batch("leases", leases.len())?;
+                self.wait_for_cancelled(&leases, deadline).await
             }
             Interest::Changes { after } => self.wait_for_changes(after, deadline).await,
         })
@@ -59,6 +65,29 @@ impl InMemoryQueue {
         let next_due = state.index.next_due();
         let (id, wake) = waiters.add(wanted.clone());
         Look::Wait(Waiting { queue: self, wanted: wanted.clone(), id, wake, done: false }, next_due)
+    }
+
+    async fn wait_for_cancelled(&self, leases: &[Lease], deadline: Monotonic) -> Wake {
+        let any_cancelled = || {
+            let guard = self.lock();
+            leases.iter().any(|lease| {
+                let record = guard.state.get(&lease.key);
+                record.is_some_and(|record| lifecycle::is_cancelled(record, lease))
+            })
+        };
+        loop {
+            let cancelled = self.cancelled.notified();
+            tokio::pin!(cancelled);
+            // Registered before the records are read: a cancellation in between is seen.
+            cancelled.as_mut().enable();
+            if any_cancelled() {
+                return Wake::Ready;
+            }
+            tokio::select! {
+                () = cancelled => {}
+                () = self.clock.sleep_until(deadline) => return Wake::TimedOut,
+            }
+        }
     }
 
     async fn wait_for_changes(&self, after: ChangeCursor, deadline: Monotonic) -> Wake {

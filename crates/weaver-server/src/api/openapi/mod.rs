@@ -11,8 +11,8 @@ use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, MergeEvent, Problem};
 
 use super::{
-    audit, bulk, emitted, enqueue, events, finish, health, list, logs, merge, metrics, queues, runners,
-    schedules, settings, task, tokens, work,
+    audit, bulk, cancelled, emitted, enqueue, events, finish, health, list, logs, merge, metrics, queues,
+    runners, schedules, settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -37,7 +37,8 @@ use super::{
         merge::enqueue_merge, merge::get_merge_entry, merge::cancel_merge, merge::set_merge_priority, merge::verify_merge,
         merge::stream_merge_events,
         audit::list_audit, events::stream_events,
-        work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, work::append,
+        work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::beat,
+        work::leave, work::append,
         finish::finish,
     ),
     components(schemas(Problem, Change, MergeEvent)),
