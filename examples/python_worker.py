@@ -12,6 +12,7 @@ JSON. An exception is a failure and is retried; `Fatal` is not. Handlers are loo
 they and what they use must be defined at the top level of the module.
 """
 
+import collections
 import json
 import multiprocessing
 import os
@@ -34,6 +35,8 @@ ONCE = os.environ.get("WEAVER_ONCE") == "1"
 LEASE_TTL_MS = 30_000
 POLL_MS = 20_000
 LOG_EVERY_S = 1
+# Of a longer log the beginning and the end are kept. A line is one entry, of at most 64 KiB.
+LOG_HEAD_BYTES, LOG_TAIL_BYTES, LOG_LINE_BYTES = 768 * 1024, 256 * 1024, 60 * 1024
 # Never through a proxy of the environment: the token is for the server alone.
 HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -165,6 +168,46 @@ def outcome_of(leased, pipe):
         return json.dumps({"outcome": "failed", "error": str(error), "fatal": True})
 
 
+class Log:
+    """Lines of an attempt's log that wait to be sent: its beginning as it comes, its end when the handler has ended."""
+
+    def __init__(self):
+        self.head_bytes, self.waiting = 0, []
+        self.tail_bytes, self.tail = 0, collections.deque()
+        self.dropped = 0
+        self.lock = threading.Lock()
+
+    def add(self, line):
+        with self.lock:
+            self._add(line)
+
+    def _add(self, line):
+        line = line.encode(errors="replace")[:LOG_LINE_BYTES].decode(errors="replace")
+        if not self.tail and self.head_bytes + len(line) < LOG_HEAD_BYTES:
+            self.head_bytes += len(line) + 16
+            self.waiting.append(line)
+            return
+        self.tail.append(line)
+        self.tail_bytes += len(line) + 16
+        while self.tail_bytes > LOG_TAIL_BYTES:
+            self.tail_bytes -= len(self.tail.popleft()) + 16
+            self.dropped += 1
+
+    def take(self, is_end):
+        with self.lock:
+            return self._take(is_end)
+
+    def _take(self, is_end):
+        lines, self.waiting = self.waiting, []
+        if is_end:
+            if self.dropped:
+                keeps = f"this log keeps its first {LOG_HEAD_BYTES} and its last {LOG_TAIL_BYTES} bytes"
+                lines.append(f"… {self.dropped} lines are missing here: {keeps}")
+            lines.extend(self.tail)
+            self.tail.clear()
+        return lines
+
+
 class Run:
     """One task under way: its process, its lease, and the threads that talk to the server for it."""
 
@@ -177,7 +220,7 @@ class Run:
         self.done = threading.Event()
         self.told = None  # "cancelled" or "lost", by a renewal
         self.progress = None
-        self.lines = []
+        self.log = Log()
         self.pipe, theirs = PROCESSES.Pipe()
         self.process = PROCESSES.Process(target=handle, args=(text, theirs))
         self.process.start()
@@ -224,16 +267,17 @@ class Run:
                 pass  # An older server, or none: the next renewal tells.
             self.done.wait(1)
 
-    def send_log(self):
-        lines, self.lines = self.lines, []
-        if not lines:
-            return
+    def send_log(self, is_end=False):
         stream = f"task/{self.lease['id']}/{self.lease['attempt']}"
-        append = {"namespace": self.lease["namespace"], "stream": stream, "entries": lines}
-        try:
-            call("append", {"appends": [append]}, timeout_s=self.ttl_s / 4)
-        except (OSError, ValueError) as error:
-            print(f"{len(lines)} lines of a log are lost: {error}", file=sys.stderr, flush=True)
+        lines = self.log.take(is_end)
+        # A call carries at most 1 MiB.
+        for start in range(0, len(lines), 16):
+            entries = lines[start : start + 16]
+            append = {"namespace": self.lease["namespace"], "stream": stream, "entries": entries}
+            try:
+                call("append", {"appends": [append]}, timeout_s=self.ttl_s / 4)
+            except (OSError, ValueError) as error:
+                print(f"{len(entries)} lines of a log are lost: {error}", file=sys.stderr, flush=True)
 
     def wait(self):
         """Waits for the handler; answers how it ended, or None if it was killed. Makes no call: nothing delays the kill."""
@@ -257,7 +301,7 @@ class Run:
             if kind == "progress":
                 self.progress = value
             if kind == "log":
-                self.lines.append(value)
+                self.log.add(value)
         return None
 
     def kill(self):
@@ -313,7 +357,7 @@ def run(leased, text, began_at):
         call("confirm-stopped", {"leases": [task.lease]})
     elif end is not None and task.told is None:
         keeper.join(timeout=task.ttl_s / 2)
-        task.send_log()
+        task.send_log(is_end=True)
         task.report(end)
 
 

@@ -120,7 +120,12 @@ impl CheckHandler {
             current_dir: files,
             stdin: None,
             grace: self.options.grace,
-            limits: OutputLimits { tail_bytes: TAIL_MAX_BYTES, ..OutputLimits::default() },
+            limits: OutputLimits {
+                // The attempt's log keeps head and tail of it; the hash is of all.
+                total_bytes: usize::MAX,
+                tail_bytes: TAIL_MAX_BYTES,
+                ..OutputLimits::default()
+            },
             guard: self.options.guard.clone(),
         })
     }

@@ -39,6 +39,7 @@ use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::time::Monotonic;
 
 pub use builder::{BuildError, WorkerBuilder};
+pub(crate) use finish::appends;
 
 use crate::ctx::{StopReason, Surroundings};
 use crate::registry::Registry;
