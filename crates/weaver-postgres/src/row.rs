@@ -12,7 +12,7 @@ use weaver_core::name::{
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     Assignment, AttemptRecord, Attempts, Cause, ContentType, Continuation, HeldLease, Labels, Origin,
-    Priority, Progress, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
+    Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
 };
 use weaver_core::time::Timestamp;
 
@@ -132,6 +132,7 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
         losses,
         attempt: head.attempt,
         ready_at,
+        ready_by: ReadyBy::Span,
         created_at,
         updated_at,
         first_started_at,

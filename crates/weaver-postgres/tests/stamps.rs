@@ -54,7 +54,8 @@ async fn a_start_is_never_stamped_before_its_predecessors_end() {
         async move { lease(&store, 2).await }
     });
     // It has read the clock, and not yet looked whose turn it is.
-    let waits = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted)";
+    let waits =
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted)";
     while !test.fetch_one(waits).await.expect("it answers").get::<bool, _>(0) {
         tokio::task::yield_now().await;
     }

@@ -37,7 +37,9 @@ use crate::queue::memory::journal::JournalState;
 use crate::queue::memory::runners::RunnersState;
 use crate::queue::memory::state::InMemoryQueueState;
 use crate::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use crate::store_clock::StoreClock;
 use crate::task::{NewTask, validate_batch};
+use crate::time::Timestamp;
 
 /// How much an [`InMemoryQueue`] keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Default for MemoryOptions {
 /// A store in memory: for tests, and for work that may be lost with its process.
 #[derive(Debug)]
 pub struct InMemoryQueue {
-    clock: Arc<dyn Clock>,
+    clock: StoreClock,
     limits: Limits,
     // One lock. Eight shards were measured and were no faster: the work under it is a fraction of a microsecond.
     inner: Mutex<Inner>,
@@ -99,6 +101,7 @@ impl InMemoryQueue {
 
     /// An empty store.
     pub fn with_options(clock: Arc<dyn Clock>, options: MemoryOptions) -> Self {
+        let clock = StoreClock::open(clock, Timestamp::MIN);
         let state = InMemoryQueueState::new(options, clock.now());
         Self {
             clock,

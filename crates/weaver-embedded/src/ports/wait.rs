@@ -11,10 +11,13 @@ use weaver_core::event::ChangeCursor;
 use weaver_core::lease::Lease;
 use weaver_core::queue::index::Wanted;
 use weaver_core::queue::{Interest, Wake};
-use weaver_core::time::{Monotonic, Timestamp};
+use weaver_core::time::Monotonic;
 
 use crate::EmbeddedStore;
 use crate::engine::Job;
+
+/// How late a waiter learns of a wall clock that was set.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl EmbeddedStore {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
@@ -43,7 +46,8 @@ impl EmbeddedStore {
                 }
             };
             let until = match next_due {
-                Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.since(self.clock.now()))),
+                // Looked at again each second: the wall clock may be set, and a timer does not count a machine's sleep.
+                Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
             tokio::select! {
@@ -108,7 +112,7 @@ impl EmbeddedStore {
 
 enum Look {
     Ends(Wake),
-    Waits { next_due: Option<Timestamp> },
+    Waits { next_due: Option<Duration> },
 }
 
 /// A waiter, from before its registration is asked for. Dropped at any moment (its caller gave up), it leaves no trace:

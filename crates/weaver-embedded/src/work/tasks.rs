@@ -32,7 +32,7 @@ impl Work<'_> {
         }
         let id = TaskId(self.memory.counters.next_task);
         let now = self.now();
-        let record = lifecycle::admit(task, id, now)?;
+        let record = lifecycle::admit_at(task, id, self.memory.index.store_now())?;
         self.memory.counters.next_task += 1;
         let until = now.saturating_add(self.memory.options.unique_for());
         for key in unique {

@@ -49,7 +49,7 @@ impl Journal for InMemoryQueue {
     async fn append_entries(&self, stream: &StreamKey, bodies: &[Bytes]) -> Result<Seq> {
         stream.validate()?;
         check_entries(bodies)?;
-        let at = self.clock.now();
+        let at = self.clock.now().steady;
         let mut state = self.journal.lock();
         if bodies.is_empty() {
             return Ok(state.streams.get(stream).map_or(Seq(0), |stream| stream.last));
