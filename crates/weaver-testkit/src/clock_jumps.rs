@@ -46,7 +46,10 @@ pub async fn spans_last_as_promised(clock: ManualClock, store: Arc<dyn Store>, s
     assert_eq!(leased.len(), 3);
     store.cancel(&held).await.expect("it is running");
     let snoozed = leased.iter().find(|leased| leased.record.spec.envelope.task_type.as_str() == "snoozed");
-    store.mark(snoozed.expect("it is leased"), Outcome::Snoozed { delay: seconds(6) }).await.expect("recorded");
+    store
+        .mark(snoozed.expect("it is leased"), Outcome::Snoozed { delay: seconds(6) })
+        .await
+        .expect("recorded");
     enqueue(NewTask::new("delayed").delay(seconds(6))).await;
 
     clock.advance(seconds(1));
@@ -60,7 +63,11 @@ pub async fn spans_last_as_promised(clock: ManualClock, store: Arc<dyn Store>, s
     clock.advance(seconds(14) - Duration::from_micros(1));
     assert!(overdue(&store).await.is_empty(), "not before their 20 s");
     clock.advance(Duration::from_micros(1));
-    assert_eq!(overdue(&store).await, [OverdueWhy::Lease, OverdueWhy::Hold], "after 20 s, the lease and the hold");
+    assert_eq!(
+        overdue(&store).await,
+        [OverdueWhy::Lease, OverdueWhy::Hold],
+        "after 20 s, the lease and the hold"
+    );
 }
 
 /// `run_at` and `expires_at` are due when the wall clock says so, and what was due stays due.
@@ -96,7 +103,11 @@ pub async fn stamps_never_go_back(clock: ManualClock, store: Arc<dyn Store>) {
             assert_eq!(created_at.since(last), seconds(1), "turn {turn}");
         }
         last = Some(created_at);
-        if turn % 2 == 0 { clock.set_back(HOUR) } else { clock.set_forward(3 * HOUR) }
+        if turn % 2 == 0 {
+            clock.set_back(HOUR)
+        } else {
+            clock.set_forward(3 * HOUR)
+        }
         clock.advance(seconds(1));
     }
 }

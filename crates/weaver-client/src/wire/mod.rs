@@ -112,8 +112,8 @@ pub use lease::{
     RenewResponse, RenewResult, Renewal,
 };
 pub use lists::{
-    Health, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery, TaskOrder,
-    WaitQuery, Waited,
+    ClockJumped, Health, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery,
+    TaskOrder, WaitQuery, Waited,
 };
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
 pub use merge::{

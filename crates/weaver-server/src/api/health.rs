@@ -9,7 +9,8 @@ use super::{Answer, AppState};
 use crate::problem::Problem;
 
 fn ok() -> Json<Health> {
-    Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Json(Health { status: "ok".to_owned(), version, clock_jumped: None })
 }
 
 /// Whether the server is alive.
@@ -32,5 +33,7 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>
         ));
     }
     state.timed("list_namespaces", state.store.list_namespaces(None, 1)).await?;
-    Ok(ok())
+    let Json(health) = ok();
+    let clock_jumped = state.clock_watch.look(&*state.store, &*state.clock).await?;
+    Ok(Json(Health { clock_jumped, ..health }))
 }

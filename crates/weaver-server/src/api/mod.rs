@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod bulk;
 mod caller;
 mod cancelled;
+mod clock_watch;
 mod emitted;
 pub(crate) mod enqueue;
 mod events;

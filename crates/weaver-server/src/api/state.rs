@@ -17,6 +17,7 @@ use weaver_merge::plan::Policy;
 use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::Audit;
+use super::clock_watch::ClockWatch;
 use super::metrics::{Figures, Metrics};
 use crate::security::Tokens;
 
@@ -95,6 +96,7 @@ pub struct Shared {
     pub(crate) audit: Arc<Audit>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) figures: Option<Figures>,
+    pub(crate) clock_watch: Arc<ClockWatch>,
 }
 
 impl Deref for AppState {
@@ -125,7 +127,13 @@ impl AppState {
             audit,
             metrics: Arc::new(Metrics::default()),
             figures: None,
+            clock_watch: Arc::default(),
         }))
+    }
+
+    /// Watches the clock that the store goes by, for ever: run it beside the server.
+    pub async fn watch_clock(self) {
+        self.clock_watch.run(&*self.store, &*self.clock).await;
     }
 
     /// With tokens that its routes manage: those that the guard in front asks for.

@@ -172,13 +172,16 @@ pub(crate) async fn serve_store(
     identity::note_address(task.token_directory(), &address);
     tell(task, &address, &format!("{address}{}", login_path(&link)))?;
     let beside = Beside { worker, scheduler: state.scheduler.clone(), merging };
+    let watching = state.clone().watch_clock();
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
-            until_told(serve(listener, router, state, closing.clone()), beside, &closing).await?;
+            let serving = beside_of(serve(listener, router, state, closing.clone()), watching);
+            until_told(serving, beside, &closing).await?;
         }
         None => {
-            until_told(serve(listener, router, state, closing.clone()), beside, &closing).await?;
+            let serving = beside_of(serve(listener, router, state, closing.clone()), watching);
+            until_told(serving, beside, &closing).await?;
         }
     }
     Ok(Exit::Done)
@@ -198,6 +201,14 @@ fn tell(task: &StoreTask, address: &str, link: &str) -> Result<(), Failure> {
             task.url()
         )
     })
+}
+
+/// The server, and what ends with it.
+async fn beside_of(server: impl Future<Output = ()>, watching: impl Future<Output = ()>) {
+    tokio::select! {
+        () = server => {}
+        () = watching => {}
+    }
 }
 
 /// What runs beside the server.

@@ -2,6 +2,8 @@
 
 mod cancelled;
 mod canned;
+#[cfg(target_os = "linux")]
+mod clock;
 mod configuration;
 mod doctor;
 #[cfg(feature = "dynamodb")]
