@@ -51,6 +51,7 @@ impl Clock for SystemClock {
         Monotonic(since_boot().saturating_sub(self.started))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is where real time enters")]
     fn sleep_until(&self, deadline: Monotonic) -> Sleep {
         let clock = *self;
         Box::pin(async move {

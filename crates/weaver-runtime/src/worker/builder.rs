@@ -172,7 +172,6 @@ impl WorkerBuilder {
     }
 
     /// How much of each attempt's log is kept, of its beginning and of its end; 3 MiB and 1 MiB if not given.
-    #[must_use]
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
         self

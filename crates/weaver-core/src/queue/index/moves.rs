@@ -191,9 +191,9 @@ impl Index {
         }
         let (ready_at, ready_by) = (entry.ready_at, entry.ready_by);
         if ready_by.is_due(ready_at, self.store_now()) {
-            self.make_ready(id)
+            self.make_ready(id);
         } else {
-            self.wait_for(id, ready_at, ready_by)
+            self.wait_for(id, ready_at, ready_by);
         }
     }
 
