@@ -84,8 +84,7 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let (word, scheduled): (&str, bool) = (columns.take()?, columns.take()?);
     let state = state_of(word, scheduled)?;
     let cause = columns.take::<Option<&str>>()?.map(cause_of).transpose()?;
-    let version = Version(columns.number()?);
-    let renewals = columns.number()?;
+    let (version, renewals) = (Version(columns.number()?), columns.number()?);
     let (attempt, executions) = (columns.count()?, columns.count()?);
     let (failures, losses) = (columns.count()?, columns.count()?);
     let priority: i16 = columns.take()?;

@@ -11,7 +11,7 @@ use weaver_core::lifecycle::OverdueWhy;
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
-use weaver_core::queue::{Queue, QueueExt};
+use weaver_core::queue::QueueExt;
 use weaver_core::task::{NewTask, TaskState};
 
 /// How far the clock is set.
@@ -104,9 +104,9 @@ pub async fn stamps_never_go_back(clock: ManualClock, store: Arc<dyn Store>) {
         }
         last = Some(created_at);
         if turn % 2 == 0 {
-            clock.set_back(HOUR)
+            clock.set_back(HOUR);
         } else {
-            clock.set_forward(3 * HOUR)
+            clock.set_forward(3 * HOUR);
         }
         clock.advance(seconds(1));
     }
