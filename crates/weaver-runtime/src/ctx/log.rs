@@ -141,7 +141,7 @@ mod tests {
         AttemptLog { limits: LogLimits { head_bytes, tail_bytes }, ..AttemptLog::default() }
     }
 
-    fn texts(lines: Vec<Bytes>) -> Vec<String> {
+    fn texts(lines: &[Bytes]) -> Vec<String> {
         lines.iter().map(|line| String::from_utf8(line.to_vec()).expect("text")).collect()
     }
 
@@ -149,7 +149,7 @@ mod tests {
     fn head_and_tail_are_kept_with_the_exact_number_between_them() {
         let mut log = log(80, 80);
         (0..100).for_each(|number| log.push(format!("{number:04}").into()));
-        let lines = texts(log.take(true));
+        let lines = texts(&log.take(true));
         assert_eq!(lines[..4], ["0000", "0001", "0002", "0003"]);
         assert_eq!(
             lines[4],
@@ -162,11 +162,11 @@ mod tests {
     fn a_log_within_its_limit_is_whole_and_says_nothing_else() {
         let mut log = log(80, 80);
         (0..8).for_each(|number| log.push(format!("{number:04}").into()));
-        let head = texts(log.take(false));
+        let head = texts(&log.take(false));
         assert_eq!(head[..4], ["0000", "0001", "0002", "0003"]);
         assert!(head[4].starts_with("… the end follows when the attempt ends"), "{head:?}");
         assert!(log.take(false).is_empty(), "it is said once");
-        assert_eq!(texts(log.take(true)), ["0004", "0005", "0006", "0007"]);
+        assert_eq!(texts(&log.take(true)), ["0004", "0005", "0006", "0007"]);
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         let mut log = log(80, 80);
         log.push("x".repeat(80).into());
         log.push("end".into());
-        let lines = texts(log.take(true));
+        let lines = texts(&log.take(true));
         assert!(lines[0].starts_with("… 1 line is missing here (80 bytes)"), "{lines:?}");
         assert_eq!(lines[1..], ["end"]);
     }
@@ -187,7 +187,7 @@ mod tests {
         log.not_stored(1, "it is away".to_owned());
         log.push("two".into());
         assert_eq!(
-            texts(log.take(false)),
+            texts(&log.take(false)),
             ["… 3 lines are missing here: the store did not take them (it is away)", "one", "two"]
         );
     }
