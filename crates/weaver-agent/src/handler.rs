@@ -14,7 +14,7 @@ use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES};
 use weaver_process::attempt::{self, Told, ended_how};
 use weaver_process::confine::{HOME_DEFAULT, Purpose, User};
 use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec};
-use weaver_runtime::{Ctx, StopReason, TaskHandler};
+use weaver_runtime::{Ctx, LogLimits, StopReason, TaskHandler};
 
 use crate::PROMPT_TASK_TYPE;
 use crate::command::{AgentCommand, PromptFile};
@@ -106,7 +106,7 @@ impl PromptHandler {
 
     /// What to run, and the prompt's file if it is to have one.
     fn prepare(&self, prompt: Bytes, ctx: &Ctx) -> Result<(ProcessSpec, Option<PromptFile>), String> {
-        let Agent { command, project, inherited, log_max_bytes, kill_grace, isolation } = &self.agent;
+        let Agent { command, project, inherited, log_max_bytes: _, kill_grace, isolation } = &self.agent;
         let mut confinement = self.agent.confinement()?;
         let path = inherited.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
         let program = command.find(project.root(), path)?;
@@ -134,7 +134,8 @@ impl PromptHandler {
             stdin: file.is_none().then_some(prompt),
             grace: *kill_grace,
             limits: OutputLimits {
-                total_bytes: *log_max_bytes,
+                // The attempt's log keeps head and tail of it.
+                total_bytes: usize::MAX,
                 line_bytes: LINE_BYTES,
                 tail_bytes: RESULT_TAIL_BYTES,
             },
@@ -190,6 +191,7 @@ impl TaskHandler for PromptHandler {
             Ok(prepared) => prepared,
             Err(problem) => return Outcome::failed(problem),
         };
+        ctx.limit_log(LogLimits::total(self.agent.log_max_bytes));
         match attempt::run(&spec, &ctx, &*self.clock, |_, line| ctx.log_bytes(line)).await {
             Ok(finished) => self.outcome(&finished, &ctx),
             Err(error) => Outcome::failed(format!("`{}` cannot be run: {error}", spec.program.display())),

@@ -51,7 +51,7 @@ pub struct RunnerOptions {
     pub grace: Duration,
     /// How long an agent may take to end after SIGTERM.
     pub kill_grace: Duration,
-    /// How much of an agent's output goes into the attempt's log.
+    /// How many bytes of an agent's output the attempt's log keeps: three quarters of its beginning, a quarter of its end.
     pub log_max_bytes: usize,
     /// What agents may see and do besides working on the project, and what enforces that. The default refuses to run.
     pub isolation: Isolation,

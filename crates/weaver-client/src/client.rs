@@ -233,6 +233,14 @@ impl Client {
         self.work("wait", request, request.wait_ms).await
     }
 
+    /// Waits until one of the tasks in hand is cancelled.
+    pub async fn wait_for_cancelled(
+        &self,
+        request: &wire::WaitForCancelled,
+    ) -> Result<wire::CancelledWaited> {
+        self.work("cancelled", request, request.wait_ms).await
+    }
+
     /// Extends leases.
     pub async fn renew(&self, request: &wire::RenewRequest) -> Result<wire::RenewResponse> {
         self.work("renew", request, 0).await

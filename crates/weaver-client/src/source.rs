@@ -67,9 +67,19 @@ impl WorkSource for RemoteSource {
     }
 
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
-        let Interest::Work { namespace, queues, types, fragile } = interest else {
-            let reason = "a remote worker waits for work only".to_owned();
-            return Err(Error::Unavailable { reason });
+        let wait_ms = u64::try_from(timeout.min(POLL_MAX).as_millis()).unwrap_or(u64::MAX);
+        let (namespace, queues, types, fragile) = match interest {
+            Interest::Work { namespace, queues, types, fragile } => (namespace, queues, types, fragile),
+            Interest::Cancelled { leases } => {
+                let leases = leases.iter().map(wire::Lease::from).collect();
+                let request = wire::WaitForCancelled { leases, wait_ms };
+                let waited = self.client.wait_for_cancelled(&request).await?;
+                return Ok(if waited.cancelled { Wake::Ready } else { Wake::TimedOut });
+            }
+            Interest::Changes { .. } => {
+                let reason = "a remote worker waits for work and for cancellations only".to_owned();
+                return Err(Error::Unavailable { reason });
+            }
         };
         let text = |names: Vec<TaskType>| names.iter().map(ToString::to_string).collect();
         let request = wire::WaitForWork {
@@ -77,7 +87,7 @@ impl WorkSource for RemoteSource {
             queues: queues.iter().map(QueueName::to_string).collect(),
             types: types.map(text),
             fragile,
-            wait_ms: u64::try_from(timeout.min(POLL_MAX).as_millis()).unwrap_or(u64::MAX),
+            wait_ms,
         };
         let waited = self.client.wait_for_work(&request).await?;
         // A poll shorter than what was asked for looks like a wake-up: the worker looks, and waits again.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -18,7 +19,8 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A source of time.
 ///
 /// # Contract
-/// - [`monotonic`](Clock::monotonic) never goes back and does not follow changes of the wall clock.
+/// - [`monotonic`](Clock::monotonic) never goes back and does not follow changes of the wall clock. Where the system can, it
+///   counts the time the machine was suspended: a lease goes on without the worker that sleeps.
 /// - [`sleep_until`](Clock::sleep_until) resolves once `monotonic() >= deadline`, at once if it already is.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// What the wall clock says. It may jump, also backwards.
@@ -38,13 +40,22 @@ pub struct ManualClock {
 struct Shared {
     start: Timestamp,
     elapsed: Mutex<Duration>,
+    /// How far the wall clock was set, in microseconds.
+    set_us: AtomicI64,
     moved: Notify,
 }
 
 impl ManualClock {
     /// A clock that shows `start` until it is moved.
     pub fn new(start: Timestamp) -> Self {
-        Self { shared: Arc::new(Shared { start, elapsed: Mutex::default(), moved: Notify::new() }) }
+        Self {
+            shared: Arc::new(Shared {
+                start,
+                elapsed: Mutex::default(),
+                set_us: AtomicI64::new(0),
+                moved: Notify::new(),
+            }),
+        }
     }
 
     /// Moves time forward and wakes every sleeper whose moment has come.
@@ -55,6 +66,20 @@ impl ManualClock {
         }
         self.shared.moved.notify_waiters();
     }
+
+    /// Sets the wall clock back. Monotonic time goes on as it was.
+    pub fn set_back(&self, by: Duration) {
+        self.shared.set_us.fetch_sub(micros(by), Ordering::Relaxed);
+    }
+
+    /// Sets the wall clock forward. Monotonic time goes on as it was.
+    pub fn set_forward(&self, by: Duration) {
+        self.shared.set_us.fetch_add(micros(by), Ordering::Relaxed);
+    }
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 impl Default for ManualClock {
@@ -72,7 +97,9 @@ impl fmt::Debug for ManualClock {
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        self.shared.start.saturating_add(*self.shared.elapsed.lock())
+        let unset = self.shared.start.saturating_add(*self.shared.elapsed.lock());
+        let set_us = self.shared.set_us.load(Ordering::Relaxed);
+        Timestamp::from_micros(unset.as_micros().saturating_add(set_us))
     }
 
     fn monotonic(&self) -> Monotonic {

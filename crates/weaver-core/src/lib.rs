@@ -24,6 +24,7 @@ pub mod ports;
 pub mod projection;
 pub mod queue;
 pub mod retry;
+pub mod store_clock;
 pub mod task;
 pub mod time;
 

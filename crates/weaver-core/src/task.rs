@@ -17,7 +17,7 @@ mod valid;
 pub use attempts::{ATTEMPTS_KEPT, AttemptOutcome, AttemptRecord, Attempts};
 pub use envelope::{ContentType, TaskEnvelope};
 pub use new::NewTask;
-pub use record::{Assignment, Continuation, HeldLease, Progress, TaskRecord};
+pub use record::{Assignment, Continuation, HeldLease, Progress, ReadyBy, TaskRecord};
 pub use spec::{Labels, Origin, Priority, TaskSpec, TraceContext, UniqueKey};
 pub use state::{CancelReason, Cause, TaskState};
 pub use valid::{Start, ValidTask, validate_batch};

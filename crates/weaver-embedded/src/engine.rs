@@ -18,6 +18,8 @@ use redb::Database;
 use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::queue::ring::Ring;
+use weaver_core::store_clock::StoreClock;
+use weaver_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::guard::Health;
@@ -74,6 +76,8 @@ pub(crate) struct Shared {
     pub(crate) ring: Mutex<Ring>,
     /// Rung after every batch that wrote into the ring.
     pub(crate) changed: Notify,
+    /// Rung after every batch that cancelled a running task.
+    pub(crate) cancelled: Notify,
     /// What went wrong last.
     pub(crate) failure: Mutex<String>,
 }
@@ -81,7 +85,7 @@ pub(crate) struct Shared {
 pub(crate) struct Engine {
     medium: Arc<dyn Medium>,
     options: EmbeddedOptions,
-    clock: Arc<dyn Clock>,
+    clock: Arc<StoreClock>,
     listener: Listener,
     shared: Arc<Shared>,
     memory: Memory,
@@ -102,11 +106,13 @@ impl Engine {
         may_create: bool,
     ) -> Result<(Self, Arc<Shared>), StoreError> {
         let opened = open_database(&*medium, &options, &listener, may_create)?;
-        let memory = load_memory(&*medium, &opened.database, options, &clock, &listener)?;
+        let open_clock = |latest| Arc::new(StoreClock::open(clock, latest));
+        let (memory, clock) = load_memory(&*medium, &opened.database, options, open_clock, &listener)?;
         let shared = Arc::new(Shared {
             ring: Mutex::new(Ring::new(options.ring_capacity, memory.counters.opens)),
             database: RwLock::new(Some(Arc::new(opened.database))),
             changed: Notify::new(),
+            cancelled: Notify::new(),
             failure: Mutex::default(),
         });
         let engine = Self {
@@ -206,6 +212,9 @@ impl Engine {
             drop(ring);
             self.shared.changed.notify_waiters();
         }
+        if std::mem::take(&mut self.memory.cancelled) {
+            self.shared.cancelled.notify_waiters();
+        }
         let news = self.memory.index.take_news();
         for waiter in self.memory.waiters.choose(&news, &self.memory.index) {
             waiter.notify_one();
@@ -248,12 +257,15 @@ impl Engine {
         // Readers may hold it a little longer; retired, it does no harm.
         self.close();
         let opened = open_database(&*self.medium, &self.options, &self.listener, false)?;
-        let mut memory =
-            load_memory(&*self.medium, &opened.database, self.options, &self.clock, &self.listener)?;
+        // Its time goes on as it was: no stamp is before one that callers have seen.
+        let same_clock = |_| Arc::clone(&self.clock);
+        let (mut memory, _) =
+            load_memory(&*self.medium, &opened.database, self.options, same_clock, &self.listener)?;
         // Whether the last batch was stored is not known, and its changes were not published: a new life begins.
         memory.counters.opens = memory.counters.opens.max(self.memory.counters.opens + 1);
         *self.shared.ring.lock() = Ring::new(self.options.ring_capacity, memory.counters.opens);
         self.shared.changed.notify_waiters();
+        self.shared.cancelled.notify_waiters();
         // Whoever waits looks again, and registers again.
         std::mem::take(&mut self.memory.waiters).wake_all();
         self.memory = memory;
@@ -307,10 +319,10 @@ fn load_memory(
     medium: &dyn Medium,
     database: &Database,
     options: EmbeddedOptions,
-    clock: &Arc<dyn Clock>,
+    open_clock: impl FnOnce(Timestamp) -> Arc<StoreClock>,
     listener: &Listener,
-) -> Result<Memory, StoreError> {
-    let load = || load(database, options, clock, listener);
+) -> Result<(Memory, Arc<StoreClock>), StoreError> {
+    let load = || load(database, options, open_clock, listener);
     let damaged = |what| StoreError::Damaged { file: medium.name(), what };
     let memory = catch_unwind(AssertUnwindSafe(load))
         .map_err(|_| damaged("a page of it is not what was written".to_owned()))?

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError};
-use weaver_core::clock::Clock;
 use weaver_core::name::{Namespace, QueueName};
+use weaver_core::store_clock::{StoreClock, StoreNow};
+use weaver_core::time::Timestamp;
 
 use crate::codec::{decode_queue, decode_spec, record_from};
 use crate::error::StoreError;
@@ -92,21 +93,23 @@ fn of_database(medium: &dyn Medium, error: DatabaseError) -> StoreError {
 pub(crate) fn load(
     database: &Database,
     options: EmbeddedOptions,
-    clock: &Arc<dyn Clock>,
+    open_clock: impl FnOnce(Timestamp) -> Arc<StoreClock>,
     listener: &Listener,
-) -> Outcome<Memory> {
+) -> Outcome<(Memory, Arc<StoreClock>)> {
     let mut memory = Memory::new(options);
     let table = database.begin_read()?.open_table(keys::TABLE)?;
     if let Some(counters) = rows::read(&table, &keys::meta("counters"), decode_counters)? {
         (memory.counters, memory.stored_counters) = (counters, counters);
     }
     memory.counters.opens += 1;
-    memory.index.tick(clock.now().max(memory.counters.latest));
+    let clock = open_clock(memory.counters.latest);
+    let now = clock.now();
+    memory.index.tick(StoreNow { steady: now.steady.max(memory.counters.latest), ..now });
     load_names(&table, &mut memory)?;
     let live = load_queues(&table, &mut memory)?;
     load_live(&table, &mut memory, live, listener)?;
     memory.trash = rows::scan_all(&table, &[keys::TRASH])?.next().is_some();
-    Ok(memory)
+    Ok((memory, clock))
 }
 
 fn load_names(table: &impl Rows, memory: &mut Memory) -> Outcome<()> {
@@ -169,6 +172,12 @@ fn load_live(table: &impl Rows, memory: &mut Memory, total: u64, listener: &List
         let record = record_from(namespace, id, Arc::new(spec), created_at, body).of_row(key)?;
         held += u64::from(record.state.is_terminal());
         memory.index.insert(&record);
+        if let Some(held) = &record.lease {
+            // How long the store was closed is not known if the wall clock was set meanwhile, and a worker that could not
+            // renew all that time is given the chance: a lease found here lasts one TTL more.
+            let until = memory.index.now().saturating_add(held.ttl);
+            memory.index.renewed(id, held.expires_at.max(until));
+        }
         done += 1;
         if done % TOLD_EVERY == 0 {
             listener(Opening::Loading { done, total });

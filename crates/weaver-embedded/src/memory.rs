@@ -31,6 +31,8 @@ pub(crate) struct Memory {
     pub(crate) runners_swept_at: Timestamp,
     /// Moves of this batch, to be published once it is synced.
     pub(crate) changes: Vec<Change>,
+    /// Whether this batch cancelled a running task.
+    pub(crate) cancelled: bool,
     /// Queues whose counts this batch changed.
     pub(crate) touched: HashSet<(Namespace, QueueName)>,
 }
@@ -78,6 +80,7 @@ impl Memory {
             trash: false,
             runners_swept_at: Timestamp::MIN,
             changes: Vec::new(),
+            cancelled: false,
             touched: HashSet::new(),
             options,
         }

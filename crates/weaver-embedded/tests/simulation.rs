@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weaver_core::clock::Clock;
 use weaver_core::ports::Store;
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
-use weaver_testkit::simulation::{Outcome, simulate_on};
+use weaver_testkit::simulation::{Outcome, simulate_on, simulate_with_jumps_on};
 
 use support::ram::RamMedium;
 
@@ -16,11 +16,13 @@ use support::ram::RamMedium;
 const WORLDS: u64 = 25;
 
 fn simulate(seed: u64) -> Outcome {
-    simulate_on(seed, &|clock: Arc<dyn Clock>| -> Arc<dyn Store> {
-        let medium = Arc::new(RamMedium::new());
-        let options = EmbeddedOptions::default();
-        Arc::new(EmbeddedStore::open_on(medium, clock, options, false).expect("an empty medium opens"))
-    })
+    simulate_on(seed, &make_store)
+}
+
+fn make_store(clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+    let medium = Arc::new(RamMedium::new());
+    let options = EmbeddedOptions::default();
+    Arc::new(EmbeddedStore::open_on(medium, clock, options, false).expect("an empty medium opens"))
 }
 
 fn hold(turn: u64) {
@@ -60,5 +62,13 @@ fn the_same_seed_gives_the_same_world_entry_by_entry() {
         let (first, second) = (simulate(seed), simulate(seed));
         assert_eq!(first.trace_hash, second.trace_hash, "seed {seed}");
         assert_eq!(first.entries, second.entries);
+    }
+}
+
+#[test]
+fn every_promise_is_kept_while_the_wall_clock_is_set_by_hours() {
+    for seed in 0..WORLDS {
+        let outcome = simulate_with_jumps_on(seed, &make_store);
+        assert!(outcome.violations.is_empty(), "{outcome}");
     }
 }

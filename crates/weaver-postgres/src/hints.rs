@@ -50,7 +50,7 @@ impl Plain {
                         .as_ref()
                         .is_none_or(|types| types.iter().any(|name| name.as_str() == self.task_type))
             }
-            Interest::Changes { .. } => false,
+            Interest::Cancelled { .. } | Interest::Changes { .. } => false,
         }
     }
 }
@@ -70,6 +70,8 @@ pub(crate) struct Hints {
     work: watch::Sender<Said>,
     /// Something moved.
     changes: watch::Sender<()>,
+    /// This process cancelled a running task. Apart from `changes`: each look costs a query, and moves are many.
+    cancelled: watch::Sender<()>,
     /// Other nodes should be told. One permit: what comes while one NOTIFY is under way is one more.
     tell: Notify,
     /// This process, by a number that no other has: what it hears of itself it knows.
@@ -83,6 +85,7 @@ impl Hints {
         Arc::new(Self {
             work: watch::Sender::default(),
             changes: watch::Sender::new(()),
+            cancelled: watch::Sender::new(()),
             tell: Notify::new(),
             teller: number.to_string(),
             told_at: Mutex::new(None),
@@ -95,6 +98,15 @@ impl Hints {
 
     pub(crate) fn of_changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
+    }
+
+    pub(crate) fn of_cancelled(&self) -> watch::Receiver<()> {
+        self.cancelled.subscribe()
+    }
+
+    /// A running task was cancelled.
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.send_replace(());
     }
 
     /// Runs moved.

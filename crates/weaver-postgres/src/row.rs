@@ -12,7 +12,7 @@ use weaver_core::name::{
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     Assignment, AttemptRecord, Attempts, Cause, ContentType, Continuation, HeldLease, Labels, Origin,
-    Priority, Progress, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
+    Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec, TraceContext,
 };
 use weaver_core::time::Timestamp;
 
@@ -84,8 +84,7 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let (word, scheduled): (&str, bool) = (columns.take()?, columns.take()?);
     let state = state_of(word, scheduled)?;
     let cause = columns.take::<Option<&str>>()?.map(cause_of).transpose()?;
-    let version = Version(columns.number()?);
-    let renewals = columns.number()?;
+    let (version, renewals) = (Version(columns.number()?), columns.number()?);
     let (attempt, executions) = (columns.count()?, columns.count()?);
     let (failures, losses) = (columns.count()?, columns.count()?);
     let priority: i16 = columns.take()?;
@@ -132,6 +131,7 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
         losses,
         attempt: head.attempt,
         ready_at,
+        ready_by: ReadyBy::Span,
         created_at,
         updated_at,
         first_started_at,

@@ -116,6 +116,9 @@ statements! {
     retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     give_up = "SELECT weaver.give_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    any_cancelled = "SELECT EXISTS (SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[]) \
+        AS i (namespace, id, version, token) JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id \
+        WHERE r.state = 'CANCELED' AND r.version = i.version + 1 AND r.lease_token = i.token)";
     lock_runs = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
         JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id ORDER BY r.namespace, r.id \
         FOR NO KEY UPDATE OF r");

@@ -1,22 +1,37 @@
 //! The real clock.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weaver_core::clock::{Clock, Sleep};
 use weaver_core::time::{Monotonic, Timestamp};
 
-/// The machine's wall clock, its monotonic clock, and tokio's timer. Sleeping needs a tokio runtime.
+/// The machine's wall clock, its boot-time clock, and tokio's timer. Sleeping needs a tokio runtime.
+///
+/// The boot-time clock (Linux; elsewhere the monotonic one) goes on while the machine is suspended, as leases do.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
-    started: Instant,
+    started: Duration,
 }
 
 impl SystemClock {
     /// A clock whose monotonic time begins now.
-    #[expect(clippy::disallowed_methods, reason = "this is where real time enters")]
     pub fn new() -> Self {
-        Self { started: Instant::now() }
+        Self { started: since_boot() }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "this is where real time enters")]
+fn since_boot() -> Duration {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed()
 }
 
 impl Default for SystemClock {
@@ -33,15 +48,22 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Monotonic {
-        Monotonic(self.started.elapsed())
+        Monotonic(since_boot().saturating_sub(self.started))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is where real time enters")]
     fn sleep_until(&self, deadline: Monotonic) -> Sleep {
-        // A deadline beyond what the timer can hold means "never".
-        match self.started.checked_add(deadline.0) {
-            Some(instant) => Box::pin(tokio::time::sleep_until(instant.into())),
-            None => Box::pin(std::future::pending()),
-        }
+        let clock = *self;
+        Box::pin(async move {
+            // The timer does not count the machine's sleep, and is coarser than this clock: it is looked at when it fires.
+            loop {
+                let left = deadline.0.saturating_sub(clock.monotonic().0);
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left).await;
+            }
+        })
     }
 }
 

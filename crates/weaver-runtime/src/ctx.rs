@@ -1,5 +1,7 @@
 //! What a handler knows about the task it runs, and what it can do besides returning.
 
+mod log;
+
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +23,9 @@ use weaver_core::time::Monotonic;
 use crate::error::TaskError;
 use crate::source::WorkSource;
 
-/// How many lines of a log wait to be written; more, and the oldest of them are dropped and counted.
-const LOG_LINES_MAX: usize = 10_000;
+pub use log::LogLimits;
+
+use log::AttemptLog;
 
 /// Values that handlers share, by type.
 pub(crate) type SharedValues = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
@@ -33,6 +36,7 @@ pub(crate) struct Surroundings {
     pub(crate) source: Arc<dyn WorkSource>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) values: SharedValues,
+    pub(crate) log_limits: LogLimits,
 }
 
 /// A handler's view of its task. Cheap to clone.
@@ -62,8 +66,7 @@ struct Inner {
 #[derive(Default)]
 struct Notes {
     progress: Option<Progress>,
-    log: Vec<Bytes>,
-    dropped: u64,
+    log: AttemptLog,
 }
 
 /// Why a handler is told to stop.
@@ -79,6 +82,8 @@ pub enum StopReason {
 
 impl Ctx {
     pub(crate) fn new(leased: Leased, surroundings: Arc<Surroundings>) -> Self {
+        let mut notes = Notes::default();
+        notes.log.set_limits(surroundings.log_limits);
         let inner = Inner {
             leased,
             surroundings,
@@ -87,7 +92,7 @@ impl Ctx {
             deadline: OnceLock::new(),
             aborted: AtomicBool::new(false),
             has_logged: AtomicBool::new(false),
-            notes: Mutex::default(),
+            notes: Mutex::new(notes),
             log_writing: tokio::sync::Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
@@ -161,26 +166,23 @@ impl Ctx {
         self.inner.notes.lock().progress = Some(Progress { fraction, message: message.into() });
     }
 
-    /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is reported.
+    /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is reported. The log keeps
+    /// its beginning and its end ([`LogLimits`]) and says how many lines are missing between them.
     pub fn log(&self, line: impl Into<String>) {
-        let mut line = line.into();
-        line.truncate(line.floor_char_boundary(weaver_core::ports::ENTRY_MAX_BYTES));
-        self.note(line.into());
+        self.log_bytes(line.into().as_bytes());
     }
 
     /// The same for a line that may be no text: its bytes are kept as they are.
     pub fn log_bytes(&self, line: &[u8]) {
-        self.note(Bytes::copy_from_slice(&line[..line.len().min(weaver_core::ports::ENTRY_MAX_BYTES)]));
-    }
-
-    fn note(&self, line: Bytes) {
+        let line = log::entry(line);
         let mut notes = self.inner.notes.lock();
         self.inner.has_logged.store(true, Ordering::Release);
-        if notes.log.len() >= LOG_LINES_MAX {
-            notes.dropped += 1;
-            return;
-        }
         notes.log.push(line);
+    }
+
+    /// Has this attempt's log keep so much, instead of what the worker was told. Before anything is logged.
+    pub fn limit_log(&self, limits: LogLimits) {
+        self.inner.notes.lock().log.set_limits(limits);
     }
 
     /// Enqueues a follow-up task in this task's namespace (unless it names another). A handler may run more than once:
@@ -243,17 +245,18 @@ impl Ctx {
         self.inner.log_writing.lock().await
     }
 
-    /// The lines logged since the last call, with a word about those that were dropped.
-    pub(crate) fn take_log(&self) -> Vec<Bytes> {
-        let mut notes = self.inner.notes.lock();
-        let mut lines = std::mem::take(&mut notes.log);
-        match std::mem::take(&mut notes.dropped) {
-            0 => {}
-            dropped => lines.push(
-                format!("… {dropped} lines dropped: they came faster than they could be stored").into(),
-            ),
-        }
-        lines
+    /// The lines to be written now; at the end of the attempt all that are left.
+    pub(crate) fn take_log(&self, is_end: bool) -> Vec<Bytes> {
+        self.inner.notes.lock().log.take(is_end)
+    }
+
+    /// Notes that lines were not stored; says so in the log when it can.
+    pub(crate) fn log_not_stored(&self, count: usize, why: String) {
+        self.inner.notes.lock().log.not_stored(count as u64, why);
+    }
+
+    pub(crate) fn log_has_unstored(&self) -> bool {
+        self.inner.notes.lock().log.has_unstored()
     }
 
     pub(crate) fn log_stream(&self) -> StreamKey {

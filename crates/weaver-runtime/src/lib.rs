@@ -26,7 +26,7 @@ mod worker;
 
 pub use client::{Client, NoResult, TaskHandle};
 pub use clock::SystemClock;
-pub use ctx::{Ctx, StopReason};
+pub use ctx::{Ctx, LogLimits, StopReason};
 pub use error::TaskError;
 pub use events::{Event, EventAt, subscribe, subscribe_from};
 pub use handler::{TaskHandler, blocking};

@@ -48,7 +48,7 @@ use weaver_core::queue::memory::{InMemoryQueue, MemoryOptions};
 use weaver_core::task::{NewTask, TaskRecord};
 
 use crate::client::Client;
-use crate::ctx::{Ctx, Surroundings};
+use crate::ctx::{Ctx, LogLimits, Surroundings};
 use crate::execute::execute;
 use crate::registry::Registry;
 use crate::source::{LocalSource, WorkSource};
@@ -167,6 +167,7 @@ impl TestQueue {
             source: Arc::new(self.source()),
             clock: Arc::new(self.clock.clone()),
             values: registry.values(),
+            log_limits: LogLimits::default(),
         };
         let ctx = Ctx::new(leased, Arc::new(surroundings));
         ctx.start(self.clock.monotonic());

@@ -7,6 +7,7 @@
 //! A plan is a closure over the [`CallSite`], a [`Script`] or drawn from a seed ([`Seeded`]): every run can be repeated.
 
 mod clock;
+mod jumping;
 mod plan;
 mod ports;
 mod store;
@@ -14,6 +15,7 @@ mod store;
 use std::time::Duration;
 
 pub use clock::SkewedClock;
+pub use jumping::JumpingClock;
 pub(crate) use plan::split_mix;
 pub use plan::{Rates, Script, Seeded};
 pub use store::FaultyStore;

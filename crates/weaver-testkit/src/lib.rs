@@ -2,11 +2,15 @@
 //!
 //! - [`conformance`]: one named test per guarantee and edge, run on any store a factory makes.
 //! - [`model`]: a reference model, compared with a store step by step over random commands.
+//! - [`cancellation`]: on real time, how long until a cancelled handler is told.
+//! - [`clock_jumps`]: what a store of this machine promises while its wall clock is set.
 //! - [`faults`]: decorators that make any store fail, lag, repeat itself or lie about time.
 //! - [`services`]: throw-away servers for the stores that need one.
 //! - [`simulation`]: whole worlds of workers, producers and trouble on virtual time, checked against every guarantee.
 
 pub mod bed;
+pub mod cancellation;
+pub mod clock_jumps;
 pub mod conformance;
 pub mod faults;
 pub mod model;

@@ -1,8 +1,10 @@
 //! A thousand worlds, each held to every guarantee; and a seed is a world.
 
 use std::panic::catch_unwind;
+use std::sync::Arc;
 
-use weaver_testkit::simulation::simulate;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_testkit::simulation::{simulate, simulate_with_jumps_on};
 
 /// Worlds per test: ten tests run beside each other.
 const WORLDS: u64 = 100;
@@ -57,4 +59,14 @@ fn the_same_seed_gives_the_same_world_entry_by_entry() {
 #[test]
 fn another_seed_gives_another_world() {
     assert_ne!(simulate(1).trace_hash, simulate(2).trace_hash);
+}
+
+#[test]
+fn every_promise_is_kept_while_the_wall_clock_is_set_by_hours() {
+    let broken: String = (0..WORLDS)
+        .map(|seed| simulate_with_jumps_on(seed, &|clock| Arc::new(InMemoryQueue::new(clock))))
+        .filter(|outcome| !outcome.violations.is_empty())
+        .map(|outcome| outcome.to_string())
+        .collect();
+    assert!(broken.is_empty(), "{broken}");
 }

@@ -34,6 +34,20 @@ pub struct Health {
     pub status: String,
     /// The server's version.
     pub version: String,
+    /// `/readyz`: the last jump of the clock that the store goes by, for an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_jumped: Option<ClockJumped>,
+}
+
+/// The clock that a store goes by was set while the server ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ClockJumped {
+    /// By so many milliseconds; negative: back.
+    pub by_ms: i64,
+    /// What it said when that was seen.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub seen_at: Timestamp,
 }
 
 /// Which page.

@@ -67,6 +67,7 @@
 //! | `GET /api/v1/audit` | [`AuditQuery`] | [`AuditPage`] |
 //! | `GET /api/v1/events` | [`EventsQuery`], `Last-Event-ID` | `text/event-stream` of [`Change`]s |
 //! | `POST /api/v1/work/lease` | [`LeaseRequest`] | [`LeaseResponse`], after at most `wait_ms` |
+//! | `POST /api/v1/work/cancelled` | [`WaitForCancelled`] | [`CancelledWaited`], after at most `wait_ms` |
 //! | `POST /api/v1/work/wait` | [`WaitForWork`] | [`WorkWaited`], after at most `wait_ms` |
 //! | `POST /api/v1/work/renew` | [`RenewRequest`] | [`RenewResponse`] |
 //! | `POST /api/v1/work/finish` | [`FinishRequest`] | [`FinishResponse`] |
@@ -119,8 +120,8 @@ pub use lease::{
     RenewResponse, RenewResult, Renewal,
 };
 pub use lists::{
-    Health, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery, TaskOrder,
-    WaitQuery, Waited,
+    ClockJumped, Health, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery,
+    TaskOrder, WaitQuery, Waited,
 };
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
 pub use merge::{
@@ -148,4 +149,4 @@ pub use schedules::{
 pub use strict::{JSON_DEPTH_MAX, NotStrict, StrictProblem, check_strict};
 pub use task::{Assignment, Attempt, Cause, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token};
-pub use work::{WaitForWork, WorkWaited};
+pub use work::{CancelledWaited, WaitForCancelled, WaitForWork, WorkWaited};

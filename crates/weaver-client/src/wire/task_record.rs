@@ -103,6 +103,7 @@ impl Task {
             losses: self.losses,
             attempt: self.attempt,
             ready_at: self.ready_at,
+            ready_by: weaver_core::task::ReadyBy::Span,
             created_at: self.created_at,
             updated_at: self.updated_at,
             first_started_at: self.first_started_at,

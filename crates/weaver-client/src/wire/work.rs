@@ -43,6 +43,26 @@ impl WaitForWork {
     }
 }
 
+/// Waits until one of the tasks in hand is cancelled.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WaitForCancelled {
+    /// The leases in hand.
+    pub leases: Vec<super::Lease>,
+    /// At most so long; the server's own limit if more.
+    #[serde(deserialize_with = "super::whole::number")]
+    pub wait_ms: u64,
+}
+
+/// Why a wait for a cancellation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CancelledWaited {
+    /// Whether one of them was cancelled: renew them, and the answer says which.
+    pub cancelled: bool,
+}
+
 /// Why a wait for work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -2,19 +2,30 @@
 
 use crate::error::{Invalid, Problem};
 use crate::id::{TaskId, TaskKey, Version};
-use crate::task::{Attempts, Continuation, Start, TaskRecord, TaskState, ValidTask};
+use crate::store_clock::StoreNow;
+use crate::task::{Attempts, Continuation, ReadyBy, Start, TaskRecord, TaskState, ValidTask};
 use crate::time::Timestamp;
 
-/// The record of a new task. Fails only if its delay runs past the end of time.
+/// The record of a new task, in a store with one clock. Fails only if its delay runs past the end of time.
 pub fn admit(task: ValidTask, id: TaskId, now: Timestamp) -> Result<TaskRecord, Invalid> {
-    let ready_at = match task.start {
-        Start::Now => now,
-        Start::At(instant) => instant.max(now),
-        Start::After(delay) => now
-            .checked_add(delay)
-            .ok_or_else(|| Invalid::new("delay", Problem::TimeOverflow { latest: Timestamp::MAX }))?,
+    let record = admit_at(task, id, now.into())?;
+    Ok(TaskRecord { ready_by: ReadyBy::Span, ..record })
+}
+
+/// The same in a store that tells spans from instants. Whoever asks for an instant that has passed by the wall clock, or for
+/// none, asks for a span of zero: it is due at once.
+pub fn admit_at(task: ValidTask, id: TaskId, now: StoreNow) -> Result<TaskRecord, Invalid> {
+    let StoreNow { steady: now, wall } = now;
+    let (ready_at, ready_by) = match task.start {
+        Start::At(instant) if instant > wall => (instant, ReadyBy::Instant),
+        Start::Now | Start::At(_) => (now, ReadyBy::Span),
+        Start::After(delay) => {
+            let overflow = || Invalid::new("delay", Problem::TimeOverflow { latest: Timestamp::MAX });
+            (now.checked_add(delay).ok_or_else(overflow)?, ReadyBy::Span)
+        }
     };
-    let state = if ready_at > now { TaskState::Scheduled } else { TaskState::Queued };
+    let is_later = ready_by == ReadyBy::Instant || ready_at > now;
+    let state = if is_later { TaskState::Scheduled } else { TaskState::Queued };
     Ok(TaskRecord {
         key: TaskKey::new(task.namespace, id),
         spec: task.spec,
@@ -27,6 +38,7 @@ pub fn admit(task: ValidTask, id: TaskId, now: Timestamp) -> Result<TaskRecord, 
         losses: 0,
         attempt: 0,
         ready_at,
+        ready_by,
         created_at: now,
         updated_at: now,
         first_started_at: None,

@@ -4,14 +4,14 @@ use crate::id::Epoch;
 use crate::lifecycle::lease::check_due;
 use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
 use crate::name::WorkerId;
+use crate::store_clock::StoreNow;
 use crate::task::{TaskRecord, TaskState};
-use crate::time::Timestamp;
 
 pub(super) fn decide(
     record: &TaskRecord,
     worker: WorkerId,
     epoch: Epoch,
-    now: Timestamp,
+    now: StoreNow,
 ) -> Result<Transition, Refused> {
     let orphaned = record.state == TaskState::Orphaned;
     if !record.state.is_waiting() && !orphaned {

@@ -1,4 +1,4 @@
-//! Anything that has not ended → Cancelled. A running handler is told at its next renewal; until it confirms that it
+//! Anything that has not ended → Cancelled. A running handler is told by a renewal, which a wake-up brings forward; until it confirms that it
 //! has stopped, its lease stays as a hold on key and slot (G11).
 
 use crate::lifecycle::{HolderChange, Refused, Transition, Verb};

@@ -3,10 +3,10 @@
 use crate::id::Epoch;
 use crate::lease::{LEASE_TTL_MAX, LEASE_TTL_MIN};
 use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
+use crate::store_clock::StoreNow;
 use crate::task::{TaskRecord, TaskState};
-use crate::time::Timestamp;
 
-pub(super) fn decide(record: &TaskRecord, grant: Grant, now: Timestamp) -> Result<Transition, Refused> {
+pub(super) fn decide(record: &TaskRecord, grant: Grant, now: StoreNow) -> Result<Transition, Refused> {
     if !record.state.is_waiting() {
         return Err(Refused::NotAllowed { from: record.state, verb: Verb::Lease });
     }
@@ -24,12 +24,12 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant, now: Timestamp) -> Resul
 }
 
 /// Not before its time (G6), and not for the first time after its expiry.
-pub(super) fn check_due(record: &TaskRecord, now: Timestamp) -> Result<(), Refused> {
-    if record.ready_at > now {
+pub(super) fn check_due(record: &TaskRecord, now: StoreNow) -> Result<(), Refused> {
+    if !record.is_due(now) {
         return Err(Refused::NotDue { ready_at: record.ready_at });
     }
     match record.spec.expires_at {
-        Some(expires_at) if record.is_expired(now) => Err(Refused::Expired { expires_at }),
+        Some(expires_at) if record.is_expired(now.wall) => Err(Refused::Expired { expires_at }),
         _ => Ok(()),
     }
 }

@@ -45,25 +45,32 @@ pub mod table;
 mod time_out;
 mod transition;
 
-pub use admit::admit;
+pub use admit::{admit, admit_at};
 pub use again::again;
 pub use command::{Command, Grant, OverdueWhy, Refused};
 pub use committed::was_committed;
 pub use logging::{LOG_AFTER_END, may_log};
-pub use renew::{confirm_stopped, renew};
+pub use renew::{confirm_stopped, is_cancelled, renew};
 pub use table::Verb;
 pub use transition::{Counters, HolderChange, Transition};
 
 use crate::lease::Lease;
 use crate::outcome::{Outcome, Retry};
+use crate::store_clock::StoreNow;
 use crate::task::{CancelReason, TaskRecord, TaskState};
-use crate::time::Timestamp;
 
 /// Decides what a command does to a record.
 ///
 /// `now` is the newest time of the *store's* clock that the caller knows. It is used only to refuse what is plainly
 /// too early; no instant of it enters the transition, and the store looks at its own clock again when it applies it.
-pub fn decide(record: &TaskRecord, command: Command, now: Timestamp) -> Result<Transition, Refused> {
+///
+/// A store that tells spans from instants gives a [`StoreNow`]; with one clock for both, a [`Timestamp`](crate::time::Timestamp) does.
+pub fn decide(
+    record: &TaskRecord,
+    command: Command,
+    now: impl Into<StoreNow>,
+) -> Result<Transition, Refused> {
+    let now = now.into();
     if record.state.is_terminal() {
         return Err(match command {
             Command::Finish { .. } => Refused::LeaseLost,
@@ -89,7 +96,7 @@ pub fn decide(record: &TaskRecord, command: Command, now: Timestamp) -> Result<T
             }
         }
         Command::Expire(OverdueWhy::Lease) => lose::decide(record),
-        Command::Expire(OverdueWhy::ExpiresAt) => expire::decide(record, now),
+        Command::Expire(OverdueWhy::ExpiresAt) => expire::decide(record, now.wall),
         // A hold belongs to a record that has ended; it is removed by `confirm_stopped`, not by a transition.
         Command::Expire(OverdueWhy::Hold) => {
             Err(Refused::NotAllowed { from: record.state, verb: Verb::Expire })

@@ -12,10 +12,8 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     if record.key != lease.key {
         return Renewed::Lost;
     }
-    // Also when the hold has already ended: a cancelled task owes its handler the word "cancelled".
-    if record.state == TaskState::Cancelled && record.version == lease.version.next() {
-        let foreign = record.lease.as_ref().is_some_and(|held| held.token != lease.token);
-        return if foreign { Renewed::Lost } else { Renewed::Cancelled };
+    if is_cancelled(record, lease) {
+        return Renewed::Cancelled;
     }
     let held = match record.lease.as_mut() {
         Some(held) if record.state == TaskState::Running && record.version == lease.version => held,
@@ -42,6 +40,15 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     }
     record.renewals += 1;
     Renewed::Extended
+}
+
+/// Whether the task was cancelled while it ran under this lease. Also when the cancellation hold has already ended: the
+/// handler is told "cancelled", not "lost".
+pub fn is_cancelled(record: &TaskRecord, lease: &Lease) -> bool {
+    record.key == lease.key
+        && record.state == TaskState::Cancelled
+        && record.version == lease.version.next()
+        && record.lease.as_ref().is_none_or(|held| held.token == lease.token)
 }
 
 /// Removes the hold of a handler that has stopped. Touches neither state nor version; says whether there was one.

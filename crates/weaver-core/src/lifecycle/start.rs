@@ -4,10 +4,10 @@
 use crate::lease::{LEASE_TTL_MAX, LEASE_TTL_MIN};
 use crate::lifecycle::lease::check_due;
 use crate::lifecycle::{Grant, HolderChange, Refused, Transition, Verb};
+use crate::store_clock::StoreNow;
 use crate::task::{TaskRecord, TaskState};
-use crate::time::Timestamp;
 
-pub(super) fn decide(record: &TaskRecord, grant: Grant, now: Timestamp) -> Result<Transition, Refused> {
+pub(super) fn decide(record: &TaskRecord, grant: Grant, now: StoreNow) -> Result<Transition, Refused> {
     let given = match &record.assignment {
         Some(given) if record.state == TaskState::Assigned => given,
         _ => return Err(Refused::NotAllowed { from: record.state, verb: Verb::Start }),

@@ -9,7 +9,7 @@ use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::lifecycle::table::{self, Verb};
 use crate::name::WorkerId;
 use crate::task::{
-    Assignment, AttemptOutcome, AttemptRecord, Cause, Continuation, HeldLease, TaskRecord, TaskState,
+    Assignment, AttemptOutcome, AttemptRecord, Cause, Continuation, HeldLease, ReadyBy, TaskRecord, TaskState,
 };
 use crate::time::Timestamp;
 
@@ -185,6 +185,14 @@ impl Transition {
         record.failures = self.counters.failures;
         record.losses = self.counters.losses;
         record.attempt = self.counters.attempt;
+        if record.ready_by == ReadyBy::Instant {
+            // The instant has come, or does not matter any more: from here on the store's own time counts, by which it may
+            // lie ahead. A task that is taken is due by that time too, should it be given back.
+            record.ready_by = ReadyBy::Span;
+            if self.to == TaskState::Running || self.to == TaskState::Assigned {
+                record.ready_at = record.ready_at.min(now);
+            }
+        }
         if let Some(delay) = self.ready_after {
             let ready_at = now.saturating_add(delay);
             // Whoever waits already and is made due does not lose its place in line.

@@ -37,7 +37,9 @@ use crate::queue::memory::journal::JournalState;
 use crate::queue::memory::runners::RunnersState;
 use crate::queue::memory::state::InMemoryQueueState;
 use crate::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use crate::store_clock::StoreClock;
 use crate::task::{NewTask, validate_batch};
+use crate::time::Timestamp;
 
 /// How much an [`InMemoryQueue`] keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,12 +72,15 @@ impl Default for MemoryOptions {
 /// A store in memory: for tests, and for work that may be lost with its process.
 #[derive(Debug)]
 pub struct InMemoryQueue {
-    clock: Arc<dyn Clock>,
+    clock: StoreClock,
     limits: Limits,
     // One lock. Eight shards were measured and were no faster: the work under it is a fraction of a microsecond.
     inner: Mutex<Inner>,
     /// Rung after every call that wrote into the ring.
     changed: Notify,
+    /// Rung after every call that cancelled a running task. Apart from `changed`: those who wait for it are few, and must not
+    /// be woken by every move of a busy store.
+    cancelled: Notify,
     // Locked before `inner`, never after: a leader's commit looks at its document first.
     documents: Mutex<DocumentsState>,
     journal: Mutex<JournalState>,
@@ -96,12 +101,14 @@ impl InMemoryQueue {
 
     /// An empty store.
     pub fn with_options(clock: Arc<dyn Clock>, options: MemoryOptions) -> Self {
+        let clock = StoreClock::open(clock, Timestamp::MIN);
         let state = InMemoryQueueState::new(options, clock.now());
         Self {
             clock,
             limits: options.limits,
             inner: Mutex::new(Inner { state, waiters: Waiters::default() }),
             changed: Notify::new(),
+            cancelled: Notify::new(),
             documents: Mutex::default(),
             journal: Mutex::default(),
             runners: Mutex::default(),
@@ -138,6 +145,9 @@ impl InMemoryQueue {
         }
         if effects.changed {
             self.changed.notify_waiters();
+        }
+        if effects.cancelled {
+            self.cancelled.notify_waiters();
         }
         // Purged records are freed here, outside the lock, and their logs go with them.
         if !effects.removed.is_empty() {

@@ -44,7 +44,9 @@ use crate::task::{NewTask, TaskRecord};
 /// - **G9** No answer shows, and no call changes, a namespace other than the one it names.
 /// - **G10** Every transition appears in [`changes`](Queue::changes) at least once, in order per task, or `Resync` does.
 /// - **G11** Cancelling ends a task at once and leaves its lease as a hold: it keeps the key and the slot until
-///   [`confirm_stopped`](Queue::confirm_stopped) or the lease's end.
+///   [`confirm_stopped`](Queue::confirm_stopped) or the lease's end. A worker that [waits](Interest::Cancelled) for the
+///   cancellation of its leases is woken within a second of it, by whichever process cancelled (two, where the store can
+///   only be polled).
 /// - Batches answer in the order of their members. Members are independent unless a method says otherwise.
 #[async_trait]
 pub trait Queue: Send + Sync {
@@ -165,6 +167,12 @@ pub enum Interest {
         types: Option<Vec<TaskType>>,
         /// Whether fragile tasks count: a caller that asks for none of them (`slots: 0`) must not be woken for one.
         fragile: bool,
+    },
+    /// The cancellation of a task in hand (G11): one of these leases [was cancelled](crate::lifecycle::is_cancelled). Which
+    /// one, [`Queue::renew`] says. A wake-up for every caller, not a hint for one.
+    Cancelled {
+        /// The leases in hand.
+        leases: Vec<Lease>,
     },
     /// A change after this place in the stream.
     Changes {

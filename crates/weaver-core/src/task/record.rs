@@ -11,6 +11,7 @@ use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::lease::Lease;
 use crate::name::WorkerId;
 use crate::outcome::cut;
+use crate::store_clock::StoreNow;
 use crate::task::{Attempts, Cause, TaskSpec, TaskState};
 use crate::time::{Timestamp, duration_ms};
 
@@ -39,6 +40,9 @@ pub struct TaskRecord {
     pub attempt: u32,
     /// When it became or becomes due: created, `run_at`, or the next start after a failure.
     pub ready_at: Timestamp,
+    /// By which time it is due.
+    #[serde(default, skip_serializing_if = "ReadyBy::is_span")]
+    pub ready_by: ReadyBy,
     /// When it was accepted.
     pub created_at: Timestamp,
     /// When it last moved.
@@ -111,11 +115,43 @@ impl TaskRecord {
         self.losses > 0 || self.spec.tolerates_no_loss()
     }
 
-    /// Whether its `expires_at` has passed before its first start.
+    /// Whether it is due, if it waits: what came from a span by the store's own time, what named an instant by the wall clock.
+    pub fn is_due(&self, now: StoreNow) -> bool {
+        self.ready_by.is_due(self.ready_at, now)
+    }
+
+    /// Whether its `expires_at` has passed before its first start. It names an instant: `now` is the wall clock.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.executions == 0
             && !self.state.is_terminal()
             && self.spec.expires_at.is_some_and(|instant| instant <= now)
+    }
+}
+
+/// By which time a waiting task is due. Memory and embedded have two (ADR-0043); where a store has one clock for everything,
+/// it is always [`Span`](ReadyBy::Span).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadyBy {
+    /// Its `ready_at` came from a span: a delay, a backoff, or none at all, which is a span of zero. The store's own time
+    /// counts, so that it lasts as long as promised.
+    #[default]
+    Span,
+    /// Its `ready_at` is the instant that was asked for (`run_at`). The wall clock counts.
+    Instant,
+}
+
+impl ReadyBy {
+    fn is_span(&self) -> bool {
+        *self == Self::Span
+    }
+
+    /// Whether what is due at `ready_at` is due now.
+    pub fn is_due(self, ready_at: Timestamp, now: StoreNow) -> bool {
+        match self {
+            Self::Span => ready_at <= now.steady,
+            Self::Instant => ready_at <= now.wall,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use weaver_core::error::{Error, Result};
 use weaver_core::id::{Epoch, LeaseToken, TaskKey, Version};
 use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::projection::seed_000::Status;
-use weaver_core::task::{Continuation, HeldLease, TaskEnvelope, TaskRecord, TaskSpec, TaskState};
+use weaver_core::task::{Continuation, HeldLease, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
 use crate::codec::damaged;
@@ -261,6 +261,7 @@ pub(crate) fn decode(item: &Item, texts: &Texts) -> Result<TaskRecord> {
         losses: count("losses")?,
         attempt: count("attempt")?,
         ready_at: instant("ready_at_us")?,
+        ready_by: ReadyBy::Span,
         created_at: instant("created_at_us")?,
         updated_at: instant("updated_at_us")?,
         first_started_at: item.instant("first_started_at_us"),

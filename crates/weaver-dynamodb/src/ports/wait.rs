@@ -6,11 +6,18 @@ use std::time::Duration;
 
 use weaver_core::error::Result;
 use weaver_core::event::ChangeCursor;
+use weaver_core::lease::Lease;
 use weaver_core::name::{Namespace, QueueName, TaskType};
-use weaver_core::queue::{Interest, Wake};
+use weaver_core::queue::{Interest, Queue, Wake};
+use weaver_core::task::TaskState;
 use weaver_core::time::{Monotonic, Timestamp};
 
 use crate::activity::POLL;
+use crate::codec::foreign;
+use crate::codec::record;
+use crate::codec::value::Attributes;
+use crate::db::Table;
+use crate::keys;
 use crate::ports::ready::Look;
 use crate::store::DynamoStore;
 
@@ -21,6 +28,10 @@ impl DynamoStore {
             Interest::Work { namespace, queues, types, fragile } => {
                 let taste = Taste { namespace, queues, types, fragile };
                 self.wait_for_work(&taste, deadline).await
+            }
+            Interest::Cancelled { leases } => {
+                self.limits().check_batch("leases", leases.len())?;
+                self.wait_for_cancelled(&leases, deadline).await
             }
             Interest::Changes { after } => self.wait_for_changes(after, deadline).await,
         }
@@ -63,6 +74,41 @@ impl DynamoStore {
         let look = Look { namespace, types, max: 1, slots, except: &except, now: self.now() };
         let due = self.due_in(&look, &rooms).await?;
         Ok(if due.tasks.is_empty() { Seen::Nothing(due.next_at) } else { Seen::Work })
+    }
+
+    async fn wait_for_cancelled(&self, leases: &[Lease], deadline: Monotonic) -> Result<Wake> {
+        loop {
+            let looked_at = self.clock.monotonic();
+            if self.any_cancelled(leases).await? {
+                return Ok(Wake::Ready);
+            }
+            if self.clock.monotonic() >= deadline {
+                return Ok(Wake::TimedOut);
+            }
+            // Not woken by `changed`: every move of this process rings it, and each would cost a request.
+            let until = deadline.min(looked_at.saturating_add(POLL));
+            self.clock.sleep_until(until).await;
+        }
+    }
+
+    /// One BatchGetItem (per hundred) of what is in hand. Another's client cancels by writing the status alone, so any move
+    /// that is not ours counts: the renewal that follows says what it means.
+    async fn any_cancelled(&self, leases: &[Lease]) -> Result<bool> {
+        let tasks: Vec<_> = leases.iter().map(|lease| lease.key.clone()).collect();
+        let names = self.names_of(&tasks).await?;
+        let wanted: Vec<_> = names.iter().map(|(task, name)| keys::task(&task.namespace, name)).collect();
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        let items = self.db.get(Table::Queue, wanted).await?;
+        Ok(items.iter().any(|item| {
+            let cancelled = record::state_of(item) == Some(TaskState::Cancelled);
+            let version = item.number("version").unwrap_or_default();
+            let is_ours = |lease: &&Lease| record::key_of(item).is_ok_and(|key| key == lease.key);
+            let lease = leases.iter().find(is_ours);
+            foreign::is_moved(item)
+                || lease.is_some_and(|lease| cancelled && version == lease.version.next().0)
+        }))
     }
 
     async fn wait_for_changes(&self, after: ChangeCursor, deadline: Monotonic) -> Result<Wake> {

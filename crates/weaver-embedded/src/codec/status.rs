@@ -43,7 +43,7 @@ pub fn encode_status(writer: &mut Writer, record: &TaskRecord) {
     let presence = presence(record);
     let (has, created_at) = (|bit: u16| presence & bit != 0, record.created_at);
     writer.u8(FORMAT_VERSION);
-    writer.u8(state::byte_of(record.state, record.cause));
+    writer.u8(state::byte_of(record.state, record.ready_by, record.cause));
     writer.u16(presence);
     writer.varint(record.version.0);
     if has(HAS_RENEWALS) {
@@ -101,7 +101,7 @@ pub fn record_from(
     body: &[u8],
 ) -> Result<TaskRecord, Undecodable> {
     let reader = &mut Reader::of_version(body)?;
-    let (state, cause) = state::of_byte(reader.u8("state")?)?;
+    let (state, ready_by, cause) = state::of_byte(reader.u8("state")?)?;
     let presence = reader.u16("presence")?;
     let has = |bit: u16| presence & bit != 0;
     let version = Version(reader.varint("version")?);
@@ -127,6 +127,7 @@ pub fn record_from(
         losses,
         attempt,
         ready_at: instant(reader, "ready_at", HAS_READY_AT)?.unwrap_or(created_at),
+        ready_by,
         created_at,
         updated_at: instant(reader, "updated_at", HAS_UPDATED_AT)?.unwrap_or(created_at),
         first_started_at: instant(reader, "first_started_at", HAS_FIRST_STARTED_AT)?,

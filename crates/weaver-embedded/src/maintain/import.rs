@@ -4,6 +4,7 @@ use std::io::BufRead;
 
 use weaver_core::error::Error;
 use weaver_core::ports::{DocumentKey, StreamKey};
+use weaver_core::store_clock::StoreNow;
 use weaver_core::task::TaskRecord;
 
 use crate::EmbeddedStore;
@@ -156,7 +157,8 @@ impl Work<'_> {
         let counters = &mut self.memory.counters;
         counters.in_time_order &= ordered;
         counters.next_task = counters.next_task.max(id.0.saturating_add(1));
-        self.memory.index.tick(record.created_at);
+        let wall = self.clock.now().wall;
+        self.memory.index.tick(StoreNow { steady: record.created_at, wall });
         self.insert(number, record)?;
         Ok(true)
     }

@@ -8,12 +8,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weaver_core::error::Result;
 use weaver_core::event::ChangeCursor;
+use weaver_core::lease::Lease;
 use weaver_core::queue::index::Wanted;
 use weaver_core::queue::{Interest, Wake};
-use weaver_core::time::{Monotonic, Timestamp};
+use weaver_core::time::Monotonic;
 
 use crate::EmbeddedStore;
 use crate::engine::Job;
+
+/// How late a waiter learns of a wall clock that was set.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl EmbeddedStore {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
@@ -21,6 +25,10 @@ impl EmbeddedStore {
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
                 self.wait_for_work(Wanted { namespace, queues, types, fragile }, deadline).await
+            }
+            Interest::Cancelled { leases } => {
+                self.options.limits.check_batch("leases", leases.len())?;
+                self.wait_for_cancelled(leases.into(), deadline).await
             }
             Interest::Changes { after } => Ok(self.wait_for_changes(after, deadline).await),
         }
@@ -38,7 +46,8 @@ impl EmbeddedStore {
                 }
             };
             let until = match next_due {
-                Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.since(self.clock.now()))),
+                // Looked at again each second: the wall clock may be set, and a timer does not count a machine's sleep.
+                Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
             tokio::select! {
@@ -67,6 +76,23 @@ impl EmbeddedStore {
         .await
     }
 
+    async fn wait_for_cancelled(&self, leases: Arc<[Lease]>, deadline: Monotonic) -> Result<Wake> {
+        loop {
+            let cancelled = self.shared.cancelled.notified();
+            tokio::pin!(cancelled);
+            // Registered before the records are read: a cancellation in between is seen.
+            cancelled.as_mut().enable();
+            let leases = Arc::clone(&leases);
+            if self.consult(move |work| work.any_cancelled(&leases)).await? {
+                return Ok(Wake::Ready);
+            }
+            tokio::select! {
+                () = cancelled => {}
+                () = self.clock.sleep_until(deadline) => return Ok(Wake::TimedOut),
+            }
+        }
+    }
+
     async fn wait_for_changes(&self, after: ChangeCursor, deadline: Monotonic) -> Wake {
         loop {
             let changed = self.shared.changed.notified();
@@ -86,7 +112,7 @@ impl EmbeddedStore {
 
 enum Look {
     Ends(Wake),
-    Waits { next_due: Option<Timestamp> },
+    Waits { next_due: Option<Duration> },
 }
 
 /// A waiter, from before its registration is asked for. Dropped at any moment (its caller gave up), it leaves no trace:

@@ -29,7 +29,7 @@ impl Work<'_> {
         self.memory.counters.last_document_version += 1;
         let version = Version(self.memory.counters.last_document_version);
         // Stamped with the clock as it is: nothing waits for a document.
-        let stored = StoredDocument { version, due, updated_at: self.clock.now(), body: Some(body) };
+        let stored = StoredDocument { version, due, updated_at: self.clock.now().steady, body: Some(body) };
         self.put(&keys::document(number, key), |writer| encode_document(writer, &stored))?;
         if let Some(due) = due {
             self.put_mark(&keys::document_due(number, key, due))?;

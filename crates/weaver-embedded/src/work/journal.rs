@@ -37,7 +37,7 @@ impl StoredStream {
 
 impl Work<'_> {
     pub(crate) fn append(&mut self, stream: &StreamKey, bodies: &[Bytes]) -> Outcome<Seq> {
-        let at = self.clock.now();
+        let at = self.clock.now().steady;
         if bodies.is_empty() && self.memory.names.number(&stream.namespace).is_none() {
             return Ok(Seq(0));
         }

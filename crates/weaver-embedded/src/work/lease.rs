@@ -58,7 +58,8 @@ impl Work<'_> {
     fn take(&mut self, id: TaskId, request: &LeaseRequest) -> Outcome<Option<Leased>> {
         let Some(record) = self.load(&request.namespace, id)? else { return Ok(None) };
         let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
-        let Ok(transition) = lifecycle::decide(&record, Command::Lease(grant), self.now()) else {
+        let now = self.memory.index.store_now().once_due(&record);
+        let Ok(transition) = lifecycle::decide(&record, Command::Lease(grant), now) else {
             return Ok(None);
         };
         let record = self.apply(record, transition)?;

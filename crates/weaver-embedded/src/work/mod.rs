@@ -13,12 +13,10 @@ mod queues;
 mod runners;
 mod tasks;
 
-use std::sync::Arc;
-
 use redb::Table;
-use weaver_core::clock::Clock;
 use weaver_core::id::TaskId;
 use weaver_core::name::Namespace;
+use weaver_core::store_clock::StoreClock;
 use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredQueue, Writer, encode_queue};
@@ -34,7 +32,7 @@ pub(crate) use journal::StoredStream;
 pub(crate) struct Work<'a> {
     pub(crate) table: Table<'a, &'static [u8], &'static [u8]>,
     pub(crate) memory: &'a mut Memory,
-    pub(crate) clock: &'a Arc<dyn Clock>,
+    pub(crate) clock: &'a StoreClock,
     /// Whether anything was written: if not, there is nothing to sync.
     pub(crate) wrote: bool,
     /// How many tasks this batch has ended.
@@ -48,7 +46,7 @@ impl<'a> Work<'a> {
     pub(crate) fn new(
         table: Table<'a, &'static [u8], &'static [u8]>,
         memory: &'a mut Memory,
-        clock: &'a Arc<dyn Clock>,
+        clock: &'a StoreClock,
     ) -> Self {
         Self { table, memory, clock, wrote: false, ended: 0, new_keys: 0, writer: Writer::new() }
     }

@@ -18,7 +18,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 impl Work<'_> {
     pub(crate) fn beat(&mut self, beats: Vec<Beat>) -> Outcome<Vec<Directive>> {
-        let now = self.clock.now();
+        let now = self.clock.now().steady;
         self.sweep_runners(now)?;
         let mut directives = Vec::with_capacity(beats.len());
         for beat in beats {
@@ -37,7 +37,7 @@ impl Work<'_> {
 
     pub(crate) fn direct(&mut self, key: &RunnerKey, directive: Directive) -> Outcome<()> {
         let number = self.number_or_new(&key.namespace)?;
-        let stored = StoredDirective { directive, since: self.clock.now() };
+        let stored = StoredDirective { directive, since: self.clock.now().steady };
         let told = keys::named(keys::DIRECTIVE, number, key.runner_id.as_str());
         self.put(&told, |writer| encode_directive(writer, stored))?;
         self.change_runner(key, |runner| runner.directive = directive)

@@ -32,7 +32,7 @@ impl Work<'_> {
         }
         let id = TaskId(self.memory.counters.next_task);
         let now = self.now();
-        let record = lifecycle::admit(task, id, now)?;
+        let record = lifecycle::admit_at(task, id, self.memory.index.store_now())?;
         self.memory.counters.next_task += 1;
         let until = now.saturating_add(self.memory.options.unique_for());
         for key in unique {
@@ -118,6 +118,7 @@ impl Work<'_> {
         }
         self.memory.touched.insert((record.key.namespace.clone(), record.spec.queue.clone()));
         self.memory.changes.push(Change::of(&record));
+        self.memory.cancelled |= record.has_hold();
         Ok(record)
     }
 
@@ -177,6 +178,19 @@ impl Work<'_> {
         }
         self.save(&record, &before)?;
         Ok(answer)
+    }
+
+    /// Whether any of these leases was cancelled.
+    pub(crate) fn any_cancelled(&mut self, leases: &[Lease]) -> Outcome<bool> {
+        for lease in leases {
+            let Some(record) = self.load(&lease.key.namespace, lease.key.id)? else { continue };
+            let cancelled = lifecycle::is_cancelled(&record, lease);
+            self.memory.records.put(&record);
+            if cancelled {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Ends one hold.

@@ -10,7 +10,7 @@ use weaver_core::name::{ExternalId, Namespace, WorkerId};
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     Assignment, AttemptOutcome, AttemptRecord, Attempts, Cause, ContentType, Continuation, HeldLease,
-    NewTask, Origin, Progress, TaskRecord, TaskSpec, TaskState, TraceContext,
+    NewTask, Origin, Progress, ReadyBy, TaskRecord, TaskSpec, TaskState, TraceContext,
 };
 use weaver_core::time::Timestamp;
 use weaver_embedded::codec::decode_spec;
@@ -121,6 +121,7 @@ fn queued(spec: TaskSpec) -> TaskRecord {
         losses: 0,
         attempt: 0,
         ready_at: CREATED_AT,
+        ready_by: ReadyBy::Span,
         created_at: CREATED_AT,
         updated_at: CREATED_AT,
         first_started_at: None,
@@ -170,6 +171,7 @@ fn everything() -> TaskRecord {
         losses: 4,
         attempt: 5,
         ready_at: later(7_000_000),
+        ready_by: ReadyBy::Span,
         updated_at: later(8),
         first_started_at: Some(later(9)),
         finished_at: Some(later(-1)),

@@ -17,8 +17,8 @@ use weaver_core::name::{
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     ATTEMPTS_KEPT, Assignment, AttemptOutcome, AttemptRecord, Attempts, CancelReason, Cause, ContentType,
-    Continuation, HeldLease, Origin, Priority, Progress, TaskEnvelope, TaskRecord, TaskSpec, TaskState,
-    TraceContext,
+    Continuation, HeldLease, Origin, Priority, Progress, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec,
+    TaskState, TraceContext,
 };
 use weaver_core::time::Timestamp;
 
@@ -258,6 +258,7 @@ pub(crate) fn record() -> BoxedStrategy<TaskRecord> {
                 losses,
                 attempt,
                 ready_at,
+                ready_by: ReadyBy::Span,
                 created_at,
                 updated_at,
                 first_started_at,

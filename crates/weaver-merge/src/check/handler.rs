@@ -127,7 +127,12 @@ impl CheckHandler {
             beneath: None,
             stdin: None,
             grace: self.options.grace,
-            limits: OutputLimits { tail_bytes: TAIL_MAX_BYTES, ..OutputLimits::default() },
+            limits: OutputLimits {
+                // The attempt's log keeps head and tail of it; the hash is of all.
+                total_bytes: usize::MAX,
+                tail_bytes: TAIL_MAX_BYTES,
+                ..OutputLimits::default()
+            },
             guard: self.options.isolation.guard(),
             confinement: cell.confinement,
         })

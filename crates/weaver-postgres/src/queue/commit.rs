@@ -47,6 +47,9 @@ impl PostgresStore {
         if answers.iter().any(|answer| matches!(answer, Committed::Applied { .. })) {
             self.hints.moved();
         }
+        if transitions.iter().any(|transition| transition.to == TaskState::Cancelled) {
+            self.hints.cancelled();
+        }
         Ok(answers)
     }
 

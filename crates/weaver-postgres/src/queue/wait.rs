@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use sqlx::Row;
 use tokio::sync::watch;
-use weaver_core::queue::{Interest, Wake};
+use weaver_core::lease::Lease;
+use weaver_core::queue::{Interest, Queue, Wake};
 use weaver_core::time::Monotonic;
 
 use crate::PostgresStore;
 use crate::error::Outcome;
 use crate::hints::Said;
-use crate::types::span;
+use crate::types::{Token, span};
 
 /// How long a hint that got lost can go unnoticed.
 const WORK_POLL: Duration = Duration::from_secs(1);
+/// A cancellation by another process is found by polling: a look is one lookup by primary key, only a worker with tasks in
+/// hand looks, and G11's second then holds behind a pooler and whatever client cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(500);
 /// Other nodes' moves are not announced one by one: whoever follows them looks this often.
 const CHANGES_POLL: Duration = Duration::from_millis(250);
 
@@ -21,10 +25,12 @@ impl PostgresStore {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Outcome<Wake> {
         let deadline = self.clock.monotonic().saturating_add(timeout);
         let (mut work, mut changes) = (self.hints.of_work(), self.hints.of_changes());
+        let mut cancelled = self.hints.of_cancelled();
         loop {
             // What comes after this is a reason to look again.
             let heard = work.borrow_and_update().number;
             changes.mark_unchanged();
+            cancelled.mark_unchanged();
             // Before the question is sent: a clock that moves meanwhile makes us look again, not sleep on.
             let asked = self.clock.monotonic();
             let next = match self.look(&interest).await? {
@@ -36,6 +42,7 @@ impl PostgresStore {
             }
             let until = next.min(deadline);
             match interest {
+                Interest::Cancelled { .. } => self.pause(&mut cancelled, until).await,
                 Interest::Changes { .. } => self.pause(&mut changes, until).await,
                 Interest::Work { .. } => {
                     if self.pause_for_work(&mut work, heard, &interest, until).await {
@@ -96,10 +103,25 @@ impl PostgresStore {
                 let due_in: Option<i64> = row.try_get(1)?;
                 Ok(Some(due_in.map_or(WORK_POLL, |micros| span(micros).min(WORK_POLL))))
             }
+            Interest::Cancelled { leases } => {
+                self.limits().check_batch("leases", leases.len())?;
+                Ok(if self.any_cancelled(leases).await? { None } else { Some(CANCEL_POLL) })
+            }
             Interest::Changes { after } => {
                 Ok(if self.has_changes(*after).await? { None } else { Some(CHANGES_POLL) })
             }
         }
+    }
+
+    /// Whether any of these leases was cancelled. A cancelled run stays in `job_runs` while its hold lasts, which is as long
+    /// as its worker may go on: history need not be asked.
+    async fn any_cancelled(&self, leases: &[Lease]) -> Outcome<bool> {
+        let namespaces: Vec<&str> = leases.iter().map(|lease| lease.key.namespace.as_str()).collect();
+        let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();
+        let versions: Vec<i64> = leases.iter().map(|lease| lease.version.0 as i64).collect();
+        let tokens: Vec<Token> = leases.iter().map(|lease| Token(lease.token)).collect();
+        let any = self.sql.any_cancelled.scalar().bind(namespaces).bind(ids).bind(versions).bind(tokens);
+        Ok(any.fetch_one(&self.connections).await?)
     }
 
     async fn pause<T>(&self, hint: &mut watch::Receiver<T>, until: Monotonic) {

@@ -71,8 +71,7 @@ impl PostgresStore {
             true => HashMap::new(),
             false => self.records_of(connection, &self.sql.get, &gone).await?,
         };
-        let row = self.sql.clock.query().fetch_one(&mut *connection).await?;
-        let now = row.try_get::<At, _>(0)?.0;
+        let mut now = self.clock_of(connection).await?;
         let mut answers = Vec::with_capacity(transitions.len());
         let mut writes: Vec<Write<'_>> = Vec::new();
         for transition in transitions {
@@ -92,6 +91,8 @@ impl PostgresStore {
                     answers.push(Committed::Blocked(why));
                     continue;
                 }
+                // Read after its key and slot were seen free: no start is stamped before its predecessor's end.
+                now = self.clock_of(connection).await?;
             }
             let from = after.state.index() as i32;
             transition.clone().apply(&mut after, now);
@@ -100,6 +101,12 @@ impl PostgresStore {
         }
         self.write(connection, writes).await?;
         Ok(answers)
+    }
+
+    /// The server's time.
+    async fn clock_of(&self, connection: &mut PgConnection) -> Outcome<Timestamp> {
+        let row = self.sql.clock.query().fetch_one(connection).await?;
+        Ok(row.try_get::<At, _>(0)?.0)
     }
 
     async fn records_of(

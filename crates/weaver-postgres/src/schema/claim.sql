@@ -210,6 +210,9 @@ BEGIN
     IF cardinality(v_taken) = 0 THEN
         RETURN;
     END IF;
+    -- A run before these may have ended after the clock was read and before they were chosen (its key or its slot was seen
+    -- free): read after that, no start is stamped before its predecessor's end.
+    v_now := weaver.clock();
     -- What was chosen is locked: what becomes of it is known before it is written.
     IF v_taken_queues[1] = ALL (v_taken_queues) AND v_taken_froms[1] = ALL (v_taken_froms) THEN
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,

@@ -15,14 +15,12 @@ use crate::ctx::Ctx;
 use crate::execute::execute;
 use crate::registry::Registry;
 use crate::source::{End, Ended, LocalSource, Maintained, SharedLeased, WorkSource};
+use crate::worker::appends;
 
 /// More than any test needs, and few enough to see an endless one end.
 const EXECUTIONS_MAX: u32 = 100_000;
 /// How many changes are read with one call.
 const CHANGES_MAX: u32 = 1000;
-/// This many log lines, each as long as can be, fit into one append.
-const LOG_LINES_PER_APPEND: usize = 16;
-
 pub(super) async fn drain(queue: &TestQueue, registry: &Registry) -> Vec<TaskRecord> {
     let source = queue.source();
     let watch = Watch::begin(queue).await;
@@ -87,7 +85,7 @@ impl Drain<'_> {
 
     /// Passes on what the handler said besides its outcome.
     async fn say(&self, ctx: &Ctx) {
-        for lines in ctx.take_log().chunks(LOG_LINES_PER_APPEND) {
+        for lines in appends(&ctx.take_log(true)) {
             self.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await.expect(STORE);
         }
         if let Some(progress) = ctx.take_progress() {

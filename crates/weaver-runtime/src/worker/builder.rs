@@ -11,7 +11,7 @@ use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LEASE_TTL_DEFAULT, LEASE_TTL_MAX, LEASE_TTL_MIN};
 use weaver_core::name::{Namespace, QueueName, SharedText, TaskType, WorkerId};
 
-use crate::ctx::Surroundings;
+use crate::ctx::{LogLimits, Surroundings};
 use crate::registry::Registry;
 use crate::source::WorkSource;
 use crate::worker::stats::Stats;
@@ -72,6 +72,7 @@ pub struct WorkerBuilder {
     ttl: Duration,
     grace: Duration,
     stop_grace: Duration,
+    log_limits: LogLimits,
     poll_every: Duration,
     beat_every: Duration,
     ahead: bool,
@@ -95,6 +96,7 @@ impl WorkerBuilder {
             ttl: LEASE_TTL_DEFAULT,
             grace: Duration::from_secs(30),
             stop_grace: Duration::from_secs(5),
+            log_limits: LogLimits::default(),
             poll_every: Duration::from_secs(10),
             beat_every: Duration::from_secs(10),
             ahead: true,
@@ -166,6 +168,12 @@ impl WorkerBuilder {
     /// How long a handler that was told to stop may take to do so before it is dropped; 5 s if not given.
     pub fn stop_grace(mut self, span: Duration) -> Self {
         self.stop_grace = span;
+        self
+    }
+
+    /// How much of each attempt's log is kept, of its beginning and of its end; 3 MiB and 1 MiB if not given.
+    pub fn log_limits(mut self, limits: LogLimits) -> Self {
+        self.log_limits = limits;
         self
     }
 
@@ -250,6 +258,7 @@ impl WorkerBuilder {
                 source: Arc::clone(&self.source),
                 clock: Arc::clone(&self.clock),
                 values: self.registry.values(),
+                log_limits: self.log_limits,
             }),
             source: self.source,
             clock: self.clock,

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use weaver_core::lease::Lease;
 use weaver_core::outcome::Outcome;
+use weaver_core::ports::APPEND_MAX_BYTES;
 use weaver_core::time::Monotonic;
 
 use crate::ctx::{Ctx, StopReason};
@@ -22,8 +24,8 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 /// The most ends one call reports.
 const BATCH_MAX: usize = 1000;
 
-/// Lines of a log per call: each may be as long as an entry, and a call has its limit too.
-const LOG_LINES_PER_CALL: usize = 16;
+/// The most lines of a log in one append.
+const LOG_LINES_PER_APPEND: usize = 1000;
 
 /// Said of a handler that is gone for no reason we know.
 const DROPPED: &str = "its handler was dropped before it finished";
@@ -76,11 +78,13 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
             }
             continue;
         }
-        let mut batch = shared.sort_out(done, &mut stopped);
+        let mut cancelled = Vec::new();
+        let mut batch = shared.sort_out(done, &mut stopped, &mut cancelled);
         // Slots are free: what waits in the buffer starts, even while the fetcher waits for an answer.
         shared.start_buffered(&mut shared.table.lock());
         shared.freed();
-        write_logs(shared, batch.ends.iter().map(|end| &end.leased.0)).await;
+        let ended = batch.ends.iter().map(|end| &end.leased.0).chain(&cancelled);
+        write_logs(shared, ended, true).await;
         while !batch.ends.is_empty() {
             let rest = batch.split_off_rest();
             report(shared, batch, &mut stopped).await;
@@ -104,7 +108,7 @@ impl Shared {
     }
 
     /// What each stopped handler means: an end to report, or a cancellation to confirm.
-    fn sort_out(&self, done: Vec<Done>, stopped: &mut Vec<Lease>) -> Batch {
+    fn sort_out(&self, done: Vec<Done>, stopped: &mut Vec<Lease>, cancelled: &mut Vec<Ctx>) -> Batch {
         let now = self.clock.monotonic();
         let mut batch = Batch { ends: Vec::with_capacity(done.len()), notes: Vec::with_capacity(done.len()) };
         let mut table = self.table.lock();
@@ -114,6 +118,7 @@ impl Shared {
             let outcome = match (told, outcome) {
                 (Some(StopReason::Cancelled), _) => {
                     stopped.push(started.lease().clone());
+                    cancelled.push(started.ctx.clone());
                     self.stats.lock().cancelled_running();
                     table.started.leave(seat);
                     continue;
@@ -147,18 +152,44 @@ fn only_run(told: Option<StopReason>, outcome: Option<Outcome>, is_late: bool) -
 }
 
 /// What handlers logged is stored before their end is known. Best effort: a log is no reason to lose a result.
-pub(super) async fn write_logs<'a>(shared: &Shared, contexts: impl Iterator<Item = &'a Ctx>) {
+pub(super) async fn write_logs<'a>(shared: &Shared, contexts: impl Iterator<Item = &'a Ctx>, is_end: bool) {
     for ctx in contexts.filter(|ctx| ctx.has_logged()) {
         // One writer at a time, so that lines stay in order.
         let _writing = ctx.log_writing().await;
-        for lines in ctx.take_log().chunks(LOG_LINES_PER_CALL) {
-            if let Err(error) =
-                shared.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await
-            {
-                tracing::warn!(task = %ctx.key(), %error, "log lines are lost");
-            }
+        write_log(shared, ctx, is_end).await;
+        if is_end && ctx.log_has_unstored() {
+            // The last chance to say how many are missing.
+            write_log(shared, ctx, is_end).await;
         }
     }
+}
+
+async fn write_log(shared: &Shared, ctx: &Ctx, is_end: bool) {
+    let lines = ctx.take_log(is_end);
+    for lines in appends(&lines) {
+        if let Err(error) =
+            shared.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await
+        {
+            let count = lines.len();
+            tracing::warn!(task = %ctx.key(), %error, count, "log lines were not stored");
+            ctx.log_not_stored(count, error.to_string());
+        }
+    }
+}
+
+/// Lines in as few appends as their limits allow.
+pub(crate) fn appends(mut lines: &[Bytes]) -> impl Iterator<Item = &[Bytes]> {
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |line: &&Bytes| {
+            bytes += line.len();
+            bytes <= APPEND_MAX_BYTES
+        };
+        let count = lines.iter().take(LOG_LINES_PER_APPEND).take_while(fits).count();
+        let (now, later) = lines.split_at(count);
+        lines = later;
+        (!now.is_empty()).then_some(now)
+    })
 }
 
 /// Tells the store that handlers of cancelled tasks have stopped. If it cannot be told, the holds end with the leases.

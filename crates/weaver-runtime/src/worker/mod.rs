@@ -6,6 +6,7 @@
 //!            fetch.rs   (a few)   start.rs   a tokio task once it waits             finish.rs
 //!                                     ▲
 //!                keep.rs: renews every third of a lease, stops what was cancelled or cannot be renewed in time
+//!                watch.rs: waits for cancellations, and has the leases renewed at once when there is one
 //!                upkeep.rs: heartbeats, statistics, maintenance
 //! ```
 //!
@@ -23,6 +24,7 @@ mod start;
 mod stats;
 mod table;
 mod upkeep;
+mod watch;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,6 +39,7 @@ use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::time::Monotonic;
 
 pub use builder::{BuildError, WorkerBuilder};
+pub(crate) use finish::appends;
 
 use crate::ctx::{StopReason, Surroundings};
 use crate::registry::Registry;
@@ -140,6 +143,7 @@ impl Worker {
             biased;
             () = keep::keep(shared) => {}
             () = finish::finish(shared) => {}
+            () = watch::watch(shared) => {}
             () = upkeep::beat(shared, &shutdown) => {}
             () = upkeep::log(shared) => {}
             () = upkeep::maintain(shared) => {}

@@ -61,7 +61,7 @@ pub(super) async fn log(shared: &Arc<Shared>) {
         shared.clock.sleep_until(shared.clock.monotonic().saturating_add(LOG_EVERY)).await;
         let running =
             shared.table.lock().started.iter().map(|(_, started)| started.ctx.clone()).collect::<Vec<_>>();
-        write_logs(shared, running.iter()).await;
+        write_logs(shared, running.iter(), false).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weaver_core::ports::{ReadFrom, StreamKey};
+use weaver_core::ports::{ReadFrom, Seq, StreamKey};
 use weaver_core::prelude::*;
 use weaver_core::task::{CancelReason, Cause};
 use weaver_runtime::{BuildError, Ctx, Registry, TaskError, blocking};
@@ -256,4 +256,56 @@ fn a_worker_that_makes_no_sense_is_not_built() {
     ));
     assert!(matches!(builder().namespaces::<&str>([]).build().err(), Some(BuildError::Nothing { .. })));
     assert!(matches!(builder().type_limit("t", 0).build().err(), Some(BuildError::OutOfRange { .. })));
+}
+
+/// The text of every line of a task's first log.
+async fn log_of(rig: &Rig, key: &TaskKey) -> Vec<String> {
+    let (stream, mut lines, mut after) = (StreamKey::attempt_log(key, 1), Vec::new(), Seq(0));
+    loop {
+        let page = rig.store.read_entries(&stream, ReadFrom::After(after), 1000).await.unwrap();
+        let Some(last) = page.entries.last() else { return lines };
+        after = last.seq;
+        lines.extend(page.entries.iter().map(|entry| String::from_utf8_lossy(&entry.body).into_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_too_long_keeps_its_beginning_and_its_end_and_counts_what_is_missing() {
+    const LINES: usize = 100_000;
+    let rig = Rig::new();
+    let registry = Registry::new().handle("flood", |_: (), ctx: Ctx| async move {
+        (0..LINES).for_each(|number| ctx.log(format!("line {number:0>60}")));
+        ctx.log("the error");
+        Err::<(), _>(TaskError::fatal("no"))
+    });
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("flood")).await;
+    rig.until(&key, TaskState::Dead).await;
+    let log = log_of(&rig, &key).await;
+    assert_eq!(log[0], format!("line {:0>60}", 0));
+    assert_eq!(log.last().unwrap(), "the error");
+    let at = log.iter().position(|line| line.contains("lines are missing here")).unwrap();
+    let missing: usize = log[at].split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert_eq!(missing + log.len() - 1, LINES + 1, "{}", log[at]);
+    assert_eq!(log[at + 1], format!("line {:0>60}", at + missing), "{}", log[at]);
+}
+
+#[tokio::test]
+async fn what_a_cancelled_handler_logs_last_is_kept() {
+    let rig = Rig::new();
+    let registry = Registry::new().handle("careful", |_: (), ctx: Ctx| async move {
+        ctx.log("begun");
+        ctx.cancelled().await;
+        ctx.log("tidied up");
+        Ok(())
+    });
+    let _running = rig.work(registry.unwrap());
+    let key = rig.enqueue(NewTask::new("careful")).await;
+    rig.until(&key, TaskState::Running).await;
+    rig.store.cancel(&key).await.unwrap();
+    rig.pass(2).await;
+    while rig.record(&key).await.has_hold() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(log_of(&rig, &key).await, ["begun", "tidied up"]);
 }

@@ -21,7 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 const PROBE_KIND: &str = "weaver.ready";
 
 fn ok() -> Json<Health> {
-    Json(Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Json(Health { status: "ok".to_owned(), version, clock_jumped: None })
 }
 
 /// Whether the server is alive.
@@ -39,7 +40,9 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>
         return Err(stopping());
     }
     state.readiness.look(&state).await?;
-    Ok(ok())
+    let Json(health) = ok();
+    let clock_jumped = state.clock_watch.look(&*state.store, &*state.clock).await?;
+    Ok(Json(Health { clock_jumped, ..health }))
 }
 
 /// What the last look at the store found.

@@ -10,6 +10,8 @@ pub(crate) mod audit;
 pub(crate) mod bodies;
 pub(crate) mod bulk;
 mod caller;
+mod cancelled;
+mod clock_watch;
 mod emitted;
 pub(crate) mod enqueue;
 pub(crate) mod events;
@@ -166,6 +168,7 @@ fn work_routes() -> Router<AppState> {
     Router::new()
         .route("/lease", post(work::lease))
         .route("/wait", post(work::wait_for_work))
+        .route("/cancelled", post(cancelled::wait_for_cancelled))
         .route("/renew", post(work::renew))
         .route("/finish", post(finish::finish))
         .route("/confirm-stopped", post(work::confirm_stopped))

@@ -20,6 +20,7 @@ use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::{Audit, Denials};
 use super::bodies::Bodies;
+use super::clock_watch::ClockWatch;
 use super::health::Readiness;
 use super::metrics::{Figures, Metrics};
 use super::queue_quota::QueueQuota;
@@ -136,6 +137,7 @@ pub struct Shared {
     pub(crate) denials: Arc<Denials>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) figures: Option<Figures>,
+    pub(crate) clock_watch: Arc<ClockWatch>,
 }
 
 impl Deref for AppState {
@@ -183,7 +185,13 @@ impl AppState {
             denials: Arc::default(),
             metrics: Arc::new(Metrics::default()),
             figures: None,
+            clock_watch: Arc::default(),
         }))
+    }
+
+    /// Watches the clock that the store goes by, for ever: run it beside the server.
+    pub async fn watch_clock(self) {
+        self.clock_watch.run(&*self.store, &*self.clock).await;
     }
 
     /// With tokens that its routes manage: those that the guard in front asks for.

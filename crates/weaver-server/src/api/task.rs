@@ -54,7 +54,7 @@ pub(crate) async fn get_task(
 
 /// Cancel a task, whatever it is doing.
 ///
-/// It has ended at once; a running handler is told at its next renewal.
+/// It has ended at once; a running handler is told within a second (two on DynamoDB).
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/cancel", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
     responses((status = 200, description = "The task, cancelled", body = Task)))]

@@ -1,5 +1,5 @@
-//! G11, cancel arrives: a cancelled task is terminal at once; the handler is told when it renews; what it held outlives
-//! the record until it confirms that it stopped, or its lease ends.
+//! G11, cancel arrives: a cancelled task is terminal at once; a worker that waits for it is woken, and told when it renews;
+//! what it held outlives the record until it confirms that it stopped, or its lease ends.
 
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{Lease, Leased, Renewed};
@@ -10,6 +10,7 @@ use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskSta
 
 use super::cases;
 use super::steps::end_of;
+use super::waiter::Waiter;
 use crate::bed::{Bed, seconds, task};
 
 async fn a_queued_task_is_cancelled_and_never_leased(bed: Bed) {
@@ -195,6 +196,30 @@ async fn repeating_the_lease_call_does_not_grant_a_cancelled_task_again(bed: Bed
     assert!(bed.lease_as(request).await.is_empty());
 }
 
+async fn whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it(bed: Bed) {
+    let (first, second) = (running(&bed).await, running(&bed).await);
+    let mut waiter = Waiter::for_cancelled(&bed, &[first.lease.clone(), second.lease.clone()]);
+    assert!(waiter.still_waits().await);
+    bed.cancel(&second.lease.key).await;
+    // As long as a store that can only be polled may take.
+    bed.advance(seconds(2)).await;
+    waiter.wakes().await;
+    let waiter = Waiter::for_cancelled(&bed, &[first.lease, second.lease]);
+    waiter.wakes().await; // What came before the wait is not missed.
+}
+
+async fn a_wait_for_cancellations_is_not_ended_by_other_moves(bed: Bed) {
+    let (mine, other, third) = (running(&bed).await, running(&bed).await, running(&bed).await);
+    let mut waiter = Waiter::for_cancelled(&bed, &[mine.lease.clone(), third.lease.clone()]);
+    assert_eq!(bed.renew(&mine.lease).await, Renewed::Extended);
+    bed.succeed(&third).await;
+    bed.cancel(&other.lease.key).await;
+    bed.advance(seconds(2)).await;
+    assert!(waiter.still_waits().await);
+    bed.advance(seconds(3600)).await;
+    waiter.times_out().await;
+}
+
 async fn running(bed: &Bed) -> Leased {
     bed.enqueue(task()).await;
     bed.lease_one().await
@@ -233,4 +258,6 @@ cases![
     a_confirmed_hold_is_never_overdue,
     a_handler_that_cancels_its_own_task_leaves_no_hold,
     repeating_the_lease_call_does_not_grant_a_cancelled_task_again,
+    whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it,
+    a_wait_for_cancellations_is_not_ended_by_other_moves,
 ];

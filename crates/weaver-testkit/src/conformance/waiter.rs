@@ -6,6 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use weaver_core::event::ChangeCursor;
+use weaver_core::lease::Lease;
 use weaver_core::name::Namespace;
 use weaver_core::queue::{Interest, Wake};
 
@@ -40,6 +41,11 @@ impl Waiter {
     /// Waits an hour for changes.
     pub(super) fn for_changes(bed: &Bed, after: ChangeCursor) -> Self {
         Self::new(bed, Interest::Changes { after }, Duration::from_secs(3600))
+    }
+
+    /// Waits an hour for the cancellation of one of these.
+    pub(super) fn for_cancelled(bed: &Bed, leases: &[Lease]) -> Self {
+        Self::new(bed, Interest::Cancelled { leases: leases.to_vec() }, Duration::from_secs(3600))
     }
 
     /// Nothing has come so far.

@@ -2,5 +2,6 @@
 
 pub mod browser;
 pub mod dynamodb;
+pub mod faketime;
 pub mod pooler;
 pub mod postgres;

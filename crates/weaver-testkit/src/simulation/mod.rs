@@ -33,6 +33,7 @@ use weaver_core::clock::Clock;
 use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
 
+use crate::faults::JumpingClock;
 pub use checks::Violation;
 pub use clock::{START, SimClock};
 pub use elsewhere::{Elsewhere, TellTime, carry_out};
@@ -63,6 +64,16 @@ pub fn simulate(seed: u64) -> Outcome {
 /// Runs the world of a seed on another store.
 pub fn simulate_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
     Outcome::of(&run(seed, make_store))
+}
+
+/// Runs the world of a seed on a store whose wall clock is set by hours, forward and back, every three seconds. The promises are
+/// the same and so is the time they are checked by: only what names an instant follows the wall clock, so no task has an
+/// `expires_at`.
+pub fn simulate_with_jumps_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
+    let mut scenario = Scenario::draw(seed);
+    let tasks = scenario.producers.iter_mut().flat_map(|producer| &mut producer.tasks);
+    tasks.for_each(|task| task.expires_after = None);
+    Outcome::of(&play(scenario, &|clock| make_store(Arc::new(JumpingClock::new(clock, seed)))))
 }
 
 /// Runs the short world of a seed on a store whose calls are slow.

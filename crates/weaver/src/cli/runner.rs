@@ -132,6 +132,7 @@ fn options(
         lease: config.span(keys::RUNNER_LEASE),
         grace: config.span(keys::RUNNER_GRACE),
         kill_grace: config.span(keys::RUNNER_KILL_GRACE),
+        log_max_bytes: config.count(keys::RUNNER_LOG_MAX_BYTES) as usize,
         isolation: confinement::of_agents(config, profile.confine, &args.project_root)?,
         ..RunnerOptions::new(namespace.name.clone(), &args.project_root, command)
     })

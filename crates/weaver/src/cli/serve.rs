@@ -211,15 +211,16 @@ pub(crate) async fn serve_store(
         clock: Arc::clone(clock),
         signals,
     };
+    let watching = state.clone().watch_clock();
     match entrance.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
             let server = serve(listener, router, state, closing.clone());
-            until_told(join(server, local), beside, &closing).await;
+            until_told(beside_of(join(server, local), watching), beside, &closing).await;
         }
         None => {
             let server = serve(listener, router, state, closing.clone());
-            until_told(join(server, local), beside, &closing).await;
+            until_told(beside_of(join(server, local), watching), beside, &closing).await;
         }
     }
     Ok(Exit::Done)
@@ -273,6 +274,14 @@ fn tell(task: &StoreTask, address: &str, link: Option<&str>, socket: &LocalSocke
              try        weaver tasks list\n  API        {address}/api/openapi.json\n  stop       Ctrl-C\n",
         )
     })
+}
+
+/// The server, and what ends with it.
+async fn beside_of(server: impl Future<Output = ()>, watching: impl Future<Output = ()>) {
+    tokio::select! {
+        () = server => {}
+        () = watching => {}
+    }
 }
 
 /// What runs beside the server.

@@ -173,6 +173,15 @@ pub(crate) static RUNNER_KILL_GRACE: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static RUNNER_LOG_MAX_BYTES: &Key = &Key {
+    name: "runner.log_max_bytes",
+    kind: Kind::Count(4_096, 1_073_741_824),
+    default: "4194304",
+    about: "how many bytes of an agent's output its log keeps: three quarters of its beginning, a quarter of its end",
+    flag: None,
+    is_place: false,
+};
+
 pub(crate) static SERVE_LISTEN: &Key = &Key {
     name: "serve.listen",
     kind: Kind::Text,
@@ -389,6 +398,7 @@ pub(crate) static ALL: &[&Key] = &[
     RUNNER_LEASE,
     RUNNER_GRACE,
     RUNNER_KILL_GRACE,
+    RUNNER_LOG_MAX_BYTES,
     SERVE_LISTEN,
     SERVE_HOSTS,
     SERVE_TLS_CERTIFICATE,

@@ -1,6 +1,9 @@
 //! The binary, run as people run it.
 
+mod cancelled;
 mod canned;
+#[cfg(target_os = "linux")]
+mod clock;
 mod configuration;
 mod doctor;
 #[cfg(feature = "dynamodb")]

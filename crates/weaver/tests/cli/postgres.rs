@@ -1,7 +1,7 @@
 //! Servers on PostgreSQL: two nodes on one schema, and the commands that look after it.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use weaver_testkit::services::postgres::Shared;
 
@@ -145,4 +145,29 @@ fn doctor_asks_the_server_and_says_what_it_found() {
     let unreachable = doctor("postgres://weaver:secret@127.0.0.1:1/jobs");
     assert_eq!(unreachable.code, Some(1));
     assert!(unreachable.out.contains("cannot be used") && !unreachable.out.contains("secret"));
+}
+
+/// What `/readyz` answers.
+fn readiness(node: &Node) -> serde_json::Value {
+    let asked = Command::new("curl").args(["-s", &format!("{}/readyz", node.address)]).output();
+    let asked = asked.expect("curl starts: apt-get install curl");
+    serde_json::from_slice(&asked.stdout).expect("it answers JSON")
+}
+
+#[test]
+fn a_jump_of_the_databases_clock_is_shown_by_readyz() {
+    let database = Database::new("clock");
+    let node = Node::start(&database);
+    assert_eq!(readiness(&node)["clock_jumped"], serde_json::Value::Null);
+    let ahead = format!(
+        "CREATE OR REPLACE FUNCTION {}.clock() RETURNS timestamptz LANGUAGE sql VOLATILE \
+         AS $$SELECT clock_timestamp() + interval '1 hour'$$",
+        database.schema
+    );
+    let set = Command::new("psql").args(["-q", "-c", &ahead]).arg(database.server.url()).status();
+    assert!(set.expect("psql starts: apt-get install postgresql-client").success());
+    let jumped = readiness(&node);
+    let by_ms = jumped["clock_jumped"]["by_ms"].as_i64().unwrap_or_default();
+    assert!((3_599_000..=3_601_000).contains(&by_ms), "{jumped}");
+    assert_eq!(jumped["status"], "ok", "refusing work would not mend the clock");
 }

@@ -26,7 +26,11 @@ impl Server {
 
     /// The same, logging so much.
     pub(crate) fn logged(place: &Place, arguments: &str, listen: &str, level: &str) -> Self {
-        let mut command = place.command(&format!("{arguments} --listen {listen} --log {level}"));
+        Self::spawn(&mut place.command(&format!("{arguments} --listen {listen} --log {level}")))
+    }
+
+    /// Started by a command, and answering.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();

@@ -1,6 +1,7 @@
 //! `weaver runner` and `weaver prompt`, run as people run them: real processes for server, runners and agents.
 
 mod bed;
+mod cancelled;
 mod ends;
 mod guide;
 mod input;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::id::TaskId;
 use crate::name::SerialKey;
 use crate::queue::index::leases::NO_LEASE;
-use crate::task::{TaskRecord, TaskState};
+use crate::task::{ReadyBy, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
 /// Ids are sequential, so a page table finds an entry without hashing. Pages are small: one long-lived task among many
@@ -28,6 +28,7 @@ pub(super) struct Entry {
     /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling the truth.
     pub(super) place: Place,
     pub(super) fragile: bool,
+    pub(super) ready_by: ReadyBy,
 }
 
 /// Which views a task needs beyond the usual.
@@ -51,6 +52,8 @@ pub(super) enum Place {
     Nowhere,
     /// In `scheduled`, not yet due.
     Scheduled,
+    /// In `appointed`, not yet due.
+    Appointed,
     /// In a ready lane; if it has a serial key, in its gate.
     Ready,
 }
@@ -66,6 +69,7 @@ impl Entry {
             state: record.state,
             place: Place::Nowhere,
             fragile: record.is_fragile(),
+            ready_by: record.ready_by,
         }
     }
 

@@ -5,6 +5,7 @@ use crate::lifecycle::OverdueWhy;
 use crate::name::{Namespace, QueueName, SerialKey};
 use crate::ports::{Ahead, Counts, Expect, QueueInfo, QueueSettings, Scope, StateCounts};
 use crate::queue::Blocked;
+use crate::queue::index::entries::Place;
 use crate::queue::index::lane::ReadyEntry;
 use crate::queue::index::pick::is_true;
 use crate::queue::index::{Arrival, Index};
@@ -23,7 +24,7 @@ impl Index {
             let running = self.entries.get(id)?.state == TaskState::Running;
             Some((id, if running { OverdueWhy::Lease } else { OverdueWhy::Hold }))
         });
-        let expired = self.expiring.iter().take_while(|(at, _)| *at <= self.now);
+        let expired = self.expiring.iter().take_while(|(at, _)| *at <= self.wall);
         leases.chain(expired.map(|(_, id)| (*id, OverdueWhy::ExpiresAt)))
     }
 
@@ -32,8 +33,8 @@ impl Index {
         let entry = self.entries.get(id)?;
         let queue = self.queues.get(entry.queue);
         let expired =
-            entry.expires_at().is_some_and(|at| at <= self.now && self.expiring.contains(&(at, id)));
-        if entry.ready_at > self.now || expired {
+            entry.expires_at().is_some_and(|at| at <= self.wall && self.expiring.contains(&(at, id)));
+        if matches!(entry.place, Place::Scheduled | Place::Appointed) || expired {
             Some(Blocked::NotDue)
         } else if queue.settings.paused {
             Some(Blocked::Paused)

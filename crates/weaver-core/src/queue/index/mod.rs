@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! entries    id → how it stands             live tasks only        ┐
-//! scheduled  (when, id)                     waiting, not yet due   │
+//! scheduled  (when, id)                     waiting for a span     │
+//! appointed  (instant, id)                  waiting for an instant │
 //! queues     lanes of (when, id)            waiting, due           ├ synchronous, nothing but memory
 //! gates      serial key → ids               who of a key may go    │
 //! leases     (end, id)                      running or held        ┘
@@ -27,6 +28,7 @@ mod waiters;
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 
@@ -41,17 +43,22 @@ use crate::queue::index::kinds::Kinds;
 use crate::queue::index::lane::LaneKey;
 use crate::queue::index::leases::LeaseList;
 use crate::queue::index::queues::Queues;
+use crate::store_clock::StoreNow;
 use crate::time::Timestamp;
 
 /// The views over the live tasks of a store.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// Never goes back, whatever the clock does: what was due stays due.
+    /// The store's own time: never goes back, whatever the clock does.
     now: Timestamp,
+    /// What the wall clock said last. It may go back.
+    wall: Timestamp,
     entries: Entries,
     kinds: Kinds,
     // A tree rather than a heap: a cancelled task leaves at once instead of lying around until its time.
     scheduled: BTreeSet<(Timestamp, TaskId)>,
+    /// The same for those whose time is an instant of the wall clock.
+    appointed: BTreeSet<(Timestamp, TaskId)>,
     /// Tasks that have not started and have an `expires_at`.
     expiring: BTreeSet<(Timestamp, TaskId)>,
     queues: Queues,
@@ -101,31 +108,51 @@ impl Index {
     }
 
     /// Takes note of the time: what is due becomes ready.
-    pub fn tick(&mut self, now: Timestamp) {
-        let before = self.now;
-        self.now = before.max(now);
-        if !self.expiring.is_empty() && before < self.now {
+    pub fn tick(&mut self, now: impl Into<StoreNow>) {
+        let now = now.into();
+        self.now = self.now.max(now.steady);
+        let before = std::mem::replace(&mut self.wall, now.wall);
+        if !self.expiring.is_empty() && before != self.wall {
             let last = TaskId(u64::MAX);
-            let span = (Bound::Excluded((before, last)), Bound::Included((self.now, last)));
-            let expired: Vec<_> = self.expiring.range(span).map(|(_, id)| *id).collect();
-            expired.into_iter().for_each(|id| self.shelve(id));
+            let (from, to) = (before.min(self.wall), before.max(self.wall));
+            let span = (Bound::Excluded((from, last)), Bound::Included((to, last)));
+            let passed: Vec<_> = self.expiring.range(span).map(|(_, id)| *id).collect();
+            // Set back, the wall clock has not come to what it had passed.
+            let act = if before < self.wall { Self::shelve } else { Self::unshelve };
+            passed.into_iter().for_each(|id| act(self, id));
         }
-        while let Some(&(ready_at, id)) = self.scheduled.first() {
-            if ready_at > self.now {
-                break;
-            }
-            self.scheduled.pop_first();
+        while let Some(id) = first_due(&mut self.scheduled, self.now) {
+            self.make_ready(id);
+        }
+        while let Some(id) = first_due(&mut self.appointed, self.wall) {
             self.make_ready(id);
         }
     }
 
-    /// When the next task becomes due.
-    pub fn next_due(&self) -> Option<Timestamp> {
-        self.scheduled.first().map(|(ready_at, _)| *ready_at)
+    /// In how long the next task becomes due, if the wall clock is not set meanwhile.
+    pub fn next_due(&self) -> Option<Duration> {
+        let scheduled = self.scheduled.first().map(|(ready_at, _)| ready_at.since(self.now));
+        let appointed = self.appointed.first().map(|(ready_at, _)| ready_at.since(self.wall));
+        scheduled.into_iter().chain(appointed).min()
+    }
+
+    /// Both times, as last told.
+    pub fn store_now(&self) -> StoreNow {
+        StoreNow { steady: self.now, wall: self.wall }
     }
 
     /// Takes what waiting callers should be told; [`Waiters::choose`] finds whom.
     pub fn take_news(&mut self) -> News {
         std::mem::take(&mut self.news)
     }
+}
+
+/// Takes the first task that is due.
+fn first_due(waiting: &mut BTreeSet<(Timestamp, TaskId)>, now: Timestamp) -> Option<TaskId> {
+    let &(ready_at, id) = waiting.first()?;
+    if ready_at > now {
+        return None;
+    }
+    waiting.pop_first();
+    Some(id)
 }

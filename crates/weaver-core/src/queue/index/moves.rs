@@ -7,7 +7,7 @@ use crate::queue::index::leases::NO_LEASE;
 use crate::queue::index::queues::Queues;
 use crate::queue::index::standing::Standing;
 use crate::queue::index::{Arrival, Index, News};
-use crate::task::TaskRecord;
+use crate::task::{ReadyBy, TaskRecord};
 use crate::time::Timestamp;
 
 impl Index {
@@ -23,7 +23,7 @@ impl Index {
         queue.occupied += u64::from(standing.occupies_slot);
         let kind = self.kinds.enter(&record.spec.envelope.task_type, record.spec.priority);
         let mut entry = Entry::of(record, number, kind);
-        if entry.asks.is_none() && standing.state.is_waiting() && standing.ready_at <= self.now {
+        if entry.asks.is_none() && standing.state.is_waiting() && self.is_due(&standing) {
             // Nearly every new task: it goes to the end of its lane, and that is all.
             entry.place = Place::Ready;
             let ready = ReadyEntry { ready_at: standing.ready_at, id };
@@ -76,7 +76,7 @@ impl Index {
         {
             self.expiring.remove(&(expires_at, id));
         }
-        (entry.ready_at, entry.fragile) = (after.ready_at, after.fragile);
+        (entry.ready_at, entry.ready_by, entry.fragile) = (after.ready_at, after.ready_by, after.fragile);
         let (kind, has_key) = (entry.kind, entry.serial_key().is_some());
         match (before.lease, after.lease) {
             (None, Some((token, expires_at))) => {
@@ -127,6 +127,9 @@ impl Index {
             Place::Scheduled => {
                 self.scheduled.remove(&(entry.ready_at, id));
             }
+            Place::Appointed => {
+                self.appointed.remove(&(entry.ready_at, id));
+            }
             // A keyed task's lane entry is its gate's business.
             Place::Ready if entry.serial_key().is_some() => {}
             Place::Ready => self.note_stale(id),
@@ -136,26 +139,29 @@ impl Index {
     /// Puts a task where it belongs now: by its due time if it waits, and into its gate in any case.
     fn place(&mut self, id: TaskId, standing: &Standing) {
         let waiting = standing.state.is_waiting();
-        let Some(entry) = self.entries.get_mut(id) else { return };
-        if waiting && standing.ready_at > self.now {
-            entry.place = Place::Scheduled;
-            self.news.earlier_due |= self.scheduled.first().is_none_or(|first| standing.ready_at < first.0);
-            self.scheduled.insert((standing.ready_at, id));
+        let is_due = self.is_due(standing);
+        if waiting && !is_due {
+            self.wait_for(id, standing.ready_at, standing.ready_by);
         }
+        let Some(entry) = self.entries.get(id) else { return };
         if let Some(key) = entry.serial_key() {
             let namespace = &self.queues.get(entry.queue).namespace;
             self.gates.get_or_insert(namespace, key).update(id, standing, false);
         }
-        if waiting && standing.ready_at <= self.now {
+        if waiting && is_due {
             self.make_ready(id);
         } else {
             self.elect(id);
         }
     }
 
+    fn is_due(&self, standing: &Standing) -> bool {
+        standing.ready_by.is_due(standing.ready_at, self.store_now())
+    }
+
     /// Lets a waiting task be taken: at once, or when its gate elects it. Never, if it has expired.
     pub(super) fn make_ready(&mut self, id: TaskId) {
-        let now = self.now;
+        let now = self.wall;
         let Some(entry) = self.entries.get_mut(id) else { return };
         // Its presence in `expiring` is what says that it has not started.
         let expired = entry
@@ -175,6 +181,32 @@ impl Index {
     pub(super) fn shelve(&mut self, id: TaskId) {
         self.leave_place(id);
         self.set_due(id, false);
+    }
+
+    /// A waiting task that had expired has not, since the wall clock was set back.
+    pub(super) fn unshelve(&mut self, id: TaskId) {
+        let Some(entry) = self.entries.get(id) else { return };
+        if !entry.state.is_waiting() || entry.place != Place::Nowhere {
+            return;
+        }
+        let (ready_at, ready_by) = (entry.ready_at, entry.ready_by);
+        if ready_by.is_due(ready_at, self.store_now()) {
+            self.make_ready(id);
+        } else {
+            self.wait_for(id, ready_at, ready_by);
+        }
+    }
+
+    /// Has a task wait for its time.
+    fn wait_for(&mut self, id: TaskId, ready_at: Timestamp, ready_by: ReadyBy) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        let (place, times) = match ready_by {
+            ReadyBy::Span => (Place::Scheduled, &mut self.scheduled),
+            ReadyBy::Instant => (Place::Appointed, &mut self.appointed),
+        };
+        entry.place = place;
+        self.news.earlier_due |= times.first().is_none_or(|first| ready_at < first.0);
+        times.insert((ready_at, id));
     }
 
     fn set_due(&mut self, id: TaskId, is_due: bool) {

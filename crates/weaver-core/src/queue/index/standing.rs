@@ -1,7 +1,7 @@
 //! How a task stands: all that the views need to know of a record.
 
 use crate::id::LeaseToken;
-use crate::task::{TaskRecord, TaskState};
+use crate::task::{ReadyBy, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
 /// What the views depend on, of a record at one moment. Taken before a record moves, so that
@@ -12,6 +12,8 @@ pub struct Standing {
     pub state: TaskState,
     /// When it is due, if it waits.
     pub ready_at: Timestamp,
+    /// By which time.
+    pub ready_by: ReadyBy,
     /// Whether it takes one of its queue's slots.
     pub occupies_slot: bool,
     /// Whether it holds its serial key.
@@ -30,6 +32,7 @@ impl Standing {
         Self {
             state: record.state,
             ready_at: record.ready_at,
+            ready_by: record.ready_by,
             occupies_slot: record.occupies_slot(),
             holds_key: record.holds_key(),
             unstarted: record.executions == 0,

@@ -89,7 +89,7 @@ impl Documents for InMemoryQueue {
         due: Option<Timestamp>,
     ) -> Result<Version> {
         check_document(key, &body)?;
-        let updated_at = self.clock.now();
+        let updated_at = self.clock.now().steady;
         self.documents.lock().put(key, body, expect, due, updated_at)
     }
 
@@ -99,7 +99,7 @@ impl Documents for InMemoryQueue {
 
     async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
         check_document_writes(&writes)?;
-        let updated_at = self.clock.now();
+        let updated_at = self.clock.now().steady;
         let mut state = self.documents.lock();
         let write = |DocumentWrite { key, body, expect, due }| match body {
             Some(body) => state.put(&key, body, expect, due, updated_at).map(Some),

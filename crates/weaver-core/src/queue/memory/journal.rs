@@ -11,8 +11,9 @@ use crate::limits::check_page;
 use crate::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
 use crate::queue::memory::InMemoryQueue;
 
-/// The most entries one stream keeps in memory; the oldest make room.
-const STREAM_MAX_ENTRIES: usize = 100_000;
+/// The most entries one stream keeps in memory; the oldest make room. More than a worker's limits let an attempt's log have
+/// (4 MiB, with 16 bytes for each line): those keep its beginning.
+const STREAM_MAX_ENTRIES: usize = 300_000;
 
 #[derive(Debug, Default)]
 pub(super) struct JournalState {
@@ -48,7 +49,7 @@ impl Journal for InMemoryQueue {
     async fn append_entries(&self, stream: &StreamKey, bodies: &[Bytes]) -> Result<Seq> {
         stream.validate()?;
         check_entries(bodies)?;
-        let at = self.clock.now();
+        let at = self.clock.now().steady;
         let mut state = self.journal.lock();
         if bodies.is_empty() {
             return Ok(state.streams.get(stream).map_or(Seq(0), |stream| stream.last));

@@ -57,14 +57,14 @@ impl Runners for InMemoryQueue {
         for (index, beat) in beats.iter().enumerate() {
             beat.validate().map_err(|invalid| invalid.at(index))?;
         }
-        let now = self.clock.now();
+        let now = self.clock.now().steady;
         let mut state = self.runners.lock();
         state.sweep(now);
         Ok(beats.into_iter().map(|beat| state.beat(beat, now)).collect())
     }
 
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
-        let now = self.clock.now();
+        let now = self.clock.now().steady;
         let mut state = self.runners.lock();
         state.directives.insert(key.clone(), (directive, now));
         if let Some(runner) = state.runners.get_mut(key) {

@@ -27,6 +27,7 @@ use crate::queue::memory::records::Records;
 use crate::queue::memory::unique::UniqueKeys;
 use crate::queue::ring::Ring;
 use crate::queue::{Committed, Enqueued, Overdue};
+use crate::store_clock::StoreNow;
 use crate::task::{TaskRecord, ValidTask};
 use crate::time::Timestamp;
 
@@ -72,6 +73,7 @@ impl Views<'_> {
         }
         self.ring.push(Change::of(record));
         self.effects.changed = true;
+        self.effects.cancelled |= record.has_hold();
     }
 }
 
@@ -80,13 +82,15 @@ impl Views<'_> {
 pub(super) struct Effects {
     /// Whether the ring has grown.
     pub(super) changed: bool,
+    /// Whether a running task was cancelled.
+    pub(super) cancelled: bool,
     /// Records to drop.
     #[expect(clippy::vec_box, reason = "they leave `records` as they are: a pointer each, under the lock")]
     pub(super) removed: Vec<Box<TaskRecord>>,
 }
 
 impl InMemoryQueueState {
-    pub(super) fn new(options: MemoryOptions, now: Timestamp) -> Self {
+    pub(super) fn new(options: MemoryOptions, now: StoreNow) -> Self {
         let mut index = Index::default();
         index.tick(now);
         Self {
@@ -97,14 +101,14 @@ impl InMemoryQueueState {
             groups: BTreeMap::new(),
             finished: Finished::default(),
             // No two lives of a process begin in the same microsecond.
-            ring: Ring::new(options.ring_capacity, now.as_micros().unsigned_abs()),
+            ring: Ring::new(options.ring_capacity, now.steady.as_micros().unsigned_abs()),
             effects: Effects::default(),
             options,
         }
     }
 
     /// Takes note of the time: what is due becomes ready, what is past retention goes.
-    pub(super) fn tick(&mut self, now: Timestamp) {
+    pub(super) fn tick(&mut self, now: StoreNow) {
         self.index.tick(now);
         self.unique.forget_expired(self.now());
         self.retire(16);
@@ -129,7 +133,7 @@ impl InMemoryQueueState {
         }
         let id = TaskId(self.next_id);
         let now = self.now();
-        let record = Box::write(place, lifecycle::admit(task, id, now)?);
+        let record = Box::write(place, lifecycle::admit_at(task, id, self.index.store_now())?);
         self.next_id += 1;
         let key = record.key.clone();
         if record.spec.has_unique_keys() {
@@ -187,10 +191,12 @@ impl InMemoryQueueState {
 
     /// Starts a task that was just picked.
     fn take(&mut self, id: TaskId, request: &LeaseRequest, taken: &mut Vec<Leased>) {
-        let now = self.now();
+        let now = self.index.store_now();
         let (Some(record), mut views) = self.record_and_views(id) else { return };
         let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
-        let Ok(transition) = lifecycle::decide(record, Command::Lease(grant), now) else { return };
+        let Ok(transition) = lifecycle::decide(record, Command::Lease(grant), now.once_due(record)) else {
+            return;
+        };
         views.apply(record, transition);
         if let Some(lease) = record.current_lease() {
             // Written where it stays: a record is large, and every move of it is a copy.

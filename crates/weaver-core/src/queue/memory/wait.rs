@@ -7,17 +7,26 @@ use tokio::sync::Notify;
 
 use crate::error::Result;
 use crate::event::ChangeCursor;
+use crate::lease::Lease;
+use crate::lifecycle;
 use crate::queue::index::Wanted;
 use crate::queue::memory::{InMemoryQueue, Inner};
 use crate::queue::{Interest, Wake};
-use crate::time::{Monotonic, Timestamp};
+use crate::time::Monotonic;
+
+/// How late a waiter learns of a wall clock that was set.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl InMemoryQueue {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
-        let deadline = self.clock.monotonic().saturating_add(timeout);
+        let deadline = self.clock.clock().monotonic().saturating_add(timeout);
         Ok(match interest {
             Interest::Work { namespace, queues, types, fragile } => {
                 self.wait_for_work(Wanted { namespace, queues, types, fragile }, deadline).await
+            }
+            Interest::Cancelled { leases } => {
+                self.limits.check_batch("leases", leases.len())?;
+                self.wait_for_cancelled(&leases, deadline).await
             }
             Interest::Changes { after } => self.wait_for_changes(after, deadline).await,
         })
@@ -30,12 +39,13 @@ impl InMemoryQueue {
                 Look::Wait(waiting, next_due) => (waiting, next_due),
             };
             let until = match next_due {
-                Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.since(self.clock.now()))),
+                // Looked at again each second: the wall clock may be set, and a timer does not count a machine's sleep.
+                Some(due) => deadline.min(self.clock.clock().monotonic().saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
             tokio::select! {
                 () = waiting.wake.notified() => {}
-                () = self.clock.sleep_until(until) => {}
+                () = self.clock.clock().sleep_until(until) => {}
             }
             // Whatever woke it, it looks for itself: there is nothing to hand on.
             waiting.done();
@@ -47,7 +57,7 @@ impl InMemoryQueue {
         if self.with(|state| state.index.has_ready(&wanted.taste())) {
             return Look::Found(Wake::Ready);
         }
-        if self.clock.monotonic() >= deadline {
+        if self.clock.clock().monotonic() >= deadline {
             return Look::Found(Wake::TimedOut);
         }
         let mut guard = self.inner.lock();
@@ -61,6 +71,29 @@ impl InMemoryQueue {
         Look::Wait(Waiting { queue: self, wanted: wanted.clone(), id, wake, done: false }, next_due)
     }
 
+    async fn wait_for_cancelled(&self, leases: &[Lease], deadline: Monotonic) -> Wake {
+        let any_cancelled = || {
+            let guard = self.lock();
+            leases.iter().any(|lease| {
+                let record = guard.state.get(&lease.key);
+                record.is_some_and(|record| lifecycle::is_cancelled(record, lease))
+            })
+        };
+        loop {
+            let cancelled = self.cancelled.notified();
+            tokio::pin!(cancelled);
+            // Registered before the records are read: a cancellation in between is seen.
+            cancelled.as_mut().enable();
+            if any_cancelled() {
+                return Wake::Ready;
+            }
+            tokio::select! {
+                () = cancelled => {}
+                () = self.clock.clock().sleep_until(deadline) => return Wake::TimedOut,
+            }
+        }
+    }
+
     async fn wait_for_changes(&self, after: ChangeCursor, deadline: Monotonic) -> Wake {
         loop {
             let changed = self.changed.notified();
@@ -72,7 +105,7 @@ impl InMemoryQueue {
             }
             tokio::select! {
                 () = changed => {}
-                () = self.clock.sleep_until(deadline) => return Wake::TimedOut,
+                () = self.clock.clock().sleep_until(deadline) => return Wake::TimedOut,
             }
         }
     }
@@ -80,7 +113,7 @@ impl InMemoryQueue {
 
 enum Look<'a> {
     Found(Wake),
-    Wait(Waiting<'a>, Option<Timestamp>),
+    Wait(Waiting<'a>, Option<Duration>),
 }
 
 /// A registered waiter. Dropped while it waits (its caller gave up), it leaves no trace: if it had been woken, the

@@ -1,12 +1,16 @@
 //! State and cause in one byte: four bits each. The numbers belong to the format, not to the order of the enumerations.
 
-use weaver_core::task::{CancelReason, Cause, TaskState};
+use weaver_core::task::{CancelReason, Cause, ReadyBy, TaskState};
 
 use crate::codec::Undecodable;
 
-pub(super) fn byte_of(state: TaskState, cause: Option<Cause>) -> u8 {
+/// A scheduled task that waits for an instant has a number of its own: only of these is it asked by which time they are due.
+const APPOINTED: u8 = 9;
+
+pub(super) fn byte_of(state: TaskState, ready_by: ReadyBy, cause: Option<Cause>) -> u8 {
     let state = match state {
         TaskState::Queued => 0,
+        TaskState::Scheduled if ready_by == ReadyBy::Instant => APPOINTED,
         TaskState::Scheduled => 1,
         TaskState::Assigned => 2,
         TaskState::Orphaned => 3,
@@ -31,10 +35,11 @@ pub(super) fn byte_of(state: TaskState, cause: Option<Cause>) -> u8 {
     cause << 4 | state
 }
 
-pub(super) fn of_byte(byte: u8) -> Result<(TaskState, Option<Cause>), Undecodable> {
+pub(super) fn of_byte(byte: u8) -> Result<(TaskState, ReadyBy, Option<Cause>), Undecodable> {
+    let ready_by = if byte & 0xf == APPOINTED { ReadyBy::Instant } else { ReadyBy::Span };
     let state = match byte & 0xf {
         0 => TaskState::Queued,
-        1 => TaskState::Scheduled,
+        1 | APPOINTED => TaskState::Scheduled,
         2 => TaskState::Assigned,
         3 => TaskState::Orphaned,
         4 => TaskState::Running,
@@ -57,7 +62,7 @@ pub(super) fn of_byte(byte: u8) -> Result<(TaskState, Option<Cause>), Undecodabl
         9 => Some(Cause::Cancelled(CancelReason::Replaced)),
         other => return Err(Undecodable::unknown("cause", other)),
     };
-    Ok((state, cause))
+    Ok((state, ready_by, cause))
 }
 
 #[cfg(test)]
@@ -67,9 +72,9 @@ mod tests {
     #[test]
     fn every_byte_is_a_state_and_a_cause_of_its_own_or_refused() {
         let known = (0..=u8::MAX).filter(|byte| match of_byte(*byte) {
-            Ok((state, cause)) => byte_of(state, cause) == *byte,
+            Ok((state, ready_by, cause)) => byte_of(state, ready_by, cause) == *byte,
             Err(_) => false,
         });
-        assert_eq!(known.count(), TaskState::ALL.len() * 10);
+        assert_eq!(known.count(), (TaskState::ALL.len() + 1) * 10);
     }
 }

@@ -11,8 +11,8 @@ use utoipa::{Modify, OpenApi};
 use weaver_client::wire::{Change, MergeEvent, Problem};
 
 use super::{
-    append, audit, bulk, emitted, enqueue, events, finish, health, list, logs, merge, metrics, namespaces,
-    queues, runners, schedules, settings, task, tokens, work,
+    append, audit, bulk, cancelled, emitted, enqueue, events, finish, health, list, logs, merge, metrics,
+    namespaces, queues, runners, schedules, settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -38,7 +38,8 @@ use super::{
         merge::stream_merge_events, merge::accept_merge, merge::set_merge_on_foreign, merge::get_merge_chain,
         merge::verify_merge_chain,
         audit::list_audit, events::stream_events,
-        work::lease, work::wait_for_work, work::renew, work::confirm_stopped, work::beat, work::leave, append::append,
+        work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::beat,
+        work::leave, append::append,
         finish::finish,
     ),
     components(schemas(Problem, Change, MergeEvent)),

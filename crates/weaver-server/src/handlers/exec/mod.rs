@@ -73,6 +73,7 @@ impl ExecHandler {
     }
 
     async fn run(&self, name: &str, spec: &ProcessSpec, ctx: &Ctx) -> Outcome {
+        ctx.limit_log(self.policy.log_limits);
         let log = |_, line: &[u8]| ctx.log(String::from_utf8_lossy(line));
         match attempt::run(spec, ctx, &*self.clock, log).await {
             Ok(Finished { told: Some(Told::TimeIsUp), .. }) => Outcome::TimedOut,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weaver_process::confine::{HOME_DEFAULT, Purpose};
 use weaver_process::{Isolation, OutputLimits, ProcessSpec, Rules};
+use weaver_runtime::LogLimits;
 
 use super::template::Template;
 use super::workdir::Root;
@@ -110,6 +111,7 @@ pub(super) struct Checked {
     task_env: BTreeSet<String>,
     root: Root,
     limits: OutputLimits,
+    pub(super) log_limits: LogLimits,
     grace: Duration,
 }
 
@@ -149,10 +151,12 @@ impl Checked {
             root: Root::new(&policy.working_root)
                 .map_err(|problem| PolicyError::new("exec.working_root", problem))?,
             limits: OutputLimits {
-                total_bytes: policy.output_max_bytes,
+                // The attempt's log keeps head and tail of it.
+                total_bytes: usize::MAX,
                 line_bytes: LINE_BYTES,
                 tail_bytes: TAIL_BYTES,
             },
+            log_limits: LogLimits::total(policy.output_max_bytes),
             grace: milliseconds(policy.grace_ms),
         })
     }

@@ -8,7 +8,7 @@ use weaver_core::error::{Error, Result};
 use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::id::{TaskKey, Version};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::Transition;
+use weaver_core::lifecycle::{self, Transition};
 use weaver_core::limits::Limits;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{
@@ -49,6 +49,12 @@ impl ModelStore {
 fn found(state: &State, interest: &Interest, now: Timestamp) -> (bool, Option<Timestamp>) {
     match interest {
         Interest::Changes { after } => (state.model.changes().len() as u64 > after.position, None),
+        Interest::Cancelled { leases } => {
+            let cancelled = |lease: &Lease| {
+                state.model.record(&lease.key).is_some_and(|record| lifecycle::is_cancelled(record, lease))
+            };
+            (leases.iter().any(cancelled), None)
+        }
         Interest::Work { namespace, queues, types, fragile } => {
             let scope = Scope::Namespace(namespace.clone());
             let wanted = |record: &&TaskRecord| {

@@ -10,8 +10,9 @@ use crate::simulation::checks::Findings;
 use crate::simulation::checks::runs::{Span, spans};
 use crate::simulation::history::{Entry, History, What};
 
-/// How much later than a third of the lease a handler may be told, by a worker that nothing troubles.
-const TOLD_WITHIN: Duration = Duration::from_millis(1_000);
+/// When a handler must have been told, by a worker that nothing troubles: one second, and two where the store can only be
+/// polled. However long the lease.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::of("G11");
@@ -63,7 +64,7 @@ fn cancelled(
     if !plan.is_some_and(|plan| plan.is_untroubled()) {
         return;
     }
-    let deadline = entry.at.saturating_add(history.scenario.lease_ttl / 3 + TOLD_WITHIN);
+    let deadline = entry.at.saturating_add(TOLD_WITHIN);
     let told = span.told.is_some_and(|(at, _)| at <= deadline) || span.ended_at <= deadline;
     findings.hold(told, entry.at, || format!("{}: {} was told at {:?}", entry.what, span.run, span.told));
 }

@@ -1,0 +1,38 @@
+//! A cancelled handler is told within two seconds, with default settings, whichever process cancelled, and if a client that
+//! knows only the seed wrote that it is cancelled (G11).
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::seed::SeedClient;
+use weaver_core::prelude::*;
+use weaver_runtime::{LocalSource, SystemClock};
+use weaver_testkit::cancellation::longest_until_told;
+
+const WITHIN: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_handler_is_told_within_two_seconds_by_its_own_process_and_by_another() {
+    let database = support::database();
+    let working = Arc::new(support::open(&database, Arc::new(SystemClock::new())).await);
+    let other = Arc::new(support::open(&database, Arc::new(SystemClock::new())).await);
+    for canceller in [&working, &other] {
+        let cancel = async |key: TaskKey| canceller.cancel(&key).await.expect("it is running");
+        let took = longest_until_told(Arc::new(LocalSource::new(working.clone())), cancel).await;
+        assert!(took <= WITHIN, "{took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_is_told_within_two_seconds_when_a_client_of_the_seed_cancels_by_writing() {
+    let database = support::database();
+    let working = Arc::new(support::open(&database, Arc::new(SystemClock::new())).await);
+    let seed = SeedClient::new(&database);
+    let cancel = async |key: TaskKey| {
+        seed.set_status(key.namespace.as_str(), &key.id.to_string(), "CANCELLED").await;
+    };
+    let took = longest_until_told(Arc::new(LocalSource::new(working)), cancel).await;
+    assert!(took <= WITHIN, "{took:?}");
+}

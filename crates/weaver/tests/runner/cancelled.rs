@@ -1,0 +1,45 @@
+//! A cancelled prompt stops within a second with default settings: nothing of the runner or the server is set (G11).
+
+use std::time::Duration;
+
+use weaver::core::clock::Clock;
+use weaver::prelude::SystemClock;
+
+use crate::bed::{Bed, Runner, until};
+use crate::pipe::Pipe;
+
+const AGENT: &str = "sleep 1000 & readlink /proc/self/ns/pid > begun; wait";
+
+/// Cancels a prompt of a runner of the project that runs; how long its processes lived on.
+fn time_to_stop(bed: &Bed, runner: &mut std::process::Command) -> Duration {
+    let begun = Pipe::new(bed, "begun");
+    bed.agent(AGENT);
+    let _runner = Runner::start(runner);
+    let id = bed.prompt("x", "");
+    let family = begun.read_cell();
+    bed.run(&format!("tasks cancel {id}")).succeeded();
+    let clock = SystemClock::new();
+    let cancelled_at = clock.monotonic();
+    until("the agent is gone", || family.is_gone());
+    clock.monotonic().0.saturating_sub(cancelled_at.0)
+}
+
+#[test]
+fn a_cancelled_prompt_stops_within_a_second_over_http() {
+    let bed = Bed::new();
+    let mut runner = bed.command("runner --log warn --project-root project -- sh -e agent.sh");
+    let took = time_to_stop(&bed, runner.env("WEAVER_NAMESPACE", crate::bed::NAMESPACE));
+    assert!(took <= Duration::from_secs(1), "{took:?}");
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_cancelled_prompt_stops_within_a_second_on_a_store_shared_with_the_server() {
+    let server = weaver_testkit::services::postgres::Shared::server();
+    let url = format!("{}?schema=cancelled_{}", server.url(), std::process::id());
+    let bed = Bed::on(&url);
+    let mut runner = bed.place.command("runner --log warn --project-root project --store");
+    let runner = runner.arg(&url).args(["--", "sh", "-e", "agent.sh"]);
+    let took = time_to_stop(&bed, runner.env("WEAVER_NAMESPACE", crate::bed::NAMESPACE));
+    assert!(took <= Duration::from_secs(1), "{took:?}");
+}
