@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod http;
 mod merge;
+mod schedules;
 mod source;
 pub mod wire;
 

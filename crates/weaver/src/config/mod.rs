@@ -7,6 +7,7 @@ mod handlers;
 pub(crate) mod keys;
 mod kind;
 mod limit_keys;
+mod merge_keys;
 mod nearest;
 mod profiles;
 mod templates;
