@@ -294,7 +294,11 @@ impl Client {
         self.http.get(&path(rest), query, CALL_TIMEOUT).await
     }
 
-    pub(crate) async fn act<T: serde::de::DeserializeOwned>(&self, rest: &[&str], namespace: &str) -> Result<T> {
+    pub(crate) async fn act<T: serde::de::DeserializeOwned>(
+        &self,
+        rest: &[&str],
+        namespace: &str,
+    ) -> Result<T> {
         self.http.post_bare(&path(rest), &within(namespace)).await
     }
 

@@ -15,6 +15,7 @@ mod documents;
 mod effects;
 mod error;
 mod event;
+mod history;
 mod link;
 mod observe;
 mod publish;

@@ -95,6 +95,22 @@ async fn a_forged_row_for_a_change_that_failed_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_history_that_was_changed_later_pauses_the_queue_and_another_queue_goes_on() {
+    let (bench, ..) = landed().await;
+    let mut place = 0;
+    bench.engine.verify_part(&bench.queue, &mut place).await.unwrap();
+    assert_eq!((bench.state().await.paused, place), (None, 0), "a sound history pauses nothing");
+    forge_link(&bench, 1, |link, _| {
+        let Fact::Landing { certificate } = &mut link.fact else { panic!() };
+        certificate.checks[0].log_hash = Some("0".repeat(64));
+    })
+    .await;
+    bench.engine.verify_part(&bench.queue, &mut place).await.unwrap();
+    let pause = bench.state().await.paused.expect("the queue is paused");
+    assert!(pause.reason.contains("verify --all"), "{}", pause.reason);
+}
+
+#[tokio::test]
 async fn a_renamed_check_is_rejected() {
     let (bench, a, _, _) = landed().await;
     forge_entry(&bench, a, |detail| {

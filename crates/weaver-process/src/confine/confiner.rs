@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::rules::PORTS_DEFAULT;
-use super::{Confinement, Mode, Network, NetworkRule, Rules};
+use super::{Confinement, HOME_DEFAULT, Mode, Network, NetworkRule, Rules};
 
 /// A user of the machine, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +108,12 @@ impl Confiner {
                  that its socket tells commands from administrators"
                 .to_owned());
         }
+        if let Some(path) = own.iter().find(|path| is_root_of_all(path)) {
+            return Err(format!(
+                "`{}` cannot be a command's directory: it is the whole machine; name one below it, or use `unconfined = true`",
+                path.display()
+            ));
+        }
         let declared = |paths: &[PathBuf]| -> Result<Vec<PathBuf>, String> {
             paths.iter().map(|path| self.declared(path)).collect()
         };
@@ -138,7 +144,7 @@ impl Confiner {
             read_only,
             writable,
             hidden,
-            home: home.to_owned(),
+            home: usable_home(home),
             network,
             limits: rules.limits.clone(),
         }))
@@ -220,11 +226,26 @@ fn overlap(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// A path below a writable one could be replaced by a link before it is mounted.
+fn is_root_of_all(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| path == Path::new("/"))
+}
+
+/// A home that can be mounted: a service's is often `/`, or a directory of the system, which a private one would cover.
+fn usable_home(home: &Path) -> PathBuf {
+    let system = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/proc", "/sys", "/dev"];
+    let is_usable = home.is_absolute()
+        && home.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && home.components().count() > 1
+        && !system.iter().any(|system| overlap(home, Path::new(system)));
+    if is_usable { home.to_owned() } else { PathBuf::from(HOME_DEFAULT) }
+}
+
+/// A path below a writable one could be replaced by a link before it is mounted. Compared as links lead, too.
 fn nested(writable: &[PathBuf], read_only: &[PathBuf]) -> Result<(), String> {
+    let found = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     for outer in writable {
         for inner in writable.iter().chain(read_only) {
-            if inner != outer && inner.starts_with(outer) {
+            if inner != outer && (inner.starts_with(outer) || found(inner).starts_with(found(outer))) {
                 return Err(format!(
                     "`{}` is refused: it is below `{}`, which the command can write to and so replace",
                     inner.display(),
@@ -238,7 +259,6 @@ fn nested(writable: &[PathBuf], read_only: &[PathBuf]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::HOME_DEFAULT;
     use super::*;
 
     fn confiner(protected: &[&str]) -> Confiner {
@@ -287,6 +307,31 @@ mod tests {
         assert!(masked.hidden.contains(&PathBuf::from("/usr/share")));
         assert!(own("/usr", "/usr/share/doc").unwrap_err().contains("keep them apart"));
         assert!(own("/usr/share/doc", "/usr/share").unwrap_err().contains("keep them apart"));
+    }
+
+    #[test]
+    fn the_whole_machine_is_no_commands_directory_and_no_home_covers_the_system() {
+        let confiner = confiner(&[]);
+        let cell = |own: &str, home: &str| {
+            confiner.confinement(&Rules::default(), &Purpose::Exec, &[own.into()], Path::new(home), None)
+        };
+        assert!(cell("/", "/homes/x").unwrap_err().contains("whole machine"));
+        for home in ["/", "/usr", "/usr/games", "relative", "/etc/../x"] {
+            assert_eq!(cell("/tmp", home).unwrap().unwrap().home, Path::new(HOME_DEFAULT), "{home}");
+        }
+        assert_eq!(cell("/tmp", "/homes/x").unwrap().unwrap().home, Path::new("/homes/x"));
+    }
+
+    #[test]
+    fn what_a_command_can_replace_is_not_declared_under_another_name() {
+        let directory = std::env::temp_dir().join(format!("weaver-nested-{}", std::process::id()));
+        std::fs::create_dir_all(directory.join("own/inner")).unwrap();
+        std::os::unix::fs::symlink(directory.join("own/inner"), directory.join("link")).unwrap();
+        let rules = Rules { read_only: vec![directory.join("link")], ..Rules::default() };
+        let own = [directory.join("own")];
+        let refused = confiner(&[]).confinement(&rules, &Purpose::Exec, &own, Path::new(HOME_DEFAULT), None);
+        assert!(refused.unwrap_err().contains("can write to"));
+        std::fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]

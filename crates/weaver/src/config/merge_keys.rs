@@ -30,6 +30,15 @@ pub(crate) static MERGE_RECONCILE_EVERY: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static MERGE_VERIFY_EVERY: &Key = &Key {
+    name: "merge.verify_every",
+    kind: Kind::Span,
+    default: "1h",
+    about: "how often 200 landings of each merge queue's history are verified again; a difference pauses the queue",
+    flag: None,
+    is_place: false,
+};
+
 pub(crate) static MERGE_CHECK_TIMEOUT: &Key = &Key {
     name: "merge.check_timeout",
     kind: Kind::Span,

@@ -68,7 +68,7 @@ working_root = "{}"
 program = "/bin/sh"
 args = ["-c", 'printf "%s %s %s\n" "$1" "$2" "$3" >> told.txt', "announce", "{{kind}}", "{{queue}}", "{{message}}"]
 "#,
-        place.path("").display()
+        place.path("told").display()
     )
 }
 
@@ -76,6 +76,7 @@ args = ["-c", 'printf "%s %s %s\n" "$1" "$2" "$3" >> told.txt', "announce", "{{k
 fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_has_them() {
     let place = Place::new();
     let (webhook, bodies) = listener();
+    std::fs::create_dir(place.path("told")).expect("a test can make directories");
     place.write("weaver.toml", &settings(&place, &webhook));
     repository(&place, &["one", "broken"]);
     let clash = "git -C work switch -q -c clash main && echo other > work/one && git -C work add one && \
@@ -106,7 +107,7 @@ fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_
     let list = "tasks list --state succeeded --queue merge --type exec --output json";
     let looks = (0..1000).map(|_| server.run(&place, list).json());
     assert!(looks.map(|listed| listed["items"].as_array().map_or(0, Vec::len)).any(|found| found == 7));
-    let written = place.read("told.txt");
+    let written = place.read("told/told.txt");
     assert!(written.contains("merged project:main one is on main\n"), "{written}");
     let log = server.stop().errors;
     assert!(log.contains("clash clashes in one") && log.contains("one is on main"), "{log}");
@@ -115,6 +116,7 @@ fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_
 #[test]
 fn messages_that_could_reach_nobody_are_refused_at_the_start() {
     let place = Place::new();
+    std::fs::create_dir(place.path("told")).expect("a test can make directories");
     let refused = |text: &str, said: &[&str]| {
         place.write("weaver.toml", text);
         place.run("serve --listen 127.0.0.1:0").failed(2, said);

@@ -10,6 +10,7 @@ use crate::cli::{Context, StoreArgs};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  weaver merge key show > node1.pub\n  weaver merge key rotate")]
 pub(crate) enum Command {
     /// Show the public keys of this node, the one in use last
     Show(KeyArgs),

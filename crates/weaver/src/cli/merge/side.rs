@@ -86,6 +86,8 @@ pub(crate) struct Side {
     engine: MergeEngine,
     worker: Worker,
     clock: Arc<dyn Clock>,
+    /// How often a part of the history is verified again.
+    verify_every: Duration,
 }
 
 impl Side {
@@ -116,19 +118,21 @@ impl Side {
             .grace(config.span(keys::WORKER_GRACE))
             .build()
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        Ok(Self { engine, worker, clock: Arc::clone(clock) })
+        let verify_every = config.span(keys::MERGE_VERIFY_EVERY);
+        Ok(Self { engine, worker, clock: Arc::clone(clock), verify_every })
     }
 
     /// Runs until `closing`; what runs then is finished as `shutdown` allows.
     pub(crate) async fn run(self, closing: &CancellationToken, shutdown: &Shutdown) {
-        let Self { engine, worker, clock } = self;
+        let Self { engine, worker, clock, .. } = self;
         let checks = async {
             // A server without merge queues has no second worker to show for it.
             if closing.run_until_cancelled(a_queue(&engine, &*clock)).await.is_some() {
                 Box::pin(worker.run(shutdown.clone())).await;
             }
         };
-        tokio::join!(engine.run(closing.cancelled()), checks);
+        let history = engine.watch_history(self.verify_every, closing.cancelled());
+        tokio::join!(engine.run(closing.cancelled()), history, checks);
     }
 }
 
