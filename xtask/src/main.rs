@@ -7,6 +7,7 @@ mod cargo;
 mod metadata;
 mod project;
 mod services;
+mod setup;
 mod simulate;
 mod step;
 mod test;
@@ -23,6 +24,7 @@ The project's own commands.
 Usage: cargo xtask <verb> [options]
 
 Verbs:
+  setup                  Install what the tests need besides Rust; without the right to, print the command that does.
   test [--keep-going]    The whole gate: format, tidy, clippy, tests, doctests, docs, seed tables.
                          Stops at the first step that fails; --keep-going runs all of them.
   tidy [--no-build]      Licences, dependency direction, sizes, links, words, manifests, seed tables.
@@ -66,6 +68,7 @@ enum Verb {
     Torture { args: Vec<String> },
     Screenshots,
     Services,
+    Setup,
 }
 
 impl Verb {
@@ -89,6 +92,7 @@ impl Verb {
             "torture" => Ok(Self::Torture { args: rest.to_vec() }),
             "screenshots" if rest.is_empty() => Ok(Self::Screenshots),
             "services" if rest.is_empty() => Ok(Self::Services),
+            "setup" if rest.is_empty() => Ok(Self::Setup),
             other => Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
         }
     }
@@ -115,6 +119,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Torture { args } => torture::run(&Project::find()?, &args),
         Verb::Screenshots => services::screenshots(&Project::find()?),
         Verb::Services => services::run(&Project::find()?),
+        Verb::Setup => setup::run(&Project::find()?),
     }
 }
 

@@ -2,10 +2,13 @@
 
 use crate::cargo::Cargo;
 use crate::project::Project;
+use crate::setup;
 use crate::step::{self, Step};
 use crate::tidy;
 
 pub(crate) fn run(project: &Project, keep_going: bool) -> Result<(), String> {
+    // Before anything is compiled: what is missing is said in a second, not after minutes.
+    setup::run(project)?;
     step::run_all(&steps(project), keep_going)
 }
 
