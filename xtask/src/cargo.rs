@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::setup;
 
@@ -20,6 +20,11 @@ impl Cargo {
 
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.env.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
         self
     }
 
@@ -48,6 +53,12 @@ impl Cargo {
         }
         String::from_utf8(output.stdout)
             .map_err(|e| format!("`{}` wrote something else than UTF-8: {e}", self.shown()))
+    }
+
+    /// Start with a stderr that the caller reads.
+    pub(crate) fn start_with_stderr(&self, root: &Path) -> Result<Child, String> {
+        let started = self.command(root).stderr(Stdio::piped()).spawn();
+        started.map_err(|e| format!("cannot start `{}`: {e}", self.shown()))
     }
 
     /// Whether the call succeeds, without showing anything.

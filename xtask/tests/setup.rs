@@ -1,5 +1,7 @@
 //! `cargo xtask setup` as a process, on a machine whose `PATH` has a fake `apt-get` and a fake `cargo`, and nothing else.
 
+#![expect(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
