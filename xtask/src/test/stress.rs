@@ -27,7 +27,7 @@ pub(super) fn run(root: &Path, tests: &Cargo, rounds: u32) -> Result<(), String>
     }
     let lines: Vec<String> =
         failed.iter().map(|(name, times)| format!("  {times} of {rounds}: {name}")).collect();
-    Err(format!("{} tests failed under load:\n{}", lines.len(), lines.join("\n")))
+    Err(format!("tests that failed under load, {} of them:\n{}", lines.len(), lines.join("\n")))
 }
 
 /// The names of the tests that failed. A run that fails without naming one did not compile.
