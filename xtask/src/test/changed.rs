@@ -25,6 +25,16 @@ impl Scope {
         }
     }
 
+    /// Without the packages that have no library: cargo refuses to look for doctests in those.
+    pub(super) fn with_libraries(&self) -> Self {
+        match self {
+            Self::Workspace => Self::Workspace,
+            Self::Packages(names) => {
+                Self::Packages(names.iter().filter(|name| *name != "xtask").cloned().collect())
+            }
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Packages(names) if names.is_empty())
     }

@@ -46,14 +46,15 @@ fn scope(project: &Project, options: &Options) -> Result<Scope, String> {
 
 /// `--all-features` is on every step that compiles: no code goes unchecked, and the steps share one build.
 fn steps<'a>(project: &'a Project, scope: &Scope, options: &Options) -> Vec<Step<'a>> {
-    let of_scope = |before: &str, after: &str| {
+    let of = |before: &str, scope: &Scope, after: &str| {
         let after = after.split_whitespace().map(str::to_owned);
         Cargo::new(before.split(' ').map(str::to_owned).chain(scope.arguments()).chain(after))
     };
     let fmt = Cargo::new(["fmt", "--all", "--check"]);
-    let clippy = of_scope("clippy", "--all-targets --all-features -- -D warnings");
-    let doctests = of_scope("test --doc", "--all-features");
-    let docs = of_scope("doc", "--all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings");
+    let clippy = of("clippy", scope, "--all-targets --all-features -- -D warnings");
+    let libraries = scope.with_libraries();
+    let doctests = of("test --doc", &libraries, "--all-features");
+    let docs = of("doc", scope, "--all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings");
 
     let mut steps = vec![calling("format", fmt, project)];
     steps.extend(tidy::steps_without_build(project));
@@ -63,13 +64,12 @@ fn steps<'a>(project: &'a Project, scope: &Scope, options: &Options) -> Vec<Step
     steps.push(calling("benchmarks", benchmarks(project), project));
     if !scope.is_empty() {
         steps.push(calling("tests", tests(project, scope, options), project));
-        // A package without a library has nothing to document, and cargo refuses to be asked for its doctests alone.
-        if *scope == Scope::Workspace {
-            steps.push(calling("doctests", doctests, project));
-            steps.push(calling("docs", docs, project));
-        }
     }
-    // Last, because it lists the tests that the steps above have compiled.
+    if !libraries.is_empty() {
+        steps.push(calling("doctests", doctests, project));
+        steps.push(calling("docs", docs, project));
+    }
+    // Last, because it lists the tests that the steps above have compiled, of every package.
     if *scope == Scope::Workspace {
         steps.push(tidy::seeds_step(project));
     }
@@ -140,6 +140,16 @@ mod tests {
     fn a_change_that_touches_no_package_still_has_its_form_and_the_benchmarks_checked() {
         let names = names(&Scope::Packages(BTreeSet::new()));
         assert!(names.contains(&"benchmarks".into()) && !names.contains(&"tests".into()), "{names:?}");
+    }
+
+    #[test]
+    fn a_change_of_some_packages_has_their_doctests_but_not_those_of_a_package_without_a_library() {
+        let last = |scope: &[&str]| {
+            let scope = Scope::Packages(scope.iter().map(|name| (*name).to_owned()).collect());
+            names(&scope).pop().unwrap()
+        };
+        assert_eq!(last(&["weaver-core", "xtask"]), "docs");
+        assert_eq!(last(&["xtask"]), "tests");
     }
 
     #[test]
