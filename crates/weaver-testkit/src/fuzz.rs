@@ -2,7 +2,7 @@
 //!
 //! There is no instrumentation, so a target says itself how an input went: it returns a label, such as the error it got. An
 //! input with a label that was not seen before becomes a parent of others. The gate runs a fixed number of inputs;
-//! `FUZZ_SECONDS=600` (`cargo xtask fuzz TARGET --minutes 10`) runs for that long and adds inputs with new labels to the
+//! `FUZZ_SECONDS=600` (`cargo xtask fuzz TARGET --minutes 10`) runs for that long and adds a few inputs with new labels to the
 //! corpus. An input that makes the target panic is added as well, where it is a test from then on.
 
 use std::collections::HashSet;
@@ -20,6 +20,8 @@ pub const SECONDS: &str = "FUZZ_SECONDS";
 const INPUT_MAX_BYTES: usize = 4096;
 /// How many inputs may be parents.
 const PARENTS_MAX: usize = 1024;
+/// How many inputs a long run may add to the corpus: it is in the repository, and read by every gate.
+const KEPT_MAX: usize = 16;
 /// Labels are compared up to here, so that an error that quotes its input is not new each time.
 const LABEL_MAX_CHARS: usize = 48;
 
@@ -75,12 +77,13 @@ impl Target {
             sample::SEED
         );
         let mut draws = Draws::new(seed, self.name);
-        let mut made = 0;
+        let (mut made, mut kept) = (0, 0);
         while limit.allows(made) {
             made += 1;
             let input = self.change(&parents, &mut draws);
             if labels.insert(self.label(&input, &attempt)) && parents.len() < PARENTS_MAX {
-                if limit.is_long() {
+                if limit.is_long() && kept < KEPT_MAX {
+                    kept += 1;
                     self.keep("new", &input);
                 }
                 parents.push(input);

@@ -8,7 +8,8 @@ fn read(input: &[u8]) -> String {
         Ok(config) => config,
         Err(message) => {
             assert!(message.contains(CONFIG_PATH), "a message that does not say which file: {message}");
-            return message;
+            // The lines before the last quote the file.
+            return message.lines().next_back().unwrap_or_default().to_owned();
         }
     };
     let written = toml::to_string(&config).expect("what was read can be written");
