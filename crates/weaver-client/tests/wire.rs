@@ -38,8 +38,10 @@ fn read(input: &[u8]) -> String {
         b'1' => read_twice("lease", json, |request: LeaseRequest| refusal(request.to_core())),
         b'2' => read_twice::<RenewRequest>("renew", json, only),
         b'3' => read_twice("finish", json, |request: FinishRequest| {
-            let refusals = request.ends.into_iter().map(|end| refusal(end.into_core()));
-            refusals.last().flatten()
+            // Every end is converted, not only as many as it takes to find a refusal.
+            let refusals: Vec<String> =
+                request.ends.into_iter().filter_map(|end| refusal(end.into_core())).collect();
+            refusals.into_iter().next()
         }),
         b'4' => read_twice::<BeatRequest>("beat", json, only),
         b'5' => read_twice::<PutSchedule>("schedule", json, only),
