@@ -58,6 +58,7 @@ fn refusal<T, E: ToString>(result: Result<T, E>) -> Option<String> {
 /// Names of fields and values at the edge of what numbers can be.
 const WORDS: &[&str] = &[
     "\"tasks\":",
+    "\"result_hex\":\"",
     "\"task_type\":",
     "\"payload\":",
     "\"priority\":",
@@ -81,5 +82,5 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn fuzzed_requests_are_refused_or_read_back_as_they_are_written() {
-    Target::new("wire", env!("CARGO_MANIFEST_DIR")).words(WORDS).run(read);
+    Target::new("wire", env!("CARGO_MANIFEST_DIR")).inputs(150_000).words(WORDS).run(read);
 }

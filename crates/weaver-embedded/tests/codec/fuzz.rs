@@ -63,5 +63,5 @@ fn read(input: &[u8]) -> String {
 
 #[test]
 fn fuzzed_values_are_refused_or_read_back_as_they_are_written() {
-    Target::new("codec", env!("CARGO_MANIFEST_DIR")).inputs(30_000).run(read);
+    Target::new("codec", env!("CARGO_MANIFEST_DIR")).inputs(100_000).run(read);
 }

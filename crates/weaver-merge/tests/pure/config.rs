@@ -41,5 +41,5 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn fuzzed_configurations_are_refused_or_read_back_as_they_are_written() {
-    Target::new("config", env!("CARGO_MANIFEST_DIR")).inputs(5_000).words(WORDS).run(read);
+    Target::new("config", env!("CARGO_MANIFEST_DIR")).inputs(30_000).words(WORDS).run(read);
 }
