@@ -55,7 +55,7 @@ fn read(input: &[u8]) -> String {
         5 => read_twice(body, "queue", decode_queue, encode_queue),
         6 => read_twice(body, "group", decode_group, encode_group),
         7 => read_twice(body, "entry", decode_entry, |writer, entry| {
-            encode_entry(writer, entry.at, &entry.body)
+            encode_entry(writer, entry.at, &entry.body);
         }),
         _ => read_twice(body, "unique key", decode_unique_key, |writer, key| encode_unique_key(writer, *key)),
     }
