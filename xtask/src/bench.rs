@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cargo::Cargo;
 use crate::project::Project;
+use crate::setup;
 
 /// The benchmark that starts the released command, and therefore has it built first.
 const SERVER: &str = "api";
@@ -34,8 +35,7 @@ fn choose<'a>(known: &'a [String], name: Option<&str>) -> Result<&'a str, String
 
 /// Where cargo leaves the released command.
 fn weaver(root: &Path) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    target.join("release/weaver")
+    setup::target(root).join("release/weaver")
 }
 
 /// Binaries as cargo finds them: `src/bin/NAME.rs` and `src/bin/NAME/main.rs`.

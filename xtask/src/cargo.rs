@@ -2,28 +2,35 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+
+use crate::setup;
 
 /// One cargo call that is also shown to people, so that what failed can be repeated by copy and paste.
 #[derive(Debug, Clone)]
 pub(crate) struct Cargo {
     args: Vec<String>,
-    env: Option<(&'static str, String)>,
+    env: Vec<(&'static str, String)>,
 }
 
 impl Cargo {
     pub(crate) fn new<A: Into<String>>(args: impl IntoIterator<Item = A>) -> Self {
-        Self { args: args.into_iter().map(Into::into).collect(), env: None }
+        Self { args: args.into_iter().map(Into::into).collect(), env: Vec::new() }
     }
 
     pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.env = Some((name, value.into()));
+        self.env.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: &str) -> Self {
+        self.args.push(arg.to_owned());
         self
     }
 
     /// The call as typed in a shell.
     pub(crate) fn shown(&self) -> String {
-        let env = self.env.as_ref().map(|(name, value)| format!("{name}=\"{value}\" ")).unwrap_or_default();
+        let env: String = self.env.iter().map(|(name, value)| format!("{name}=\"{value}\" ")).collect();
         format!("{env}cargo {}", self.args.join(" "))
     }
 
@@ -48,6 +55,12 @@ impl Cargo {
             .map_err(|e| format!("`{}` wrote something else than UTF-8: {e}", self.shown()))
     }
 
+    /// Start with a stderr that the caller reads.
+    pub(crate) fn start_with_stderr(&self, root: &Path) -> Result<Child, String> {
+        let started = self.command(root).stderr(Stdio::piped()).spawn();
+        started.map_err(|e| format!("cannot start `{}`: {e}", self.shown()))
+    }
+
     /// Whether the call succeeds, without showing anything.
     pub(crate) fn succeeds(&self, root: &Path) -> bool {
         let mut command = self.command(root);
@@ -58,10 +71,8 @@ impl Cargo {
         // Cargo names itself in `CARGO`: the same toolchain runs the steps, whatever comes first in PATH.
         let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(program);
-        command.args(&self.args).current_dir(root);
-        if let Some((name, value)) = &self.env {
-            command.env(name, value);
-        }
+        command.args(&self.args).current_dir(root).env("PATH", setup::path_with_tools(root));
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 }

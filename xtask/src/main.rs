@@ -4,9 +4,11 @@
 
 mod bench;
 mod cargo;
+mod fuzz;
 mod metadata;
 mod project;
 mod services;
+mod setup;
 mod simulate;
 mod step;
 mod test;
@@ -23,8 +25,14 @@ The project's own commands.
 Usage: cargo xtask <verb> [options]
 
 Verbs:
-  test [--keep-going]    The whole gate: format, tidy, clippy, tests, doctests, docs, seed tables.
+  setup                  Install what the tests need besides Rust; without the right to, print the command that does.
+  test [options]         The whole gate: setup, format, tidy, clippy, benchmarks, tests, doctests, docs, seed tables.
                          Stops at the first step that fails; --keep-going runs all of them.
+                         --all runs every case of the enumerations that the gate samples.
+                         --changed [BASE] runs what can be affected by what differs from BASE [default: main].
+                         --stress N repeats the tests N times beside two busy cores, and lists those that failed once.
+  fuzz [TARGET] [--minutes N]
+                         Change the kept inputs of a decoder for so long [default: 1]; without a target, list them.
   tidy [--no-build]      Licences, dependency direction, sizes, links, words, manifests, seed tables.
                          --no-build leaves out the seed tables, which need the compiled tests.
   bench <name> [args]    Run one benchmark of benches/ in release mode; args are passed on.
@@ -38,10 +46,12 @@ Verbs:
 Examples:
   cargo xtask test
   cargo xtask test --keep-going
+  cargo xtask test --changed
   cargo xtask tidy --no-build
   cargo xtask bench core
   cargo xtask simulate --seeds 100000
   cargo xtask torture --minutes 10
+  cargo xtask fuzz codec --minutes 10
   cargo xtask services
 ";
 
@@ -59,13 +69,15 @@ fn main() -> ExitCode {
 #[derive(Debug, PartialEq)]
 enum Verb {
     Help,
-    Test { keep_going: bool },
+    Test(test::Options),
     Tidy { build: bool },
     Bench { name: Option<String>, args: Vec<String> },
+    Fuzz { args: Vec<String> },
     Simulate { args: Vec<String> },
     Torture { args: Vec<String> },
     Screenshots,
     Services,
+    Setup,
 }
 
 impl Verb {
@@ -77,7 +89,7 @@ impl Verb {
         }
         match verb.as_str() {
             "help" => Ok(Self::Help),
-            "test" => Ok(Self::Test { keep_going: flag(rest, "--keep-going")? }),
+            "test" => test::Options::parse(rest).map(Self::Test),
             "tidy" => Ok(Self::Tidy { build: !flag(rest, "--no-build")? }),
             "bench" => {
                 let name = rest.first().filter(|name| !name.starts_with('-')).cloned();
@@ -85,10 +97,12 @@ impl Verb {
                 let args = args.skip_while(|arg| *arg == "--").cloned().collect();
                 Ok(Self::Bench { name, args })
             }
+            "fuzz" => Ok(Self::Fuzz { args: rest.to_vec() }),
             "simulate" => Ok(Self::Simulate { args: rest.to_vec() }),
             "torture" => Ok(Self::Torture { args: rest.to_vec() }),
             "screenshots" if rest.is_empty() => Ok(Self::Screenshots),
             "services" if rest.is_empty() => Ok(Self::Services),
+            "setup" if rest.is_empty() => Ok(Self::Setup),
             other => Err(format!("no verb `{other}`; `cargo xtask --help` lists them")),
         }
     }
@@ -108,13 +122,15 @@ fn run(verb: Verb) -> Result<(), String> {
             print!("{USAGE}");
             Ok(())
         }
-        Verb::Test { keep_going } => test::run(&Project::find()?, keep_going),
+        Verb::Test(options) => test::run(&Project::find()?, &options),
         Verb::Tidy { build } => tidy::run(&Project::find()?, build),
         Verb::Bench { name, args } => bench::run(&Project::find()?, name.as_deref(), &args),
+        Verb::Fuzz { args } => fuzz::run(&Project::find()?, &args),
         Verb::Simulate { args } => simulate::run(&Project::find()?, &args),
         Verb::Torture { args } => torture::run(&Project::find()?, &args),
         Verb::Screenshots => services::screenshots(&Project::find()?),
         Verb::Services => services::run(&Project::find()?),
+        Verb::Setup => setup::run(&Project::find()?),
     }
 }
 
@@ -135,8 +151,9 @@ mod tests {
 
     #[test]
     fn flags_are_read_and_misspelt_ones_refused() {
-        assert_eq!(parse("test"), Ok(Verb::Test { keep_going: false }));
-        assert_eq!(parse("test --keep-going"), Ok(Verb::Test { keep_going: true }));
+        assert_eq!(parse("test"), Ok(Verb::Test(test::Options::default())));
+        let keep_going = test::Options { keep_going: true, ..Default::default() };
+        assert_eq!(parse("test --keep-going"), Ok(Verb::Test(keep_going)));
         assert_eq!(parse("tidy --no-build"), Ok(Verb::Tidy { build: false }));
         assert!(parse("test --keepgoing").unwrap_err().contains("--keep-going"));
     }

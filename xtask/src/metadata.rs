@@ -15,6 +15,8 @@ pub(crate) struct Package {
     pub(crate) member: bool,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) examples: Vec<String>,
+    /// Where its manifest is, from the workspace's root; of other packages, an absolute path.
+    pub(crate) directory: String,
 }
 
 /// A dependency as the manifest declares it.
@@ -29,14 +31,20 @@ pub(crate) fn parse(json: &str) -> Result<Vec<Package>, String> {
     let root: Value =
         serde_json::from_str(json).map_err(|e| format!("`cargo metadata` wrote no valid JSON: {e}"))?;
     let members: HashSet<&str> = items(&root, "workspace_members").filter_map(Value::as_str).collect();
-    let packages: Vec<Package> = items(&root, "packages").map(|package| read(package, &members)).collect();
+    let packages: Vec<Package> = items(&root, "packages")
+        .map(|package| read(package, &members, root["workspace_root"].as_str()))
+        .collect();
     if packages.is_empty() {
         return Err("`cargo metadata` lists no packages; is this the repository's root?".into());
     }
     Ok(packages)
 }
 
-fn read(package: &Value, members: &HashSet<&str>) -> Package {
+fn read(package: &Value, members: &HashSet<&str>, root: Option<&str>) -> Package {
+    let manifest = package["manifest_path"].as_str().unwrap_or_default();
+    let directory = manifest.strip_suffix("/Cargo.toml").unwrap_or(manifest);
+    let inside =
+        root.and_then(|root| directory.strip_prefix(root)).map(|inside| inside.trim_start_matches('/'));
     let is_example = |target: &&Value| items(target, "kind").any(|kind| kind == "example");
     Package {
         name: text(package, "name").unwrap_or_default(),
@@ -47,6 +55,7 @@ fn read(package: &Value, members: &HashSet<&str>) -> Package {
         dependencies: items(package, "dependencies")
             .filter_map(|dep| Some(Dependency { name: text(dep, "name")?, dev: dep["kind"] == "dev" }))
             .collect(),
+        directory: inside.unwrap_or(directory).to_owned(),
         examples: items(package, "targets").filter(is_example).filter_map(|t| text(t, "name")).collect(),
     }
 }
@@ -65,8 +74,8 @@ mod tests {
 
     #[test]
     fn packages_are_read_with_kind_of_dependency_and_examples() {
-        let json = r#"{"workspace_members": ["a-id"], "packages": [
-            {"id": "a-id", "name": "a", "version": "1.0.0", "license": "MIT", "description": null,
+        let json = r#"{"workspace_members": ["a-id"], "workspace_root": "/r", "packages": [
+            {"id": "a-id", "manifest_path": "/r/crates/a/Cargo.toml", "name": "a", "version": "1.0.0", "license": "MIT", "description": null,
              "dependencies": [{"name": "b", "kind": null}, {"name": "c", "kind": "dev"}],
              "targets": [{"kind": ["lib"], "name": "a"}, {"kind": ["example"], "name": "hello"}]},
             {"id": "b-id", "name": "b", "version": "2.0.0", "license": null}]}"#;
@@ -74,6 +83,7 @@ mod tests {
         assert_eq!(packages[0].dependencies[0], Dependency { name: "b".into(), dev: false });
         assert_eq!(packages[0].dependencies[1], Dependency { name: "c".into(), dev: true });
         assert_eq!(packages[0].examples, ["hello"]);
+        assert_eq!(packages[0].directory, "crates/a");
         assert!(packages[0].member && packages[0].description.is_none());
         assert!(!packages[1].member && packages[1].license.is_none());
     }

@@ -64,6 +64,15 @@ mod tests {
     }
 
     #[test]
+    fn cargo_deny_allows_the_same_licences() {
+        let text = std::fs::read_to_string(crate::project::Project::find().unwrap().root().join("deny.toml"))
+            .unwrap();
+        let list = text.split_once("\nallow = [\n").unwrap().1.split_once("\n]").unwrap().0;
+        let names: Vec<&str> = list.lines().filter_map(|line| line.split('"').nth(1)).collect();
+        assert_eq!(names, ALLOWED);
+    }
+
+    #[test]
     fn our_own_packages_are_left_to_the_manifest_check() {
         assert_eq!(check(&[Package { member: true, ..dependency(None) }]), []);
     }

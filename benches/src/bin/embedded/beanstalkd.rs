@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
+use weaver_benches::scratch::Scratch;
 use weaver_benches::{ROUNDS, Samples, per_second, verdict};
 use weaver_embedded::EmbeddedOptions;
 use weaver_runtime::{Ctx, LocalSource, Registry, Shutdown, SystemClock, TaskError, Worker};
 
-use crate::disk::Scratch;
 use crate::weaver::{self, PAYLOAD_BYTES, Subject};
 use weaver_core::prelude::*;
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
 mod build;
+mod config;
 mod invariants;
 mod landing;
 mod order;

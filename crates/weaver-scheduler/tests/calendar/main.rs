@@ -5,6 +5,7 @@
 mod brute;
 mod days;
 mod errors;
+mod fuzz;
 mod named;
 mod random;
 mod words;

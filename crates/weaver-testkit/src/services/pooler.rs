@@ -41,10 +41,15 @@ impl Drop for Pooler {
     }
 }
 
+/// On the path, or where Debian puts it, which is not on the path of most users.
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    places.map(|place| place.join("pgbouncer")).find(|file| file.is_file())
+}
+
 fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
-    let program =
-        ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].into_iter().find(|path| Path::new(path).exists());
-    let program = program.ok_or_else(|| Error::new(ErrorKind::NotFound, INSTALL))?;
+    let program = program().ok_or_else(|| Error::new(ErrorKind::NotFound, INSTALL))?;
     let (server_port, database) = place(url).ok_or_else(|| Error::other(format!("{url} has no port")))?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let directory = std::env::temp_dir().join(format!("weaver-test-pooler-{}-{port}", std::process::id()));

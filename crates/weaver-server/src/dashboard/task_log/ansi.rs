@@ -1,5 +1,8 @@
 //! Colours of terminals as classes. Everything else that a terminal would obey is left out.
 
+#[cfg(test)]
+mod fuzz;
+
 use maud::{Markup, PreEscaped, html};
 
 use crate::dashboard::text::plain;

@@ -13,14 +13,16 @@ use crate::exit::{Exit, Failure};
 #[command(after_help = "Examples:\n  weaver merge key show > node1.pub\n  weaver merge key rotate")]
 pub(crate) enum Command {
     /// Show the public keys of this node, the one in use last
+    #[command(after_help = "Examples:\n  weaver merge key show > node1.pub")]
     Show(KeyArgs),
     /// Make a new key and sign with it from now on; what the old one signed still counts
+    #[command(
+        after_help = "Examples:\n  weaver merge key rotate\n\nA server that runs takes the new one at once."
+    )]
     Rotate(KeyArgs),
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weaver merge key show > node1.pub\n  weaver merge key rotate\n\n\
-    The key is in `merge.key_file`, beside the store's directory if that is not set. A server that runs takes a new one at once.")]
 pub(crate) struct KeyArgs {
     #[command(flatten)]
     store: StoreArgs,
