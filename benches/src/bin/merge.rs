@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weaver_benches::Samples;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    CheckName, ENTRIES_MAX, MergeQueue, Merged, Oid, PullRequest, PullRequestState, Repository,
+    CheckName, ENTRIES_MAX, MergeQueue, Merged, Oid, OnForeign, PullRequest, PullRequestState, Repository,
 };
 use weaver_merge::plan::{
     Action, BaseSeen, CheckSet, Observations, Policy, PullRequestSeen, Report, apply, plan,
@@ -90,6 +90,8 @@ fn full_queue() -> (MergeQueue, Observations) {
         runs: HashMap::new(),
         is_active: true,
         slots: 4,
+        foreign: None,
+        on_foreign: OnForeign::Pause,
     };
     (queue, seen)
 }
