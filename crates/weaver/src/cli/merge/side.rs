@@ -131,7 +131,7 @@ impl Side {
                 Box::pin(worker.run(shutdown.clone())).await;
             }
         };
-        let history = engine.watch_history(self.verify_every, closing.cancelled());
+        let history = Box::pin(engine.watch_history(self.verify_every, closing.cancelled()));
         tokio::join!(engine.run(closing.cancelled()), history, checks);
     }
 }
