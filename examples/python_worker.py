@@ -161,6 +161,9 @@ def outcome_of(leased, pipe):
     try:
         if handler is None:
             raise Fatal(f"no handler for `{task_type}`; this worker has: {', '.join(sorted(HANDLERS))}")
+        if "payload_hex" in leased["task"]:
+            # No text, or JSON that no client can be expected to read: another worker may know what to do with it.
+            raise ValueError("the payload is nothing this worker can read")
         result = handler(leased["task"].get("payload"), Context(leased, pipe))
         # Written here, where what is no JSON is the handler's failure.
         return json.dumps({"outcome": "succeeded", "result": result})

@@ -167,7 +167,9 @@ async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_
     let engine = &site.state.merge;
     engine.enqueue(&queue, bad, 5).await.expect("an entry");
     engine.enqueue(&queue, &odd, 5).await.expect("an entry");
-    // It conflicts now, in a file of this name.
+    // It conflicts now, in a file of this name: the push is accepted, which is not what this is about.
+    let accept = Some(weaver_merge::domain::OnForeign::Accept);
+    engine.set_on_foreign(&queue, accept).await.expect("a setting");
     repo.commit("main", None, &[(CORPUS[1], "2\n")]);
     let running = working(&site.state, &repo);
     let browser = Browser::open(&driver).await;
