@@ -65,6 +65,13 @@ async fn check(
     for (index, append) in appends.iter().enumerate() {
         let (stream, of) = writable(append).map_err(|invalid| invalid.at(index))?;
         caller.require(Permission::Work, &stream.namespace)?;
+        if of.is_none() && append.trim_before_seq.is_some() {
+            let detail =
+                "all workers share the stream `stats`: none of them may trim it by number".to_owned();
+            return Err(forbidden("stream_shared", detail, "trim it by time, with `trim_before`")
+                .field("trim_before_seq")
+                .at(index));
+        }
         if let Some((key, attempt)) = of {
             let lease = lease_of(append, &key, attempt, opener).map_err(|problem| problem.at(index))?;
             check_attempt(state, &lease).await.map_err(|problem| problem.at(index))?;
@@ -128,9 +135,6 @@ fn writable(append: &StreamAppend) -> Result<(StreamKey, Option<(TaskKey, u32)>)
     let undecodable =
         |field, reason: &str| Invalid::new(field, FieldProblem::Undecodable { reason: reason.to_owned() });
     if append.stream == "stats" {
-        if append.trim_before_seq.is_some() {
-            return Err(undecodable("trim_before_seq", "all workers share `stats`: trim it by time"));
-        }
         return Ok((StreamKey::new(namespace, "stats"), None));
     }
     let attempt = || {

@@ -62,7 +62,7 @@ async fn statistics_of_other_workers_can_be_trimmed_by_none() {
     };
     let by_seq = stats(json!({ "trim_before_seq": 2 }));
     assert_eq!(
-        server.post("/api/v1/work/append", &by_seq).await.problem(400, "invalid_field")["field"],
+        server.post("/api/v1/work/append", &by_seq).await.problem(403, "stream_shared")["field"],
         "trim_before_seq"
     );
     for _ in 0..2 {
