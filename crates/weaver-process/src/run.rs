@@ -57,7 +57,7 @@ pub struct ProcessSpec {
     /// How much of its output is passed on.
     pub limits: OutputLimits,
     /// The program whose guard stands between this process and the new one, so that the new one does not outlive this one
-    /// and cannot hide from it: a binary that calls [`crate::guard::main`]. Only on Linux.
+    /// and cannot hide from it: a binary that calls [`crate::guard::run_if_asked`]. Only on Linux.
     pub guard: Option<PathBuf>,
     /// What it may see and do. Needs a guard.
     pub confinement: Option<Confinement>,

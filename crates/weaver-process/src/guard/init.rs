@@ -36,7 +36,7 @@ fn build(file: &mut OrderFile) -> Result<u8, StartError> {
     let mut command = Command::new(&order.program);
     command.args(order.args()).env_clear().envs(order.env());
     command.stdin(stdin.map_or_else(std::process::Stdio::null, Into::into));
-    // Descriptors that the server inherited from whoever started it, and the order's own.
+    // Descriptors that the server inherited when it was started, and the order's own.
     close_fds::set_fds_cloexec(3, &[]);
     let runtime = one_thread().map_err(failed)?;
     runtime.block_on(run(&order, command))

@@ -65,7 +65,7 @@ pub(super) fn restrict(confinement: &Confinement) -> Result<(), String> {
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(failed)?;
     }
     if ports.is_some() {
-        // A port of the kernel's choice: not one that somebody relies on.
+        // A port of the kernel's choice, so that no known service can be impersonated.
         created = created.add_rule(NetPort::new(0, AccessNet::BindTcp)).map_err(failed)?;
     }
     let status = created.restrict_self().map_err(failed)?;
