@@ -1,6 +1,6 @@
 //! The Ed25519 key a node signs its landings with, and the public keys whose signatures count.
 //!
-//! Both are files outside the store: whoever can write documents must not be able to sign, nor to say whose signature
+//! Both are files outside the store: write access to documents must not allow signing, nor saying whose signature
 //! counts. They are read each time, so a rotation takes effect without a restart.
 //!
 //! ```text

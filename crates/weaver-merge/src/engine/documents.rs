@@ -161,7 +161,7 @@ impl Ledger {
         found.as_ref().map(decode).transpose()
     }
 
-    /// Writes a link. Its name has its hash: whoever writes it writes the same.
+    /// Writes a link. Its name has its hash: two nodes that write it write the same.
     pub(super) async fn put_link(
         &self,
         namespace: &Namespace,

@@ -123,7 +123,7 @@ impl SignedLink {
         hex(&hash.finalize())
     }
 
-    /// What it says, whoever signed it.
+    /// What it says; the signature is not checked here.
     ///
     /// # Errors
     /// If its text is no link.

@@ -31,6 +31,8 @@ pub(crate) fn tests() -> Vec<Test> {
         ("a_fork_bomb_ends_at_its_limit_and_hurts_no_other_cell", no_fork_bomb),
         ("a_file_ends_at_its_limit_and_so_does_tmp", no_huge_file),
         ("a_command_that_takes_too_much_memory_fails", no_memory),
+        ("a_command_that_takes_too_much_processor_time_is_killed", no_processor_time),
+        ("a_confined_command_is_in_namespaces_of_its_own", own_namespaces),
         ("a_command_inherits_no_descriptors_and_no_environment", nothing_inherited),
         ("a_command_gains_no_privileges", no_privileges),
         ("the_environment_of_a_command_does_not_reach_its_guard", guard_is_not_fooled),
@@ -224,6 +226,21 @@ fn no_memory() {
     let mut bench = Bench::new();
     bench.rules.limits.memory_max_mb = 64;
     assert!(bench.fails("python3 -c 'x = bytearray(200 << 20)'").contains("MemoryError"));
+}
+
+fn no_processor_time() {
+    let mut bench = Bench::new();
+    bench.rules.limits.cpu_max_s = 1;
+    assert_eq!(bench.sh("while :; do :; done").status.code(), Some(137), "SIGKILL, as shells count");
+}
+
+/// The names of namespaces are the same inside and outside, so they can be compared.
+fn own_namespaces() {
+    let bench = Bench::new();
+    for kind in ["user", "mnt", "pid", "ipc", "net"] {
+        let ours = std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap();
+        assert_ne!(bench.says(&format!("readlink /proc/self/ns/{kind}")), ours.to_string_lossy(), "{kind}");
+    }
 }
 
 fn nothing_inherited() {

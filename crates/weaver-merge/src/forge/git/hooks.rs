@@ -34,7 +34,7 @@ pub(super) fn qualified(directory: &Path, uid: u32) -> Result<Option<PathBuf>, S
         return Ok(None);
     }
     for hook in &found {
-        // Both the name and what a link at it leads to: whoever can write either chooses the program.
+        // Both the name and what a link at it leads to: write access to either is the choice of the program.
         for path in [Some(hook.clone()), fs::canonicalize(hook).ok()].into_iter().flatten() {
             check(&path, uid)?;
         }

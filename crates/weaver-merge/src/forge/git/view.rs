@@ -242,7 +242,7 @@ fn clean_up(parent: &Path, owner: u32, now: SystemTime) {
         if !(is_named_so && is_ours) {
             continue;
         }
-        // Held until it is gone, so that it is nobody's meanwhile.
+        // Held until it is gone, so that no other process takes it meanwhile.
         if let Some(_held) = hold(&entry.path()) {
             // What cannot be removed is left for the next time.
             let _ = fs::remove_dir_all(entry.path());
