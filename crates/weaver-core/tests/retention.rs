@@ -73,3 +73,16 @@ fn a_task_whose_handler_has_yet_to_stop_is_kept_until_it_has() {
         assert!(!is_there(&queue, &key).await);
     });
 }
+
+/// That a store says when there is more is in the conformance suite; this is the loop over it, which is core's.
+#[test]
+fn a_purge_goes_on_until_there_is_nothing_left() {
+    run(async {
+        let (_, queue) = open(MemoryOptions::default());
+        for _ in 0..1001 {
+            ended(&queue).await;
+        }
+        assert_eq!(queue.purge(&Namespace::default(), Duration::ZERO).await, Ok(1001));
+        assert_eq!(queue.counts_by_state(&Namespace::default()).await.expect("it answers").total(), 0);
+    });
+}

@@ -43,6 +43,8 @@ impl DynamoStore {
             tokio::pin!(changed);
             // Registered before looking: what happens in between is not missed.
             changed.as_mut().enable();
+            // Before the question is sent: a clock that moves meanwhile makes us look again, not sleep on.
+            let looked_at = self.clock.monotonic();
             let next_at = match self.look(taste).await? {
                 Seen::Work => return Ok(Wake::Ready),
                 Seen::Nothing(next_at) => next_at,
@@ -52,7 +54,8 @@ impl DynamoStore {
                 return Ok(Wake::TimedOut);
             }
             let due = next_at.map(|at| now.saturating_add(at.since(self.now())));
-            let until = [Some(deadline), Some(now.saturating_add(POLL)), due].into_iter().flatten().min();
+            let poll = looked_at.saturating_add(POLL);
+            let until = [Some(deadline), Some(poll), due].into_iter().flatten().min();
             tokio::select! {
                 () = changed => {}
                 () = self.clock.sleep_until(until.unwrap_or(deadline)) => {}
@@ -116,17 +119,17 @@ impl DynamoStore {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
+            let looked_at = self.clock.monotonic();
             self.look_for_others().await?;
             if self.ring.lock().has_after(after) {
                 return Ok(Wake::Ready);
             }
-            let now = self.clock.monotonic();
-            if now >= deadline {
+            if self.clock.monotonic() >= deadline {
                 return Ok(Wake::TimedOut);
             }
             tokio::select! {
                 () = changed => {}
-                () = self.clock.sleep_until(deadline.min(now.saturating_add(POLL))) => {}
+                () = self.clock.sleep_until(deadline.min(looked_at.saturating_add(POLL))) => {}
             }
         }
     }

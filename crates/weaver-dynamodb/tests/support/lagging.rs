@@ -49,8 +49,9 @@ impl<D: Db> Lagging<D> {
     }
 
     async fn stale(&self, index: Index, query: Query) -> Result<Found> {
-        let fresh = self.whole_partition(&query).await?;
+        // Before it is fetched: a test may move the clock while the answer is on its way, and a page is as old as its request.
         let now = self.clock.monotonic();
+        let fresh = self.whole_partition(&query).await?;
         let shown = {
             let mut snapshots = self.snapshots.lock();
             let key = (index, query.partition.clone());

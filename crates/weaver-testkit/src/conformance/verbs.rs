@@ -42,7 +42,6 @@ cases![
     a_history_tells_each_attempt,
     an_explanation_says_where_a_task_is,
     a_purge_removes_what_ended_long_enough_ago,
-    a_purge_goes_on_until_there_is_nothing_left,
     whatever_is_asked_of_an_unknown_task_finds_nothing,
     one_bad_task_is_not_called_a_member_of_a_batch,
     a_payload_that_cannot_be_decoded_is_the_end_at_once,
@@ -338,16 +337,6 @@ async fn a_purge_removes_what_ended_long_enough_ago(bed: Bed) {
     for key in [there, recent, live] {
         assert!(bed.find(&key).await.is_some(), "{key} should have stayed");
     }
-}
-
-async fn a_purge_goes_on_until_there_is_nothing_left(bed: Bed) {
-    bed.enqueue_all(vec![task(); 1001]).await;
-    for max in [1000, 1] {
-        let ends = bed.lease(max).await.iter().map(|leased| end_of(leased, Outcome::DONE)).collect();
-        bed.store.commit(ends, None).await.expect("the store answers");
-    }
-    assert_eq!(bed.store.purge(&Namespace::default(), seconds(0)).await, Ok(1001));
-    assert_eq!(bed.total("default").await, 0);
 }
 
 async fn whatever_is_asked_of_an_unknown_task_finds_nothing(bed: Bed) {

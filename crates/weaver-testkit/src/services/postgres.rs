@@ -32,9 +32,12 @@ const WATCH: &str = r#"
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 "$1" -D "$2" >"$3/log" 2>&1 &
 server=$!
+unused=0
 while kill -0 $server 2>/dev/null; do
   sleep 5
-  flock -n "$3/starting" flock -n -x "$3/users" kill -INT $server
+  unused=$((unused + 1))
+  flock -n -x "$3/users" true || unused=0
+  [ $unused -lt 12 ] || flock -n "$3/starting" flock -n -x "$3/users" kill -INT $server
 done
 "#;
 
