@@ -1,6 +1,6 @@
 //! Running cargo as a child process.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -72,14 +72,34 @@ impl Cargo {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(program);
         command.args(&self.args).current_dir(root).env("PATH", setup::path_with_tools(root));
+        // What cargo told us of our own package. Build scripts that look at it (ring's does) would run again, and half the
+        // workspace after them, each time a person runs cargo without us in between.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_our_package(name)) {
+            command.env_remove(name);
+        }
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
 }
 
+fn is_of_our_package(name: &OsStr) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        .iter()
+        .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_not_told_of_our_own_package() {
+        let command = Cargo::new(["--version"]).command(Path::new("."));
+        // This test was told by the cargo that runs it.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let removed = |name: &str| command.get_envs().any(|(known, value)| known == name && value.is_none());
+        assert!(removed("CARGO_MANIFEST_DIR") && removed("CARGO_PKG_NAME"));
+    }
 
     #[test]
     fn a_call_is_shown_as_it_would_be_typed() {

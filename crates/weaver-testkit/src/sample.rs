@@ -119,8 +119,7 @@ mod tests {
 
     #[test]
     fn seeds_together_reach_every_case() {
-        let mut reached: Vec<usize> =
-            (0..60).flat_map(|seed| draw(seed, "it", 40, 10, Vec::new())).collect();
+        let mut reached: Vec<usize> = (0..60).flat_map(|seed| draw(seed, "it", 40, 10, Vec::new())).collect();
         reached.sort_unstable();
         reached.dedup();
         assert_eq!(reached.len(), 40);

@@ -18,7 +18,6 @@ use weaver_core::task::{AttemptOutcome, CancelReason, Cause, ContentType, NewTas
 
 use super::answers::refusal;
 use super::cases;
-use super::steps::end_of;
 use crate::bed::{Bed, namespace, seconds, task};
 
 cases![
