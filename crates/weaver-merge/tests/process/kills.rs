@@ -1,9 +1,11 @@
-//! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same end.
+//! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same end. A gate
+//! kills at a sample of the effects, other ones for each commit ([`sample`]).
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::Trial;
+use weaver_testkit::sample::sample;
 
 use crate::child::{Orders, When};
 use crate::proof::{config, unit};
@@ -11,24 +13,25 @@ use crate::repo::Repo;
 use crate::world::{End, World};
 use crate::{trial, world};
 
-/// At every effect of the larger world too, which takes minutes, with `WEAVER_CRASHES=all`; else at some of them.
-const VARIABLE: &str = "WEAVER_CRASHES";
-const STRIDE: u64 = 13;
+/// At how many effects of a landing a gate kills.
+const OF_A_LANDING: usize = 12;
+/// The same of a world with three changes.
+const OF_MANY: usize = 5;
 /// How many worlds there are at once.
 const WORLDS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("killed_before_any_effect_of_a_landing_it_lands_once", || {
-            let effects = sweep(&[("a", "a")], When::Before, 0, 1);
+            let effects = sweep(&[("a", "a")], When::Before, OF_A_LANDING);
             assert!(effects > 15, "{effects}");
         }),
         trial("killed_after_any_effect_of_a_landing_it_lands_once", || {
-            let effects = sweep(&[("a", "a")], When::After, 0, 1);
+            let effects = sweep(&[("a", "a")], When::After, OF_A_LANDING);
             assert!(effects > 15, "{effects}");
         }),
-        trial("killed_before_an_effect_of_many_it_comes_to_the_same_end", || many(When::Before, 4)),
-        trial("killed_after_an_effect_of_many_it_comes_to_the_same_end", || many(When::After, 9)),
+        trial("killed_before_an_effect_of_many_it_comes_to_the_same_end", || many(When::Before)),
+        trial("killed_after_an_effect_of_many_it_comes_to_the_same_end", || many(When::After)),
         trial("killed_while_a_check_runs_nothing_of_the_check_is_left", killed_while_a_check_runs),
         trial("a_process_that_hears_of_nothing_comes_to_the_end", || {
             let world = World::new(&[("a", "a"), ("bad", "bad")]);
@@ -40,31 +43,32 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// One lands, one is taken out after three runs of its check, one lands onto the first.
-fn many(when: When, first: u64) {
-    let is_thorough = std::env::var(VARIABLE).is_ok_and(|wanted| wanted == "all");
-    let (first, stride) = if is_thorough { (0, 1) } else { (first, STRIDE) };
-    let effects = sweep(&[("a", "a"), ("bad", "bad"), ("c", "c")], when, first, stride);
+fn many(when: When) {
+    let effects = sweep(&[("a", "a"), ("bad", "bad"), ("c", "c")], when, OF_MANY);
     assert!(effects > 40, "{effects}");
 }
 
-/// Worlds in which a process is killed at one effect after another, until it comes to its end before that. Says how many
-/// effects it has.
-fn sweep(changes: &[(&str, &str)], when: When, first: u64, stride: u64) -> u64 {
-    let (next, effects) = (AtomicU64::new(first), AtomicU64::new(0));
+/// A world in which nothing is killed, and one for each of so many of its effects. Says how many effects it has.
+fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
+    let whole = World::new(changes);
+    let End::Done(effects) = whole.run(&whole.orders()) else { panic!("nothing killed it") };
+    whole.prove_all_done(&[]);
+    let effects = usize::try_from(effects).expect("so many fit");
+    let name = format!("effects of {} changes, killed {when:?}", changes.len());
+    let (chosen, next) = (sample(&name, effects, wanted), AtomicUsize::new(0));
     let worlds = || {
-        while effects.load(Ordering::SeqCst) == 0 {
-            let at = next.fetch_add(stride, Ordering::SeqCst);
+        while let Some(at) = chosen.get(next.fetch_add(1, Ordering::SeqCst)) {
             let world = World::new(changes);
-            match world.run_and_kill(at, when) {
-                End::Killed => world.restart(),
-                End::Done(count) => effects.store(count, Ordering::SeqCst),
+            // How many effects a process has differs by a few with the time its checks take.
+            if world.run_and_kill(*at as u64, when) == End::Killed {
+                world.restart();
             }
             world.prove_all_done(&[]);
         }
     };
     // Most of the time they wait: for leases, and for each other's disks.
     std::thread::scope(|scope| (0..WORLDS).for_each(|_| drop(scope.spawn(worlds))));
-    effects.into_inner()
+    effects
 }
 
 fn killed_while_a_check_runs() {
