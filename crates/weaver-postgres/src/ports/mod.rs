@@ -7,6 +7,7 @@ mod list;
 mod log_files;
 mod runners;
 mod tasks;
+mod unreadable;
 
 pub(crate) use documents::DocumentTables;
 pub(crate) use journal::StreamTables;
