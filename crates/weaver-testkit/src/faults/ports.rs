@@ -14,9 +14,8 @@ use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{
     Admin, Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, DocumentWrite, Documents, Expect,
     GroupSummary, Journal, JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom,
-    RunnerKey, RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks, TrimBefore, UnreadableRecords,
+    RunnerKey, RunnerRecord, Runners, Scope, Seq, StreamKey, TaskQuery, Tasks, TrimBefore,
 };
-use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
 use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
@@ -73,7 +72,8 @@ impl Tasks for FaultyStore {
     }
 
     async fn get_tasks(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
-        self.read("get_tasks", keys, || self.inner.get_tasks(keys)).await
+        let found = self.read("get_tasks", keys, || self.inner.get_tasks(keys)).await?;
+        Ok(found.into_iter().map(|record| record.filter(|record| self.shows(record))).collect())
     }
 
     async fn list_groups(
@@ -86,7 +86,9 @@ impl Tasks for FaultyStore {
     }
 
     async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
-        self.read("list_tasks", &query, || self.inner.list_tasks(query.clone())).await
+        let mut page = self.read("list_tasks", &query, || self.inner.list_tasks(query.clone())).await?;
+        page.items.retain(|record| self.shows(record));
+        Ok(page)
     }
 
     async fn counts(&self, scope: Scope) -> Result<Counts> {
@@ -200,29 +202,5 @@ impl Journal for FaultyStore {
 
     async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()> {
         self.call("trim_entries", || self.inner.trim_entries(stream, before)).await
-    }
-}
-
-#[async_trait]
-impl UnreadableRecords for FaultyStore {
-    async fn list_quarantined(
-        &self,
-        namespace: Option<&Namespace>,
-        cursor: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<Quarantined>> {
-        self.call("list_quarantined", || self.inner.list_quarantined(namespace, cursor.clone(), limit)).await
-    }
-
-    async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>> {
-        self.call("find_quarantined", || self.inner.find_quarantined(keys)).await
-    }
-
-    async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
-        self.call("raw_task", || self.inner.raw_task(key)).await
-    }
-
-    async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
-        self.call("discard_task", || self.inner.discard_task(key, expected)).await
     }
 }
