@@ -5,10 +5,12 @@
 //! ([`Quarantine`]) and never written to the store, so that an old node cannot condemn what a newer one wrote.
 
 mod ledger;
+mod report;
 
 use std::fmt;
 
 pub use ledger::{QUARANTINE_MAX, Quarantine};
+pub use report::{CheckProgress, CheckReport, DocumentReader, UnreadableRecord};
 
 use serde::{Deserialize, Serialize};
 

@@ -73,6 +73,9 @@ macro_rules! run_columns {
     };
 }
 
+/// The same, for a statement that is made as it is needed.
+pub(crate) const RUN_COLUMNS: &str = run_columns!();
+
 /// What `write_run` takes, 31 of it, each with something before its number.
 macro_rules! run_values {
     ($before:literal) => {

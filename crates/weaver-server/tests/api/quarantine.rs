@@ -35,12 +35,12 @@ async fn guarded() -> (Server, Arc<FaultyStore>, Arc<Tokens>) {
 
 fn finding(kind: RecordKind, namespace: &str, id: &str) -> Quarantined {
     let why = Unreadable::Undecodable { reason: "labels: expected a map".to_owned() };
-    let namespace = Namespace::new(namespace).expect("a name");
+    let namespace = Namespace::try_from(namespace).expect("a name");
     Quarantined::new(kind, namespace, id, why, Timestamp::from_micros(1_700_000_000_000_000))
 }
 
 fn key(namespace: &str, id: u64) -> TaskKey {
-    TaskKey::new(Namespace::new(namespace).expect("a name"), TaskId(id))
+    TaskKey::new(Namespace::try_from(namespace).expect("a name"), TaskId(id))
 }
 
 async fn remove(server: &Server, path: &str, headers: &str) -> Answer {
@@ -52,7 +52,7 @@ fn if_match(raw: &Value) -> String {
 }
 
 fn only(namespace: &str) -> NamespaceScope {
-    NamespaceScope::only([Namespace::new(namespace).expect("a name")])
+    NamespaceScope::only([Namespace::try_from(namespace).expect("a name")])
 }
 
 #[tokio::test]
