@@ -42,7 +42,7 @@ pub async fn check_records(
                 check.item(table, &item).await?;
             }
             start = found.next;
-            if start.is_none() {
+            if start.is_none() || check.report.is_cut_short {
                 break;
             }
         }
@@ -117,9 +117,7 @@ impl Check<'_> {
     }
 
     fn met(&mut self, kind: RecordKind, unreadable: Option<UnreadableRecord>) {
-        self.report.count(kind);
-        unreadable.into_iter().for_each(|found| self.report.add(found));
-        (self.progress)(self.report.records());
+        self.report.met(kind, unreadable, self.progress);
     }
 }
 

@@ -69,7 +69,7 @@ impl PostgresStore {
                 let found = record(&row, &mut seen).map_err(Unreadable::from).err();
                 check.met(RecordKind::Task, found.map(|why| unreadable_run(&row, &last, why)));
             }
-            if count < PAGE {
+            if count < PAGE || check.report.is_cut_short {
                 return Ok(());
             }
         }
@@ -90,7 +90,7 @@ impl PostgresStore {
                 let found = why.map(|why| UnreadableRecord::new(RecordKind::QueueSettings, &last.0, &last.1, why));
                 check.met(RecordKind::QueueSettings, found);
             }
-            if rows.len() < PAGE as usize {
+            if rows.len() < PAGE as usize || check.report.is_cut_short {
                 return Ok(());
             }
         }
@@ -113,7 +113,7 @@ impl PostgresStore {
                 let found = why.map(|why| UnreadableRecord::new(RecordKind::Runner, &last.0, &last.1, why));
                 check.met(RecordKind::Runner, found);
             }
-            if rows.len() < PAGE as usize {
+            if rows.len() < PAGE as usize || check.report.is_cut_short {
                 return Ok(());
             }
         }
@@ -139,7 +139,7 @@ impl PostgresStore {
                 });
                 check.met(RecordKind::Document, found);
             }
-            if count < PAGE {
+            if count < PAGE || check.report.is_cut_short {
                 return Ok(());
             }
         }
@@ -148,9 +148,7 @@ impl PostgresStore {
 
 impl Check<'_> {
     fn met(&mut self, kind: RecordKind, unreadable: Option<UnreadableRecord>) {
-        self.report.count(kind);
-        unreadable.into_iter().for_each(|found| self.report.add(found));
-        (self.progress)(self.report.records());
+        self.report.met(kind, unreadable, self.progress);
     }
 }
 

@@ -66,6 +66,8 @@ pub struct CheckReport {
     pub unreadable: Vec<UnreadableRecord>,
     /// Further ones, which are not listed: a table that is unreadable as a whole must not fill the memory.
     pub unlisted: u64,
+    /// Whether the check was ended before everything was read.
+    pub is_cut_short: bool,
 }
 
 impl CheckReport {
@@ -77,6 +79,13 @@ impl CheckReport {
             RecordKind::Runner => &mut self.runners,
             RecordKind::Document => &mut self.documents,
         } += 1;
+    }
+
+    /// Counts a record, adds it if it could not be read, and tells how far the check is.
+    pub fn met(&mut self, kind: RecordKind, unreadable: Option<UnreadableRecord>, progress: CheckProgress<'_>) {
+        self.count(kind);
+        unreadable.into_iter().for_each(|found| self.add(found));
+        self.is_cut_short |= !progress(self.records());
     }
 
     /// Adds a record that could not be read.
@@ -104,8 +113,8 @@ impl CheckReport {
     }
 }
 
-/// Told how many records were read so far.
-pub type CheckProgress<'a> = &'a (dyn Fn(u64) + Send + Sync);
+/// Told how many records were read so far; answers whether to go on.
+pub type CheckProgress<'a> = &'a (dyn Fn(u64) -> bool + Send + Sync);
 
 /// Says of a document's kind and body why they cannot be read. A store keeps bodies and does not know what they mean: the
 /// parts of Weaver that write them do.
