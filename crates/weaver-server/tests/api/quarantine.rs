@@ -73,7 +73,7 @@ async fn what_cannot_be_read_is_listed_with_why_and_what_it_holds() {
     let expected = json!({
         "kind": "task", "namespace": "default", "id": "7", "cause": "undecodable",
         "why": "it cannot be decoded: labels: expected a map", "queue": "mail", "state": "RUNNING",
-        "holds": { "serial_key": "customer-7", "slot": true }, "found_at": "2023-11-14T22:13:20Z",
+        "holds": { "serial_key": "customer-7", "slot": true }, "found_at": "2023-11-14T22:13:20.000000Z",
     });
     assert_eq!(*task, expected);
     assert_eq!((&document["kind"], &document["id"]), (&json!("document"), &json!("schedule/a")));

@@ -19,6 +19,7 @@ mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod private;
+mod purge;
 mod remote;
 mod schedules;
 mod schedules_guide;
