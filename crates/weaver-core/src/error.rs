@@ -74,7 +74,7 @@ pub enum Error {
         next: String,
     },
     /// The task is there, and this process cannot read it.
-    #[error("task {key} cannot be read: {why}; see it with `weaver store check`, remove it with `weaver tasks purge {}`", key.id)]
+    #[error("task {key} cannot be read: {why}; {}", why.next_step(key))]
     Quarantined {
         /// The task.
         key: TaskKey,

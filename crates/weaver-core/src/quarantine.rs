@@ -14,6 +14,7 @@ pub use report::{CheckProgress, CheckReport, DocumentReader, UnreadableRecord};
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::TaskKey;
 use crate::name::{Namespace, QueueName, SerialKey};
 use crate::time::Timestamp;
 
@@ -67,13 +68,34 @@ pub enum Unreadable {
     },
 }
 
+impl Unreadable {
+    /// What to do about a task that cannot be read. A newer format is never a reason to remove one.
+    pub fn next_step(&self, key: &TaskKey) -> String {
+        let TaskKey { namespace, id } = key;
+        match self {
+            Self::UnknownFormat { .. } => {
+                "upgrade this node: a newer Weaver wrote the task, and reads it".to_owned()
+            }
+            Self::Undecodable { .. } => {
+                // For people: a name that a shell would take apart is theirs to quote.
+                let is_default = *namespace == Namespace::default();
+                let flag = if is_default { String::new() } else { format!(" --namespace {namespace}") };
+                format!(
+                    "remove it with `weaver tasks purge {id} --yes{flag}`, which saves its stored form first; `weaver \
+                     tasks quarantine` lists all that cannot be read"
+                )
+            }
+        }
+    }
+}
+
 impl fmt::Display for Unreadable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownFormat { found, known } => {
                 write!(
                     out,
-                    "it has format {found} and this version of Weaver knows {known}: upgrade this node"
+                    "it has format {found} and this version of Weaver knows {known}"
                 )
             }
             Self::Undecodable { reason } => write!(out, "it cannot be decoded: {reason}"),
@@ -135,4 +157,25 @@ pub enum Discarded {
     Changed,
     /// There is no such task.
     Missing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::id::TaskId;
+
+    fn told(namespace: &'static str, why: Unreadable) -> String {
+        let key = TaskKey::new(Namespace::new(namespace).unwrap(), TaskId(7));
+        Error::Quarantined { key, why }.to_string()
+    }
+
+    #[test]
+    fn only_what_is_damaged_is_advised_to_be_removed() {
+        let damaged = || Unreadable::Undecodable { reason: "labels".to_owned() };
+        assert!(told("default", damaged()).contains("`weaver tasks purge 7 --yes`"));
+        assert!(told("other", damaged()).contains("`weaver tasks purge 7 --yes --namespace other`"));
+        let newer = told("default", Unreadable::UnknownFormat { found: 2, known: 1 });
+        assert!(newer.contains("upgrade this node") && !newer.contains("purge"), "{newer}");
+    }
 }

@@ -194,15 +194,8 @@ pub(crate) fn stopping() -> Problem {
 
 /// The task is there, and this server cannot read it.
 fn task_unreadable(key: &TaskKey, why: &Unreadable) -> Problem {
-    let next = match why {
-        Unreadable::UnknownFormat { .. } => "upgrade this node: a newer Weaver wrote the task, and reads it".to_owned(),
-        Unreadable::Undecodable { .. } => format!(
-            "remove it with `weaver tasks purge {} --yes`, which saves its stored form first; `weaver tasks quarantine` \
-             lists all that cannot be read",
-            key.id
-        ),
-    };
-    Problem::new(StatusCode::CONFLICT, "task_unreadable", format!("task {key} cannot be read: {why}"), next)
+    let detail = format!("task {key} cannot be read: {why}");
+    Problem::new(StatusCode::CONFLICT, "task_unreadable", detail, why.next_step(key))
 }
 
 /// No such task.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weaver_core::clock::Clock;
+use weaver_core::name::SerialKey;
 use weaver_core::prelude::*;
 use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_runtime::SystemClock;
