@@ -93,10 +93,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownFormat { found, known } => {
-                write!(
-                    out,
-                    "it has format {found} and this version of Weaver knows {known}"
-                )
+                write!(out, "it has format {found} and this version of Weaver knows {known}")
             }
             Self::Undecodable { reason } => write!(out, "it cannot be decoded: {reason}"),
         }

@@ -87,7 +87,8 @@ impl PostgresStore {
             for row in &rows {
                 last = (row.try_get(0)?, row.try_get(1)?);
                 let why = readable_settings(row).err().map(Unreadable::from);
-                let found = why.map(|why| UnreadableRecord::new(RecordKind::QueueSettings, &last.0, &last.1, why));
+                let found =
+                    why.map(|why| UnreadableRecord::new(RecordKind::QueueSettings, &last.0, &last.1, why));
                 check.met(RecordKind::QueueSettings, found);
             }
             if rows.len() < PAGE as usize || check.report.is_cut_short {

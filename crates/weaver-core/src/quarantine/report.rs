@@ -82,7 +82,12 @@ impl CheckReport {
     }
 
     /// Counts a record, adds it if it could not be read, and tells how far the check is.
-    pub fn met(&mut self, kind: RecordKind, unreadable: Option<UnreadableRecord>, progress: CheckProgress<'_>) {
+    pub fn met(
+        &mut self,
+        kind: RecordKind,
+        unreadable: Option<UnreadableRecord>,
+        progress: CheckProgress<'_>,
+    ) {
         self.count(kind);
         unreadable.into_iter().for_each(|found| self.add(found));
         self.is_cut_short |= !progress(self.records());

@@ -120,6 +120,8 @@ fn remedy(view: &View, record: &QuarantinedRecord) -> Markup {
             layout::command(&format!("weaver queues limit {} none{flag}", shell_word(&record.id)))
         }
         RecordKind::Runner => html! { "None needed: it counts as absent until its worker reports again." },
-        RecordKind::Document => html! { "Write it again where it is configured, or restore it from a backup." },
+        RecordKind::Document => {
+            html! { "Write it again where it is configured, or restore it from a backup." }
+        }
     }
 }

@@ -160,7 +160,10 @@ async fn a_task_is_removed_in_the_form_that_was_read_and_in_no_other() {
     assert_eq!((&raw["text"], &raw["state"]), (&json!(r#"{"labels": 7}"#), &json!("QUEUED")));
     assert_eq!((&raw["finished"], raw["unreadable"].is_string()), (&json!(false), true));
     let tag = format!("etag: \"{}\"", raw["digest"].as_str().expect("text"));
-    assert!(answer.headers.contains(&tag) && answer.headers.contains("cache-control: no-store"), "{answer:?}");
+    assert!(
+        answer.headers.contains(&tag) && answer.headers.contains("cache-control: no-store"),
+        "{answer:?}"
+    );
 
     remove(&server, &path, "").await.problem(428, "digest_required");
     remove(&server, &path, "If-Match: *\r\n").await.problem(428, "digest_required");

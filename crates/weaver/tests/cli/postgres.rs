@@ -170,7 +170,8 @@ fn a_check_of_a_database_in_use_names_bad_rows_and_ends_as_for_damage() {
     assert!(doctor.contains("none that cannot be read"), "{doctor}");
 
     database.by_hand(&format!("UPDATE weaver.job_runs SET labels = '7' WHERE id = {id}"));
-    let definition = "INSERT INTO weaver.job_definitions (namespace, kind, id, version, created_at, updated_at, body)
+    let definition =
+        "INSERT INTO weaver.job_definitions (namespace, kind, id, version, created_at, updated_at, body)
         VALUES ('default', 'job_definition', 'nightly', 1, now(), now(), 'no schedule')";
     database.by_hand(definition);
     let damaged = run("store check");

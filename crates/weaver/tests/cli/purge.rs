@@ -36,7 +36,8 @@ fn a_finished_task_is_removed_after_its_stored_form_is_saved() {
     assert_eq!(requests[1].line, "DELETE /api/v1/tasks/17?namespace=default");
     assert!(requests[1].head.to_lowercase().contains("if-match: \"d1\""), "{}", requests[1].head);
     assert_eq!(place.read("weaver-task-17.json"), STORED);
-    let mode = std::fs::metadata(place.path("weaver-task-17.json")).expect("it is there").permissions().mode();
+    let mode =
+        std::fs::metadata(place.path("weaver-task-17.json")).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "payloads are the owner's alone");
 }
 

@@ -89,7 +89,8 @@ fn of_report(report: &CheckReport) -> Vec<Finding> {
 
 /// Of a store in a directory, which one process has open: it is asked, if it is a server of this user.
 pub(super) async fn of_server(directory: &Path) -> Vec<Finding> {
-    let pid = std::fs::read_to_string(directory.join(LOCK_FILE)).ok().and_then(|text| text.trim().parse().ok());
+    let pid =
+        std::fs::read_to_string(directory.join(LOCK_FILE)).ok().and_then(|text| text.trim().parse().ok());
     let living = Registration::living(&Places::of_process());
     let Some(server) = living.iter().find(|server| Some(server.pid) == pid) else { return Vec::new() };
     match ask(server).await {
@@ -106,7 +107,8 @@ async fn ask(server: &Registration) -> Result<Unreadable, ClientError> {
     let mut unreadable = Unreadable::default();
     let namespaces = client.namespaces(&PageQuery { cursor: None, limit: Some(PAGE) }).await?.items;
     for namespace in namespaces {
-        let mut query = NamespacePageQuery { namespace: Some(namespace.name), cursor: None, limit: Some(PAGE) };
+        let mut query =
+            NamespacePageQuery { namespace: Some(namespace.name), cursor: None, limit: Some(PAGE) };
         loop {
             let page = client.quarantine(&query).await?;
             page.items.iter().for_each(|found| unreadable.add(found.kind, found.holds.is_empty()));

@@ -113,10 +113,16 @@ fn advice(report: &CheckReport) -> String {
         text.push_str("A newer format is no damage: upgrade this node, and it reads these records.\n");
     }
     for (kind, next) in [
-        (RecordKind::Task, "Remove a task: `weaver tasks purge ID --yes`, which saves its stored form first."),
+        (
+            RecordKind::Task,
+            "Remove a task: `weaver tasks purge ID --yes`, which saves its stored form first.",
+        ),
         (RecordKind::QueueSettings, "Write a queue's settings again: `weaver queues limit QUEUE none`."),
         (RecordKind::Runner, "A worker's record is written again when it next reports."),
-        (RecordKind::Document, "Write a schedule again: `weaver schedules edit NAME`; or restore the document from a backup."),
+        (
+            RecordKind::Document,
+            "Write a schedule again: `weaver schedules edit NAME`; or restore the document from a backup.",
+        ),
     ] {
         if has(&|found| found.kind == kind && is_damaged(found)) {
             text.push_str(next);

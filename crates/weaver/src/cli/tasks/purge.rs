@@ -14,11 +14,9 @@ use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weaver tasks purge 17\n  weaver tasks purge 17 --yes\n  \
+#[command(after_help = "Examples:\n  weaver tasks purge 17\n  weaver tasks purge 17 --yes\n  \
     weaver tasks purge 17 --yes --save ./evidence.json\n\n\
-    Needs an admin's token. Cancel a task that may simply end: weaver tasks cancel 17"
-)]
+    Needs an admin's token. Cancel a task that may simply end: weaver tasks cancel 17")]
 pub(crate) struct PurgeArgs {
     /// Its id
     id: String,
