@@ -73,9 +73,6 @@ macro_rules! run_columns {
     };
 }
 
-/// The same, for a statement that is made as it is needed.
-pub(crate) const RUN_COLUMNS: &str = run_columns!();
-
 /// What `write_run` takes, 31 of it, each with something before its number.
 macro_rules! run_values {
     ($before:literal) => {
@@ -90,6 +87,9 @@ macro_rules! run_values {
         )
     };
 }
+
+/// The columns of a run, for a statement that is made as it is needed.
+pub(crate) const RUN_COLUMNS: &str = run_columns!();
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $text:expr;)+) => {

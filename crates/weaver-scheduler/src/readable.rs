@@ -28,6 +28,6 @@ mod tests {
     fn a_body_that_is_no_schedule_is_named_and_one_of_another_kind_is_not_judged() {
         assert!(check_body(DEFINITION_KIND, b"{}").unwrap_err().contains("missing field"));
         assert!(check_body(EVENT_KIND, b"\xff").is_err());
-        assert_eq!(check_body("somebody's own", b"\xff"), Ok(()));
+        assert_eq!(check_body("a program's own", b"\xff"), Ok(()));
     }
 }

@@ -88,7 +88,7 @@ fn what_is_advised_about_unreadable_records_parses_as_it_is_written() {
         "weaver tasks purge 17",
         "weaver tasks purge 17 --yes --namespace other",
         "weaver queues limit mail none",
-        "weaver schedules edit nightly",
+        "weaver schedules remove nightly",
         "weaver store export",
     ] {
         let parsed = Cli::try_parse_from(command.split(' '));

@@ -1,5 +1,8 @@
 //! Reading every record of a store that other processes may have open.
 
+use std::sync::Arc;
+
+use weaver::core::clock::Clock;
 use weaver::core::quarantine::{CheckProgress, CheckReport};
 
 use crate::config::Config;
@@ -7,18 +10,14 @@ use crate::exit::Failure;
 use crate::wiring::StoreUrl;
 
 #[cfg(any(feature = "postgres", feature = "dynamodb"))]
-use {
-    crate::exit::Exit,
-    std::sync::Arc,
-    weaver::core::{clock::Clock, error::Error},
-};
+use {crate::exit::Exit, weaver::core::error::Error};
 
 impl StoreUrl {
     /// Reads every record and changes nothing; `None` for a store that has to be opened alone to be checked.
     pub(crate) async fn check_records(
         &self,
         config: &Config,
-        clock: &std::sync::Arc<dyn weaver::core::clock::Clock>,
+        clock: &Arc<dyn Clock>,
         progress: CheckProgress<'_>,
     ) -> Result<Option<CheckReport>, Failure> {
         match self {
@@ -26,16 +25,19 @@ impl StoreUrl {
             Self::Postgres(options) => {
                 let mut options = options.clone();
                 options.migrate = false;
-                let clock: Arc<dyn Clock> = Arc::clone(clock);
-                let store = weaver::postgres::PostgresStore::open(*options, clock).await?;
-                Ok(Some(store.check(progress, &reads).await.map_err(unchecked)?))
+                let store = weaver::postgres::PostgresStore::open(*options, Arc::clone(clock)).await?;
+                Ok(Some(store.check(progress, &reads).await.map_err(|error| unchecked(&error))?))
             }
             #[cfg(feature = "dynamodb")]
             Self::DynamoDb(url) => {
                 let connection = super::dynamodb::connection(url, config)?;
                 let db = connection.open()?;
                 weaver::dynamodb::check_tables(&db, &connection.endpoint).await?;
-                Ok(Some(weaver::dynamodb::check_records(&db, progress, &reads).await.map_err(unchecked)?))
+                Ok(Some(
+                    weaver::dynamodb::check_records(&db, progress, &reads)
+                        .await
+                        .map_err(|error| unchecked(&error))?,
+                ))
             }
             _ => {
                 let _ = (config, clock, progress); // Not every build has a store that needs them.
@@ -53,7 +55,7 @@ fn reads(kind: &str, body: &[u8]) -> Result<(), String> {
 }
 
 #[cfg(any(feature = "postgres", feature = "dynamodb"))]
-fn unchecked(error: Error) -> Failure {
+fn unchecked(error: &Error) -> Failure {
     Failure::new(Exit::Busy, format!("the store could not be read to its end: {error}"))
         .next("repeat the command; `weaver doctor` looks at the way to the store")
 }

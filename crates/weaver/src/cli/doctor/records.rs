@@ -68,7 +68,7 @@ fn counted(kind: RecordKind, count: u64) -> String {
 pub(super) async fn examine(url: &StoreUrl, config: &Config, clock: &Arc<dyn Clock>) -> Vec<Finding> {
     let until = clock.monotonic().saturating_add(LOOK_FOR);
     let go_on = |_: u64| clock.monotonic() < until;
-    match url.check_records(config, clock, &go_on).await {
+    match Box::pin(url.check_records(config, clock, &go_on)).await {
         Ok(Some(report)) => of_report(&report),
         Ok(None) => Vec::new(),
         Err(failure) => vec![Finding::of_failure(CHECK, failure)],

@@ -45,7 +45,7 @@ async fn records(task: &StoreTask, progress: &Arc<Progress>) -> Result<Option<Ch
         progress.say(format!("{label}: {count} records"));
         true
     };
-    let checking = task.url.check_records(&task.context.config, &task.context.clock, &told);
+    let checking = Box::pin(task.url.check_records(&task.context.config, &task.context.clock, &told));
     with_progress(&*task.context.clock, progress, checking).await
 }
 
@@ -121,7 +121,7 @@ fn advice(report: &CheckReport) -> String {
         (RecordKind::Runner, "A worker's record is written again when it next reports."),
         (
             RecordKind::Document,
-            "Write a schedule again: `weaver schedules edit NAME`; or restore the document from a backup.",
+            "Remove a schedule and add it again: `weaver schedules remove NAME`; or restore the document from a backup.",
         ),
     ] {
         if has(&|found| found.kind == kind && is_damaged(found)) {

@@ -28,7 +28,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &QuarantineArgs) -> Result<Ex
     let mut query =
         NamespacePageQuery { namespace: Some(remote.namespace.clone()), ..NamespacePageQuery::default() };
     let next = loop {
-        let missing = u32::try_from(limit - items.len()).unwrap_or(PAGE).min(PAGE);
+        let missing = u32::try_from(limit.saturating_sub(items.len())).unwrap_or(PAGE).min(PAGE);
         if missing == 0 {
             break query.cursor.take();
         }
