@@ -101,6 +101,11 @@ async fn nothing_that_an_unreadable_record_says_becomes_part_of_a_page() {
     for page in &pages {
         browser.go(&site.url(page)).await;
         harmless(&browser, page).await;
+        if page == "/quarantine" {
+            let rows = browser.script("return document.querySelectorAll('main tbody tr').length").await;
+            assert_eq!(rows, CORPUS.len() + 1, "all of them are on the page");
+            browser.sees("main tbody", CORPUS[0]).await;
+        }
     }
     // The page of a task that cannot be read says so, and what to do.
     browser.sees("main", "cannot be read").await;
