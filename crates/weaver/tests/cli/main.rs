@@ -20,6 +20,8 @@ mod output;
 mod postgres;
 mod private;
 mod purge;
+#[cfg(feature = "postgres")]
+mod purge_stores;
 mod remote;
 mod schedules;
 mod schedules_guide;

@@ -9,17 +9,17 @@ use crate::merge;
 use crate::support::{Place, Run, shell};
 
 /// A schema for one test; the server they share goes by itself.
-struct Database {
+pub(crate) struct Database {
     server: Shared,
     schema: String,
 }
 
 impl Database {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self { server: Shared::server(), schema: format!("cli_{name}_{}", std::process::id()) }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}?schema={}", self.server.url(), self.schema)
     }
 }
@@ -28,14 +28,14 @@ impl Database {
 const TRUSTED: &str = "others.pub";
 
 /// A node; killed if a test ends before it does.
-struct Node {
+pub(crate) struct Node {
     child: Child,
     address: String,
-    place: Place,
+    pub(crate) place: Place,
 }
 
 impl Node {
-    fn start(database: &Database) -> Self {
+    pub(crate) fn start(database: &Database) -> Self {
         let place = Place::new();
         // The keys of other nodes whose landings count here; none yet.
         place.write(TRUSTED, "");
@@ -49,7 +49,7 @@ impl Node {
         Self { child, address, place }
     }
 
-    fn run(&self, database: &Database, arguments: &str) -> Run {
+    pub(crate) fn run(&self, database: &Database, arguments: &str) -> Run {
         let mut command = self.place.command(arguments);
         Run::of(command.env("WEAVER_SERVER", &self.address).env("WEAVER_STORE", database.url()))
     }
@@ -149,7 +149,7 @@ fn doctor_asks_the_server_and_says_what_it_found() {
 
 impl Database {
     /// Writes by hand, past every trigger: what another program, or a broken disk, may leave.
-    fn by_hand(&self, statement: &str) {
+    pub(crate) fn by_hand(&self, statement: &str) {
         let statement = format!("SET session_replication_role = replica; {statement}");
         let statement = statement.replace("weaver.", &format!("{}.", self.schema));
         let set = Command::new("psql").args(["-q", "-c", &statement]).arg(self.server.url()).status();
