@@ -90,6 +90,24 @@ impl Client {
         self.get(&["tasks", id], &within(namespace)).await
     }
 
+    /// A task in its stored form, readable or not: to keep before it is removed.
+    pub async fn raw_task(&self, namespace: &str, id: &str) -> Result<wire::RawTask> {
+        self.get(&["tasks", id, "raw"], &within(namespace)).await
+    }
+
+    /// Removes a task whatever its state, if its stored form still has the digest that [`raw_task`](Self::raw_task) gave.
+    pub async fn remove_task(&self, namespace: &str, id: &str, digest: &str) -> Result<()> {
+        self.http.delete_if(&path(&["tasks", id]), &within(namespace), digest).await
+    }
+
+    /// What the server cannot read.
+    pub async fn quarantine(
+        &self,
+        query: &wire::NamespacePageQuery,
+    ) -> Result<wire::Page<wire::QuarantinedRecord>> {
+        self.get(&["quarantine"], query).await
+    }
+
     /// Cancels a task.
     pub async fn cancel(&self, namespace: &str, id: &str) -> Result<wire::Task> {
         self.act(&["tasks", id, "cancel"], namespace).await

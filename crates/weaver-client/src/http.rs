@@ -107,6 +107,17 @@ impl Http {
         self.answer(request).await
     }
 
+    /// Removes something that still has this tag.
+    pub(crate) async fn delete_if<Q: Serialize, T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        query: &Q,
+        tag: &str,
+    ) -> Result<T, ClientError> {
+        let request = self.request(Method::DELETE, segments, query)?.timeout(CALL_TIMEOUT);
+        self.answer(request.header("if-match", format!("\"{tag}\""))).await
+    }
+
     /// Sends a body and reads an answer.
     pub(crate) async fn send<Q: Serialize, B: Serialize, T: DeserializeOwned>(
         &self,

@@ -73,6 +73,14 @@ pub enum Error {
         /// What to do about it.
         next: String,
     },
+    /// The task is there, and this process cannot read it.
+    #[error("task {key} cannot be read: {why}; {}", why.next_step(key))]
+    Quarantined {
+        /// The task.
+        key: TaskKey,
+        /// Why.
+        why: crate::quarantine::Unreadable,
+    },
     /// What the store reads back is not what it wrote.
     #[error("{what} is damaged: {way_out}")]
     Damaged {

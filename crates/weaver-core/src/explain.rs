@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::{TaskId, TaskKey};
 use crate::name::{Namespace, QueueName, SerialKey, TaskType, WorkerId};
 use crate::ports::{Order, RunnerRecord, Scope, Selector, Store, TaskQuery};
+use crate::queue::QueueExt;
 use crate::task::{Cause, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
@@ -140,8 +141,7 @@ pub enum Reason {
 /// Explains a task.
 pub async fn explain<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Explanation> {
     let scope = Scope::Namespace(key.namespace.clone());
-    let found = store.get_tasks(std::slice::from_ref(key)).await?.pop().flatten();
-    let record = found.ok_or_else(|| Error::NotFound { key: key.clone() })?;
+    let record = store.get_task(key).await?;
     let as_of = store.counts(scope).await?.as_of;
     let reasons = match record.state {
         TaskState::Queued | TaskState::Scheduled | TaskState::RetryScheduled => {

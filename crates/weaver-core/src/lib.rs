@@ -22,6 +22,7 @@ pub mod name;
 pub mod outcome;
 pub mod ports;
 pub mod projection;
+pub mod quarantine;
 pub mod queue;
 pub mod retry;
 pub mod store_clock;

@@ -9,6 +9,7 @@ mod documents;
 mod journal;
 mod runners;
 mod tasks;
+mod unreadable;
 
 pub use admin::{Admin, Expect, PurgeRule, Purged, QueueInfo, QueueSettings};
 pub use documents::{
@@ -25,9 +26,11 @@ pub use tasks::{
     TaskFilter, TaskQuery, Tasks,
 };
 
+pub use unreadable::UnreadableRecords;
+
 use crate::queue::Queue;
 
 /// Every port at once: what the rest of Weaver is built on.
-pub trait Store: Queue + Tasks + Admin + Runners + Documents + Journal {}
+pub trait Store: Queue + Tasks + Admin + Runners + Documents + Journal + UnreadableRecords {}
 
-impl<T: Queue + Tasks + Admin + Runners + Documents + Journal + ?Sized> Store for T {}
+impl<T: Queue + Tasks + Admin + Runners + Documents + Journal + UnreadableRecords + ?Sized> Store for T {}

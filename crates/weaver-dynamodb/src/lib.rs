@@ -10,6 +10,7 @@
 //! `docs/ports-on-dynamodb.md` shows each call as requests, with the condition that keeps its guarantee and what it costs.
 
 mod activity;
+mod check;
 mod codec;
 mod connect;
 mod counts;
@@ -27,6 +28,7 @@ mod records;
 mod store;
 mod tables;
 
+pub use check::check_records;
 pub use connect::Connection;
 pub use error::StoreError;
 pub use store::{DynamoOptions, DynamoStore};

@@ -18,7 +18,7 @@ pub(crate) enum Trouble {
 
 pub(crate) type Outcome<T> = Result<T, Trouble>;
 
-const WAY_OUT: &str = "run a check on the store, and restore the latest backup if it reports damage";
+const WAY_OUT: &str = "run `weaver store check`, and restore the latest backup if it reports damage";
 
 impl Trouble {
     /// A row that is not what was written.

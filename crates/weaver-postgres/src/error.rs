@@ -64,7 +64,8 @@ impl Trouble {
     pub(crate) fn unreadable(what: impl std::fmt::Display) -> Self {
         Self::Refused(Error::Damaged {
             what: format!("a row in PostgreSQL ({what})"),
-            way_out: "somebody wrote it by hand, or a newer Weaver did; correct or remove the row".to_owned(),
+            way_out: "another program or a newer Weaver wrote it; `weaver store check` names the row"
+                .to_owned(),
         })
     }
 

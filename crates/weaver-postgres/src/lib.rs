@@ -13,6 +13,7 @@
 //!
 //! Time is the server's, read through one function (`schema/time.sql`).
 
+mod check;
 mod connections;
 mod error;
 mod hints;

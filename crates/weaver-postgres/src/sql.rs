@@ -88,6 +88,9 @@ macro_rules! run_values {
     };
 }
 
+/// The columns of a run, for a statement that is made as it is needed.
+pub(crate) const RUN_COLUMNS: &str = run_columns!();
+
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $text:expr;)+) => {
         /// Every statement that is sent more than once.

@@ -17,11 +17,13 @@ pub mod definition;
 pub mod error;
 pub mod event;
 pub mod misfire;
+mod readable;
 mod run;
 mod service;
 pub mod settings;
 mod tick;
 
 pub use error::{InvalidField, SchedulerError};
+pub use readable::check_body;
 pub use service::{Options, Scheduler};
 pub use tick::Ticked;

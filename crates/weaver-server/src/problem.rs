@@ -7,7 +7,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use weaver_client::wire;
 use weaver_core::error::{Error, Invalid, Problem as FieldProblem};
+use weaver_core::id::TaskKey;
 use weaver_core::lifecycle::Refused;
+use weaver_core::quarantine::Unreadable;
 
 use crate::security::Refusal;
 
@@ -146,6 +148,8 @@ impl From<Error> for Problem {
                 Refused::NotEnded { .. } => conflict("task_not_ended", "cancel it first, or wait"),
                 _ => conflict("not_allowed", "look at the task: its state does not allow it"),
             },
+            // Not 5xx: the server is well, and asking again changes nothing.
+            Error::Quarantined { key, why } => task_unreadable(&key, &why),
             Error::Stale { .. } => conflict("stale", "read the task again"),
             Error::Conflict { .. } => conflict("version_conflict", "read it again and repeat the change"),
             Error::Deposed { .. } => conflict("deposed", "stop acting as leader"),
@@ -186,6 +190,12 @@ pub(crate) fn stopping() -> Problem {
         "the server is stopping",
         "ask another server, or this one when it is back",
     )
+}
+
+/// The task is there, and this server cannot read it.
+fn task_unreadable(key: &TaskKey, why: &Unreadable) -> Problem {
+    let detail = format!("task {key} cannot be read: {why}");
+    Problem::new(StatusCode::CONFLICT, "task_unreadable", detail, why.next_step(key))
 }
 
 /// No such task.

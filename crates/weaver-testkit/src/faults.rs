@@ -11,6 +11,7 @@ mod jumping;
 mod plan;
 mod ports;
 mod store;
+mod unreadable;
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! The only place that names a concrete store: what a store's URL means, and how it is opened.
 
+mod check;
 #[cfg(feature = "dynamodb")]
 pub(crate) mod dynamodb;
 

@@ -12,6 +12,8 @@
 //! | `POST /api/v1/tasks` | [`EnqueueRequest`] | 201 [`EnqueueResponse`] |
 //! | `GET /api/v1/tasks` | [`ListTasksQuery`] | [`Page`]`<`[`Task`]`>` |
 //! | `GET /api/v1/tasks/{id}` | [`NamespaceQuery`] | [`Task`] |
+//! | `DELETE /api/v1/tasks/{id}` | [`NamespaceQuery`], `If-Match` | 204: removed, whatever its state |
+//! | `GET /api/v1/tasks/{id}/raw` | [`NamespaceQuery`] | [`RawTask`] with its `ETag` |
 //! | `POST /api/v1/tasks/{id}/cancel` | [`NamespaceQuery`] | [`Task`] |
 //! | `POST /api/v1/tasks/{id}/run-now` | [`NamespaceQuery`] | [`Task`] |
 //! | `POST /api/v1/tasks/{id}/retry` | [`NamespaceQuery`] | 201 [`Enqueued`]: a new task |
@@ -19,6 +21,7 @@
 //! | `GET /api/v1/tasks/{id}/history` | [`NamespaceQuery`] | [`History`] |
 //! | `GET /api/v1/tasks/{id}/logs` | [`LogsQuery`] | [`LogPage`], after at most `wait_ms` |
 //! | `GET /api/v1/tasks/{id}/wait` | [`WaitQuery`] | [`Waited`], when it ended or after `timeout_ms` |
+//! | `GET /api/v1/quarantine` | [`NamespacePageQuery`] | [`Page`]`<`[`QuarantinedRecord`]`>` |
 //! | `POST /api/v1/bulk/cancel` `/retry` | [`ListTasksQuery`], [`BulkRequest`] | [`BulkAnswer`] |
 //! | `GET /api/v1/groups` | [`NamespacePageQuery`] | [`Page`]`<`[`Group`]`>` |
 //! | `GET /api/v1/queues` | [`NamespaceQuery`] | [`Queues`] |
@@ -93,6 +96,7 @@ mod merge_chain;
 mod merge_event;
 mod names;
 mod problem;
+mod quarantine;
 mod queues;
 mod retry;
 mod runners;
@@ -136,6 +140,7 @@ pub use merge_chain::{
 pub use merge_event::MergeEvent;
 pub use names::namespace_or_default;
 pub use problem::Problem;
+pub use quarantine::{Holds, QuarantinedRecord, RawTask, UnreadableCause};
 pub use queues::{
     Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, QueuesQuery, StateCounts,
 };

@@ -48,3 +48,13 @@ pub(super) enum RunnerStatus {
     Running,
     Stopped,
 }
+
+/// What kind of record cannot be read.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub(super) enum RecordKind {
+    Task,
+    QueueSettings,
+    Runner,
+    Document,
+}

@@ -131,7 +131,10 @@ pub trait QueueExt: Store {
     /// Reads a task.
     async fn get_task(&self, key: &TaskKey) -> Result<TaskRecord> {
         let found = self.get_tasks(std::slice::from_ref(key)).await?.pop().flatten();
-        found.ok_or_else(|| Error::NotFound { key: key.clone() })
+        match found {
+            Some(record) => Ok(record),
+            None => Err(absent(self, key).await?),
+        }
     }
 
     /// How a task is doing.
@@ -211,6 +214,15 @@ pub trait QueueExt: Store {
 
 #[async_trait]
 impl<T: Store + ?Sized> QueueExt for T {}
+
+/// Why a task that was asked for is not shown: there is none, or this process cannot read it.
+pub(crate) async fn absent<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Error> {
+    let finding = store.find_quarantined(std::slice::from_ref(key)).await?.pop().flatten();
+    Ok(match finding {
+        Some(finding) => Error::Quarantined { key: key.clone(), why: finding.why },
+        None => Error::NotFound { key: key.clone() },
+    })
+}
 
 fn no_answer() -> Error {
     Error::Unavailable { reason: "the store answered fewer members than it was asked".to_owned() }

@@ -16,6 +16,7 @@ mod records;
 mod runners;
 mod state;
 mod unique;
+mod unreadable;
 mod wait;
 
 use std::sync::Arc;

@@ -9,5 +9,7 @@ use weaver_core::error::Error;
 
 /// An item that cannot be read.
 pub(crate) fn damaged(what: impl Into<String>) -> Error {
-    Error::Damaged { what: what.into(), way_out: "look at the item; restore it, or delete it".to_owned() }
+    let way_out =
+        "another program or a newer Weaver wrote it; `weaver store check` names the item".to_owned();
+    Error::Damaged { what: what.into(), way_out }
 }

@@ -59,6 +59,19 @@ impl AwsDb {
         &self.client
     }
 
+    /// Reads one page of a table, whatever partition it is in: for looking at everything, never for finding something.
+    pub(crate) async fn scan(&self, table: Table, start: Option<Item>) -> Result<Found> {
+        let call = || {
+            let request = self.client.scan().table_name(table.name()).consistent_read(true);
+            let request = request.set_exclusive_start_key(start.clone());
+            request.return_consumed_capacity(ReturnConsumedCapacity::Total).send()
+        };
+        let answer = self.send("Scan", call).await?.map_err(|refusal| self.failed("Scan", &refusal))?;
+        self.meter.read(answer.consumed_capacity());
+        let next = answer.last_evaluated_key.filter(|key| !key.is_empty());
+        Ok(Found { items: answer.items.unwrap_or_default(), next })
+    }
+
     /// Sends a request until it is answered for good, with pauses that grow and are drawn at random, so that those who
     /// were throttled together do not come back together.
     async fn send<T, E, R, F>(

@@ -15,6 +15,7 @@ mod ready;
 mod renew;
 mod runners;
 mod tasks;
+mod unreadable;
 mod wait;
 
 /// Requests of one call that are under way at once.

@@ -7,6 +7,7 @@ mod list;
 mod queue;
 mod runners;
 mod tasks;
+mod unreadable;
 mod wait;
 
 use weaver_core::error::{Invalid, Problem};

@@ -19,6 +19,7 @@ mod history;
 mod link;
 mod observe;
 mod publish;
+mod readable;
 mod run;
 mod verify;
 
@@ -37,6 +38,7 @@ pub use error::EngineError;
 pub use event::{Event, Written, event_stream};
 pub use link::{Fact, Link, SignedLink};
 pub(crate) use observe::read_config;
+pub use readable::check_body;
 pub use verify::{ChainExport, ChainReport, LinkReport};
 
 use crate::domain::{MergeQueue, QueueId};

@@ -7,10 +7,12 @@ mod list;
 mod log_files;
 mod runners;
 mod tasks;
+mod unreadable;
 
 pub(crate) use documents::DocumentTables;
 pub(crate) use journal::StreamTables;
 pub(crate) use log_files::LogStatements;
+pub(crate) use runners::runner;
 
 use weaver_core::error::{Invalid, Problem};
 use weaver_core::ports::{Cursor, Expect};

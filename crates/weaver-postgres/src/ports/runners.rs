@@ -93,7 +93,7 @@ impl PostgresStore {
     }
 }
 
-fn runner(namespace: &Namespace, row: &PgRow) -> Outcome<RunnerRecord> {
+pub(crate) fn runner(namespace: &Namespace, row: &PgRow) -> Outcome<RunnerRecord> {
     let runner_id = WorkerId::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)?;
     let queues = names(row.try_get(3)?, QueueName::new)?;
     let types: Option<Vec<String>> = row.try_get(4)?;

@@ -25,6 +25,7 @@ pub mod merge;
 mod metrics;
 pub(crate) mod namespaces;
 mod openapi;
+pub(crate) mod quarantine;
 mod queue_quota;
 pub(crate) mod queues;
 pub(crate) mod runners;
@@ -87,7 +88,8 @@ pub fn routes(state: AppState) -> Routes {
     let v1 = Router::new()
         .route("/namespaces", get(namespaces::list_namespaces))
         .route("/tasks", get(list::list_tasks).post(enqueue::enqueue_tasks))
-        .route("/tasks/{id}", get(task::get_task))
+        .route("/tasks/{id}", get(task::get_task).delete(quarantine::remove_task))
+        .route("/tasks/{id}/raw", get(quarantine::raw_task))
         .route("/tasks/{id}/cancel", post(task::cancel_task))
         .route("/tasks/{id}/run-now", post(task::run_task_now))
         .route("/tasks/{id}/retry", post(task::retry_task))
@@ -95,6 +97,7 @@ pub fn routes(state: AppState) -> Routes {
         .route("/tasks/{id}/history", get(task::task_history))
         .route("/tasks/{id}/logs", get(logs::task_logs))
         .route("/tasks/{id}/wait", get(task::wait_for_task))
+        .route("/quarantine", get(quarantine::list_quarantined))
         .route("/bulk/cancel", post(bulk::cancel_many))
         .route("/bulk/retry", post(bulk::retry_many))
         .route("/groups", get(list::list_groups))

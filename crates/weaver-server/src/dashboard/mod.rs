@@ -22,6 +22,7 @@ mod live;
 mod login;
 mod merge;
 mod overview;
+mod quarantine;
 mod queues;
 mod runners;
 mod schedules;
@@ -79,6 +80,7 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
         .route("/tasks/{id}/run-now", post(task::run_now))
         .route("/tasks/{id}/log", get(task_log::lines))
         .route("/tasks/{id}/log.txt", get(task_log::download))
+        .route("/quarantine", get(quarantine::show))
         .route("/queues", get(queues::show).post(queues::act))
         .route("/runners", get(runners::show).post(runners::act))
         .route("/groups", get(groups::show))

@@ -10,7 +10,7 @@ use super::layout::{self, Head, Html};
 use super::stats::LastHour;
 use super::text::{number, span, when};
 use super::view::View;
-use super::{chart, merge, queues, schedules};
+use super::{chart, merge, quarantine, queues, schedules};
 use crate::api::extract::Params;
 use crate::api::{list, queues as api};
 use crate::problem::Problem;
@@ -24,7 +24,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let state = || State(view.state.clone());
     let counts = CountsQuery { namespace: Some(view.namespace.to_string()), queue: None };
     // A store that is elsewhere is asked for all of it at once.
-    let (counts, queues, runners, hour, oldest, fires, merges) = tokio::try_join!(
+    let (counts, queues, runners, hour, oldest, fires, merges, unreadable) = tokio::try_join!(
         async { Ok::<_, Problem>(api::get_counts(state(), view.caller.clone(), Params(counts)).await?.0) },
         queues::page(&view, None, QUEUES_MAX),
         async {
@@ -34,9 +34,11 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         oldest(&view),
         schedules::soon(&view),
         merge::section(&view),
+        quarantine::notice(&view),
     )?;
     let body = html! {
         h1 { "Overview" }
+        (unreadable)
         @if counts.states.0.values().sum::<u64>() == 0 { (first_steps()) }
         (figures(&view, &counts, &runners))
         @if let Some((id, waits)) = &oldest {

@@ -88,7 +88,7 @@ pub enum Permission {
     ManageRunners,
     /// Who did what.
     ReadAudit,
-    /// Remove finished tasks before their time.
+    /// See tasks in their stored form, and remove them: finished before their time, unreadable or live.
     Purge,
     /// Figures of the whole server; asked for [everywhere](crate::security::Identity::require_everywhere).
     ReadMetrics,

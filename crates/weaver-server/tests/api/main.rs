@@ -20,6 +20,7 @@ mod merge_side;
 mod metrics;
 mod openapi;
 mod protected;
+mod quarantine;
 mod queues;
 mod quotas;
 mod ready;

@@ -48,6 +48,7 @@ async fn every_page_is_without_violations_in_light_and_dark_and_fits_a_phone() {
         format!("/tasks/{}", dead.id),
         format!("/tasks/{}", spoken.id),
         "/queues".to_owned(),
+        "/quarantine".to_owned(),
         "/groups".to_owned(),
         format!("/group?id={group}"),
         "/runners".to_owned(),

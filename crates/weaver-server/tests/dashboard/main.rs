@@ -13,6 +13,7 @@ mod merge;
 #[path = "../support/merge_side.rs"]
 mod merge_side;
 mod merging;
+mod quarantine;
 #[path = "../../../weaver-merge/tests/repository/repo.rs"]
 #[expect(
     dead_code,

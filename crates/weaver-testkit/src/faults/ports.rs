@@ -72,7 +72,8 @@ impl Tasks for FaultyStore {
     }
 
     async fn get_tasks(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
-        self.read("get_tasks", keys, || self.inner.get_tasks(keys)).await
+        let found = self.read("get_tasks", keys, || self.inner.get_tasks(keys)).await?;
+        Ok(found.into_iter().map(|record| record.filter(|record| self.shows(record))).collect())
     }
 
     async fn list_groups(
@@ -85,7 +86,9 @@ impl Tasks for FaultyStore {
     }
 
     async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
-        self.read("list_tasks", &query, || self.inner.list_tasks(query.clone())).await
+        let mut page = self.read("list_tasks", &query, || self.inner.list_tasks(query.clone())).await?;
+        page.items.retain(|record| self.shows(record));
+        Ok(page)
     }
 
     async fn counts(&self, scope: Scope) -> Result<Counts> {

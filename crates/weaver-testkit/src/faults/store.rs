@@ -10,6 +10,7 @@ use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
 use weaver_core::ports::Store;
 
+use crate::faults::unreadable::Pretence;
 use crate::faults::{CallSite, Fault, Plan};
 
 /// A store whose calls go wrong as a [`Plan`] says.
@@ -20,6 +21,7 @@ pub struct FaultyStore {
     calls: Mutex<HashMap<&'static str, u64>>,
     /// The last answer to each read, by method and arguments. `Any`, because each method answers something else.
     answers: Mutex<HashMap<Question, Box<dyn Any + Send>>>,
+    pub(super) pretence: Pretence,
 }
 
 /// A read: its method, and its arguments as text.
@@ -28,7 +30,14 @@ type Question = (&'static str, String);
 impl FaultyStore {
     /// Decorates a store. Delays are measured by `clock`.
     pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, plan: impl Plan + 'static) -> Self {
-        Self { inner, plan: Box::new(plan), clock, calls: Mutex::default(), answers: Mutex::default() }
+        Self {
+            inner,
+            plan: Box::new(plan),
+            clock,
+            calls: Mutex::default(),
+            answers: Mutex::default(),
+            pretence: Pretence::default(),
+        }
     }
 
     fn next_fault(&self, method: &'static str) -> (CallSite, Fault) {

@@ -84,6 +84,37 @@ macro_rules! delegate_side_ports {
                 self.$field.trim_entries(stream, before).await
             }
         }
+
+        #[async_trait::async_trait]
+        impl weaver_core::ports::UnreadableRecords for $type {
+            async fn list_quarantined(
+                &self,
+                namespace: Option<&Namespace>,
+                cursor: Option<Cursor>,
+                limit: u32,
+            ) -> Result<Page<weaver_core::quarantine::Quarantined>> {
+                self.$field.list_quarantined(namespace, cursor, limit).await
+            }
+            async fn find_quarantined(
+                &self,
+                keys: &[weaver_core::id::TaskKey],
+            ) -> Result<Vec<Option<weaver_core::quarantine::Quarantined>>> {
+                self.$field.find_quarantined(keys).await
+            }
+            async fn raw_task(
+                &self,
+                key: &weaver_core::id::TaskKey,
+            ) -> Result<Option<weaver_core::quarantine::RawTask>> {
+                self.$field.raw_task(key).await
+            }
+            async fn discard_task(
+                &self,
+                key: &weaver_core::id::TaskKey,
+                expected: &weaver_core::quarantine::RawTask,
+            ) -> Result<weaver_core::quarantine::Discarded> {
+                self.$field.discard_task(key, expected).await
+            }
+        }
     };
 }
 

@@ -23,7 +23,9 @@ use weaver_core::ports::{
     Admin, Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, DocumentWrite, Documents, Expect,
     GroupSummary, Journal, JournalPage, Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom,
     RunnerKey, RunnerRecord, Runners, Scope, Seq, Store, StreamKey, TaskQuery, Tasks, TrimBefore,
+    UnreadableRecords,
 };
+use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
 use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::{Monotonic, Timestamp};
@@ -204,6 +206,34 @@ impl Admin for Elsewhere {
 
     async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>> {
         self.step(|store| async move { store.list_namespaces(cursor, limit).await })
+    }
+}
+
+#[async_trait]
+impl UnreadableRecords for Elsewhere {
+    async fn list_quarantined(
+        &self,
+        namespace: Option<&Namespace>,
+        cursor: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Page<Quarantined>> {
+        let namespace = namespace.cloned();
+        self.step(|store| async move { store.list_quarantined(namespace.as_ref(), cursor, limit).await })
+    }
+
+    async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>> {
+        let keys = keys.to_vec();
+        self.step(|store| async move { store.find_quarantined(&keys).await })
+    }
+
+    async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
+        let key = key.clone();
+        self.step(|store| async move { store.raw_task(&key).await })
+    }
+
+    async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
+        let (key, expected) = (key.clone(), expected.clone());
+        self.change(|store| async move { store.discard_task(&key, &expected).await })
     }
 }
 

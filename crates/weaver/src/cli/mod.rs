@@ -1,5 +1,7 @@
 //! The commands, one file each.
 
+#[cfg(test)]
+mod advice;
 mod completions;
 mod config;
 mod confinement;

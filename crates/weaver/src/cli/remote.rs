@@ -141,7 +141,7 @@ impl From<ClientError> for Failure {
             ClientError::Refused(problem) => {
                 let exit = match problem.status {
                     404 => Exit::NotFound,
-                    401 | 403 | 409 => Exit::Refused,
+                    401 | 403 | 409 | 412 | 428 => Exit::Refused,
                     429 | 502..=504 => Exit::Busy,
                     500.. => Exit::Failed,
                     _ => Exit::Usage,

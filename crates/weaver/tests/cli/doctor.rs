@@ -121,3 +121,12 @@ fn variables_of_somebody_else_are_a_warning() {
     assert!(verdict(&run, "config", "warn").0.contains("WEAVER_SERVICE_HOST"));
     assert_eq!(run.code, Some(0));
 }
+
+#[test]
+fn the_server_that_has_the_store_open_is_asked_for_records_that_it_cannot_read() {
+    let place = Place::with_store();
+    let server = crate::server::Server::start(&place, "serve --queues nothing");
+    server.run(&place, "enqueue nobody").succeeded();
+    let (detail, _) = verdict(&place.run("doctor --output json"), "records", "ok");
+    assert_eq!(detail, "what the server came across: none that cannot be read");
+}

@@ -77,6 +77,17 @@ fn a_worker_does_not_make_tables_by_accident_and_aws_is_refused_unless_allowed()
 }
 
 #[test]
+fn a_check_reads_every_item_and_says_so() {
+    let database = Database::new("check");
+    database.run("store check").failed(3, &["there is no table `pm-runner-queue`", "weaver store init"]);
+    database.run("store init").succeeded();
+    database.run("tokens create ci --role viewer").succeeded();
+    let checked = database.run("store check").succeeded();
+    assert!(checked.contains("nothing is wrong") && checked.contains("1 documents"), "{checked}");
+    assert!(database.run("doctor").succeeded().contains("none that cannot be read"));
+}
+
+#[test]
 fn tokens_and_tasks_are_kept_in_the_tables() {
     let database = Database::new("tokens");
     database.run("store init").succeeded();

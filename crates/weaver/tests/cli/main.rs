@@ -19,6 +19,9 @@ mod output;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod private;
+mod purge;
+#[cfg(feature = "postgres")]
+mod purge_stores;
 mod remote;
 mod schedules;
 mod schedules_guide;

@@ -9,17 +9,17 @@ use crate::merge;
 use crate::support::{Place, Run, shell};
 
 /// A schema for one test; the server they share goes by itself.
-struct Database {
+pub(crate) struct Database {
     server: Shared,
     schema: String,
 }
 
 impl Database {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self { server: Shared::server(), schema: format!("cli_{name}_{}", std::process::id()) }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}?schema={}", self.server.url(), self.schema)
     }
 }
@@ -28,14 +28,14 @@ impl Database {
 const TRUSTED: &str = "others.pub";
 
 /// A node; killed if a test ends before it does.
-struct Node {
+pub(crate) struct Node {
     child: Child,
     address: String,
-    place: Place,
+    pub(crate) place: Place,
 }
 
 impl Node {
-    fn start(database: &Database) -> Self {
+    pub(crate) fn start(database: &Database) -> Self {
         let place = Place::new();
         // The keys of other nodes whose landings count here; none yet.
         place.write(TRUSTED, "");
@@ -49,7 +49,7 @@ impl Node {
         Self { child, address, place }
     }
 
-    fn run(&self, database: &Database, arguments: &str) -> Run {
+    pub(crate) fn run(&self, database: &Database, arguments: &str) -> Run {
         let mut command = self.place.command(arguments);
         Run::of(command.env("WEAVER_SERVER", &self.address).env("WEAVER_STORE", database.url()))
     }
@@ -126,7 +126,7 @@ fn a_schema_is_migrated_once_and_a_dry_run_changes_nothing() {
 #[test]
 fn commands_for_a_directory_say_what_to_use_instead_and_show_no_password() {
     let place = Place::new();
-    for command in ["store check", "store compact", "store backup ./b"] {
+    for command in ["store export", "store compact", "store backup ./b"] {
         let mut command = place.command(command);
         let run = Run::of(command.args(["--store", "postgres://ada:s3cret@localhost:1/jobs"]));
         assert!(!run.errors.contains("s3cret"), "{}", run.errors);
@@ -145,6 +145,50 @@ fn doctor_asks_the_server_and_says_what_it_found() {
     let unreachable = doctor("postgres://weaver:secret@127.0.0.1:1/jobs");
     assert_eq!(unreachable.code, Some(1));
     assert!(unreachable.out.contains("cannot be used") && !unreachable.out.contains("secret"));
+}
+
+impl Database {
+    /// Writes by hand, past every trigger: what another program, or a broken disk, may leave.
+    pub(crate) fn by_hand(&self, statement: &str) {
+        let statement = format!("SET session_replication_role = replica; {statement}");
+        let statement = statement.replace("weaver.", &format!("{}.", self.schema));
+        let set = Command::new("psql").args(["-q", "-c", &statement]).arg(self.server.url()).status();
+        assert!(set.expect("psql starts: apt-get install postgresql-client").success());
+    }
+}
+
+#[test]
+fn a_check_of_a_database_in_use_names_bad_rows_and_ends_as_for_damage() {
+    let database = Database::new("check");
+    let node = Node::start(&database);
+    let run = |arguments: &str| node.run(&database, arguments);
+    let id = run("enqueue nobody --queue mail --serial-key k").succeeded().trim().to_owned();
+    run("enqueue nobody").succeeded();
+    let sound = run("store check").succeeded();
+    assert!(sound.contains("2 tasks") && sound.contains("nothing is wrong"), "{sound}");
+    let doctor = run("doctor").succeeded();
+    assert!(doctor.contains("none that cannot be read"), "{doctor}");
+
+    database.by_hand(&format!("UPDATE weaver.job_runs SET labels = '7' WHERE id = {id}"));
+    let definition =
+        "INSERT INTO weaver.job_definitions (namespace, kind, id, version, created_at, updated_at, body)
+        VALUES ('default', 'job_definition', 'nightly', 1, now(), now(), 'no schedule')";
+    database.by_hand(definition);
+    let damaged = run("store check");
+    assert_eq!(damaged.code, Some(5), "{}{}", damaged.out, damaged.errors);
+    for text in [
+        format!("task default/{id} (PENDING): it cannot be decoded"),
+        "document default/job_definition/nightly: it cannot be decoded".to_owned(),
+        "weaver tasks purge ID --yes".to_owned(),
+    ] {
+        assert!(damaged.out.contains(&text), "{text}\n{}", damaged.out);
+    }
+    let report = run("store check --output json");
+    assert_eq!(report.code, Some(5));
+    let report: serde_json::Value = serde_json::from_str(&report.out).expect("JSON");
+    assert_eq!(report["unreadable"][0]["holds"]["serial_key"], "k", "{report}");
+    let doctor = run("doctor").succeeded();
+    assert!(doctor.contains("1 task, 1 document cannot be read"), "{doctor}");
 }
 
 /// What `/readyz` answers.

@@ -74,10 +74,10 @@ fn what_is_no_directory_of_this_machine_is_refused_with_what_would_be() {
     place.run("store check --store ./file").failed(2, &["./file is a file", "next: name a directory"]);
     place.run("store check --store memory:").failed(2, &["memory", "next: name a directory"]);
     let build = if cfg!(feature = "postgres") { "pg_dump" } else { "cargo feature `postgres`" };
-    place.run("store check --store postgres://u:secret@h/db").failed(2, &["PostgreSQL", build]);
+    place.run("store compact --store postgres://u:secret@h/db").failed(2, &["PostgreSQL", build]);
     let build =
         if cfg!(feature = "dynamodb") { "next: name a directory" } else { "cargo feature `dynamodb`" };
-    place.run("store check --store dynamodb://h").failed(2, &["DynamoDB", build]);
+    place.run("store compact --store dynamodb://h").failed(2, &["DynamoDB", build]);
     place.run("store check --store redis://h").failed(2, &["redis", "postgres://"]);
 }
 

@@ -3,6 +3,7 @@
 mod histogram;
 mod merge;
 mod observe;
+mod quarantine;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -161,6 +162,7 @@ pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> An
     let mut out = String::new();
     tasks(&state, &mut out).await?;
     merge::merge_queues(&state, &mut out).await?;
+    quarantine::quarantined(&state, &mut out).await?;
     let (known, anonymous) = state.admission.connected();
     head(&mut out, "weaver_connections", "gauge", "Connections, by whether a token was shown");
     let _ = writeln!(out, "weaver_connections{{caller=\"token\"}} {known}");

@@ -12,7 +12,7 @@ use weaver_client::wire::{Change, MergeEvent, Problem};
 
 use super::{
     append, audit, bulk, cancelled, emitted, enqueue, events, finish, health, list, logs, merge, metrics,
-    namespaces, queues, runners, schedules, settings, task, tokens, work,
+    namespaces, quarantine, queues, runners, schedules, settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -24,6 +24,7 @@ use super::{
         enqueue::enqueue_tasks,
         task::get_task, task::cancel_task, task::run_task_now, task::retry_task, task::explain_task,
         task::task_history, task::wait_for_task, logs::task_logs, bulk::cancel_many, bulk::retry_many,
+        quarantine::list_quarantined, quarantine::raw_task, quarantine::remove_task,
         queues::list_queues, queues::put_queue, queues::pause_queue, queues::resume_queue, queues::get_counts,
         runners::list_runners, runners::direct_runner,
         tokens::list_tokens, tokens::create_token, tokens::revoke_token, tokens::make_login_link,

@@ -5,6 +5,7 @@ mod confine;
 mod dynamodb;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod records;
 mod store;
 
 use std::sync::Arc;
@@ -92,13 +93,7 @@ pub(crate) async fn run(
         Ok(config) => {
             findings.extend(of_config(&config));
             match StoreUrl::parse(config.text(keys::STORE)) {
-                #[cfg(feature = "dynamodb")]
-                Ok(StoreUrl::DynamoDb(url)) => {
-                    findings.extend(dynamodb::examine(&url, &config, Arc::clone(&clock)).await);
-                }
-                #[cfg(feature = "postgres")]
-                Ok(url @ StoreUrl::Postgres(_)) => findings.extend(postgres::examine(&url).await),
-                Ok(url) => findings.extend(store::examine(&url)),
+                Ok(url) => findings.extend(of_store(&url, &config, &clock).await),
                 Err(failure) => findings.push(Finding::of_failure("store", failure)),
             }
             findings.extend(confine::examine(&config, &*clock).await);
@@ -113,6 +108,26 @@ pub(crate) async fn run(
     tell(&context, &findings)?;
     let has_failed = findings.iter().any(|finding| finding.verdict == Verdict::Fail);
     Ok(if has_failed { Exit::Failed } else { Exit::Done })
+}
+
+async fn of_store(url: &StoreUrl, config: &Config, clock: &Arc<dyn Clock>) -> Vec<Finding> {
+    let mut findings = match url {
+        #[cfg(feature = "dynamodb")]
+        StoreUrl::DynamoDb(place) => dynamodb::examine(place, config, Arc::clone(clock)).await,
+        #[cfg(feature = "postgres")]
+        StoreUrl::Postgres(_) => postgres::examine(url).await,
+        StoreUrl::Directory(directory) => {
+            let mut findings = store::examine(url);
+            findings.extend(records::of_server(directory).await);
+            findings
+        }
+        StoreUrl::Memory => store::examine(url),
+    };
+    // A store that is missing, or has another schema, has no records to read.
+    if findings.first().is_some_and(|finding| finding.verdict == Verdict::Ok) {
+        findings.extend(records::examine(url, config, clock).await);
+    }
+    findings
 }
 
 fn of_config(config: &Config) -> Vec<Finding> {

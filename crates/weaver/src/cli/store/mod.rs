@@ -23,11 +23,11 @@ use crate::wiring::{DirectoryStore, Listener, Opener, Opening, StoreUrl};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver store init\n  weaver store check --store ./weaver-data\n  \
-    weaver store backup ./backup-1\n\nOne process at a time has a store open: stop `weaver serve` or the worker first.")]
+    weaver store backup ./backup-1\n\nOne process at a time has a directory open: stop `weaver serve` or the worker first.")]
 pub(crate) enum Command {
     /// Make a store
     Init(InitArgs),
-    /// Read everything, verify every checksum, and compare what belongs together
+    /// Read every record and name those that cannot be read; in a directory, verify every checksum too
     Check(CheckArgs),
     /// Give space that is not used any more back to the disk
     Compact(CompactArgs),
@@ -52,8 +52,10 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  weaver store check\n  weaver store check --store ./backup-1 --output json\n\n\
-    Ends with 5 if something is damaged."
+    after_help = "Examples:\n  weaver store check\n  weaver store check --store ./backup-1 --output json\n  \
+    weaver store check --store postgres://db.example.org/jobs\n\n\
+    Changes nothing. PostgreSQL and DynamoDB are checked while servers use them.\n\
+    Ends with 5 if something is damaged, with 6 if only a newer Weaver can read it."
 )]
 pub(crate) struct CheckArgs {
     #[command(flatten)]

@@ -6,6 +6,8 @@ mod groups;
 mod list;
 pub(crate) mod logs;
 mod many;
+mod purge;
+mod quarantine;
 mod show;
 pub(crate) mod wait;
 
@@ -38,6 +40,10 @@ pub(crate) enum Command {
     Retry(RetryArgs),
     /// Make waiting tasks due now
     RunNow(RunNowArgs),
+    /// List records that the server cannot read: tasks, queue settings, workers, documents
+    Quarantine(quarantine::QuarantineArgs),
+    /// Remove a task for good, whatever its state, and save its stored form first
+    Purge(purge::PurgeArgs),
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +115,8 @@ impl Command {
             Self::Cancel(args) => &args.remote,
             Self::Retry(args) => &args.remote,
             Self::RunNow(args) => &args.remote,
+            Self::Quarantine(args) => &args.remote,
+            Self::Purge(args) => &args.remote,
         }
     }
 }
@@ -131,5 +139,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::Cancel(args) => change::run(&remote, &args.ids, change::Change::Cancel).await,
         Command::Retry(args) => change::run(&remote, &args.ids, change::Change::Retry).await,
         Command::RunNow(args) => change::run(&remote, &args.ids, change::Change::RunNow).await,
+        Command::Quarantine(args) => quarantine::run(&remote, &args).await,
+        Command::Purge(args) => purge::run(&remote, &args).await,
     }
 }

@@ -1,0 +1,178 @@
+//! Records that this process cannot read, and what it does about them: nothing.
+//!
+//! A record is unreadable because it is damaged, was written by hand, or carries a format that only a newer Weaver knows.
+//! Such a record is *quarantined*: not leased, not expired, not changed. That is each reader's own finding, kept in its memory
+//! ([`Quarantine`]) and never written to the store, so that an old node cannot condemn what a newer one wrote.
+
+mod ledger;
+mod report;
+
+use std::fmt;
+
+pub use ledger::{QUARANTINE_MAX, Quarantine};
+pub use report::{CheckProgress, CheckReport, DocumentReader, UnreadableRecord};
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::TaskKey;
+use crate::name::{Namespace, QueueName, SerialKey};
+use crate::time::Timestamp;
+
+/// What kind of record cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordKind {
+    /// A task: not leased, not expired, not changed.
+    Task,
+    /// The settings of a queue: the queue counts as paused until they are written again.
+    QueueSettings,
+    /// The heartbeat of a worker: it counts as absent.
+    Runner,
+    /// A document (a schedule, a merge queue, a setting): the part of Weaver it belongs to passes over it.
+    Document,
+}
+
+impl RecordKind {
+    /// The word for it in JSON, metrics and messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::QueueSettings => "queue_settings",
+            Self::Runner => "runner",
+            Self::Document => "document",
+        }
+    }
+}
+
+impl fmt::Display for RecordKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// Why a record cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "cause")]
+pub enum Unreadable {
+    /// A newer Weaver wrote it. Not damage: a node of that version reads it.
+    UnknownFormat {
+        /// The format number in the record.
+        found: u32,
+        /// The newest this process knows.
+        known: u32,
+    },
+    /// Its format is known and its contents make no sense.
+    Undecodable {
+        /// What the decoder said.
+        reason: String,
+    },
+}
+
+impl Unreadable {
+    /// What to do about a task that cannot be read. A newer format is never a reason to remove one.
+    pub fn next_step(&self, key: &TaskKey) -> String {
+        let TaskKey { namespace, id } = key;
+        match self {
+            Self::UnknownFormat { .. } => {
+                "upgrade this node: a newer Weaver wrote the task, and reads it".to_owned()
+            }
+            Self::Undecodable { .. } => {
+                // For people: a name that a shell would take apart is theirs to quote.
+                let is_default = *namespace == Namespace::default();
+                let flag = if is_default { String::new() } else { format!(" --namespace {namespace}") };
+                format!(
+                    "remove it with `weaver tasks purge {id} --yes{flag}`, which saves its stored form first; `weaver \
+                     tasks quarantine` lists all that cannot be read"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownFormat { found, known } => {
+                write!(out, "it has format {found} and this version of Weaver knows {known}")
+            }
+            Self::Undecodable { reason } => write!(out, "it cannot be decoded: {reason}"),
+        }
+    }
+}
+
+/// One record that this process cannot read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// What it is.
+    pub kind: RecordKind,
+    /// Whose it is.
+    pub namespace: Namespace,
+    /// Its id as stored: of a document, `kind/id`.
+    pub id: String,
+    /// Why it cannot be read.
+    pub why: Unreadable,
+    /// The queue of a task, if that much can be read.
+    pub queue: Option<QueueName>,
+    /// The state of a task in the store's own word, if that much can be read.
+    pub state: Option<String>,
+    /// The serial key it keeps held: tasks behind it wait. `None` if it has none, or none can be read.
+    pub serial_key: Option<SerialKey>,
+    /// Whether it keeps a slot of its queue's concurrency limit.
+    pub holds_slot: bool,
+    /// When this process found it, by the store's clock.
+    pub found_at: Timestamp,
+}
+
+impl Quarantined {
+    /// An unreadable record of which nothing more is known.
+    pub fn new(
+        kind: RecordKind,
+        namespace: Namespace,
+        id: impl Into<String>,
+        why: Unreadable,
+        found_at: Timestamp,
+    ) -> Self {
+        let (queue, state, serial_key, holds_slot) = (None, None, None, false);
+        Self { kind, namespace, id: id.into(), why, queue, state, serial_key, holds_slot, found_at }
+    }
+}
+
+/// The stored form of a task as text, for people and for keeping before it is removed. Each store has a form of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawTask {
+    /// JSON; bytes that are not text are hexadecimal.
+    pub text: String,
+}
+
+/// What became of a task that was to be discarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a task that changed was not removed"]
+pub enum Discarded {
+    /// It is gone, with its logs.
+    Removed,
+    /// Its stored form is no longer the one the caller saw: nothing was removed.
+    Changed,
+    /// There is no such task.
+    Missing,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use crate::id::TaskId;
+
+    fn told(namespace: &'static str, why: Unreadable) -> String {
+        let key = TaskKey::new(Namespace::new(namespace).unwrap(), TaskId(7));
+        Error::Quarantined { key, why }.to_string()
+    }
+
+    #[test]
+    fn only_what_is_damaged_is_advised_to_be_removed() {
+        let damaged = || Unreadable::Undecodable { reason: "labels".to_owned() };
+        assert!(told("default", damaged()).contains("`weaver tasks purge 7 --yes`"));
+        assert!(told("other", damaged()).contains("`weaver tasks purge 7 --yes --namespace other`"));
+        let newer = told("default", Unreadable::UnknownFormat { found: 2, known: 1 });
+        assert!(newer.contains("upgrade this node") && !newer.contains("purge"), "{newer}");
+    }
+}
