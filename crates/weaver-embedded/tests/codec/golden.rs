@@ -78,6 +78,7 @@ fn plain_spec() -> TaskSpec {
 fn full_spec() -> TaskSpec {
     let retry = RetryPolicy::Exponential {
         base: Duration::from_millis(250),
+        factor: 3,
         cap: Duration::from_secs(90),
         jitter: false,
     };
