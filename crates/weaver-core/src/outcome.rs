@@ -73,7 +73,9 @@ impl Outcome {
 
     /// A payload that this version of the handler cannot decode: retried by the record's policy, because a newer version may decode it.
     pub fn undecodable(refused: &Invalid) -> Self {
-        Self::failed(format!("{refused}; retried while attempts are left: a newer version of the worker may decode it"))
+        Self::failed(format!(
+            "{refused}; retried while attempts are left: a newer version of the worker may decode it"
+        ))
     }
 
     /// An error that no retry can mend.

@@ -180,7 +180,8 @@ mod tests {
         // No id draws less than the least jitter leaves.
         assert!(spread(JITTER_LEAST) >= 6 * HOUR, "{:?}", spread(JITTER_LEAST));
         for id in (0..10_000).chain([u64::MAX, u64::MAX - 1, 1 << 63]) {
-            let delays = (1..MAX_ATTEMPTS_DEFAULT).map(|n| RetryPolicy::DEFAULT.delay(TaskId(id), n).unwrap());
+            let delays =
+                (1..MAX_ATTEMPTS_DEFAULT).map(|n| RetryPolicy::DEFAULT.delay(TaskId(id), n).unwrap());
             let sum: Duration = delays.sum();
             assert!(sum >= 6 * HOUR && sum <= spread(1.0), "id {id}: {sum:?}");
         }

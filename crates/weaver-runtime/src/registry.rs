@@ -57,7 +57,9 @@ impl std::fmt::Display for MissingShared {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.type_name;
         match &self.task_type {
-            Some(task_type) => write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is shared")?,
+            Some(task_type) => {
+                write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is shared")?
+            }
             None => write!(out, "handlers need a shared `{name}`, and none is shared")?,
         }
         out.write_str(": give one to the registry with `share`")

@@ -9,16 +9,23 @@ use crate::error::TaskError;
 
 /// A value that the registry shares with handlers, found by its type. An argument of a handler that is registered with
 /// [`Registry::handle_with`](crate::Registry::handle_with).
-pub struct Shared<T>(
-    /// The value.
-    pub Arc<T>,
-);
+pub struct Shared<T> {
+    // Named and private: `.0` is the value's own.
+    value: Arc<T>,
+}
+
+impl<T> Shared<T> {
+    /// The pointer itself, to be kept beyond the handler. Not a method: it would hide one of the value's.
+    pub fn into_arc(shared: Self) -> Arc<T> {
+        shared.value
+    }
+}
 
 impl<T> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.0
+        &self.value
     }
 }
 
@@ -53,7 +60,7 @@ impl<T: Send + Sync + 'static> FromShared for Shared<T> {
     }
 
     fn from_shared(ctx: &Ctx) -> Result<Self, TaskError> {
-        ctx.shared().map(Self)
+        ctx.shared().map(|value| Self { value })
     }
 }
 

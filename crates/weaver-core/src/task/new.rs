@@ -304,11 +304,7 @@ impl NewTask {
         let session = session.filter(|_| defaults.is_serial_by_session).map(SharedText::from);
         let spec = TaskSpec {
             queue: self.queue.map_or_else(|| Ok(QueueName::default()), QueueName::new)?,
-            envelope: TaskEnvelope {
-                task_type,
-                payload: self.payload,
-                content_type: self.content_type,
-            },
+            envelope: TaskEnvelope { task_type, payload: self.payload, content_type: self.content_type },
             priority,
             max_attempts,
             max_losses,

@@ -31,8 +31,7 @@ pub(super) fn enqueue_sql() -> String {
 
 /// The defaults as options of `weaver.enqueue`. A policy that a row says by saying none stays unsaid.
 fn options_of(defaults: &TypeDefaults) -> String {
-    let mut options =
-        json!({ "max_attempts": defaults.max_attempts, "max_losses": defaults.max_losses });
+    let mut options = json!({ "max_attempts": defaults.max_attempts, "max_losses": defaults.max_losses });
     if defaults.retry != RETRY_UNSAID {
         options["retry"] = json!(defaults.retry);
     }

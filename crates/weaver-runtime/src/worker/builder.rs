@@ -40,7 +40,9 @@ pub enum BuildError {
         what: &'static str,
     },
     /// Without handlers it would take nothing: a worker takes the types that have a handler.
-    #[error("the worker has no handler, and so no type of task to take: add a handler to its registry, or name `types`")]
+    #[error(
+        "the worker has no handler, and so no type of task to take: add a handler to its registry, or name `types`"
+    )]
     NoHandlers,
     /// A handler needs a value that is not shared.
     #[error("{0}")]

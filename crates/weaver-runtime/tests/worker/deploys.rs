@@ -98,7 +98,10 @@ async fn a_shared_value_that_a_handler_needs_and_lacks_is_an_error_of_build() {
     let refusal = |registry: Registry| rig.builder(registry).build().err().map(|error| error.to_string());
     let lacking = || Registry::new().handle_with("note", note).unwrap();
     let message = refusal(lacking()).expect("nothing is shared");
-    assert!(message.contains("`note`") && message.contains("Notes") && message.contains("share"), "{message}");
+    assert!(
+        message.contains("`note`") && message.contains("Notes") && message.contains("share"),
+        "{message}"
+    );
     assert_eq!(refusal(lacking().share(Notes::default())), None);
     // Replaced by one that needs nothing.
     assert_eq!(refusal(lacking().handle("note", sum).unwrap()), None);

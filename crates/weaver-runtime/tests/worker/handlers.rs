@@ -201,7 +201,7 @@ async fn hold(_: (), ctx: Ctx) -> Result<(), TaskError> {
 #[test]
 fn a_worker_that_makes_no_sense_is_not_built() {
     let rig = Rig::new();
-    let builder = || rig.builder(Registry::new());
+    let builder = || rig.builder(Registry::new().handle("sum", sum).unwrap());
     assert!(matches!(builder().concurrency(0).build().err(), Some(BuildError::OutOfRange { .. })));
     assert!(matches!(builder().lease_ttl(Duration::ZERO).build().err(), Some(BuildError::OutOfRange { .. })));
     assert!(matches!(builder().queues(["a\nb"]).build().err(), Some(BuildError::Invalid(_))));

@@ -108,6 +108,34 @@ async fn a_disabled_schedule_has_no_next_fire_and_still_runs_when_asked() {
 }
 
 #[tokio::test]
+async fn a_schedule_keeps_what_was_chosen_and_its_runs_have_the_defaults_of_the_type_it_has_then() {
+    let server = Server::start().await;
+    let path = "/api/v1/schedules/nightly";
+    let of_type = |version: u64, task: Value| {
+        let trigger = json!({ "kind": "time", "schedule": "daily at 02:30", "tz": "Europe/Berlin" });
+        json!({ "expected_version": version, "spec": { "trigger": trigger, "task": task } })
+    };
+    let run = async || {
+        let made = server.poke(&format!("{path}/run-now")).await.expect(201);
+        let id = made["id"].as_str().expect("an id");
+        let task = server.get(&format!("/api/v1/tasks/{id}")).await.expect(200);
+        (task["max_attempts"].as_u64(), task["max_losses"].as_u64())
+    };
+    let prompt = json!({ "task_type": "prompt", "payload": "tidy up" });
+    let added = server.put(path, &of_type(0, prompt.clone())).await.expect(201);
+    assert_eq!(added["spec"]["task"], prompt, "nothing that was not chosen is stored");
+    assert_eq!(run().await, (Some(1), Some(0)));
+    // As somebody edits it: what was read, with another type.
+    let mut task = added["spec"]["task"].clone();
+    merge(&mut task, json!({ "task_type": "http", "payload": { "url": "https://example.org" } }));
+    let changed = server.put(path, &of_type(version(&added), task)).await.expect(200);
+    assert_eq!(run().await, (Some(5), Some(3)));
+    let chosen = json!({ "task_type": "http", "payload": null, "max_attempts": 1, "max_losses": 0 });
+    server.put(path, &of_type(version(&changed), chosen)).await.expect(200);
+    assert_eq!(run().await, (Some(1), Some(0)), "what was chosen stays chosen");
+}
+
+#[tokio::test]
 async fn whoever_may_not_start_programs_makes_no_schedule_that_does() {
     let (server, token) = Server::guarded("ops", Role::Operator).await;
     let ask = async |method: &str, path: &str, body: &Value| {

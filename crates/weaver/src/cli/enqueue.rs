@@ -35,7 +35,7 @@ pub(crate) struct EnqueueArgs {
     /// How long one execution may take
     #[arg(long, value_name = "SPAN", value_parser = span_ms)]
     timeout: Option<u64>,
-    #[arg(long, value_name = "COUNT", help = attempts_help(&TypeDefaults::GENERAL))]
+    #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
     /// A second enqueue with this key returns the first task
     #[arg(long, value_name = "KEY")]
@@ -111,8 +111,9 @@ pub(crate) fn read_payload(text: &str) -> Result<Json, Failure> {
 }
 
 /// What `--max-attempts` says of itself, with the number that holds if it is not given.
-pub(crate) fn attempts_help(defaults: &TypeDefaults) -> String {
-    format!("Failed attempts before the task is dead [default: {}]", defaults.max_attempts)
+pub(crate) fn attempts_help() -> String {
+    let default = TypeDefaults::in_words(|of| of.max_attempts);
+    format!("Failed attempts before the task is dead [default: {default}]")
 }
 
 pub(crate) fn span_ms(text: &str) -> Result<u64, String> {

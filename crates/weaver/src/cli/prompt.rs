@@ -11,7 +11,7 @@ use weaver::core::task::TypeDefaults;
 use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE};
 use weaver_client::wire::{Enqueued, Json, NewTask, Task};
 
-use crate::cli::enqueue::{attempts_help, span_ms};
+use crate::cli::enqueue::span_ms;
 use crate::cli::project::{self, ChosenNamespace};
 use crate::cli::remote::Remote;
 use crate::cli::store::StoreTask;
@@ -44,7 +44,7 @@ pub(crate) struct PromptArgs {
     /// From 0, the most urgent, to 9
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    #[arg(long, value_name = "COUNT", help = attempts_help(&TypeDefaults::PROMPT))]
+    #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
     #[arg(long, value_name = "COUNT", help = losses_help())]
     max_losses: Option<u32>,
@@ -111,6 +111,10 @@ pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Fail
         return wait::until_ended(&remote, &enqueued.id, None, answer).await;
     }
     tell(&enqueued, &context)
+}
+
+fn attempts_help() -> String {
+    format!("Failed attempts before the prompt is dead [default: {}]", TypeDefaults::PROMPT.max_attempts)
 }
 
 fn losses_help() -> String {

@@ -2,10 +2,9 @@
 
 use clap::Args;
 use weaver::core::retry::FACTOR_DEFAULT;
-use weaver::core::task::TypeDefaults;
 use weaver_client::wire::{ConcurrencyPolicy, Gap, Misfire, Overlap, RetryPolicy, ScheduleSpec, Trigger};
 
-use crate::cli::enqueue::{label, span_ms};
+use crate::cli::enqueue::{attempts_help, label, span_ms};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
@@ -170,12 +169,6 @@ fn misfire(text: &str) -> Result<Misfire, String> {
         ("skip-after", Some(span)) => Ok(Misfire::SkipAfter { seconds: span_ms(span)? / 1000 }),
         _ => Err(usage()),
     }
-}
-
-/// Of a run, by the type of its task.
-fn attempts_help() -> String {
-    let default = TypeDefaults::in_words(|of| of.max_attempts);
-    format!("Failed attempts before a task is dead [default: {default}]")
 }
 
 fn exponential(base: &str, cap: &str, factor: u32) -> Result<RetryPolicy, String> {
