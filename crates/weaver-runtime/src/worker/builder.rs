@@ -69,6 +69,18 @@ enum Types {
     Any,
 }
 
+impl Types {
+    /// What to ask a store for; `None`: any.
+    fn resolve(self, registry: &Registry) -> Result<Option<Vec<TaskType>>, BuildError> {
+        let types: Vec<_> = match self {
+            Self::Listed(types) => types.into_iter().map(TaskType::new).collect::<Result<_, _>>()?,
+            Self::Registered => registry.types().cloned().collect(),
+            Self::Any => return Ok(None),
+        };
+        if types.is_empty() { Err(BuildError::NoHandlers) } else { Ok(Some(types)) }
+    }
+}
+
 /// Collects what a worker should be. Made by [`Worker::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct WorkerBuilder {
@@ -234,16 +246,7 @@ impl WorkerBuilder {
             return Err(BuildError::Nothing { what: "queue" });
         }
         self.registry.check_shared()?;
-        let types = match self.types {
-            Types::Listed(types) => {
-                Some(types.into_iter().map(TaskType::new).collect::<Result<Vec<_>, _>>()?)
-            }
-            Types::Registered => Some(self.registry.types().cloned().collect()),
-            Types::Any => None,
-        };
-        if types.as_ref().is_some_and(Vec::is_empty) {
-            return Err(BuildError::NoHandlers);
-        }
+        let types = self.types.resolve(&self.registry)?;
         let mut type_limits = Vec::new();
         for (task_type, count) in self.type_limits {
             check("the limit of a type", count, 1, CONCURRENCY_MAX)?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weaver_core::error::{Error, Problem};
 use weaver_core::id::Version;
+use weaver_core::queue::QueueExt;
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     ContentType, Continuation, NewTask, PROMPT_TASK_TYPE, TaskRecord, TaskState, TraceContext,
@@ -93,6 +94,16 @@ async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(bed
     }
     let session = Some("talk 3".to_owned());
     assert_eq!(found, [(1, 0, None), (1, 0, session), (5, 3, None), (5, 3, None), (1, 0, None)]);
+}
+
+async fn a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type(bed: Bed) {
+    let prompt = NewTask::new(PROMPT_TASK_TYPE).max_attempts(4).max_losses(2).priority(7);
+    let old = bed.enqueue(prompt.retry(RetryPolicy::Fixed { delay: seconds(3) })).await;
+    bed.store.cancel(&old).await.expect("it has not ended");
+    let again = bed.store.retry(&old).await.expect("it has ended");
+    let (old, again) = (bed.record(&old).await.spec, bed.record(&again.key).await.spec);
+    assert_eq!((again.max_attempts, again.max_losses, again.priority.get()), (4, 2, 7));
+    assert_eq!(again.retry, old.retry);
 }
 
 async fn a_new_task_has_version_one_and_no_history(bed: Bed) {
@@ -205,6 +216,7 @@ cases![
     where_a_task_comes_from_is_stored_with_it,
     what_is_not_asked_for_has_its_default,
     a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch,
+    a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type,
     a_new_task_has_version_one_and_no_history,
     a_task_without_a_time_is_queued_and_due_at_once,
     a_task_with_a_delay_is_scheduled_for_then,
