@@ -1,43 +1,18 @@
-//! Prompts as tasks: the text is the payload, one run is all there is, and a session's prompts come one after another.
+//! Prompts as tasks: the text is the payload. That they run once and in their session's turn are the defaults of their type, which core
+//! has ([`TypeDefaults::PROMPT`](weaver_core::task::TypeDefaults::PROMPT)).
 
 use bytes::Bytes;
 use serde::Deserialize;
-use weaver_client::wire;
-use weaver_core::name::SharedText;
 use weaver_core::task::{ContentType, NewTask, TaskEnvelope};
 
-/// The type of tasks that are prompts.
-pub const PROMPT_TASK_TYPE: &str = "prompt";
+pub use weaver_core::task::PROMPT_TASK_TYPE;
+
 /// The form of their payload: the text itself, so that as much of it fits as a store takes.
 pub const PROMPT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
-/// An agent has changed files by the time it fails: nothing starts it again unless somebody asks for that.
-pub const MAX_ATTEMPTS: u32 = 1;
-/// A dead runner is an error, never a silent second run.
-pub const MAX_LOSSES: u32 = 0;
 
 /// A prompt, to be run once.
 pub fn new_task(text: impl Into<Bytes>) -> NewTask {
-    NewTask::new(PROMPT_TASK_TYPE)
-        .payload(text, ContentType::other(PROMPT_CONTENT_TYPE))
-        .max_attempts(MAX_ATTEMPTS)
-        .max_losses(MAX_LOSSES)
-}
-
-/// The same, as the next of a session: its prompts never run at once, and in the order they were given.
-pub fn in_session(task: NewTask, session: impl Into<SharedText>) -> NewTask {
-    let session = session.into();
-    task.session_id(session.clone()).serial_key(session)
-}
-
-/// What a prompt is if the request leaves it open; other tasks stay as they are.
-#[must_use]
-pub fn with_defaults(mut task: wire::NewTask) -> wire::NewTask {
-    if task.task_type == PROMPT_TASK_TYPE {
-        task.max_attempts.get_or_insert(MAX_ATTEMPTS);
-        task.max_losses.get_or_insert(MAX_LOSSES);
-        task.serial_key = task.serial_key.or_else(|| task.session_id.clone());
-    }
-    task
+    NewTask::new(PROMPT_TASK_TYPE).payload(text, ContentType::other(PROMPT_CONTENT_TYPE))
 }
 
 /// The text of a prompt: a payload of text, a JSON string, or `{"prompt": "…"}`.
@@ -85,28 +60,5 @@ mod tests {
         {
             assert!(text_of(&envelope(payload, form)).is_err(), "{payload:?}");
         }
-    }
-
-    #[test]
-    fn a_prompt_runs_once_and_in_its_sessions_turn_unless_asked_otherwise() {
-        let prompt = || wire::NewTask {
-            task_type: "prompt".into(),
-            session_id: Some("s".into()),
-            ..Default::default()
-        };
-        let open = with_defaults(prompt());
-        assert_eq!(
-            (open.max_attempts, open.max_losses, open.serial_key.as_deref()),
-            (Some(1), Some(0), Some("s"))
-        );
-        let asked = wire::NewTask {
-            max_attempts: Some(3),
-            max_losses: Some(2),
-            serial_key: Some("k".into()),
-            ..prompt()
-        };
-        assert_eq!(with_defaults(asked.clone()), asked);
-        let other = wire::NewTask { task_type: "mail".into(), ..prompt() };
-        assert_eq!(with_defaults(other.clone()), other);
     }
 }

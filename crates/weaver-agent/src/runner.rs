@@ -140,7 +140,6 @@ pub fn runner(
     let worker = Worker::builder(source, Arc::clone(clock))
         .name(options.name.unwrap_or_else(drawn_name))
         .registry(registry)
-        .only_registered()
         .namespaces([options.namespace.to_string()])
         .concurrency(1)
         .nothing_ahead()

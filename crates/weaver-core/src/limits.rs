@@ -1,11 +1,15 @@
 //! What a store can take, said before it is asked.
 
+use std::time::Duration;
+
 use crate::error::{Invalid, Problem};
 
 /// The payload of a task unless the store says otherwise: 1 MiB.
 pub const PAYLOAD_MAX_BYTES_DEFAULT: usize = 1024 * 1024;
 /// The members of one batch unless the store says otherwise.
 pub const BATCH_MAX_DEFAULT: usize = 10_000;
+/// How long a durable store keeps finished tasks unless told otherwise: 30 days.
+pub const RETENTION_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The most items one page of a list may have.
 pub const PAGE_MAX: u32 = 1000;
 
@@ -16,6 +20,8 @@ pub struct Limits {
     pub max_payload_bytes: usize,
     /// The most members of one batch.
     pub max_batch: usize,
+    /// How long finished tasks are kept until the maintenance of workers purges them; `None`: the store purges them itself.
+    pub retention: Option<Duration>,
 }
 
 impl Limits {
@@ -31,7 +37,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_payload_bytes: PAYLOAD_MAX_BYTES_DEFAULT, max_batch: BATCH_MAX_DEFAULT }
+        Self { max_payload_bytes: PAYLOAD_MAX_BYTES_DEFAULT, max_batch: BATCH_MAX_DEFAULT, retention: None }
     }
 }
 

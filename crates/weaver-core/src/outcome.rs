@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::error::Invalid;
+
 pub use output::IntoOutcome;
 
 /// The longest error text a record keeps; the rest is cut off.
@@ -67,6 +69,13 @@ impl Outcome {
     /// A plain error: retried by the record's policy, as seed 001 has it.
     pub fn failed(error: impl AsRef<str>) -> Self {
         Self::Failed { error: bounded_error(error.as_ref()), retry: Retry::ByPolicy }
+    }
+
+    /// A payload that this version of the handler cannot decode: retried by the record's policy, because a newer version may decode it.
+    pub fn undecodable(refused: &Invalid) -> Self {
+        Self::failed(format!(
+            "{refused}; retried while attempts are left: a newer version of the worker may decode it"
+        ))
     }
 
     /// An error that no retry can mend.

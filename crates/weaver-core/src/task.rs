@@ -7,6 +7,7 @@
 //! ```
 
 mod attempts;
+mod defaults;
 mod envelope;
 mod new;
 mod record;
@@ -15,6 +16,7 @@ mod state;
 mod valid;
 
 pub use attempts::{ATTEMPTS_KEPT, AttemptOutcome, AttemptRecord, Attempts};
+pub use defaults::{MAX_ATTEMPTS_DEFAULT, MAX_LOSSES_DEFAULT, PROMPT_TASK_TYPE, TypeDefaults};
 pub use envelope::{ContentType, TaskEnvelope};
 pub use new::NewTask;
 pub use record::{Assignment, Continuation, HeldLease, Progress, ReadyBy, TaskRecord};

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::event::Change;
 use weaver_core::id::{LeaseToken, TaskId, TaskKey, Version};
+use weaver_core::limits::RETENTION_DEFAULT;
 use weaver_core::queue::ring::Ring;
 use weaver_core::task::TaskRecord;
 use weaver_core::time::{Monotonic, Timestamp};
@@ -26,7 +27,7 @@ const CACHED_MAX: usize = 10_000;
 /// How long things are kept, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamoOptions {
-    /// How long finished tasks are kept; `idempotency_ttl` is at least as long.
+    /// How long finished tasks are kept until the maintenance of workers purges them; unique keys are remembered at least as long.
     pub retention: Duration,
     /// How long a unique key is remembered.
     pub idempotency_ttl: Duration,
@@ -37,7 +38,7 @@ pub struct DynamoOptions {
 impl Default for DynamoOptions {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 3600);
-        Self { retention: 30 * day, idempotency_ttl: 7 * day, changes_kept: 4096 }
+        Self { retention: RETENTION_DEFAULT, idempotency_ttl: 7 * day, changes_kept: 4096 }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weaver_core::limits::Limits;
+use weaver_core::limits::{Limits, RETENTION_DEFAULT};
 
 /// How much an [`EmbeddedStore`](crate::EmbeddedStore) keeps, and what it may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Default for EmbeddedOptions {
         const MIB: usize = 1024 * 1024;
         Self {
             limits: Limits::default(),
-            retention: 30 * DAY,
+            retention: RETENTION_DEFAULT,
             retention_count: None,
             idempotency_ttl: 7 * DAY,
             ring_capacity: 65_536,

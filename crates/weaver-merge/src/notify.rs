@@ -9,9 +9,12 @@ use weaver_core::ports::Store;
 use weaver_core::queue::QueueExt;
 use weaver_core::task::NewTask;
 
-use crate::check::CHECK_QUEUE;
+use crate::check::{CHECK_QUEUE, MERGE_RETRY};
 use crate::domain::{Departure, MergeQueue, Notice, QueueEntry, Reason, RunEnd};
 use crate::engine::EngineError;
+
+/// How often a message is tried: some seven minutes, as long as a receiver may take to come back from a restart.
+const SEND_ATTEMPTS: u32 = 10;
 
 /// Who is told, and in which words.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -124,6 +127,7 @@ impl Notifications {
             // Told twice by two engines, it is sent once.
             let task =
                 task.namespace(namespace).queue(CHECK_QUEUE).idempotency_key(format!("{key}:{task_type}"));
+            let task = task.max_attempts(SEND_ATTEMPTS).retry(MERGE_RETRY);
             store.enqueue(task).await?;
         }
         Ok(())

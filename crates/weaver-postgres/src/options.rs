@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
-use weaver_core::limits::Limits;
+use weaver_core::limits::{Limits, RETENTION_DEFAULT};
 
 use crate::error::OpenError;
 use crate::sql::Wording;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long a unique key is remembered unless told otherwise.
+pub(crate) const UNIQUE_FOR_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How a [`PostgresStore`](crate::PostgresStore) is reached, and how much it keeps.
 ///
@@ -39,7 +41,9 @@ pub struct PostgresOptions {
     pub acquire_timeout: Duration,
     /// What it takes.
     pub limits: Limits,
-    /// How long a unique key is remembered.
+    /// How long finished tasks are kept until the maintenance of workers purges them.
+    pub retention: Duration,
+    /// How long a unique key is remembered; at least as long as finished tasks are kept.
     pub unique_for: Duration,
     /// Whether the schema is brought up to date when it is opened.
     pub migrate: bool,
@@ -68,7 +72,8 @@ impl PostgresOptions {
             lock_timeout: Duration::from_secs(3),
             acquire_timeout: Duration::from_secs(10),
             limits: Limits::default(),
-            unique_for: 30 * DAY,
+            retention: RETENTION_DEFAULT,
+            unique_for: UNIQUE_FOR_DEFAULT,
             migrate: true,
             log_directory: None,
             log_retention: 7 * DAY,

@@ -1,5 +1,6 @@
 //! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
 
+mod defaults;
 mod net;
 
 use sqlx::postgres::PgArguments;
@@ -41,7 +42,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
     let first = [
         include_str!("schema/time.sql"),
         include_str!("schema/tables.sql"),
-        include_str!("schema/enqueue.sql"),
+        &defaults::enqueue_sql(),
         include_str!("schema/claim.sql"),
         include_str!("schema/ends.sql"),
         include_str!("schema/moves.sql"),

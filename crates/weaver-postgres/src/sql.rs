@@ -111,7 +111,8 @@ statements! {
     clock = "SELECT weaver.clock()";
     notify = "SELECT pg_notify('weaver.work', $1)";
     incarnation = "SELECT nextval('weaver.move_numbers')";
-    enqueue_alike = "SELECT run_ids, is_open FROM weaver.enqueue_alike($1, $2, $3, $4, $5, $6)";
+    enqueue_alike = "SELECT run_ids, is_open FROM weaver.enqueue_alike($1, $2, $3, $4, $5, $6, \
+        $7::text::jsonb, $8, $9)";
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9, $10)";
     claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8) r");
     look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4)";

@@ -198,13 +198,14 @@ impl Ctx {
         answers.pop().unwrap_or_else(lost)
     }
 
-    /// A value the worker was given for its handlers (`WorkerBuilder::share`, `Registry::share`).
+    /// A value the worker was given for its handlers ([`Registry::share`](crate::Registry::share)). A handler that cannot do without it says so in its
+    /// signature ([`Registry::handle_with`](crate::Registry::handle_with)): then a worker that lacks it is not built. Here it is a failed attempt.
     pub fn shared<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, TaskError> {
         let found = self.inner.surroundings.values.get(&TypeId::of::<T>()).cloned();
         let value = found.and_then(|value| value.downcast::<T>().ok());
         let name = type_name::<T>();
         value.ok_or_else(|| {
-            TaskError::fatal(format!("no `{name}` is shared: give one to the registry with `share`"))
+            TaskError::retry(format!("no `{name}` is shared: give one to the registry with `share`"))
         })
     }
 

@@ -52,8 +52,7 @@ where
     async fn execute(&self, _payload: Bytes, ctx: Ctx) -> Outcome {
         let args = match ctx.record().spec.envelope.decode::<Args>() {
             Ok(args) => args,
-            // What cannot be decoded now cannot be decoded later.
-            Err(invalid) => return Outcome::fatal(invalid.to_string()),
+            Err(invalid) => return Outcome::undecodable(&invalid),
         };
         match (self.function)(args, ctx).await {
             Ok(output) => output.into_outcome(),

@@ -13,31 +13,57 @@ use weaver_core::outcome::IntoOutcome;
 use crate::ctx::{Ctx, SharedValues};
 use crate::error::TaskError;
 use crate::handler::{TaskHandler, TypedHandler};
+use crate::shared::{FromShared, SharedType};
 
 /// What a worker can run, and what its handlers share.
 ///
 /// ```
 /// use serde::Deserialize;
-/// use weaver_runtime::{Ctx, Registry, TaskError};
+/// use weaver_runtime::{Ctx, Registry, Shared, TaskError};
 ///
 /// #[derive(Deserialize)]
 /// struct Email { to: String }
 ///
 /// struct Mailer;
 ///
-/// async fn send_email(email: Email, ctx: Ctx) -> Result<usize, TaskError> {
-///     let _mailer = ctx.shared::<Mailer>()?;
+/// async fn send_email(email: Email, _mailer: Shared<Mailer>, ctx: Ctx) -> Result<usize, TaskError> {
 ///     ctx.log(format!("to {}", email.to));
 ///     Ok(email.to.len())
 /// }
 ///
-/// let registry = Registry::new().share(Mailer).handle("send_email", send_email)?;
+/// let registry = Registry::new().share(Mailer).handle_with("send_email", send_email)?;
 /// # Ok::<(), weaver_core::error::Invalid>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Registry {
     handlers: BTreeMap<TaskType, Arc<dyn TaskHandler>>,
     values: SharedValues,
+    /// What handlers need of the values, each with the type of its tasks if that is known.
+    needs: Vec<(Option<TaskType>, SharedType)>,
+}
+
+/// A handler needs a shared value that the registry does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingShared {
+    /// The Rust type of the value.
+    pub type_name: &'static str,
+    /// The type of the tasks whose handler needs it, if it is known.
+    pub task_type: Option<TaskType>,
+}
+
+impl std::error::Error for MissingShared {}
+
+impl std::fmt::Display for MissingShared {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.type_name;
+        match &self.task_type {
+            Some(task_type) => {
+                write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is shared")?
+            }
+            None => write!(out, "handlers need a shared `{name}`, and none is shared")?,
+        }
+        out.write_str(": give one to the registry with `share`")
+    }
 }
 
 impl Registry {
@@ -63,10 +89,45 @@ impl Registry {
         Ok(self.handler(TypedHandler::new(TaskType::new(task_type)?, function)))
     }
 
+    /// The same for a handler that needs shared values, which it has as its second argument: a [`Shared`](crate::Shared), or a tuple of
+    /// them. A worker is built only if all of them are shared.
+    pub fn handle_with<F, Fut, Args, Values, Output>(
+        self,
+        task_type: impl Into<SharedText>,
+        function: F,
+    ) -> Result<Self, Invalid>
+    where
+        F: Fn(Args, Values, Ctx) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, TaskError>> + Send + 'static,
+        Args: DeserializeOwned + Send + 'static,
+        Values: FromShared + 'static,
+        Output: IntoOutcome + Send + 'static,
+    {
+        let task_type = TaskType::new(task_type)?;
+        let needs = Values::needs().into_iter().map(|need| (Some(task_type.clone()), need));
+        let mut registry = self.handler(TypedHandler::new(task_type.clone(), move |args: Args, ctx: Ctx| {
+            let begun = Values::from_shared(&ctx).map(|values| function(args, values, ctx));
+            async move { begun?.await }
+        }));
+        registry.needs.extend(needs);
+        Ok(registry)
+    }
+
+    /// Says that handlers cannot do without a shared value of this type: for those that find it with `ctx.shared::<T>()`, and for
+    /// implementations of [`TaskHandler`]. A worker is built only if it is shared.
+    #[must_use]
+    pub fn needs<T: Send + Sync + 'static>(mut self) -> Self {
+        self.needs.push((None, SharedType::of::<T>()));
+        self
+    }
+
     /// Adds a handler. A second one of its type replaces the first.
     #[must_use]
     pub fn handler(mut self, handler: impl TaskHandler + 'static) -> Self {
-        self.handlers.insert(handler.task_type().clone(), Arc::new(handler));
+        let task_type = handler.task_type().clone();
+        // What the replaced one needed, the new one may not.
+        self.needs.retain(|(needed_by, _)| needed_by.as_ref() != Some(&task_type));
+        self.handlers.insert(task_type, Arc::new(handler));
         self
     }
 
@@ -84,6 +145,16 @@ impl Registry {
 
     pub(crate) fn find(&self, task_type: &TaskType) -> Option<&Arc<dyn TaskHandler>> {
         self.handlers.get(task_type)
+    }
+
+    /// Refuses a registry whose handlers need values that it does not share.
+    pub(crate) fn check_shared(&self) -> Result<(), MissingShared> {
+        match self.needs.iter().find(|(_, need)| !self.values.contains_key(&need.id)) {
+            None => Ok(()),
+            Some((task_type, need)) => {
+                Err(MissingShared { type_name: need.name, task_type: task_type.clone() })
+            }
+        }
     }
 
     pub(crate) fn values(&self) -> SharedValues {

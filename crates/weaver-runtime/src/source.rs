@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,8 +19,13 @@ use weaver_core::time::Timestamp;
 
 use crate::ctx::Ctx;
 
-/// How many overdue tasks one round of maintenance looks at.
+/// How many overdue tasks one round of maintenance looks at, and how many finished ones one statement purges.
 const MAINTAIN_MAX: u32 = 500;
+/// Between two looks for finished tasks past their retention: of so many rounds, one. A worker has a round each second.
+const ROUNDS_PER_PURGE: u32 = 60;
+/// The most statements that purge in one round: a store that ends more per minute than one of them takes still shrinks, and no
+/// round keeps lease expiry waiting for long.
+const PURGES_PER_ROUND_MAX: u32 = 10;
 
 /// What a worker needs of a store.
 ///
@@ -121,17 +127,31 @@ pub struct Maintained {
 pub struct LocalSource {
     store: Arc<dyn Store>,
     retention: Option<Duration>,
+    /// Rounds of maintenance until the next purge. Shared by the clones, which are one worker.
+    rounds_to_purge: Arc<AtomicU32>,
 }
 
 impl LocalSource {
-    /// Works on a store that looks after its own retention, as the in-memory one does.
+    /// Works on a store. Finished tasks are purged after the retention the store names
+    /// ([`Limits::retention`](weaver_core::limits::Limits::retention)): 30 days on PostgreSQL and DynamoDB; the store in memory and the
+    /// embedded one purge by themselves.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, retention: None }
+        let retention = store.limits().retention;
+        Self::purging(store, retention)
     }
 
-    /// Works on a store whose finished tasks are purged after this long.
+    /// Works on a store whose finished tasks are purged after this long, whatever the store names.
     pub fn with_retention(store: Arc<dyn Store>, retention: Duration) -> Self {
-        Self { store, retention: Some(retention) }
+        Self::purging(store, Some(retention))
+    }
+
+    /// Works on a store whose finished tasks this worker does not purge: other workers do, or another program.
+    pub fn without_retention(store: Arc<dyn Store>) -> Self {
+        Self::purging(store, None)
+    }
+
+    fn purging(store: Arc<dyn Store>, retention: Option<Duration>) -> Self {
+        Self { store, retention, rounds_to_purge: Arc::default() }
     }
 
     /// The store.
@@ -154,6 +174,27 @@ impl LocalSource {
             }
         }
         Ok(())
+    }
+
+    /// Purges what has finished this long ago, now and then; while there is more, in every round.
+    async fn purge(&self, finished_for: Duration) -> Result<u32> {
+        let waited = self.rounds_to_purge.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| {
+            Some(rounds.checked_sub(1).unwrap_or(ROUNDS_PER_PURGE - 1))
+        });
+        if waited.is_ok_and(|rounds| rounds > 0) {
+            return Ok(0);
+        }
+        let mut count = 0;
+        for _ in 0..PURGES_PER_ROUND_MAX {
+            let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for };
+            let purged = self.store.purge_tasks(rule, MAINTAIN_MAX).await?;
+            count += purged.count;
+            if !purged.more {
+                return Ok(count);
+            }
+        }
+        self.rounds_to_purge.store(0, Ordering::Relaxed);
+        Ok(count)
     }
 
     async fn expire(&self, overdue: Vec<Overdue>) -> Result<Maintained> {
@@ -281,8 +322,7 @@ impl WorkSource for LocalSource {
         let overdue = self.store.overdue(MAINTAIN_MAX).await?;
         let mut done = if overdue.is_empty() { Maintained::default() } else { self.expire(overdue).await? };
         if let Some(finished_for) = self.retention {
-            let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for };
-            done.purged = self.store.purge_tasks(rule, MAINTAIN_MAX).await?.count;
+            done.purged = self.purge(finished_for).await?;
         }
         Ok(done)
     }

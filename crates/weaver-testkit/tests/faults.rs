@@ -257,7 +257,7 @@ async fn a_worker_whose_clock_is_ten_minutes_off_keeps_its_lease() {
         let record = inner.get_tasks(&[leased.lease.key]).await.unwrap().remove(0).unwrap();
         assert_eq!(record.updated_at, clock.now(), "stamps are the store's");
         assert!(
-            record.ready_at < clock.now().saturating_add(seconds(2)),
+            record.ready_at < clock.now().saturating_add(seconds(15)),
             "delays count from the store's time"
         );
     }

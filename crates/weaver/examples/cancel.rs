@@ -9,17 +9,17 @@ use tokio::process::Command;
 use tokio::sync::Notify;
 use weaver::prelude::*;
 
-async fn run_process(seconds: u32, ctx: Ctx) -> Result<i32, TaskError> {
+async fn run_process(seconds: u32, news: Shared<Arc<Notify>>, ctx: Ctx) -> Result<i32, TaskError> {
     // If the handler is dropped instead (it did not listen, or its worker did), the process goes with it.
     let mut process = Command::new("sleep").arg(seconds.to_string()).kill_on_drop(true).spawn()?;
     println!("the process runs");
-    ctx.shared::<Arc<Notify>>()?.notify_one();
+    news.notify_one();
     tokio::select! {
         status = process.wait() => Ok(status?.code().unwrap_or(-1)),
         () = ctx.cancelled() => {
             process.kill().await?;
             println!("told to stop ({:?}): the process has ended", ctx.stop_reason());
-            ctx.shared::<Arc<Notify>>()?.notify_one();
+            news.notify_one();
             // What a handler returns after that does not count: the task has ended already.
             Err(TaskError::cancel("stopped"))
         }
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let store = Arc::new(InMemoryQueue::new(clock.clone()));
     let client = Client::new(store.clone(), clock.clone());
     let news = Arc::new(Notify::new());
-    let registry = Registry::new().share(news.clone()).handle("run_process", run_process)?;
+    let registry = Registry::new().share(news.clone()).handle_with("run_process", run_process)?;
     let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock)
         .registry(registry)
         // Leases are renewed at a third of this, and with that handlers hear of cancellations.

@@ -9,8 +9,8 @@ use weaver::core::clock::ManualClock;
 use weaver::prelude::*;
 use weaver::runtime::testing::TestQueue;
 
-async fn remind(what: String, ctx: Ctx) -> Result<(), TaskError> {
-    println!("{}  {what}", ctx.shared::<ManualClock>()?.now());
+async fn remind(what: String, clock: Shared<ManualClock>, _ctx: Ctx) -> Result<(), TaskError> {
+    println!("{}  {what}", clock.now());
     Ok(())
 }
 
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let queue = TestQueue::new();
     let client = queue.client();
     // Handlers share values by their type; here it is the clock, to print what time it is for them.
-    let registry = Registry::new().share(queue.clock().clone()).handle("remind", remind)?;
+    let registry = Registry::new().share(queue.clock().clone()).handle_with("remind", remind)?;
     let remind = |what: &str| NewTask::new("remind").json(what);
     let now = queue.clock().now();
     const HOUR: Duration = Duration::from_secs(3600);

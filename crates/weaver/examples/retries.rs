@@ -25,9 +25,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let queue = TestQueue::new();
     let client = queue.client();
 
-    // One second, two, four; at most five runs. The default is the same with jitter, capped at an hour.
+    // One second, two, four; at most five attempts. The default spreads its attempts over hours, and has jitter.
     let policy = RetryPolicy::Exponential {
         base: Duration::from_secs(1),
+        factor: 2,
         cap: Duration::from_secs(60),
         jitter: false,
     };

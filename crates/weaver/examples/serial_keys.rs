@@ -11,8 +11,11 @@ use weaver::prelude::*;
 #[derive(Default)]
 struct Books(Mutex<(HashSet<String>, Vec<String>)>);
 
-async fn book((customer, number): (String, u32), ctx: Ctx) -> Result<(), TaskError> {
-    let books = ctx.shared::<Arc<Books>>()?;
+async fn book(
+    (customer, number): (String, u32),
+    books: Shared<Arc<Books>>,
+    _ctx: Ctx,
+) -> Result<(), TaskError> {
     if !books.0.lock().unwrap_or_else(PoisonError::into_inner).0.insert(customer.clone()) {
         return Err(TaskError::fatal("two at once for one customer"));
     }
@@ -42,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Sixteen handlers could run at once; the keys allow two.
     let books = Arc::new(Books::default());
-    let registry = Registry::new().share(books.clone()).handle("book", book)?;
+    let registry = Registry::new().share(books.clone()).handle_with("book", book)?;
     let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock).registry(registry).build()?;
     let shutdown = Shutdown::new();
     let working = tokio::spawn(worker.run(shutdown.clone()));

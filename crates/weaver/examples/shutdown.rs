@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use weaver::prelude::*;
 
-async fn work(millis: u64, ctx: Ctx) -> Result<(), TaskError> {
+async fn work(millis: u64, begun: Shared<Arc<Semaphore>>, ctx: Ctx) -> Result<(), TaskError> {
     println!("a task of {millis} ms begins");
-    ctx.shared::<Arc<Semaphore>>()?.add_permits(1);
+    begun.add_permits(1);
     #[expect(clippy::disallowed_methods, reason = "stands for work")]
     let work = tokio::time::sleep(Duration::from_millis(millis));
     tokio::select! {
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::new(store.clone(), clock.clone());
     let begun = Arc::new(Semaphore::new(0));
     let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock)
-        .registry(Registry::new().share(begun.clone()).handle("work", work)?)
+        .registry(Registry::new().share(begun.clone()).handle_with("work", work)?)
         .grace(Duration::from_millis(300))
         .build()?;
     let shutdown = Shutdown::new();

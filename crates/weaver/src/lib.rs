@@ -13,7 +13,8 @@ pub use weaver_runtime as runtime;
 pub mod prelude {
     pub use weaver_core::prelude::*;
     pub use weaver_runtime::{
-        Client, Ctx, LocalSource, Registry, Shutdown, StopReason, SystemClock, TaskError, TaskHandle, Worker,
+        Client, Ctx, LocalSource, Registry, Shared, Shutdown, StopReason, SystemClock, TaskError, TaskHandle,
+        Worker,
     };
 }
 

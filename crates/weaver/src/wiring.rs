@@ -114,7 +114,8 @@ impl StoreUrl {
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(options) => {
-                Ok(Arc::new(weaver::postgres::PostgresStore::open(*options, opener.clock).await?))
+                let options = opener.with_retention(*options);
+                Ok(Arc::new(weaver::postgres::PostgresStore::open(options, opener.clock).await?))
             }
         }
     }
@@ -139,9 +140,9 @@ impl StoreUrl {
             Self::DynamoDb(url) => opener.open_dynamodb(url, false),
             #[cfg(feature = "postgres")]
             Self::Postgres(options) => {
-                let mut options = options.clone();
+                let mut options = opener.with_retention(*options.clone());
                 options.migrate = false;
-                let open = weaver::postgres::PostgresStore::open(*options, Arc::clone(&opener.clock));
+                let open = weaver::postgres::PostgresStore::open(options, Arc::clone(&opener.clock));
                 Ok(Arc::new(tokio::runtime::Handle::current().block_on(open)?))
             }
             _ => Ok(Arc::new(self.open_existing(opener)?)),
@@ -227,6 +228,16 @@ impl Opener {
     /// Where to find the store's own figures once it is open.
     pub(crate) fn figures(&self) -> Arc<OnceLock<Figures>> {
         Arc::clone(&self.figures)
+    }
+
+    /// The options of a database with the retention of the settings.
+    #[cfg(feature = "postgres")]
+    fn with_retention(
+        &self,
+        mut options: weaver::postgres::PostgresOptions,
+    ) -> weaver::postgres::PostgresOptions {
+        options.retention = self.options.retention;
+        options
     }
 
     /// Called where blocking is allowed, inside a runtime.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weaver_core::retry::RetryPolicy as Core;
+use weaver_core::retry::{FACTOR_DEFAULT, RetryPolicy as Core};
 
 use super::names::to_ms;
 
-/// When a failed task runs again; `exponential` from 1 s to 1 h with jitter if not given.
+/// When a failed task runs again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
@@ -21,19 +21,27 @@ pub enum RetryPolicy {
         #[serde(deserialize_with = "super::whole::number")]
         delay_ms: u64,
     },
-    /// Twice as long each time.
+    /// Longer each time, by a factor.
     Exponential {
-        /// Before the second start.
+        /// The delay after the first failed attempt.
         #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
         #[serde(deserialize_with = "super::whole::number")]
         base_ms: u64,
-        /// At most.
+        /// How many times as long each further delay is; 2 if not given.
+        #[serde(default = "factor_default", deserialize_with = "super::whole::number")]
+        #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000, default = factor_default))]
+        factor: u32,
+        /// The longest delay.
         #[cfg_attr(feature = "openapi", schema(maximum = 31_622_400_000_i64))]
         #[serde(deserialize_with = "super::whole::number")]
         cap_ms: u64,
-        /// Anywhere between zero and that.
+        /// Anywhere between three quarters of that and all of it, by the task's id.
         jitter: bool,
     },
+}
+
+fn factor_default() -> u32 {
+    FACTOR_DEFAULT
 }
 
 impl From<RetryPolicy> for Core {
@@ -42,8 +50,8 @@ impl From<RetryPolicy> for Core {
         match policy {
             RetryPolicy::None {} => Self::None,
             RetryPolicy::Fixed { delay_ms } => Self::Fixed { delay: ms(delay_ms) },
-            RetryPolicy::Exponential { base_ms, cap_ms, jitter } => {
-                Self::Exponential { base: ms(base_ms), cap: ms(cap_ms), jitter }
+            RetryPolicy::Exponential { base_ms, factor, cap_ms, jitter } => {
+                Self::Exponential { base: ms(base_ms), factor, cap: ms(cap_ms), jitter }
             }
         }
     }
@@ -54,8 +62,8 @@ impl From<Core> for RetryPolicy {
         match policy {
             Core::None => Self::None {},
             Core::Fixed { delay } => Self::Fixed { delay_ms: to_ms(delay) },
-            Core::Exponential { base, cap, jitter } => {
-                Self::Exponential { base_ms: to_ms(base), cap_ms: to_ms(cap), jitter }
+            Core::Exponential { base, factor, cap, jitter } => {
+                Self::Exponential { base_ms: to_ms(base), factor, cap_ms: to_ms(cap), jitter }
             }
         }
     }

@@ -103,7 +103,7 @@ pub struct TaskTemplate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 255))]
     pub queue: Option<String>,
-    /// From 0, the most urgent, to 9; 5 if not given.
+    /// From 0, the most urgent, to 9. If not given, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 9))]
     #[serde(deserialize_with = "super::whole::optional")]
@@ -113,17 +113,17 @@ pub struct TaskTemplate {
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 31_622_400_000_i64))]
     #[serde(deserialize_with = "super::whole::optional")]
     pub timeout_ms: Option<u64>,
-    /// Dead on this failure; 5 if not given, and 1 for a `prompt`.
+    /// Failed attempts before the task is dead. If not given, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10_000))]
     #[serde(deserialize_with = "super::whole::optional")]
     pub max_attempts: Option<u32>,
-    /// Dead on the loss of a worker after these; 3 if not given, and 0 for a `prompt`.
+    /// Lost attempts that the task survives. If not given, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 10_000))]
     #[serde(deserialize_with = "super::whole::optional")]
     pub max_losses: Option<u32>,
-    /// How long to wait after a failure.
+    /// How long to wait after a failed attempt. If not given, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// Whatever to find its tasks by, beside `job_definition`, which names the schedule.

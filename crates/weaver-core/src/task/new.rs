@@ -14,7 +14,8 @@ use crate::name::{
 };
 use crate::retry::{RetryPolicy, check_delay};
 use crate::task::{
-    ContentType, Labels, Origin, Priority, Start, TaskEnvelope, TaskSpec, TraceContext, ValidTask,
+    ContentType, Labels, Origin, Priority, Start, TaskEnvelope, TaskSpec, TraceContext, TypeDefaults,
+    ValidTask,
 };
 use crate::time::Timestamp;
 
@@ -47,12 +48,13 @@ pub struct NewTask {
     content_type: ContentType,
     namespace: Option<SharedText>,
     queue: Option<SharedText>,
-    priority: u8,
+    // What the producer chose; the rest is the default of its type, filled in by `validate`.
+    priority: Option<u8>,
     delay: Option<Duration>,
     run_at: Option<Timestamp>,
-    max_attempts: u32,
-    max_losses: u32,
-    retry: RetryPolicy,
+    max_attempts: Option<u32>,
+    max_losses: Option<u32>,
+    retry: Option<RetryPolicy>,
     timeout: Option<Duration>,
     expires_at: Option<Timestamp>,
     serial_key: Option<SharedText>,
@@ -98,12 +100,12 @@ impl NewTask {
             content_type: ContentType::JSON,
             namespace: None,
             queue: None,
-            priority: Priority::default().get(),
+            priority: None,
             delay: None,
             run_at: None,
-            max_attempts: 5,
-            max_losses: 3,
-            retry: RetryPolicy::DEFAULT,
+            max_attempts: None,
+            max_losses: None,
+            retry: None,
             timeout: None,
             expires_at: None,
             serial_key: None,
@@ -155,9 +157,9 @@ impl NewTask {
         extra job_definition_id
     );
 
-    /// From 0, the most urgent, to 9; 5 if not given.
+    /// From 0, the most urgent, to 9. If not given, the default of its type ([`TypeDefaults`]).
     pub fn priority(mut self, number: u8) -> Self {
-        self.priority = number;
+        self.priority = Some(number);
         self
     }
 
@@ -173,21 +175,23 @@ impl NewTask {
         self
     }
 
-    /// Dead on this failure; 5 if not given: a task that always fails runs five times.
+    /// Failed attempts before it is dead, the first included. If not given, the default of its type
+    /// ([`MAX_ATTEMPTS_DEFAULT`](crate::task::MAX_ATTEMPTS_DEFAULT) of most).
     pub fn max_attempts(mut self, count: u32) -> Self {
-        self.max_attempts = count;
+        self.max_attempts = Some(count);
         self
     }
 
-    /// Dead on the loss after these; 3 if not given. 0: never run again after its worker vanished.
+    /// Lost attempts that it survives; 0: it never runs again after its lease expired. If not given, the default of its type
+    /// ([`MAX_LOSSES_DEFAULT`](crate::task::MAX_LOSSES_DEFAULT) of most).
     pub fn max_losses(mut self, count: u32) -> Self {
-        self.max_losses = count;
+        self.max_losses = Some(count);
         self
     }
 
-    /// How long to wait after a failure.
+    /// How long to wait after a failed attempt. If not given, the default of its type ([`RetryPolicy::DEFAULT`] of most).
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
-        self.retry = policy;
+        self.retry = Some(policy);
         self
     }
 
@@ -243,7 +247,7 @@ impl NewTask {
     }
 
     /// "Run it again": a new task like a terminal one, linked to it, without its unique keys and without its expiry
-    /// (which has passed or would).
+    /// (which has passed or would). It keeps the numbers the original had, whatever the defaults of its type are today.
     pub(crate) fn again(namespace: &Namespace, id: TaskId, spec: &TaskSpec) -> Self {
         let origin = spec.origin();
         let mut task = Self::new(&spec.envelope.task_type)
@@ -268,7 +272,7 @@ impl NewTask {
         task
     }
 
-    /// Checks every field against the store's limits.
+    /// Fills in the defaults of its type and checks every field against the store's limits.
     pub fn validate(self, limits: &Limits) -> Result<ValidTask, Invalid> {
         let payload_bytes = self.payload.len();
         if payload_bytes > limits.max_payload_bytes {
@@ -280,32 +284,36 @@ impl NewTask {
         {
             return Err(Invalid::new("content_type", problem));
         }
-        let priority = Priority::new(self.priority).ok_or_else(|| {
-            out_of_range("priority", self.priority.into(), 0, Priority::LOWEST.get().into())
-        })?;
-        check_range("max_attempts", self.max_attempts, 1, BUDGET_MAX)?;
-        check_range("max_losses", self.max_losses, 0, BUDGET_MAX)?;
-        self.retry.validate()?;
+        let start = self.start()?;
+        let task_type = TaskType::new(self.task_type)?;
+        let defaults = TypeDefaults::of(task_type.as_str());
+        let priority = self.priority.unwrap_or(defaults.priority.get());
+        let priority = Priority::new(priority)
+            .ok_or_else(|| out_of_range("priority", priority.into(), 0, Priority::LOWEST.get().into()))?;
+        let max_attempts = self.max_attempts.unwrap_or(defaults.max_attempts);
+        check_range("max_attempts", max_attempts, 1, BUDGET_MAX)?;
+        let max_losses = self.max_losses.unwrap_or(defaults.max_losses);
+        check_range("max_losses", max_losses, 0, BUDGET_MAX)?;
+        let retry = self.retry.unwrap_or(defaults.retry);
+        retry.validate()?;
         if let Some(timeout) = self.timeout {
             check_timeout(timeout)?;
         }
-        let start = self.start()?;
+        let origin = self.extra.map(|extra| extra.validate()).transpose()?;
+        let session = origin.as_ref().and_then(|origin| origin.session_id.as_ref());
+        let session = session.filter(|_| defaults.is_serial_by_session).map(SharedText::from);
         let spec = TaskSpec {
             queue: self.queue.map_or_else(|| Ok(QueueName::default()), QueueName::new)?,
-            envelope: TaskEnvelope {
-                task_type: TaskType::new(self.task_type)?,
-                payload: self.payload,
-                content_type: self.content_type,
-            },
+            envelope: TaskEnvelope { task_type, payload: self.payload, content_type: self.content_type },
             priority,
-            max_attempts: self.max_attempts,
-            max_losses: self.max_losses,
-            retry: self.retry,
+            max_attempts,
+            max_losses,
+            retry,
             timeout: self.timeout,
             expires_at: self.expires_at,
-            serial_key: self.serial_key.map(SerialKey::new).transpose()?,
+            serial_key: self.serial_key.or(session).map(SerialKey::new).transpose()?,
             idempotency_key: self.idempotency_key.map(IdempotencyKey::new).transpose()?,
-            origin: self.extra.map(|extra| extra.validate()).transpose()?.and_then(Origin::boxed),
+            origin: origin.and_then(Origin::boxed),
         };
         let namespace = self.namespace.map_or_else(|| Ok(Namespace::default()), Namespace::new)?;
         Ok(ValidTask { namespace, spec: Arc::new(spec), start })

@@ -22,6 +22,8 @@ pub type Labels = BTreeMap<String, String>;
 pub struct Priority(pub(crate) u8);
 
 impl Priority {
+    /// Of a task that asks for none.
+    pub const NORMAL: Self = Self(5);
     /// The least urgent.
     pub const LOWEST: Self = Self(9);
 
@@ -38,7 +40,7 @@ impl Priority {
 
 impl Default for Priority {
     fn default() -> Self {
-        Self(5)
+        Self::NORMAL
     }
 }
 

@@ -220,8 +220,8 @@ fn terms() -> impl Strategy<Value = Terms> {
     let policy = prop_oneof![
         1 => Just(RetryPolicy::None),
         3 => spans().prop_map(|delay| RetryPolicy::Fixed { delay }),
-        3 => (spans(), spans(), any::<bool>())
-            .prop_map(|(base, cap, jitter)| RetryPolicy::Exponential { base, cap, jitter }),
+        3 => (spans(), 1..5_u32, spans(), any::<bool>())
+            .prop_map(|(base, factor, cap, jitter)| RetryPolicy::Exponential { base, factor, cap, jitter }),
     ];
     let max_attempts = prop_oneof![1..5_u32, Just(1000)];
     let max_losses = prop_oneof![0..4_u32, Just(1000)];

@@ -61,7 +61,6 @@ fn design_allows(record: &TaskRecord, command: &Command, now: Timestamp) -> bool
 fn the_random_lives_go_through_every_rule_and_past_the_history() {
     let mut runner = TestRunner::deterministic();
     let mut missing = RULES.to_vec();
-    let mut longest = 0;
     for _ in 0..1000 {
         for Seen { before, event, after, .. } in plans().new_tree(&mut runner).unwrap().current().live() {
             if let Event::Moved(_, transition) = event {
@@ -70,10 +69,15 @@ fn the_random_lives_go_through_every_rule_and_past_the_history() {
                         != (before.state, transition.verb, after.state, after.cause)
                 });
             }
-            longest = longest.max(after.attempt as usize);
         }
     }
     assert_eq!(missing, []);
+    let mut longest = 0;
+    for _ in 0..10 {
+        let plan = long_plans().new_tree(&mut runner).unwrap().current();
+        longest =
+            plan.live().iter().map(|seen| seen.after.attempt as usize).max().max(Some(longest)).unwrap();
+    }
     assert!(longest > ATTEMPTS_KEPT, "no task had more than {longest} attempts");
 }
 

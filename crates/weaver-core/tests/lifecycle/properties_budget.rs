@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use weaver_core::id::TaskId;
 use weaver_core::lifecycle::{Command, Verb, fail_with};
 use weaver_core::outcome::{Outcome, Retry};
-use weaver_core::retry::{DELAY_MAX, RetryPolicy};
+use weaver_core::retry::{DELAY_MAX, FACTOR_MAX, RetryPolicy};
 use weaver_core::task::{Cause, TaskRecord, TaskState};
 
 use crate::plan::{Event, Seen, plans};
@@ -110,15 +110,16 @@ proptest! {
     }
 
     #[test]
-    fn a_delay_is_the_full_one_and_with_jitter_anything_between_zero_and_that(
+    fn a_delay_is_the_full_one_and_with_jitter_at_least_three_quarters_of_it(
         id: u64,
         jitter: bool,
         failures in 1..10_000_u32,
+        factor in 1..=FACTOR_MAX,
         base in 0..DELAY_MAX.as_millis() as u64,
         cap in 0..DELAY_MAX.as_millis() as u64,
     ) {
         let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
-        let policy = RetryPolicy::Exponential { base, cap, jitter };
+        let policy = RetryPolicy::Exponential { base, factor, cap, jitter };
         let delay = policy.delay(TaskId(id), failures).unwrap();
         let (least, most) = bounds(&policy, failures);
         prop_assert!((least..=most).contains(&delay) && delay <= cap);
@@ -158,13 +159,14 @@ fn bounds(policy: &RetryPolicy, failures: u32) -> (Duration, Duration) {
     match *policy {
         RetryPolicy::None => (Duration::ZERO, Duration::ZERO),
         RetryPolicy::Fixed { delay } => (delay, delay),
-        RetryPolicy::Exponential { base, cap, jitter } => {
-            let full = base.as_secs_f64() * 2_f64.powf(f64::from(failures - 1));
+        RetryPolicy::Exponential { base, factor, cap, jitter } => {
+            let full = base.as_secs_f64() * f64::from(factor).powf(f64::from(failures - 1));
             // Timestamps are whole microseconds, and so many steps of `f64` are not exact: hence the allowance.
             let slack = Duration::from_micros(2);
             let most = if base.is_zero() || full < cap.as_secs_f64() { full } else { cap.as_secs_f64() };
             let most = Duration::from_secs_f64(if base.is_zero() { 0.0 } else { most });
-            (if jitter { Duration::ZERO } else { most.saturating_sub(slack) }, most + slack)
+            let least = if jitter { most * 3 / 4 } else { most };
+            (least.saturating_sub(slack), most + slack)
         }
     }
 }

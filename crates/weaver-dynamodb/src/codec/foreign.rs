@@ -11,9 +11,8 @@ use weaver_core::name::{ExternalId, QueueName, SessionId, TaskGroupId, TaskType,
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::ALIVE_WITHIN;
 use weaver_core::projection::seed_000::Status;
-use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
-    ContentType, Origin, Priority, Start, TaskEnvelope, TaskRecord, TaskSpec, TaskState, ValidTask,
+    ContentType, Origin, Start, TaskEnvelope, TaskRecord, TaskSpec, TaskState, TypeDefaults, ValidTask,
 };
 use weaver_core::time::Timestamp;
 
@@ -55,7 +54,8 @@ pub(crate) fn status_of(item: &Item) -> Option<Status> {
     item.text("status")?.parse().ok()
 }
 
-/// A new task of somebody else's: a prompt, run once, not run again after its runner vanished.
+/// A new task of another client: a prompt, with the defaults of prompts. But for the serial key: a client that knows only seed 000 starts
+/// tasks without looking at a gate, and a key that its task never took could never be given up.
 fn admit(item: &Item) -> Result<TaskRecord> {
     let TaskKey { namespace, id } = record::key_of(item)?;
     let name = item.text("task_id").unwrap_or_default();
@@ -67,6 +67,7 @@ fn admit(item: &Item) -> Result<TaskRecord> {
         external_id: if id.is_foreign() { Some(ExternalId::new(name.to_owned())?) } else { None },
         ..Origin::default()
     };
+    let defaults = TypeDefaults::of(PROMPT);
     let spec = TaskSpec {
         queue: QueueName::default(),
         envelope: TaskEnvelope {
@@ -74,10 +75,10 @@ fn admit(item: &Item) -> Result<TaskRecord> {
             payload: Bytes::copy_from_slice(item.text("prompt").unwrap_or_default().as_bytes()),
             content_type: ContentType::other(TEXT),
         },
-        priority: Priority::default(),
-        max_attempts: 1,
-        max_losses: 0,
-        retry: RetryPolicy::None,
+        priority: defaults.priority,
+        max_attempts: defaults.max_attempts,
+        max_losses: defaults.max_losses,
+        retry: defaults.retry,
         timeout: None,
         expires_at: None,
         serial_key: None,

@@ -21,7 +21,7 @@ use crate::db::Item;
 use crate::keys;
 
 /// The type of tasks whose payload is a prompt, as seed 000 has them.
-pub(crate) const PROMPT: &str = "prompt";
+pub(crate) use weaver_core::task::PROMPT_TASK_TYPE as PROMPT;
 
 /// The longest JSON of attempts kept: an item has at most 400 KB.
 const ATTEMPTS_MAX_BYTES: usize = 350 * 1024;

@@ -21,7 +21,11 @@ const BATCH_MAX: usize = 1000;
 #[async_trait]
 impl Queue for DynamoStore {
     fn limits(&self) -> Limits {
-        Limits { max_payload_bytes: PAYLOAD_MAX_BYTES, max_batch: BATCH_MAX }
+        Limits {
+            max_payload_bytes: PAYLOAD_MAX_BYTES,
+            max_batch: BATCH_MAX,
+            retention: Some(self.options.retention),
+        }
     }
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {

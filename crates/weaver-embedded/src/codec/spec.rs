@@ -23,8 +23,9 @@ const PRIORITY: u8 = 5;
 const MAX_ATTEMPTS: u32 = 5;
 const MAX_LOSSES: u32 = 3;
 const RETRY: RetryPolicy = RetryPolicy::Exponential {
-    base: std::time::Duration::from_secs(1),
-    cap: std::time::Duration::from_secs(3600),
+    base: std::time::Duration::from_secs(15),
+    factor: 16,
+    cap: std::time::Duration::from_secs(8 * 3600),
     jitter: true,
 };
 

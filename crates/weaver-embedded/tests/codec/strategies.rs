@@ -66,11 +66,8 @@ fn retry_policy() -> impl Strategy<Value = RetryPolicy> {
         Just(RetryPolicy::DEFAULT),
         Just(RetryPolicy::None),
         duration().prop_map(|delay| RetryPolicy::Fixed { delay }),
-        (duration(), duration(), any::<bool>()).prop_map(|(base, cap, jitter)| RetryPolicy::Exponential {
-            base,
-            cap,
-            jitter
-        }),
+        (duration(), any::<u32>(), duration(), any::<bool>())
+            .prop_map(|(base, factor, cap, jitter)| RetryPolicy::Exponential { base, factor, cap, jitter }),
     ]
 }
 

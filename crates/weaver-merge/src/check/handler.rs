@@ -244,7 +244,7 @@ impl TaskHandler for CheckHandler {
     async fn execute(&self, _payload: Bytes, ctx: Ctx) -> Outcome {
         match ctx.record().spec.envelope.decode::<CheckPayload>() {
             Ok(payload) => self.run(&payload, &ctx).await.unwrap_or_else(|outcome| outcome),
-            Err(invalid) => Outcome::fatal(invalid.to_string()),
+            Err(invalid) => Outcome::undecodable(&invalid),
         }
     }
 }

@@ -5,7 +5,10 @@ mod cache;
 mod handler;
 mod place;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+use weaver_core::retry::RetryPolicy;
 
 pub use handler::{CheckHandler, CheckOptions};
 
@@ -15,6 +18,14 @@ use crate::domain::{CheckName, EntryId, Oid, On, QueueId, RunEnd};
 pub const CHECK_TASK_TYPE: &str = "weaver.check";
 /// The queue they are in.
 pub const CHECK_QUEUE: &str = "merge";
+/// When a check or a message of the queue that could not be run is tried again: always within a minute, because changes wait for the one and
+/// people for the other.
+pub const MERGE_RETRY: RetryPolicy = RetryPolicy::Exponential {
+    base: Duration::from_secs(10),
+    factor: 2,
+    cap: Duration::from_secs(60),
+    jitter: true,
+};
 
 /// What is to be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use weaver_core::queue::QueueExt;
 use weaver_core::task::NewTask;
 
 use super::{EngineError, MergeEngine, certificate, read_config};
-use crate::check::{CHECK_QUEUE, CHECK_TASK_TYPE, CheckPayload};
+use crate::check::{CHECK_QUEUE, CHECK_TASK_TYPE, CheckPayload, MERGE_RETRY};
 use crate::domain::{EntryId, MergeQueue, Oid};
 use crate::forge::{Forge, Landing, MergeOutcome, MergeRequest};
 use crate::plan::{Action, Report};
@@ -40,6 +40,7 @@ impl MergeEngine {
                     .queue(CHECK_QUEUE)
                     .timeout(self.options.policy.check_timeout())
                     .max_attempts(RUN_ATTEMPTS)
+                    .retry(MERGE_RETRY)
                     .label("merge_queue", id.0.clone())
                     .label("merge_entry", entry.to_string())
                     .idempotency_key(key);

@@ -110,6 +110,42 @@ async fn a_queue_that_was_tampered_with_pauses_and_loses_nothing() {
 #[tokio::test]
 async fn a_webhook_and_a_command_are_tasks_and_are_asked_for_once() {
     let bench = Bench::new().await;
+    let engine = announcing(&bench);
+    bench.repo.commit("a", Some("main"), &[("a", "1\n")]);
+    engine.enqueue(&bench.queue, "a", 5).await.unwrap();
+    engine.reconcile_all().await.unwrap();
+    let message = |payload: &serde_json::Value| payload["message"] == "a is number 1";
+    bench.tasks.assert_enqueued("http", |payload| message(&payload["body"])).await;
+    bench.tasks.assert_enqueued("exec", |payload| message(&payload["values"])).await;
+    bench.prove(&[]).await;
+}
+
+#[tokio::test]
+async fn a_check_or_message_that_could_not_run_is_retried_within_a_minute_each_time() {
+    let bench = Bench::new().await;
+    let engine = announcing(&bench);
+    bench.repo.commit("a", Some("main"), &[("a", "1\n")]);
+    engine.enqueue(&bench.queue, "a", 5).await.unwrap();
+    for _ in 0..3 {
+        engine.reconcile_all().await.unwrap();
+    }
+    let mut types = std::collections::BTreeSet::new();
+    for task in bench.tasks.enqueued().await {
+        types.insert(task.spec.envelope.task_type.to_string());
+        assert!(task.spec.max_attempts > 1, "{task:?}");
+        for failures in 1..task.spec.max_attempts {
+            let delay = task.spec.retry.delay(task.key.id, failures).unwrap();
+            assert!(
+                delay <= std::time::Duration::from_secs(60),
+                "{delay:?} after failure {failures}: {task:?}"
+            );
+        }
+    }
+    assert_eq!(types.into_iter().collect::<Vec<_>>(), ["exec", "http", "weaver.check"]);
+}
+
+/// An engine that announces what happens by webhook and by command.
+fn announcing(bench: &Bench) -> MergeEngine {
     let templates = [(Kind::Enqueued, "{change} is number {position}".to_owned())].into();
     let notifications = Notifications {
         webhook: Some("https://example.org/hook".into()),
@@ -123,14 +159,7 @@ async fn a_webhook_and_a_command_are_tasks_and_are_asked_for_once() {
         keyring: keyring(),
     };
     let clock = Arc::new(bench.tasks.clock().clone());
-    let engine = MergeEngine::new(bench.tasks.store(), forges(), clock, options);
-    bench.repo.commit("a", Some("main"), &[("a", "1\n")]);
-    engine.enqueue(&bench.queue, "a", 5).await.unwrap();
-    engine.reconcile_all().await.unwrap();
-    let message = |payload: &serde_json::Value| payload["message"] == "a is number 1";
-    bench.tasks.assert_enqueued("http", |payload| message(&payload["body"])).await;
-    bench.tasks.assert_enqueued("exec", |payload| message(&payload["values"])).await;
-    bench.prove(&[]).await;
+    MergeEngine::new(bench.tasks.store(), forges(), clock, options)
 }
 
 #[tokio::test]

@@ -196,7 +196,6 @@ async fn process(orders: Orders) -> u64 {
         CheckHandler::new(Arc::clone(&store), Arc::clone(&forges) as _, Arc::clone(&clock), check_options);
     let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(&store))), Arc::clone(&clock))
         .registry(Registry::new().handler(handler))
-        .only_registered()
         .queues([CHECK_QUEUE])
         .concurrency(2)
         .lease_ttl(Duration::from_secs(3))

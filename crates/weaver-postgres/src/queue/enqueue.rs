@@ -4,13 +4,13 @@ use serde_json::{Map, Value, json};
 use sqlx::{PgConnection, Row};
 use weaver_core::error::{Error, Result};
 use weaver_core::id::{TaskId, TaskKey};
-use weaver_core::retry::RetryPolicy;
 use weaver_core::task::NewTask;
 use weaver_core::task::{ContentType, Start, TaskSpec, ValidTask, validate_batch};
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::hints::Plain;
+use crate::row::RETRY_UNSAID;
 use crate::types::{At, micros, storable};
 use weaver_core::queue::Enqueued;
 
@@ -111,6 +111,9 @@ impl PostgresStore {
             .bind(first.spec.queue.as_str())
             .bind(first.spec.envelope.task_type.as_str())
             .bind(i16::from(first.spec.priority.get()))
+            .bind(budget(first.spec.max_attempts))
+            .bind(budget(first.spec.max_losses))
+            .bind(retry(&first.spec).map(|policy| policy.to_string()))
             .bind(payloads)
             .bind(teller)
             .fetch_one(connection)
@@ -148,7 +151,7 @@ impl PostgresStore {
             })
             .collect();
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
-        let extras: Vec<Option<String>> = tasks.iter().map(|task| extra(&task.spec)).collect();
+        let extras: Vec<String> = tasks.iter().map(|task| extra(&task.spec)).collect();
         Ok(self
             .sql
             .enqueue_many
@@ -161,7 +164,7 @@ impl PostgresStore {
             .bind(delays)
             .bind(payloads)
             .bind(extras)
-            .bind(micros(self.options.unique_for))
+            .bind(micros(self.options.unique_for.max(self.options.retention)))
             .bind(teller)
             .fetch_one(connection)
             .await?)
@@ -184,14 +187,14 @@ fn is_like(task: &ValidTask, other: &ValidTask) -> bool {
         && spec.queue == like.queue
         && spec.envelope.task_type == like.envelope.task_type
         && spec.priority == like.priority
+        && spec.max_attempts == like.max_attempts
+        && spec.max_losses == like.max_losses
+        && spec.retry == like.retry
         && is_plain(spec)
 }
 
 fn is_plain(spec: &TaskSpec) -> bool {
     spec.envelope.content_type == ContentType::JSON
-        && spec.max_attempts == 5
-        && spec.max_losses == 3
-        && spec.retry == RetryPolicy::DEFAULT
         && spec.timeout.is_none()
         && spec.expires_at.is_none()
         && spec.serial_key.is_none()
@@ -199,11 +202,18 @@ fn is_plain(spec: &TaskSpec) -> bool {
         && spec.origin.is_none()
 }
 
-/// What few tasks have, by the names of their columns.
-fn extra(spec: &TaskSpec) -> Option<String> {
-    if is_plain(spec) {
-        return None;
-    }
+/// A number of attempts as its column has it; core's limit is far below what that holds.
+fn budget(count: u32) -> i16 {
+    i16::try_from(count).unwrap_or(i16::MAX)
+}
+
+/// The policy, if a row has to say it.
+fn retry(spec: &TaskSpec) -> Option<Value> {
+    (spec.retry != RETRY_UNSAID).then(|| json!(spec.retry))
+}
+
+/// What few tasks have, and how often it is tried, by the names of the columns.
+fn extra(spec: &TaskSpec) -> String {
     let mut extra = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -214,7 +224,7 @@ fn extra(spec: &TaskSpec) -> Option<String> {
     put("content_type", (*content_type != ContentType::JSON).then(|| json!(content_type.as_str())));
     put("max_attempts", Some(json!(spec.max_attempts)));
     put("max_losses", Some(json!(spec.max_losses)));
-    put("retry", (spec.retry != RetryPolicy::DEFAULT).then(|| json!(spec.retry)));
+    put("retry", retry(spec));
     put("timeout_us", spec.timeout.map(|span| json!(micros(span))));
     put("expires_at", spec.expires_at.map(|at| json!(at)));
     put("serial_key", spec.serial_key.as_ref().map(|name| json!(name.as_str())));
@@ -229,5 +239,5 @@ fn extra(spec: &TaskSpec) -> Option<String> {
     put("trace", origin.trace.as_ref().map(|trace| json!(trace)));
     let text = Value::Object(extra).to_string();
     // JSON in PostgreSQL cannot hold a zero character either.
-    Some(storable(&text).replace("\\u0000", "\u{fffd}"))
+    storable(&text).replace("\\u0000", "\u{fffd}")
 }

@@ -30,7 +30,7 @@ use crate::types::{Token, micros};
 #[async_trait]
 impl Queue for PostgresStore {
     fn limits(&self) -> Limits {
-        self.options.limits
+        Limits { retention: Some(self.options.retention), ..self.options.limits }
     }
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {

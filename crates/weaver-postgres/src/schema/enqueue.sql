@@ -3,7 +3,8 @@
 -- Tasks that differ in nothing but their payload: the common case of a bulk insert. `is_open` says that their queue has no
 -- settings: a worker of the queue can lease them without looking first. Whoever gives its number has other nodes told.
 CREATE FUNCTION weaver.enqueue_alike(p_namespace text, p_queue text, p_type text, p_priority smallint,
-    p_payloads bytea[], p_teller text, OUT run_ids bigint[], OUT is_open boolean) LANGUAGE plpgsql
+    p_max_attempts smallint, p_max_losses smallint, p_retry jsonb, p_payloads bytea[], p_teller text,
+    OUT run_ids bigint[], OUT is_open boolean) LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
@@ -11,9 +12,9 @@ BEGIN
     run_ids := ARRAY(SELECT nextval('weaver.job_run_ids') FROM generate_series(1, cardinality(p_payloads)));
     INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, ready_at, attempt, executions, failures,
         losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace, queue, task_type,
-        payload)
-    SELECT i.id, 1, 0, v_now, v_now, v_now, 0, 0, 0, 0, 5, 3, p_priority, false, 'PENDING', 'NONE', p_namespace,
-        p_queue, p_type, i.payload
+        retry, payload)
+    SELECT i.id, 1, 0, v_now, v_now, v_now, 0, 0, 0, 0, p_max_attempts, p_max_losses, p_priority, false, 'PENDING',
+        'NONE', p_namespace, p_queue, p_type, p_retry, i.payload
     FROM unnest(run_ids, p_payloads) AS i (id, payload);
     INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
         count_deltas)
@@ -81,7 +82,7 @@ BEGIN
 END
 $$;
 
--- Tasks of any kind. What few tasks have comes in `extras`, one JSON object each, or nothing.
+-- Tasks of any kind. What few tasks have, and how often they are tried, comes in `extras`, one JSON object each.
 -- Answers an id per member; negative: it was there before.
 CREATE FUNCTION weaver.enqueue_many(p_namespaces text[], p_queues text[], p_types text[], p_priorities smallint[],
     p_run_at timestamptz[], p_delays_us bigint[], p_payloads bytea[], p_extras jsonb[], p_unique_us bigint,
@@ -115,8 +116,8 @@ BEGIN
             failures, losses, max_attempts, max_losses, priority, scheduled, state, continuation_state, namespace,
             queue, task_type, payload, content_type, retry, timeout_us, expires_at, serial_key, idempotency_key,
             task_group_id, session_id, labels, job_definition_id, scheduled_for, retry_of, trace)
-        SELECT i.id, 1, 0, v_now, v_now, t.ready_at, 0, 0, 0, 0, coalesce((i.extra ->> 'max_attempts')::integer, 5),
-            coalesce((i.extra ->> 'max_losses')::integer, 3), i.priority, t.ready_at > v_now, 'PENDING', 'NONE',
+        SELECT i.id, 1, 0, v_now, v_now, t.ready_at, 0, 0, 0, 0, (i.extra ->> 'max_attempts')::integer,
+            (i.extra ->> 'max_losses')::integer, i.priority, t.ready_at > v_now, 'PENDING', 'NONE',
             i.namespace, i.queue, i.task_type, i.payload, i.extra ->> 'content_type', i.extra -> 'retry',
             (i.extra ->> 'timeout_us')::bigint, (i.extra ->> 'expires_at')::timestamptz, i.extra ->> 'serial_key',
             i.extra ->> 'idempotency_key', i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels',
@@ -146,9 +147,9 @@ END
 $$;
 
 -- For plain SQL: one task, in the transaction of whoever calls it. Options are the rest of a task's fields by name, as
--- the JSON API has them (`serial_key`, `idempotency_key`, `max_attempts`, …). Answers the task's id.
+-- the JSON API has them (`serial_key`, `idempotency_key`, `max_attempts`, …); the defaults are those of its type. Answers the task's id.
 CREATE FUNCTION weaver.enqueue(task_type text, payload jsonb DEFAULT 'null', queue text DEFAULT 'default',
-    namespace text DEFAULT 'default', priority integer DEFAULT 5, run_at timestamptz DEFAULT NULL,
+    namespace text DEFAULT 'default', priority integer DEFAULT {priority_default}, run_at timestamptz DEFAULT NULL,
     delay interval DEFAULT NULL, options jsonb DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     v_name text;
@@ -167,7 +168,7 @@ BEGIN
     END IF;
     v_answers := weaver.enqueue_many(ARRAY[namespace], ARRAY[queue], ARRAY[task_type], ARRAY[priority::smallint],
         ARRAY[run_at], ARRAY[weaver.micros(timestamptz 'epoch' + delay)], ARRAY[convert_to(payload::text, 'UTF8')],
-        ARRAY[options], 30 * 86400 * 1000000::bigint, '');
+        ARRAY[weaver.with_type_defaults(task_type, options)], {unique_us_default}, '');
     RETURN abs(v_answers[1]);
 END
 $$;

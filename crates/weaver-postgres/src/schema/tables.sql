@@ -58,6 +58,7 @@ CREATE TABLE weaver.job_runs (
     session_id text COLLATE "C",
     content_type text COLLATE "C",
     labels jsonb,
+    -- NULL: the policy that `RETRY_UNSAID` in row.rs names. That belongs to the schema: a new default of the core is stored.
     retry jsonb,
     trace jsonb,
     progress_message text,

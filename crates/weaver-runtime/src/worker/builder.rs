@@ -12,7 +12,7 @@ use weaver_core::lease::{LEASE_TTL_DEFAULT, LEASE_TTL_MAX, LEASE_TTL_MIN};
 use weaver_core::name::{Namespace, QueueName, SharedText, TaskType, WorkerId};
 
 use crate::ctx::{LogLimits, Surroundings};
-use crate::registry::Registry;
+use crate::registry::{MissingShared, Registry};
 use crate::source::WorkSource;
 use crate::worker::stats::Stats;
 use crate::worker::table::Table;
@@ -39,9 +39,14 @@ pub enum BuildError {
         /// A queue or a namespace.
         what: &'static str,
     },
-    /// `only_registered` without handlers would take nothing.
-    #[error("only registered types are to be taken, and none is registered: add a handler")]
+    /// Without handlers it would take nothing: a worker takes the types that have a handler.
+    #[error(
+        "the worker has no handler, and so no type of task to take: add a handler to its registry, or name `types`"
+    )]
     NoHandlers,
+    /// A handler needs a value that is not shared.
+    #[error("{0}")]
+    NotShared(#[from] MissingShared),
     /// A number is out of its range.
     #[error("{what} is {value}: it must be between {min} and {max}")]
     OutOfRange {
@@ -56,6 +61,26 @@ pub enum BuildError {
     },
 }
 
+/// Which types a worker takes.
+enum Types {
+    /// Those with a handler.
+    Registered,
+    Listed(Vec<SharedText>),
+    Any,
+}
+
+impl Types {
+    /// What to ask a store for; `None`: any.
+    fn resolve(self, registry: &Registry) -> Result<Option<Vec<TaskType>>, BuildError> {
+        let types: Vec<_> = match self {
+            Self::Listed(types) => types.into_iter().map(TaskType::new).collect::<Result<_, _>>()?,
+            Self::Registered => registry.types().cloned().collect(),
+            Self::Any => return Ok(None),
+        };
+        if types.is_empty() { Err(BuildError::NoHandlers) } else { Ok(Some(types)) }
+    }
+}
+
 /// Collects what a worker should be. Made by [`Worker::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct WorkerBuilder {
@@ -64,8 +89,7 @@ pub struct WorkerBuilder {
     name: Option<SharedText>,
     namespaces: Vec<SharedText>,
     queues: Vec<SharedText>,
-    types: Option<Vec<SharedText>>,
-    only_registered: bool,
+    types: Types,
     registry: Registry,
     concurrency: u32,
     type_limits: Vec<(SharedText, u32)>,
@@ -88,8 +112,7 @@ impl WorkerBuilder {
             name: None,
             namespaces: vec!["default".into()],
             queues: vec!["default".into()],
-            types: None,
-            only_registered: false,
+            types: Types::Registered,
             registry: Registry::new(),
             concurrency: 16,
             type_limits: Vec::new(),
@@ -123,15 +146,16 @@ impl WorkerBuilder {
         self
     }
 
-    /// The types it takes. Without this it takes all, and fails those it has no handler for.
+    /// The types it takes. If not given, those that have a handler: the others are left to other workers, so that in a rolling deploy an
+    /// old worker fails nothing that a new one can run.
     pub fn types<T: Into<SharedText>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
-        self.types = Some(names.into_iter().map(Into::into).collect());
+        self.types = Types::Listed(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Takes only types that have a handler, and leaves the others to other workers.
-    pub fn only_registered(mut self) -> Self {
-        self.only_registered = true;
+    /// Takes tasks of any type, and fails those that have no handler: for a queue whose workers must notice a type without one.
+    pub fn any_type(mut self) -> Self {
+        self.types = Types::Any;
         self
     }
 
@@ -221,14 +245,8 @@ impl WorkerBuilder {
         if queues.is_empty() {
             return Err(BuildError::Nothing { what: "queue" });
         }
-        let types = match self.types {
-            Some(types) => Some(types.into_iter().map(TaskType::new).collect::<Result<Vec<_>, _>>()?),
-            None if self.only_registered => Some(self.registry.types().cloned().collect()),
-            None => None,
-        };
-        if types.as_ref().is_some_and(Vec::is_empty) {
-            return Err(BuildError::NoHandlers);
-        }
+        self.registry.check_shared()?;
+        let types = self.types.resolve(&self.registry)?;
         let mut type_limits = Vec::new();
         for (task_type, count) in self.type_limits {
             check("the limit of a type", count, 1, CONCURRENCY_MAX)?;

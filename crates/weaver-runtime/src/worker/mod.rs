@@ -122,7 +122,8 @@ pub(crate) struct Options {
 }
 
 impl Worker {
-    /// A worker on a source of work. Without more it serves queue `default` of namespace `default`, with no handlers.
+    /// A worker on a source of work. Without more it serves queue `default` of namespace `default`, and takes the types that its
+    /// registry has handlers for.
     pub fn builder(source: Arc<dyn WorkSource>, clock: Arc<dyn Clock>) -> WorkerBuilder {
         WorkerBuilder::new(source, clock)
     }

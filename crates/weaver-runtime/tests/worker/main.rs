@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
+mod deploys;
 mod handlers;
 mod leases;
 mod once;

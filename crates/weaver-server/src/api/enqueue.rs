@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_agent::prompt::with_defaults;
 use weaver_client::wire::{
     EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, namespace_or_default,
 };
@@ -70,7 +69,6 @@ fn accept(caller: &Caller, task: NewTask) -> Answer<(Namespace, QueueName, CoreN
     let namespace = namespace_or_default(task.namespace.as_deref())?;
     let task_type = TaskType::try_from(task.task_type.as_str())?;
     caller.require_enqueue(&namespace, &task_type)?;
-    let task = with_defaults(task);
     let queue = task.queue.as_deref().map(QueueName::try_from).transpose()?.unwrap_or_default();
     Ok((namespace, queue, task.try_into()?))
 }

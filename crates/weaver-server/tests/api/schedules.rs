@@ -1,7 +1,13 @@
-use serde_json::{Value, json};
-use weaver_server::security::Role;
+use std::sync::Arc;
 
-use crate::server::{Server, merge, request};
+use serde_json::{Value, json};
+use weaver_core::clock::Clock;
+use weaver_core::queue::memory::InMemoryQueue;
+use weaver_runtime::SystemClock;
+use weaver_server::api::ApiLimits;
+use weaver_server::security::{NamespaceScope, NewToken, Role};
+
+use crate::server::{Server, bearer, merge, request};
 
 fn nightly(expected_version: u64, more: Value) -> Value {
     let mut spec = json!({
@@ -105,6 +111,49 @@ async fn a_disabled_schedule_has_no_next_fire_and_still_runs_when_asked() {
     let enabled = server.poke(&format!("{path}/enable")).await.expect(200);
     assert!(enabled["next_fire_at"].is_string(), "{enabled}");
     assert_eq!(enabled["last_tasks"], json!([id]));
+}
+
+#[tokio::test]
+async fn a_schedule_keeps_what_was_chosen_and_its_runs_have_the_defaults_of_the_type_it_has_then() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
+    let (server, tokens) = Server::guarding(store, clock, ApiLimits::default()).await;
+    let ops = NewToken {
+        name: "ops".to_owned(),
+        role: Role::Operator,
+        namespaces: NamespaceScope::All,
+        may_exec: true, // a prompt starts a program
+        expires_at: None,
+        created_by: "the test".to_owned(),
+    };
+    let token = tokens.create(ops).await.expect("a token").0;
+    let ask = async |method: &str, path: &str, body: &Value| {
+        let headers = format!("{}Content-Type: application/json\r\n", bearer(&token));
+        server.send(&request(method, path, server.address, &headers, &body.to_string())).await
+    };
+    let path = "/api/v1/schedules/nightly";
+    let of_type = |version: u64, task: Value| {
+        let trigger = json!({ "kind": "time", "schedule": "daily at 02:30", "tz": "Europe/Berlin" });
+        json!({ "expected_version": version, "spec": { "trigger": trigger, "task": task } })
+    };
+    let run = async || {
+        let made = ask("POST", &format!("{path}/run-now"), &json!({})).await.expect(201);
+        let id = made["id"].as_str().expect("an id");
+        let task = ask("GET", &format!("/api/v1/tasks/{id}"), &json!(null)).await.expect(200);
+        (task["max_attempts"].as_u64(), task["max_losses"].as_u64())
+    };
+    let prompt = json!({ "task_type": "prompt", "payload": "tidy up" });
+    let added = ask("PUT", path, &of_type(0, prompt.clone())).await.expect(201);
+    assert_eq!(added["spec"]["task"], prompt, "nothing that was not chosen is stored");
+    assert_eq!(run().await, (Some(1), Some(0)));
+    // As somebody edits it: what was read, with another type.
+    let mut task = added["spec"]["task"].clone();
+    merge(&mut task, json!({ "task_type": "http", "payload": { "url": "https://example.org" } }));
+    let changed = ask("PUT", path, &of_type(version(&added), task)).await.expect(200);
+    assert_eq!(run().await, (Some(5), Some(3)));
+    let chosen = json!({ "task_type": "http", "payload": null, "max_attempts": 1, "max_losses": 0 });
+    ask("PUT", path, &of_type(version(&changed), chosen)).await.expect(200);
+    assert_eq!(run().await, (Some(1), Some(0)), "what was chosen stays chosen");
 }
 
 #[tokio::test]

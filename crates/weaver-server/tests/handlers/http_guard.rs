@@ -91,13 +91,14 @@ async fn credentials_stay_with_the_origin_they_were_given_for() {
 }
 
 #[tokio::test]
-async fn a_payload_that_cannot_be_understood_is_dead_and_says_why() {
-    for (payload, said) in [
-        (json!({"uri": "http://example.org/"}), "uri"),
-        (json!({"url": "not a url"}), "`url`"),
-        (json!({"url": "http://127.0.0.1/", "headers": {"Host": "inner"}}), "`Host`"),
+async fn a_request_that_is_wrong_is_dead_one_of_a_newer_form_is_retried_and_both_say_why() {
+    let newer = json!({"url": "http://127.0.0.1/", "proxy": "of a newer version"});
+    for (payload, state, said) in [
+        (newer, TaskState::RetryScheduled, "proxy"),
+        (json!({"url": "not a url"}), TaskState::Dead, "`url`"),
+        (json!({"url": "http://127.0.0.1/", "headers": {"Host": "inner"}}), TaskState::Dead, "`Host`"),
     ] {
-        let record = run(policy(), payload, TaskState::Dead).await;
+        let record = run(policy(), payload, state).await;
         assert!(error(&record).contains(said), "{}", error(&record));
     }
 }

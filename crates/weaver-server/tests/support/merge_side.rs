@@ -28,7 +28,6 @@ pub(crate) fn working(state: &AppState, repo: &Repo) -> JoinSet<()> {
     let source = Arc::new(LocalSource::new(Arc::clone(&state.store)));
     let worker = Worker::builder(source, Arc::clone(&state.clock))
         .registry(Registry::new().handler(handler))
-        .only_registered()
         .queues([CHECK_QUEUE])
         .build()
         .expect("its settings are sound");

@@ -5,6 +5,8 @@
 
 mod rig;
 
+#[path = "../../../weaver-runtime/tests/worker/deploys.rs"]
+mod deploys;
 #[path = "../../../weaver-runtime/tests/worker/handlers.rs"]
 mod handlers;
 #[path = "../../../weaver-runtime/tests/worker/leases.rs"]

@@ -166,8 +166,8 @@ async fn a_retry_delay_beyond_a_year_is_refused(bed: Bed) {
     let long = DELAY_MAX + seconds(1);
     let policies = [
         RetryPolicy::Fixed { delay: Duration::MAX },
-        RetryPolicy::Exponential { base: seconds(1), cap: long, jitter: true },
-        RetryPolicy::Exponential { base: long, cap: seconds(1), jitter: false },
+        RetryPolicy::Exponential { base: seconds(1), factor: 2, cap: long, jitter: true },
+        RetryPolicy::Exponential { base: long, factor: 2, cap: seconds(1), jitter: false },
     ];
     for policy in policies {
         let refused = refused(&bed, task().retry(policy)).await;

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use weaver_core::error::{Error, Problem};
 use weaver_core::id::Version;
+use weaver_core::queue::QueueExt;
 use weaver_core::retry::RetryPolicy;
-use weaver_core::task::{ContentType, Continuation, TaskRecord, TaskState, TraceContext};
+use weaver_core::task::{
+    ContentType, Continuation, NewTask, PROMPT_TASK_TYPE, TaskRecord, TaskState, TraceContext,
+};
 
 use super::cases;
 use crate::bed::{Bed, seconds, task};
@@ -69,6 +72,38 @@ async fn what_is_not_asked_for_has_its_default(bed: Bed) {
     assert_eq!(spec.envelope.payload.as_ref(), b"null");
     assert_eq!(spec.envelope.content_type, ContentType::JSON);
     assert!(spec.origin().labels.is_empty() && spec.origin().task_group_id.is_none());
+}
+
+async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(bed: Bed) {
+    let prompt = || NewTask::new(PROMPT_TASK_TYPE);
+    let asked = vec![
+        prompt(),
+        prompt().session_id("talk 3"),
+        task().session_id("talk 3"),
+        prompt().max_attempts(5).max_losses(3),
+    ];
+    let alone = bed.enqueue(prompt()).await;
+    let mut keys = bed.enqueue_all(asked).await;
+    keys.push(alone);
+    let mut found = Vec::new();
+    for key in &keys {
+        let spec = bed.record(key).await.spec;
+        let serial_key = spec.serial_key.as_ref().map(|key| key.as_str().to_owned());
+        assert_eq!(spec.retry, RetryPolicy::DEFAULT);
+        found.push((spec.max_attempts, spec.max_losses, serial_key));
+    }
+    let session = Some("talk 3".to_owned());
+    assert_eq!(found, [(1, 0, None), (1, 0, session), (5, 3, None), (5, 3, None), (1, 0, None)]);
+}
+
+async fn a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type(bed: Bed) {
+    let prompt = NewTask::new(PROMPT_TASK_TYPE).max_attempts(4).max_losses(2).priority(7);
+    let old = bed.enqueue(prompt.retry(RetryPolicy::Fixed { delay: seconds(3) })).await;
+    bed.store.cancel(&old).await.expect("it has not ended");
+    let again = bed.store.retry(&old).await.expect("it has ended");
+    let (old, again) = (bed.record(&old).await.spec, bed.record(&again.key).await.spec);
+    assert_eq!((again.max_attempts, again.max_losses, again.priority.get()), (4, 2, 7));
+    assert_eq!(again.retry, old.retry);
 }
 
 async fn a_new_task_has_version_one_and_no_history(bed: Bed) {
@@ -180,6 +215,8 @@ cases![
     a_task_is_stored_as_it_was_asked_for,
     where_a_task_comes_from_is_stored_with_it,
     what_is_not_asked_for_has_its_default,
+    a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch,
+    a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type,
     a_new_task_has_version_one_and_no_history,
     a_task_without_a_time_is_queued_and_due_at_once,
     a_task_with_a_delay_is_scheduled_for_then,

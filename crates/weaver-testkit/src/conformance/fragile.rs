@@ -4,6 +4,7 @@
 use weaver_core::id::TaskKey;
 use weaver_core::lease::LeaseRequest;
 use weaver_core::outcome::Outcome;
+use weaver_core::retry::RetryPolicy;
 use weaver_core::task::NewTask;
 
 use super::cases;
@@ -58,7 +59,7 @@ async fn a_task_that_was_lost_before_needs_a_slot(bed: Bed) {
 }
 
 async fn a_task_that_failed_or_was_released_needs_none(bed: Bed) {
-    let key = bed.enqueue(task()).await;
+    let key = bed.enqueue(task().retry(RetryPolicy::Fixed { delay: seconds(5) })).await;
     for outcome in [Outcome::failed("no"), Outcome::Released] {
         let leased = bed.lease_one().await;
         bed.end(&leased, outcome).await;

@@ -43,7 +43,7 @@ cases![
     a_purge_removes_what_ended_long_enough_ago,
     whatever_is_asked_of_an_unknown_task_finds_nothing,
     one_bad_task_is_not_called_a_member_of_a_batch,
-    a_payload_that_cannot_be_decoded_is_the_end_at_once,
+    a_payload_that_cannot_be_decoded_is_retried_within_its_budget_and_says_so,
     a_result_that_is_too_large_is_refused_and_the_task_still_runs,
 ];
 
@@ -359,16 +359,20 @@ async fn one_bad_task_is_not_called_a_member_of_a_batch(bed: Bed) {
     assert_eq!(bed.total("default").await, 0);
 }
 
-async fn a_payload_that_cannot_be_decoded_is_the_end_at_once(bed: Bed) {
-    let key = new(&bed, task().payload("{\"to\":", ContentType::JSON)).await;
-    let leased = take(&bed).await;
-    let undecodable = leased.record.spec.envelope.decode::<Vec<u8>>().expect_err("it is cut off");
-    let fatal = Outcome::fatal(undecodable.to_string());
-    bed.store.mark(&leased, fatal).await.expect("the lease is valid");
-    let dead = status(&bed, &key).await;
-    assert_eq!((dead.state, dead.failures), (TaskState::Dead, 1));
-    let error = dead.last_error.expect("it says why");
-    assert!(error.contains("payload could not be decoded"), "{error}");
+async fn a_payload_that_cannot_be_decoded_is_retried_within_its_budget_and_says_so(bed: Bed) {
+    let policy = RetryPolicy::Fixed { delay: seconds(7) };
+    let key = new(&bed, task().payload("{\"to\":", ContentType::JSON).max_attempts(2).retry(policy)).await;
+    for (failures, state) in [(1, TaskState::RetryScheduled), (2, TaskState::Dead)] {
+        let leased = take(&bed).await;
+        let undecodable = leased.record.spec.envelope.decode::<Vec<u8>>().expect_err("it is cut off");
+        bed.store.mark(&leased, Outcome::undecodable(&undecodable)).await.expect("the lease is valid");
+        let failed = status(&bed, &key).await;
+        assert_eq!((failed.state, failed.failures), (state, failures));
+        assert!(
+            failed.last_error.is_some_and(|error| error.contains("decoded") && error.contains("retried"))
+        );
+        bed.advance(seconds(7)).await;
+    }
 }
 
 async fn a_result_that_is_too_large_is_refused_and_the_task_still_runs(bed: Bed) {

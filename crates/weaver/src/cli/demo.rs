@@ -8,7 +8,7 @@ use serde_json::json;
 use weaver::core::clock::Clock;
 use weaver::core::error::Error;
 use weaver::core::ports::{Expect, QueueSettings, Store};
-use weaver::prelude::{Ctx, Namespace, NewTask, QueueName, Registry, RetryPolicy, TaskError};
+use weaver::prelude::{Ctx, Namespace, NewTask, QueueName, Registry, RetryPolicy, Shared, TaskError};
 use weaver_scheduler::calendar::ScheduleSpec;
 use weaver_scheduler::definition::{DefinitionSpec, TaskTemplate};
 use weaver_scheduler::{Options, Scheduler, SchedulerError};
@@ -73,7 +73,7 @@ fn samples(clock: &Arc<dyn Clock>) -> Result<Registry, Failure> {
     let registry = Registry::new().share(Arc::clone(clock));
     let all = registry
         .handle("demo.hello", hello)
-        .and_then(|registry| registry.handle("demo.slow", slow))
+        .and_then(|registry| registry.handle_with("demo.slow", slow))
         .and_then(|registry| registry.handle("demo.flaky", flaky))
         .and_then(|registry| registry.handle("demo.broken", broken))
         .and_then(|registry| registry.handle("demo.pulse", pulse));
@@ -85,8 +85,7 @@ async fn hello(name: String, _: Ctx) -> Result<String, TaskError> {
 }
 
 /// Takes two minutes, says how far it is, and logs each step.
-async fn slow(steps: u32, ctx: Ctx) -> Result<u32, TaskError> {
-    let clock = ctx.shared::<Arc<dyn Clock>>()?;
+async fn slow(steps: u32, clock: Shared<Arc<dyn Clock>>, ctx: Ctx) -> Result<u32, TaskError> {
     for step in 1..=steps {
         ctx.log(format!("step {step} of {steps}"));
         ctx.progress(step as f32 / steps as f32, format!("step {step}"));

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use clap::Args;
+use weaver::core::task::TypeDefaults;
 use weaver_client::wire::{Json, NewTask};
 
 use crate::cli::Context;
@@ -34,8 +35,7 @@ pub(crate) struct EnqueueArgs {
     /// How long one execution may take
     #[arg(long, value_name = "SPAN", value_parser = span_ms)]
     timeout: Option<u64>,
-    /// Dead on this failure
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
     /// A second enqueue with this key returns the first task
     #[arg(long, value_name = "KEY")]
@@ -108,6 +108,12 @@ pub(crate) fn read_payload(text: &str) -> Result<Json, Failure> {
         Failure::new(Exit::Usage, format!("{place} is not JSON: {error}"))
             .next("write texts in double quotes, and the whole in single ones for the shell: '\"text\"'")
     })
+}
+
+/// What `--max-attempts` says of itself, with the number that holds if it is not given.
+pub(crate) fn attempts_help() -> String {
+    let default = TypeDefaults::in_words(|of| of.max_attempts);
+    format!("Failed attempts before the task is dead [default: {default}]")
 }
 
 pub(crate) fn span_ms(text: &str) -> Result<u64, String> {

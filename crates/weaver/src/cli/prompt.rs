@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Deserialize;
 use weaver::core::queue::QueueExt;
-use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE, with_defaults};
+use weaver::core::task::TypeDefaults;
+use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE};
 use weaver_client::wire::{Enqueued, Json, NewTask, Task};
 
 use crate::cli::enqueue::span_ms;
@@ -43,11 +44,9 @@ pub(crate) struct PromptArgs {
     /// From 0, the most urgent, to 9
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    /// An error on this failure; 1 if not given: it is not tried again
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
-    /// An error when runners were lost more often than this; 0 if not given
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help = losses_help())]
     max_losses: Option<u32>,
     /// A second prompt with this key returns the first
     #[arg(long, value_name = "KEY")]
@@ -114,6 +113,14 @@ pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Fail
     tell(&enqueued, &context)
 }
 
+fn attempts_help() -> String {
+    format!("Failed attempts before the prompt is dead [default: {}]", TypeDefaults::PROMPT.max_attempts)
+}
+
+fn losses_help() -> String {
+    format!("Lost attempts that the prompt survives [default: {}]", TypeDefaults::PROMPT.max_losses)
+}
+
 /// The prompt as text.
 fn text(given: &str) -> Result<String, Failure> {
     let mut read = String::new();
@@ -133,7 +140,7 @@ fn text(given: &str) -> Result<String, Failure> {
 fn task(args: PromptArgs, prompt: &str, namespace: &ChosenNamespace) -> Result<NewTask, Failure> {
     let payload = Json::of(prompt)
         .map_err(|error| Failure::new(Exit::Failed, format!("the prompt cannot be sent: {error}")))?;
-    Ok(with_defaults(NewTask {
+    Ok(NewTask {
         task_type: PROMPT_TASK_TYPE.to_owned(),
         namespace: Some(namespace.name.to_string()),
         payload: Some(payload),
@@ -146,7 +153,7 @@ fn task(args: PromptArgs, prompt: &str, namespace: &ChosenNamespace) -> Result<N
         max_losses: args.max_losses,
         idempotency_key: args.key,
         ..NewTask::default()
-    }))
+    })
 }
 
 async fn enqueue_on_store(task: NewTask, context: Context) -> Result<Exit, Failure> {

@@ -112,7 +112,6 @@ pub(crate) fn build(
     let registry = with_built_in(registry, config, clock)?;
     let mut builder = Worker::builder(source, Arc::clone(clock))
         .registry(registry)
-        .only_registered()
         .queues(config.names(keys::WORKER_QUEUES))
         .namespaces(config.names(keys::WORKER_NAMESPACES))
         .concurrency(config.count(keys::WORKER_CONCURRENCY))

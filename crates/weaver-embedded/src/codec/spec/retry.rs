@@ -16,9 +16,10 @@ pub(super) fn encode(writer: &mut Writer, policy: RetryPolicy) {
             writer.u8(FIXED);
             writer.duration(delay);
         }
-        RetryPolicy::Exponential { base, cap, jitter } => {
+        RetryPolicy::Exponential { base, factor, cap, jitter } => {
             writer.u8(if jitter { EXPONENTIAL_JITTER } else { EXPONENTIAL });
             writer.duration(base);
+            writer.varint(factor.into());
             writer.duration(cap);
         }
     }
@@ -30,6 +31,7 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<RetryPolicy, Undecodable
         FIXED => Ok(RetryPolicy::Fixed { delay: reader.duration("retry.delay")? }),
         kind @ (EXPONENTIAL | EXPONENTIAL_JITTER) => Ok(RetryPolicy::Exponential {
             base: reader.duration("retry.base")?,
+            factor: reader.varint_u32("retry.factor")?,
             cap: reader.duration("retry.cap")?,
             jitter: kind == EXPONENTIAL_JITTER,
         }),

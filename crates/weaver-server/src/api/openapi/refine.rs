@@ -2,6 +2,7 @@
 //! each other. Said here once, so that the document refuses what the server refuses.
 
 use serde_json::{Map, Value, json};
+use weaver_core::task::TypeDefaults;
 
 /// Printable text: no control characters.
 const NAME: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]+$";
@@ -22,6 +23,9 @@ pub(super) fn refine(document: &mut Value) {
         labels["maxProperties"] = json!(64);
         labels["propertyNames"] = named();
         labels["additionalProperties"] = named();
+    }
+    for name in ["NewTask", "TaskTemplate"] {
+        say_defaults(&mut schemas[name]["properties"]);
     }
     // Weaver's own namespaces are nobody's.
     schemas["NewToken"]["properties"]["namespaces"]["items"] =
@@ -47,6 +51,21 @@ pub(super) fn refine(document: &mut Value) {
         misplaced("retry_after_ms", &["failed", "snoozed"]),
         { "allOf": [said_to_be_fatal(), other_than(&["failed"])] },
     ] });
+}
+
+/// Adds the defaults of task types, which core has, to the fields that have them.
+fn say_defaults(fields: &mut Value) {
+    let numbers = [
+        ("priority", TypeDefaults::in_words(|of| of.priority.get().into())),
+        ("max_attempts", TypeDefaults::in_words(|of| of.max_attempts)),
+        ("max_losses", TypeDefaults::in_words(|of| of.max_losses)),
+        ("retry", json!(TypeDefaults::GENERAL.retry).to_string()),
+    ];
+    for (name, default) in numbers {
+        let description = &mut fields[name]["description"];
+        let said = description.as_str().unwrap_or_default();
+        *description = json!(format!("{said} Default: {default}.").trim_start());
+    }
 }
 
 fn named() -> Value {

@@ -1,7 +1,6 @@
 //! Schedules as they travel, and as the scheduler knows them.
 
 use serde_json::Value;
-use weaver_agent::prompt;
 use weaver_client::wire;
 use weaver_core::time::Timestamp;
 use weaver_scheduler::calendar::{Gap, Overlap, Schedule, ScheduleSpec, Zone};
@@ -58,16 +57,15 @@ fn template(wire: wire::TaskTemplate) -> Result<TaskTemplate, Problem> {
         None => Value::Null,
         Some(json) => value(&json, "spec.task.payload")?,
     };
-    // A prompt is run once, whoever asks for it.
-    let once = wire.task_type == prompt::PROMPT_TASK_TYPE;
+    // Only what was chosen is kept: each run has the defaults that its type has then.
     Ok(TaskTemplate {
         payload,
         event_field: wire.event_field,
         queue: wire.queue,
         priority: wire.priority,
         timeout_ms: wire.timeout_ms,
-        max_attempts: wire.max_attempts.or(once.then_some(prompt::MAX_ATTEMPTS)),
-        max_losses: wire.max_losses.or(once.then_some(prompt::MAX_LOSSES)),
+        max_attempts: wire.max_attempts,
+        max_losses: wire.max_losses,
         backoff: wire.retry.map(Into::into),
         labels: wire.labels,
         task_type: wire.task_type,

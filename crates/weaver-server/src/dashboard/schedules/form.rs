@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use weaver_client::wire::{Problem as Wrong, Schedule};
+use weaver_core::task::TypeDefaults;
 use weaver_scheduler::definition::{DEFINITION_NAME_MAX_BYTES, EVENT_TYPE_MAX_BYTES};
 
 use super::super::form::Fields;
@@ -219,9 +220,9 @@ impl Form<'_> {
                         (self.choice("overlap", &[("", "As usual: the first; intervals both"), ("first", "The first"), ("last", "The second"), ("both", "Both")]))
                     }
                     div.part.by-event { (self.input("event_field", "", &html! { "For a payload that is an object" }, 255, false)) }
-                    (self.input("priority", "number", &html! { "From 0, the most urgent, to 9. Empty: 5" }, 0, false))
+                    (self.input("priority", "number", &html! { "From 0, the most urgent, to 9. Empty: " (TypeDefaults::in_words(|of| of.priority.get().into())) }, 0, false))
                     (self.input("timeout", "number", &html! { "Of one attempt. Empty: none" }, 0, false))
-                    (self.input("max_attempts", "number", &html! { "Empty: 5, and 1 for a prompt" }, 0, false))
+                    (self.input("max_attempts", "number", &html! { "Empty: " (TypeDefaults::in_words(|of| of.max_attempts)) }, 0, false))
                     label for="labels" { (label("labels")) " " span.soft { "One per line, as name=value" } }
                     textarea #labels.short name="labels" spellcheck="false" aria-invalid=[(self.wrong == Some("labels")).then_some("true")] { "\n" (self.value("labels")) }
                 }

@@ -99,7 +99,7 @@ impl TaskHandler for ExecHandler {
     async fn execute(&self, _payload: Bytes, ctx: Ctx) -> Outcome {
         let task = match ctx.record().spec.envelope.decode::<ExecTask>() {
             Ok(task) => task,
-            Err(invalid) => return Outcome::fatal(invalid.to_string()),
+            Err(invalid) => return Outcome::undecodable(&invalid),
         };
         match self.policy.prepare(&task, &about(&ctx)) {
             // `_dir` is held open while the command starts: its path goes through it.

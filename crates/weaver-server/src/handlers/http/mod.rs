@@ -121,7 +121,7 @@ impl TaskHandler for HttpHandler {
     async fn execute(&self, _payload: Bytes, ctx: Ctx) -> Outcome {
         let request = match ctx.record().spec.envelope.decode::<HttpTask>() {
             Ok(task) => Request::new(task, &self.policy),
-            Err(invalid) => return Outcome::fatal(invalid.to_string()),
+            Err(invalid) => return Outcome::undecodable(&invalid),
         };
         let request = match request {
             Ok(request) => request,

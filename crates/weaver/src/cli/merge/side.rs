@@ -111,7 +111,6 @@ impl Side {
         let budget = u32::try_from(engine.policy().check_budget).unwrap_or(u32::MAX);
         let worker = Worker::builder(Arc::new(LocalSource::new(Arc::clone(store))), Arc::clone(clock))
             .registry(registry)
-            .only_registered()
             .queues([CHECK_QUEUE])
             .namespaces([engine.namespace().to_string()])
             .concurrency(budget.saturating_add(MESSAGES))

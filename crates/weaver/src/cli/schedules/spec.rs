@@ -1,9 +1,10 @@
 //! What flags say about a schedule.
 
 use clap::Args;
+use weaver::core::retry::FACTOR_DEFAULT;
 use weaver_client::wire::{ConcurrencyPolicy, Gap, Misfire, Overlap, RetryPolicy, ScheduleSpec, Trigger};
 
-use crate::cli::enqueue::{label, span_ms};
+use crate::cli::enqueue::{attempts_help, label, span_ms};
 use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
@@ -36,10 +37,10 @@ pub(super) struct SpecArgs {
     /// How long one execution may take: 30s, 5m
     #[arg(long, value_name = "SPAN", value_parser = span_ms)]
     timeout: Option<u64>,
-    /// Dead on this failure
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
-    /// How long to wait after a failure: `none`, `fixed:30s`, `exponential:1s:1h`
+    /// How long to wait after a failed attempt: `none`, `fixed:30s`, `exponential:1s:1h` (doubling from 1s to 1h), `exponential:15s:8h:16`
+    /// (16 times as long each time)
     #[arg(long, value_name = "RULE", value_parser = backoff)]
     backoff: Option<RetryPolicy>,
     /// A label of its tasks, as NAME=VALUE; may be repeated
@@ -170,14 +171,20 @@ fn misfire(text: &str) -> Result<Misfire, String> {
     }
 }
 
+fn exponential(base: &str, cap: &str, factor: u32) -> Result<RetryPolicy, String> {
+    Ok(RetryPolicy::Exponential { base_ms: span_ms(base)?, factor, cap_ms: span_ms(cap)?, jitter: true })
+}
+
 fn backoff(text: &str) -> Result<RetryPolicy, String> {
     let parts: Vec<&str> = text.split(':').collect();
     match parts[..] {
         ["none"] => Ok(RetryPolicy::None {}),
         ["fixed", delay] => Ok(RetryPolicy::Fixed { delay_ms: span_ms(delay)? }),
-        ["exponential", base, cap] => {
-            Ok(RetryPolicy::Exponential { base_ms: span_ms(base)?, cap_ms: span_ms(cap)?, jitter: true })
+        ["exponential", base, cap] => exponential(base, cap, FACTOR_DEFAULT),
+        ["exponential", base, cap, factor] => {
+            let factor = factor.parse().map_err(|_| format!("`{factor}` is no whole number"))?;
+            exponential(base, cap, factor)
         }
-        _ => Err("give `none`, `fixed:30s` or `exponential:1s:1h`".to_owned()),
+        _ => Err("give `none`, `fixed:30s`, `exponential:1s:1h` or `exponential:15s:8h:16`".to_owned()),
     }
 }
