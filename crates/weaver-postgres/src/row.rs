@@ -109,10 +109,12 @@ pub(crate) fn finding(row: &PgRow, why: Unreadable, found_at: Timestamp) -> Opti
     let namespace = Namespace::new(text(2)?.to_owned()).ok()?;
     let state = text(5);
     let is_leased = row.try_get::<Option<Token>, _>(LEASE_TOKEN).ok().flatten().is_some();
+    // A finished run holds nothing.
+    let is_live = row.try_get::<Option<At>, _>(FINISHED_AT).ok().flatten().is_none() || is_leased;
     let finding = Quarantined {
         queue: text(3).and_then(|name| QueueName::new(name.to_owned()).ok()),
         state: state.map(str::to_owned),
-        serial_key: text(SERIAL_KEY).and_then(|name| SerialKey::new(name.to_owned()).ok()),
+        serial_key: text(SERIAL_KEY).filter(|_| is_live).and_then(|name| SerialKey::new(name.to_owned()).ok()),
         holds_slot: is_leased || matches!(state, Some("ASSIGNED" | "ORPHANED")),
         ..Quarantined::new(RecordKind::Task, namespace, id.to_string(), why, found_at)
     };
@@ -120,6 +122,7 @@ pub(crate) fn finding(row: &PgRow, why: Unreadable, found_at: Timestamp) -> Opti
 }
 
 /// Places in `run_columns!`.
+const FINISHED_AT: usize = 21;
 const LEASE_TOKEN: usize = 26;
 const SERIAL_KEY: usize = 35;
 

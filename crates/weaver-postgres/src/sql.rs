@@ -166,7 +166,7 @@ statements! {
     occupied = "SELECT weaver.occupied($1, q.name) FROM unnest($2::text[]) WITH ORDINALITY AS q (name, place) \
         ORDER BY q.place";
     put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
-    purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5)";
+    purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5, $6)";
     worn_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
         AND relname IN ('job_runs', 'job_run_history', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
     tidy = "SELECT weaver.tidy($1)";

@@ -18,7 +18,7 @@ use super::{after, expectation};
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble, reason};
 use crate::names::words_of;
-use crate::row::undecodable;
+use crate::row::{RUN_FORMAT, undecodable};
 use crate::types::micros;
 
 /// How often tables are looked at for rows that are gone.
@@ -140,6 +140,7 @@ impl PostgresStore {
             .bind(rule.state.map(words_of))
             .bind(micros(rule.finished_for))
             .bind(i32::try_from(limit).unwrap_or(i32::MAX))
+            .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
         let count = row.try_get::<i32, _>(0)?.unsigned_abs();
