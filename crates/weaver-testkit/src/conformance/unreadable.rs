@@ -292,7 +292,7 @@ async fn any_task_is_shown_as_stored_and_discarded_if_unchanged(bed: Bed) {
     let waiting = bed.enqueue(task().delay(seconds(5)).idempotency_key("once")).await;
     let behind = bed.enqueue(task().serial_key("k")).await;
     let seen = raw(&bed, &waiting).await;
-    bed.command(&waiting, Command::RunNow).await;
+    bed.apply(&waiting, Command::RunNow).await;
     assert_eq!(bed.store.discard_task(&waiting, &seen).await.expect("an answer"), Discarded::Changed);
     for key in [&ended, &running, &waiting] {
         let stored = raw(&bed, key).await;
