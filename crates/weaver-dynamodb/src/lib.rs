@@ -26,6 +26,7 @@ mod queues;
 mod records;
 mod store;
 mod tables;
+mod unreadable;
 
 pub use connect::Connection;
 pub use error::StoreError;
