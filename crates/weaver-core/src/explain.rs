@@ -1,5 +1,7 @@
 //! Why is it not running? One computed answer with evidence, from what any store can say.
 
+mod unreadable;
+
 use std::fmt;
 
 use crate::error::Result;
@@ -62,6 +64,11 @@ pub enum Reason {
         /// until then, unless renewed.
         until: Option<Timestamp>,
     },
+    /// Its serial key is held by a task that this process cannot read.
+    KeyUnreadable {
+        /// This one.
+        by: TaskId,
+    },
     /// Its serial key is free, but another task goes first.
     KeyWaitsFor {
         /// This one.
@@ -85,6 +92,18 @@ pub enum Reason {
         occupied: u64,
         /// So many may be.
         max_running: u32,
+    },
+    /// Tasks that this process cannot read keep slots of its queue.
+    SlotsUnreadable {
+        /// This one.
+        queue: QueueName,
+        /// So many.
+        count: u64,
+    },
+    /// The settings of its queue cannot be read: it counts as paused until they are written again.
+    SettingsUnreadable {
+        /// This one.
+        queue: QueueName,
     },
     /// Nobody alive would take it.
     NoWorker {
@@ -230,6 +249,10 @@ async fn key_held<S: Store + ?Sized>(
     }
     let waiting =
         members(store, &record.key.namespace, key, &[TaskState::Queued, TaskState::Scheduled]).await?;
+    // Listing them has shown which of them cannot be read.
+    if let Some(reason) = unreadable::key_holder(store, record, key).await? {
+        return Ok(Some(reason));
+    }
     let goes_first = |member: &&TaskRecord| member.ready_at <= as_of && !member.is_expired(as_of);
     let first = waiting.iter().filter(goes_first).map(|member| member.key.id).min();
     Ok(first.filter(|first| *first < record.key.id).map(|task| Reason::KeyWaitsFor { task }))
@@ -253,14 +276,17 @@ async fn queue_closed<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> Resu
     let Some(queue) = queues.into_iter().find(|queue| queue.name == record.spec.queue) else {
         return Ok(Vec::new());
     };
-    let paused = queue.settings.paused.then(|| Reason::Paused { queue: queue.name.clone() });
+    let unreadable = unreadable::settings(store, record).await?;
+    let paused = (queue.settings.paused && unreadable.is_none())
+        .then(|| Reason::Paused { queue: queue.name.clone() });
     let full = queue.settings.max_running.filter(|max| queue.occupied >= u64::from(*max));
+    let slots = if full.is_some() { unreadable::slots(store, record).await? } else { None };
     let full = full.map(|max_running| Reason::LimitReached {
         queue: queue.name.clone(),
         occupied: queue.occupied,
         max_running,
     });
-    Ok(paused.into_iter().chain(full).collect())
+    Ok(unreadable.into_iter().chain(paused).chain(full).chain(slots).collect())
 }
 
 async fn no_worker<S: Store + ?Sized>(
@@ -304,12 +330,24 @@ impl fmt::Display for Reason {
             Self::KeyHeld { by, .. } => {
                 write!(out, "its serial key is held by task {by}, between two attempts")
             }
+            Self::KeyUnreadable { by } => {
+                write!(out, "its serial key is held by task {by}, which cannot be read: `weaver store check` names the cause, ")?;
+                write!(out, "`weaver tasks purge {by}` removes it")
+            }
             Self::KeyWaitsFor { task } => write!(out, "task {task} of the same serial key goes first"),
             Self::Ahead { at_least: 1 } => out.write_str("at least 1 task of its queue goes first"),
             Self::Ahead { at_least } => write!(out, "at least {at_least} tasks of its queue go first"),
             Self::Paused { queue } => write!(out, "queue {queue} is paused"),
             Self::LimitReached { queue, occupied, max_running } => {
                 write!(out, "queue {queue} is full: {occupied} of at most {max_running} under way")
+            }
+            Self::SlotsUnreadable { queue, count } => {
+                write!(out, "slots of queue {queue} that are held by tasks which cannot be read: {count}; ")?;
+                out.write_str("`weaver store check` names them")
+            }
+            Self::SettingsUnreadable { queue } => {
+                write!(out, "the settings of queue {queue} cannot be read, so it counts as paused: ")?;
+                write!(out, "write them again, for example with `weaver queues resume {queue}`")
             }
             Self::NoWorker { queue, alive: 0, .. } => {
                 write!(out, "no worker is alive in its namespace: start one that serves queue {queue}")

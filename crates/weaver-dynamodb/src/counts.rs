@@ -49,6 +49,20 @@ impl Deltas {
         self.add(after, 1);
     }
 
+    /// A record that cannot be read moved.
+    pub(crate) fn shift(&mut self, queue: (Namespace, QueueName), from: TaskState, to: TaskState) {
+        let delta = self.of.entry(queue).or_default();
+        delta[from.index()] -= 1;
+        delta[to.index()] += 1;
+    }
+
+    /// A record that cannot be read went.
+    pub(crate) fn remove(&mut self, queue: (Namespace, QueueName), state: TaskState, occupied: bool) {
+        let delta = self.of.entry(queue).or_default();
+        delta[state.index()] -= 1;
+        delta[OCCUPIED] -= i64::from(occupied);
+    }
+
     /// A record came (1) or went (-1).
     pub(crate) fn add(&mut self, record: &TaskRecord, count: i64) {
         let delta = self.of.entry((record.key.namespace.clone(), record.spec.queue.clone())).or_default();

@@ -27,6 +27,7 @@ mod queues;
 mod records;
 mod store;
 mod tables;
+mod unreadable;
 
 pub use check::check_records;
 pub use connect::Connection;

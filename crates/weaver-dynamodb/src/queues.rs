@@ -8,6 +8,7 @@ use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Expect, QueueSettings};
+use weaver_core::quarantine::Unreadable;
 use weaver_core::queue::Blocked;
 use weaver_core::task::TaskRecord;
 
@@ -16,6 +17,7 @@ use crate::db::{Item, Query, Table, Transacted, Write, Written};
 use crate::keys;
 use crate::records::too_busy;
 use crate::store::{DynamoStore, Stored};
+use crate::unreadable::check_format;
 
 /// How often a write that others get in the way of is tried.
 const TRIES_MAX: u32 = 20;
@@ -31,10 +33,11 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
+    /// The state an item says. Settings that cannot be read count as a pause.
     pub(crate) fn of(item: &Item) -> Self {
-        let max_running = item.number("max_running").and_then(|max| u32::try_from(max).ok());
+        let paused = QueueSettings { paused: true, max_running: None };
         Self {
-            settings: QueueSettings { paused: item.flag("paused"), max_running },
+            settings: settings_of(item).unwrap_or(paused),
             version: Version(item.number("settings_version").unwrap_or_default()),
             occupied: item.number("occupied").unwrap_or_default(),
             is_counting: item.flag("counting"),
@@ -159,6 +162,27 @@ impl DynamoStore {
     }
 }
 
+/// The settings an item says. An item without any is only counted in.
+pub(crate) fn settings_of(item: &Item) -> Result<QueueSettings, Unreadable> {
+    check_format(item)?;
+    let undecodable = |name: &str| Unreadable::Undecodable { reason: format!("its attribute `{name}`") };
+    let paused = match item.get("paused") {
+        None => false,
+        Some(AttributeValue::Bool(paused)) => *paused,
+        Some(_) => return Err(undecodable("paused")),
+    };
+    let max_running = match item.get("max_running") {
+        None => None,
+        Some(_) => {
+            let max = item.number("max_running").and_then(|max| u32::try_from(max).ok());
+            Some(max.ok_or_else(|| undecodable("max_running"))?)
+        }
+    };
+    let settings = QueueSettings { paused, max_running };
+    settings.validate().map_err(|_| undecodable("max_running"))?;
+    Ok(settings)
+}
+
 fn settings_write(
     namespace: &Namespace,
     queue: &QueueName,
@@ -173,10 +197,11 @@ fn settings_write(
         set.push_str(", #counting = :true");
     }
     match settings.max_running {
-        Some(_) => set.push_str(", max_running = :max"),
-        None => set.push_str(" REMOVE max_running"),
+        Some(_) => set.push_str(", max_running = :max REMOVE #format"),
+        None => set.push_str(" REMOVE max_running, #format"),
     }
     let mut write = Write::update(Table::Data, key, set)
+        .name("#format", "format")
         .value(":paused", AttributeValue::Bool(settings.paused))
         .value(":next", n(state.version.next().0))
         .value(":zero", n(0));

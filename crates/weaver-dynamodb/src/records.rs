@@ -9,10 +9,11 @@ use weaver_core::task::TaskRecord;
 
 use crate::codec::texts::{self, Texts};
 use crate::codec::value::{Attributes, b, n, s};
-use crate::codec::{foreign, record};
+use crate::codec::record;
 use crate::db::{Found, Item, Query, Table, Write};
 use crate::keys;
 use crate::store::{DynamoStore, Stored};
+use crate::unreadable;
 
 impl DynamoStore {
     /// Every item of a query.
@@ -74,6 +75,7 @@ impl DynamoStore {
             return Ok(HashMap::new());
         }
         let items = self.db.get(Table::Queue, wanted).await?;
+        self.forget_missing(tasks, &items);
         let read = self.read(items).await?;
         Ok(read.into_iter().map(|stored| (stored.record.key.clone(), stored)).collect())
     }
@@ -83,13 +85,14 @@ impl DynamoStore {
         Ok(self.load(std::slice::from_ref(task)).await?.remove(task))
     }
 
-    /// The records that items say, with their large values. One whose values are gone is being purged, and left out.
+    /// The records that items say, with their large values. One whose values are gone is being purged, and left out; one that
+    /// cannot be read is quarantined, and left out as well.
     pub(crate) async fn read(&self, items: Vec<Item>) -> Result<Vec<Stored>> {
         let mut wanted = Vec::new();
         for item in &items {
             let references = texts::references(item);
-            if !references.is_empty() {
-                let partition = keys::texts(&record::key_of(item)?);
+            if let (false, Ok(key)) = (references.is_empty(), record::key_of(item)) {
+                let partition = keys::texts(&key);
                 wanted.extend(references.into_iter().map(|(_, sort)| keys::data(&partition, &sort)));
             }
         }
@@ -103,14 +106,23 @@ impl DynamoStore {
         }
         let mut read = Vec::with_capacity(items.len());
         for item in items {
-            let partition = keys::texts(&record::key_of(&item)?);
+            let Ok(key) = record::key_of(&item) else {
+                tracing::error!("an item without a readable namespace or task_id is passed over");
+                continue;
+            };
+            let partition = keys::texts(&key);
             let references = texts::references(&item);
             let large = references
                 .iter()
                 .map(|(name, sort)| Some((*name, values.get(&(partition.clone(), sort.clone()))?.clone())));
             if let Some(large) = large.collect::<Option<Texts>>() {
-                let record = foreign::read(&item, &large)?;
-                read.push(Stored { item, record });
+                match unreadable::read(&item, &large) {
+                    Ok(record) => {
+                        self.is_readable(&key);
+                        read.push(Stored { item, record });
+                    }
+                    Err(why) => self.set_aside(&key, &item, why),
+                }
             }
         }
         Ok(read)
@@ -176,6 +188,12 @@ pub(crate) fn guard(write: Write, item: &Item) -> Write {
         true => write.when("attribute_exists(counted)"),
         false => write.when("attribute_not_exists(counted)"),
     };
+    // A newer Weaver may have rewritten it since: then it is not ours to replace.
+    let write = match item.number("format") {
+        Some(format) => write.when("#format = :seen_format").value(":seen_format", n(format)),
+        None => write.when("attribute_not_exists(#format)"),
+    };
+    let write = write.name("#format", "format");
     let status = item.text("status").unwrap_or_default();
     write.when("#status = :seen_status").name("#status", "status").value(":seen_status", s(status))
 }

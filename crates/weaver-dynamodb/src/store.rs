@@ -11,6 +11,7 @@ use weaver_core::clock::Clock;
 use weaver_core::event::Change;
 use weaver_core::id::{LeaseToken, TaskId, TaskKey, Version};
 use weaver_core::limits::RETENTION_DEFAULT;
+use weaver_core::quarantine::Quarantine;
 use weaver_core::queue::ring::Ring;
 use weaver_core::task::TaskRecord;
 use weaver_core::time::{Monotonic, Timestamp};
@@ -67,6 +68,10 @@ pub struct DynamoStore {
     /// When this process last lost a race for a task.
     pub(crate) lost_race_at: Mutex<Option<Monotonic>>,
     pub(crate) rounds: Mutex<crate::foreign::Rounds>,
+    /// What this process could not read.
+    pub(crate) quarantine: Quarantine,
+    /// When it last looked at that again.
+    pub(crate) reviewed_at: Mutex<Option<Monotonic>>,
 }
 
 /// A record with the item it was read from.
@@ -112,6 +117,8 @@ impl DynamoStore {
             names: Mutex::default(),
             lost_race_at: Mutex::default(),
             rounds: Mutex::default(),
+            quarantine: Quarantine::default(),
+            reviewed_at: Mutex::default(),
         }
     }
 

@@ -30,7 +30,7 @@ pub use self::queue::{StoredGroup, StoredQueue, decode_group, decode_queue, enco
 pub use self::runner::{StoredDirective, decode_directive, decode_runner, encode_directive, encode_runner};
 pub use self::seal::{Damage, SEAL_BYTES, seal, unseal};
 pub use self::spec::{decode_spec, encode_spec};
-pub use self::status::{encode_status, record_from};
+pub use self::status::{encode_status, record_from, state_of};
 pub use self::undecodable::{Defect, Undecodable};
 pub use self::unique::{StoredUniqueKey, decode_unique_key, encode_unique_key};
 

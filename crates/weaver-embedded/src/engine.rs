@@ -17,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use redb::Database;
 use tokio::sync::Notify;
 use weaver_core::clock::Clock;
+use weaver_core::quarantine::Quarantine;
 use weaver_core::queue::ring::Ring;
 use weaver_core::store_clock::StoreClock;
 use weaver_core::time::Timestamp;
@@ -80,6 +81,8 @@ pub(crate) struct Shared {
     pub(crate) cancelled: Notify,
     /// What went wrong last.
     pub(crate) failure: Mutex<String>,
+    /// What this process could not read.
+    pub(crate) quarantine: Arc<Quarantine>,
 }
 
 pub(crate) struct Engine {
@@ -107,13 +110,15 @@ impl Engine {
     ) -> Result<(Self, Arc<Shared>), StoreError> {
         let opened = open_database(&*medium, &options, &listener, may_create)?;
         let open_clock = |latest| Arc::new(StoreClock::open(clock, latest));
-        let (memory, clock) = load_memory(&*medium, &opened.database, options, open_clock, &listener)?;
+        let empty = Memory::new(options, Arc::default());
+        let (memory, clock) = load_memory(&*medium, &opened.database, empty, open_clock, &listener)?;
         let shared = Arc::new(Shared {
             ring: Mutex::new(Ring::new(options.ring_capacity, memory.counters.opens)),
             database: RwLock::new(Some(Arc::new(opened.database))),
             changed: Notify::new(),
             cancelled: Notify::new(),
             failure: Mutex::default(),
+            quarantine: Arc::clone(&memory.quarantine),
         });
         let engine = Self {
             medium,
@@ -259,8 +264,9 @@ impl Engine {
         let opened = open_database(&*self.medium, &self.options, &self.listener, false)?;
         // Its time goes on as it was: no stamp is before one that callers have seen.
         let same_clock = |_| Arc::clone(&self.clock);
+        let empty = Memory::new(self.options, Arc::clone(&self.shared.quarantine));
         let (mut memory, _) =
-            load_memory(&*self.medium, &opened.database, self.options, same_clock, &self.listener)?;
+            load_memory(&*self.medium, &opened.database, empty, same_clock, &self.listener)?;
         // Whether the last batch was stored is not known, and its changes were not published: a new life begins.
         memory.counters.opens = memory.counters.opens.max(self.memory.counters.opens + 1);
         *self.shared.ring.lock() = Ring::new(self.options.ring_capacity, memory.counters.opens);
@@ -318,11 +324,11 @@ pub(crate) fn close(database: Arc<Database>) {
 fn load_memory(
     medium: &dyn Medium,
     database: &Database,
-    options: EmbeddedOptions,
+    empty: Memory,
     open_clock: impl FnOnce(Timestamp) -> Arc<StoreClock>,
     listener: &Listener,
 ) -> Result<(Memory, Arc<StoreClock>), StoreError> {
-    let load = || load(database, options, open_clock, listener);
+    let load = || load(database, empty, open_clock, listener);
     let damaged = |what| StoreError::Damaged { file: medium.name(), what };
     let memory = catch_unwind(AssertUnwindSafe(load))
         .map_err(|_| damaged("a page of it is not what was written".to_owned()))?

@@ -29,6 +29,7 @@ mod progress;
 mod rows;
 mod store;
 mod trouble;
+mod unreadable;
 mod work;
 mod writer;
 

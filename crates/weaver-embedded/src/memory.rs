@@ -1,10 +1,15 @@
 //! What the writer keeps in memory: the index of live tasks, names, counters, and records on their way.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use hashbrown::{HashMap, HashSet};
 use weaver_core::event::Change;
 use weaver_core::id::TaskId;
 use weaver_core::name::{Namespace, QueueName};
-use weaver_core::queue::index::{Index, Waiters};
+use weaver_core::ports::StateCounts;
+use weaver_core::quarantine::Quarantine;
+use weaver_core::queue::index::{Hold, Index, Waiters};
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
@@ -20,6 +25,16 @@ pub(crate) struct Memory {
     /// The counters as they are on disk.
     pub(crate) stored_counters: Counters,
     pub(crate) records: RecordCache,
+    /// What cannot be read; readers add to it too.
+    pub(crate) quarantine: Arc<Quarantine>,
+    /// What live tasks that cannot be read keep held.
+    pub(crate) holds: HashMap<TaskId, Hold>,
+    /// How often the counts of queues count live tasks that cannot be read.
+    pub(crate) unread_counts: BTreeMap<(Namespace, QueueName), StateCounts>,
+    /// How many finished tasks were met that cannot be read: they stay at the front of what is to be purged.
+    pub(crate) unread_ended: usize,
+    /// Queues whose rows cannot be read, and stay as they are until they are set again.
+    pub(crate) unread_queues: HashSet<(Namespace, QueueName)>,
     /// How many finished tasks there are.
     pub(crate) finished: u64,
     /// No finished task is due to go before then; `None`: not known.
@@ -66,7 +81,7 @@ impl Default for Counters {
 }
 
 impl Memory {
-    pub(crate) fn new(options: EmbeddedOptions) -> Self {
+    pub(crate) fn new(options: EmbeddedOptions, quarantine: Arc<Quarantine>) -> Self {
         Self {
             index: Index::default(),
             waiters: Waiters::default(),
@@ -74,6 +89,11 @@ impl Memory {
             counters: Counters::default(),
             stored_counters: Counters::default(),
             records: RecordCache::new(options.record_cache_bytes),
+            quarantine,
+            holds: HashMap::new(),
+            unread_counts: BTreeMap::new(),
+            unread_ended: 0,
+            unread_queues: HashSet::new(),
             finished: 0,
             oldest_end: None,
             oldest_key: None,

@@ -1,7 +1,6 @@
 //! Reading rows, from a snapshot or from the write under way: every value is unsealed before anybody sees it.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use redb::{AccessGuard, ReadableTable};
 use weaver_core::id::TaskId;
@@ -9,9 +8,10 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::{Cursor, Page};
 use weaver_core::task::TaskRecord;
 
-use crate::codec::{Undecodable, decode_spec, record_from, unseal};
+use crate::codec::{Undecodable, unseal};
 use crate::keys;
 use crate::trouble::{OfRow, Outcome, Trouble};
+use crate::unreadable::find_task;
 
 /// What is read from: a snapshot's table or that of the write under way.
 pub(crate) trait Rows: ReadableTable<&'static [u8], &'static [u8]> {}
@@ -76,14 +76,15 @@ pub(crate) fn scan_all<'a>(
     scan(rows, prefix, Bound::Unbounded, Bound::Unbounded)
 }
 
-/// A page of rows whose keys end with a name, by name: those that begin with `begin`, after the cursor.
+/// A page of rows whose keys end with a name, by name: those that begin with `begin`, after the cursor. `decode` gets a
+/// row's name and sealed value; rows it makes nothing of are left out.
 pub(crate) fn page_by_name<T>(
     rows: &impl Rows,
     prefix: &[u8],
     begin: &str,
     cursor: Option<&Cursor>,
     limit: u32,
-    decode: impl Fn(&str, &[u8]) -> Outcome<T>,
+    decode: impl Fn(&str, &[u8]) -> Option<T>,
 ) -> Outcome<Page<T>> {
     let key_of = |name: &str| [prefix, name.as_bytes()].concat();
     let from = cursor.map_or(Bound::Unbounded, |Cursor(name)| Bound::Excluded(key_of(name)));
@@ -95,32 +96,21 @@ pub(crate) fn page_by_name<T>(
         if items.len() == limit as usize {
             return Ok(Page { items, next: last.map(Cursor), complete: true });
         }
-        let name = std::str::from_utf8(&key[prefix.len()..]);
-        let name = name.map_err(|_| Trouble::damaged(key, "its name is not text"))?;
-        items.push(decode(name, body_of(key, value.value())?)?);
+        let Ok(name) = std::str::from_utf8(&key[prefix.len()..]) else { continue };
+        items.extend(decode(name, value.value()));
         last = Some(name.to_owned());
     }
     Ok(Page { items, next: None, complete: true })
 }
 
-/// Reads a task.
+/// Reads a task that can be read.
 pub(crate) fn read_task(
     rows: &impl Rows,
     namespace: &Namespace,
     number: u32,
     id: TaskId,
 ) -> Outcome<Option<TaskRecord>> {
-    let spec_key = keys::task(keys::SPEC, number, id);
-    let Some((spec, created_at)) = read(rows, &spec_key, decode_spec)? else { return Ok(None) };
-    let spec = Arc::new(spec);
-    for tag in [keys::LIVE, keys::FINISHED] {
-        let key = keys::task(tag, number, id);
-        if let Some(value) = rows.get(key.as_slice())? {
-            let body = body_of(&key, value.value())?;
-            return record_from(namespace.clone(), id, spec, created_at, body).of_row(&key).map(Some);
-        }
-    }
-    Err(Trouble::damaged(&spec_key, "there is no row that says how it is going"))
+    find_task(rows, namespace, number, id)?.transpose().map_err(|fault| fault.into_trouble())
 }
 
 /// The number of a namespace, if it ever had anything.

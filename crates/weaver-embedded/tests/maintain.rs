@@ -20,7 +20,7 @@ use weaver_core::queue::{Queue, QueueExt};
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore, StoreError};
 
-use support::Scratch;
+use support::{Scratch, tamper};
 
 fn open(path: &Path, clock: &ManualClock) -> EmbeddedStore {
     try_open(path, clock).expect("the store opens")
@@ -120,24 +120,6 @@ async fn a_check_reads_everything_and_finds_nothing_wrong_with_a_healthy_store()
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.tasks, 6);
     assert!(report.rows > 40, "{report:?}");
-}
-
-/// Changes a closed store behind its back, and makes the header's own checksum right again: what is left is for the
-/// check to find.
-fn tamper(path: &Path, act: impl FnOnce(&mut redb::Table<'_, &'static [u8], &'static [u8]>)) {
-    const TABLE: redb::TableDefinition<'static, &'static [u8], &'static [u8]> =
-        redb::TableDefinition::new("weaver");
-    let file = path.join("weaver.redb");
-    let database = redb::Database::open(&file).expect("a database");
-    let mut transaction = database.begin_write().expect("a transaction");
-    transaction.set_two_phase_commit(true);
-    act(&mut transaction.open_table(TABLE).expect("the table"));
-    transaction.commit().expect("synced");
-    drop(database);
-    let mut bytes = std::fs::read(&file).expect("readable");
-    let sum = crc32fast::hash(&bytes[..64]).to_le_bytes();
-    bytes[324..328].copy_from_slice(&sum);
-    std::fs::write(&file, bytes).expect("written");
 }
 
 #[tokio::test]

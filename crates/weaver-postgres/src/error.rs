@@ -74,6 +74,12 @@ impl Trouble {
         matches!(self, Self::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
+    /// Whether a row holds what the statement cannot work with (SQLSTATE classes 22 and 23).
+    pub(crate) fn is_about_data(&self) -> bool {
+        matches!(self, Self::Database(sqlx::Error::Database(error))
+            if error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23")))
+    }
+
     /// Whether the same call can simply be made again: the server undid it for reasons of its own.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Database(sqlx::Error::Database(error))

@@ -26,6 +26,7 @@ mod schema;
 mod sql;
 mod store;
 mod types;
+mod unreadable;
 
 pub use error::OpenError;
 pub use options::{PostgresOptions, Redacted};

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sqlx::postgres::PgRow;
 use sqlx::{Decode, Postgres, Row, Type};
+use weaver_core::error::Error;
 use weaver_core::id::{Epoch, TaskId, TaskKey, Version};
 use weaver_core::name::{
-    IdempotencyKey, JobDefinitionId, SerialKey, SessionId, SharedText, TaskGroupId, WorkerId,
+    IdempotencyKey, JobDefinitionId, Namespace, QueueName, SerialKey, SessionId, SharedText, TaskGroupId,
+    WorkerId,
 };
+use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{
     Assignment, AttemptRecord, Attempts, Cause, ContentType, Continuation, HeldLease, Labels, Origin,
@@ -41,12 +44,12 @@ impl<'a> Columns<'a> {
         Ok(self.take::<At>()?.0)
     }
 
-    fn count(&mut self) -> Result<u32, sqlx::Error> {
-        Ok(self.take::<i32>()?.unsigned_abs())
+    fn count(&mut self) -> Outcome<u32> {
+        u32::try_from(self.take::<i32>()?).map_err(Trouble::unreadable)
     }
 
-    fn number(&mut self) -> Result<u64, sqlx::Error> {
-        Ok(self.take::<i64>()?.unsigned_abs())
+    fn number(&mut self) -> Outcome<u64> {
+        u64::try_from(self.take::<i64>()?).map_err(Trouble::unreadable)
     }
 
     fn name<T>(
@@ -74,9 +77,58 @@ struct Head {
     worker: Option<WorkerId>,
 }
 
-/// Reads a run from a row that begins with `run_columns!`.
-pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
-    let mut columns = Columns { row, next: 0 };
+/// The format this Weaver writes runs in, and the newest it reads.
+pub(crate) const RUN_FORMAT: i16 = 1;
+
+/// Reads a run from a row that begins with `run_columns!`. Whatever a row contains, the error is about this row alone.
+pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Result<TaskRecord, Unreadable> {
+    match row.try_get::<i16, _>(0) {
+        Ok(1..=RUN_FORMAT) => read(row, seen).map_err(undecodable),
+        Ok(found) => {
+            let (found, known) = (found.unsigned_abs().into(), RUN_FORMAT.unsigned_abs().into());
+            Err(Unreadable::UnknownFormat { found, known })
+        }
+        Err(error) => Err(undecodable(error.into())),
+    }
+}
+
+/// Why a row cannot be decoded, in words.
+pub(crate) fn undecodable(trouble: Trouble) -> Unreadable {
+    let reason = match trouble {
+        Trouble::Refused(Error::Damaged { what, .. }) => what,
+        Trouble::Refused(error) => error.to_string(),
+        Trouble::Database(error) => error.to_string(),
+    };
+    Unreadable::Undecodable { reason }
+}
+
+/// What can be said about a run that cannot be read; its id. Nothing if not even that can be said.
+pub(crate) fn finding(row: &PgRow, why: Unreadable, found_at: Timestamp) -> Option<(i64, Quarantined)> {
+    let id: i64 = row.try_get(1).ok()?;
+    let text = |at: usize| row.try_get::<Option<&str>, _>(at).ok().flatten();
+    let namespace = Namespace::new(text(2)?.to_owned()).ok()?;
+    let state = text(5);
+    let is_leased = row.try_get::<Option<Token>, _>(LEASE_TOKEN).ok().flatten().is_some();
+    // A finished run holds nothing.
+    let is_live = row.try_get::<Option<At>, _>(FINISHED_AT).ok().flatten().is_none() || is_leased;
+    let finding = Quarantined {
+        queue: text(3).and_then(|name| QueueName::new(name.to_owned()).ok()),
+        state: state.map(str::to_owned),
+        serial_key: text(SERIAL_KEY).filter(|_| is_live).and_then(|name| SerialKey::new(name.to_owned()).ok()),
+        holds_slot: is_leased || matches!(state, Some("ASSIGNED" | "ORPHANED")),
+        ..Quarantined::new(RecordKind::Task, namespace, id.to_string(), why, found_at)
+    };
+    Some((id, finding))
+}
+
+/// Places in `run_columns!`.
+const FINISHED_AT: usize = 21;
+const LEASE_TOKEN: usize = 26;
+const SERIAL_KEY: usize = 35;
+
+fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
+    // The format was looked at.
+    let mut columns = Columns { row, next: 1 };
     let id = TaskId(columns.number()?);
     let namespace = seen.namespace(columns.take()?)?;
     let queue = seen.queue(columns.take()?)?;
@@ -88,6 +140,8 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let (attempt, executions) = (columns.count()?, columns.count()?);
     let (failures, losses) = (columns.count()?, columns.count()?);
     let priority: i16 = columns.take()?;
+    let priority = u8::try_from(priority).ok().and_then(Priority::new);
+    let priority = priority.ok_or_else(|| Trouble::unreadable("a priority that is none"))?;
     let (max_attempts, max_losses) = (columns.count()?, columns.count()?);
     let (created_at, updated_at, ready_at) = (columns.instant()?, columns.instant()?, columns.instant()?);
     let (first_started_at, finished_at) = (columns.at()?, columns.at()?);
@@ -109,7 +163,7 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let spec = TaskSpec {
         queue,
         envelope: TaskEnvelope { task_type, payload, content_type },
-        priority: u8::try_from(priority).ok().and_then(Priority::new).unwrap_or_default(),
+        priority,
         max_attempts,
         max_losses,
         retry,

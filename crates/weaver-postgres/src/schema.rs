@@ -47,6 +47,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         include_str!("schema/ends.sql"),
         include_str!("schema/moves.sql"),
         include_str!("schema/keep.sql"),
+        include_str!("schema/unreadable.sql"),
         include_str!("schema/ports.sql"),
         &net_sql(),
     ]

@@ -56,7 +56,7 @@ impl Statement {
 /// The columns of a run, as `row.rs` reads them.
 macro_rules! run_columns {
     () => {
-        "r.id, r.namespace, r.queue, r.task_type, r.state, r.scheduled, r.cause, r.version::bigint, r.renewals::bigint, r.attempt, \
+        "r.format, r.id, r.namespace, r.queue, r.task_type, r.state, r.scheduled, r.cause, r.version::bigint, r.renewals::bigint, r.attempt, \
          r.executions, r.failures::integer, r.losses::integer, r.priority, r.max_attempts::integer, \
          r.max_losses::integer, r.created_at, coalesce(r.updated_at, r.finished_at), \
          r.ready_at, r.first_started_at, r.finished_at, r.scheduled_for, r.expires_at, r.timeout_us, \
@@ -70,6 +70,14 @@ macro_rules! run_columns {
          weaver.micros(c.started_at), weaver.micros(c.ended_at), c.outcome, c.error) ORDER BY c.attempt)::text \
          FROM (SELECT * FROM weaver.closed_attempts o WHERE o.namespace = r.namespace AND o.run_id = r.id \
          ORDER BY o.attempt DESC LIMIT 20) c) END"
+    };
+}
+
+/// What lease expiry passes over: formats beyond `$2`, and runs this process found unreadable, by namespace and id.
+macro_rules! overdue_here {
+    () => {
+        "AND r.format BETWEEN 1 AND $2 AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::bigint[]) \
+         AS skipped (namespace, id) WHERE skipped.namespace = r.namespace AND skipped.id = r.id)"
     };
 }
 
@@ -114,11 +122,11 @@ statements! {
     enqueue_alike = "SELECT run_ids, is_open FROM weaver.enqueue_alike($1, $2, $3, $4, $5, $6, \
         $7::text::jsonb, $8, $9)";
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9, $10)";
-    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8) r");
-    look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4)";
-    succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4, $5)";
-    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    give_up = "SELECT weaver.give_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) r");
+    look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4, $5, $6)";
+    succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4, $5, $6)";
+    retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    give_up = "SELECT weaver.give_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     any_cancelled = "SELECT EXISTS (SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[]) \
         AS i (namespace, id, version, token) JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id \
@@ -136,10 +144,17 @@ statements! {
         " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
         JOIN weaver.job_run_history r ON r.namespace = i.namespace AND r.id = i.id");
     overdue = concat!("SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE (r.lease_token IS NOT NULL AND r.lease_expires_at <= clock.now) UNION ALL SELECT ", run_columns!(),
+        WHERE (r.lease_token IS NOT NULL AND r.lease_expires_at <= clock.now) ", overdue_here!(), " UNION ALL SELECT ", run_columns!(),
         ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE r.expires_at IS NOT NULL AND r.executions = 0 AND r.expires_at <= clock.now AND r.finished_at IS NULL \
-        LIMIT $1");
+        WHERE r.expires_at IS NOT NULL AND r.executions = 0 AND r.expires_at <= clock.now AND r.finished_at IS NULL ",
+        overdue_here!(), " LIMIT $1");
+    /// Runs of formats this process does not know, live and finished.
+    unknown_formats = "(SELECT namespace, id FROM weaver.job_runs WHERE format <> 1 AND format NOT BETWEEN 1 AND $1 \
+        LIMIT $2) UNION ALL (SELECT namespace, id FROM weaver.job_run_history WHERE format <> 1 \
+        AND format NOT BETWEEN 1 AND $1 LIMIT $2)";
+    release = "SELECT weaver.release($1, $2, $3, $4)";
+    raw_run = "SELECT weaver.raw_run($1, $2)";
+    discard = "SELECT answer, log_refs FROM weaver.discard($1, $2, $3)";
     changes = "SELECT s.now::text, (SELECT trimmed FROM weaver.run_counts_as_of) >= pg_snapshot_xmin($1::text::pg_snapshot), \
         m.at, m.ids, m.namespaces, m.versions::bigint[], m.states \
         FROM (SELECT pg_current_snapshot() AS now) s LEFT JOIN weaver.moves m \
@@ -155,7 +170,7 @@ statements! {
     occupied = "SELECT weaver.occupied($1, q.name) FROM unnest($2::text[]) WITH ORDINALITY AS q (name, place) \
         ORDER BY q.place";
     put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
-    purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5)";
+    purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5, $6)";
     worn_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
         AND relname IN ('job_runs', 'job_run_history', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
     tidy = "SELECT weaver.tidy($1)";

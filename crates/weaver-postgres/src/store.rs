@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sqlx::postgres::{PgPool, PgPoolOptions};
 use weaver_core::clock::Clock;
+use weaver_core::quarantine::Quarantine;
 use weaver_core::time::Monotonic;
 
 use crate::connections::Connections;
@@ -32,6 +33,10 @@ pub struct PostgresStore {
     /// For waiting only: no instant of this process enters a record.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) follower: Mutex<Follower>,
+    /// What this process could not read.
+    pub(crate) quarantine: Quarantine,
+    /// When it last looked at that again.
+    pub(crate) reviewed_at: Mutex<Option<Monotonic>>,
     /// When this process last tidied up.
     pub(crate) tidied_at: Mutex<Option<Monotonic>>,
     /// When it last looked whether tables need a vacuum.
@@ -94,6 +99,8 @@ impl PostgresStore {
             clock,
             // Drawn from the database: no other node, and no other life of this one, has it.
             follower: Mutex::new(Follower::new(first.unsigned_abs())),
+            quarantine: Quarantine::default(),
+            reviewed_at: Mutex::new(None),
             tidied_at: Mutex::new(None),
             vacuumed_at: Mutex::new(None),
             _carriers: carriers,

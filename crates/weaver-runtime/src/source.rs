@@ -1,5 +1,6 @@
 //! Where a worker gets its work: a store in this process, or (with the server) one behind HTTP.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -210,18 +211,49 @@ impl LocalSource {
             }
         }
         done.holds = u32::try_from(holds.len()).unwrap_or(u32::MAX);
-        if !holds.is_empty() {
-            self.store.confirm_stopped(holds).await?;
+        let confirmed = if holds.is_empty() { Ok(()) } else { self.store.confirm_stopped(holds).await };
+        let mut failure = confirmed.err();
+        if let Err(error) = self.expire_all(&transitions, &mut done).await {
+            tracing::warn!(%error, "overdue tasks are expired namespace by namespace");
+            failure = self.expire_each(transitions, &mut done).await.err().or(failure);
         }
-        let (whys, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().unzip();
-        for (why, committed) in whys.iter().zip(self.store.commit(transitions, None).await?) {
+        failure.map_or(Ok(done), Err)
+    }
+
+    async fn expire_all(
+        &self,
+        transitions: &[(OverdueWhy, Transition)],
+        done: &mut Maintained,
+    ) -> Result<()> {
+        if transitions.is_empty() {
+            return Ok(());
+        }
+        let batch = transitions.iter().map(|(_, transition)| transition.clone()).collect();
+        for ((why, _), committed) in transitions.iter().zip(self.store.commit(batch, None).await?) {
             match (why, committed) {
                 (OverdueWhy::Lease, Committed::Applied { .. }) => done.lost += 1,
                 (OverdueWhy::ExpiresAt, Committed::Applied { .. }) => done.expired += 1,
                 _ => {}
             }
         }
-        Ok(done)
+        Ok(())
+    }
+
+    /// One namespace's failure does not stop the others; the first failure is the answer.
+    async fn expire_each(
+        &self,
+        transitions: Vec<(OverdueWhy, Transition)>,
+        done: &mut Maintained,
+    ) -> Result<()> {
+        let mut by_namespace: BTreeMap<Namespace, Vec<(OverdueWhy, Transition)>> = BTreeMap::new();
+        for (why, transition) in transitions {
+            by_namespace.entry(transition.key.namespace.clone()).or_default().push((why, transition));
+        }
+        let mut failure = None;
+        for part in by_namespace.values() {
+            failure = failure.or(self.expire_all(part, done).await.err());
+        }
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -319,12 +351,17 @@ impl WorkSource for LocalSource {
     }
 
     async fn maintain(&self) -> Result<Maintained> {
-        let overdue = self.store.overdue(MAINTAIN_MAX).await?;
-        let mut done = if overdue.is_empty() { Maintained::default() } else { self.expire(overdue).await? };
-        if let Some(finished_for) = self.retention {
-            done.purged = self.purge(finished_for).await?;
-        }
-        Ok(done)
+        // Each part by itself: what stops one of them must not stop the others.
+        let expired = match self.store.overdue(MAINTAIN_MAX).await {
+            Ok(overdue) if overdue.is_empty() => Ok(Maintained::default()),
+            Ok(overdue) => self.expire(overdue).await,
+            Err(error) => Err(error),
+        };
+        let purged = match self.retention {
+            Some(finished_for) => self.purge(finished_for).await,
+            None => Ok(0),
+        };
+        Ok(Maintained { purged: purged?, ..expired? })
     }
 }
 

@@ -18,6 +18,7 @@ use crate::calendar::{Fire, Schedule};
 use crate::definition::{DEFINITION_KIND, Definition, DefinitionSpec, Stored, TRIGGER_KIND, Trigger, check};
 use crate::error::{Result, SchedulerError};
 use crate::settings::Settings;
+use crate::tick::PassedOver;
 
 /// How often a change is tried again when a fire came in between.
 pub(crate) const TRIES_MAX: usize = 16;
@@ -39,6 +40,8 @@ pub struct Scheduler {
     pub(crate) emitted: Arc<AtomicU64>,
     /// Where this node has written notices, so that it also removes old ones.
     pub(crate) noticed: Arc<Mutex<BTreeSet<Namespace>>>,
+    /// What this node cannot read.
+    pub(crate) passed_over: Arc<PassedOver>,
     /// Wakes [`run`](Scheduler::run) when something changed on this node.
     pub(crate) changed: Arc<Notify>,
 }
@@ -53,6 +56,7 @@ impl Scheduler {
             node: options.node.into(),
             emitted: Arc::default(),
             noticed: Arc::default(),
+            passed_over: Arc::default(),
             changed: Arc::default(),
         }
     }

@@ -13,7 +13,7 @@ use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
-use weaver_core::ports::Store;
+use weaver_core::ports::{DocumentKey, RunnerKey, Store};
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_core::queue::{Committed, Enqueued};
 use weaver_core::task::{NewTask, TaskRecord};
@@ -28,6 +28,31 @@ pub trait TestStore: Send + Sync {
     async fn advance(&self, by: Duration);
     /// What the store's clock shows.
     async fn now(&self) -> Timestamp;
+    /// Makes a stored record unreadable, at the level of what is stored. The store may be opened anew for it: nothing else
+    /// holds it meanwhile. False, and nothing has happened: such a record cannot be unreadable in this way here.
+    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool;
+}
+
+/// A record that a test makes unreadable.
+#[derive(Debug, Clone)]
+pub enum Spoiled {
+    /// A task.
+    Task(TaskKey),
+    /// The settings of a queue.
+    QueueSettings(Namespace, QueueName),
+    /// A worker's heartbeat.
+    Runner(RunnerKey),
+    /// A document.
+    Document(DocumentKey),
+}
+
+/// The way a record is made unreadable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spoil {
+    /// Its contents make no sense; what order, keys and counts need stays readable where it is stored apart.
+    Undecodable,
+    /// It carries a format number that only a newer Weaver knows.
+    UnknownFormat,
 }
 
 /// A fresh in-memory store on a clock that stands still until it is moved.
@@ -55,6 +80,11 @@ impl TestStore for InMemory {
     async fn now(&self) -> Timestamp {
         self.clock.now()
     }
+
+    async fn spoil(&self, _record: &Spoiled, _how: Spoil) -> bool {
+        // It keeps records, not their bytes.
+        false
+    }
 }
 
 /// A future that a factory or a test returns.
@@ -77,6 +107,14 @@ impl Bed {
     pub async fn open(factory: &Factory) -> Self {
         let test_store: Arc<dyn TestStore> = factory().await.into();
         Self { store: test_store.store(), test_store, tokens: Arc::default() }
+    }
+
+    /// Makes a stored record unreadable; the store may be another afterwards. False: it cannot be done on this store.
+    pub async fn spoil(self, record: Spoiled, how: Spoil) -> (Self, bool) {
+        let Self { test_store, store, tokens } = self;
+        drop(store);
+        let done = test_store.spoil(&record, how).await;
+        (Self { store: test_store.store(), test_store, tokens }, done)
     }
 
     /// Moves the store's clock forward.

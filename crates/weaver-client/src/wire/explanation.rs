@@ -31,8 +31,9 @@ pub struct Explanation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
-    /// `due_at`, `expired`, `key_held`, `key_waits_for`, `ahead`, `paused`, `limit_reached`, `no_worker`,
-    /// `next_in_line`, `assigned`, `orphaned`, `running`, `ended` or `handler_stopping`.
+    /// `due_at`, `expired`, `key_held`, `key_unreadable`, `key_waits_for`, `ahead`, `paused`, `settings_unreadable`,
+    /// `limit_reached`, `slots_unreadable`, `no_worker`, `next_in_line`, `assigned`, `orphaned`, `running`, `ended` or
+    /// `handler_stopping`.
     pub code: String,
     /// The same for people.
     pub text: String,
@@ -98,6 +99,11 @@ impl From<&explain::Reason> for Reason {
                 until: *until,
                 ..said("key_held")
             },
+            Core::KeyUnreadable { by } => Self { task_id: text(by), ..said("key_unreadable") },
+            Core::SlotsUnreadable { queue, count } => {
+                Self { queue: text(queue), count: Some(*count), ..said("slots_unreadable") }
+            }
+            Core::SettingsUnreadable { queue } => Self { queue: text(queue), ..said("settings_unreadable") },
             Core::KeyWaitsFor { task } => Self { task_id: text(task), ..said("key_waits_for") },
             Core::Ahead { at_least } => Self { count: Some((*at_least).into()), ..said("ahead") },
             Core::Paused { queue } => Self { queue: text(queue), ..said("paused") },

@@ -30,13 +30,30 @@ pub struct NamespaceItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Health {
-    /// `ok`.
+    /// `ok`; `degraded` while maintenance keeps failing (`/readyz`): the server works, and nothing that a lost worker had is
+    /// run again.
     pub status: String,
     /// The server's version.
     pub version: String,
     /// `/readyz`: the last jump of the clock that the store goes by, for an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_jumped: Option<ClockJumped>,
+    /// `/readyz`: since when maintenance (lease expiry, retention) fails, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance_failing: Option<MaintenanceFailing>,
+}
+
+/// Maintenance keeps failing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MaintenanceFailing {
+    /// Since then.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub since: Timestamp,
+    /// So many rounds in a row.
+    pub rounds: u32,
+    /// The error of the last one.
+    pub error: String,
 }
 
 /// The clock that a store goes by was set while the server ran.

@@ -124,7 +124,7 @@ pub use lease::{
     RenewResponse, RenewResult, Renewal,
 };
 pub use lists::{
-    ClockJumped, Health, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery,
+    ClockJumped, Health, MaintenanceFailing, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery,
     TaskOrder, WaitQuery, Waited,
 };
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};

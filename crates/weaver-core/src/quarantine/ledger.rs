@@ -50,6 +50,20 @@ impl Quarantine {
         !found.is_empty() && found.remove(&(namespace.clone(), kind, id.to_owned())).is_some()
     }
 
+    /// Everything of one kind in a namespace was looked at, and these are what could not be read: other findings are over.
+    pub fn settle(&self, namespace: &Namespace, kind: RecordKind, unreadable: Vec<Quarantined>) {
+        {
+            let mut found = self.found.lock();
+            let is_over = |place: &Place| {
+                place.0 == *namespace
+                    && place.1 == kind
+                    && !unreadable.iter().any(|finding| finding.id == place.2)
+            };
+            found.retain(|place, _| !is_over(place));
+        }
+        unreadable.into_iter().for_each(|finding| self.add(finding));
+    }
+
     /// The finding about one record.
     pub fn get(&self, namespace: &Namespace, kind: RecordKind, id: &str) -> Option<Quarantined> {
         let found = self.found.lock();
@@ -148,6 +162,15 @@ mod tests {
         }
         assert_eq!(seen, ["0", "1", "2", "3", "4", "5", "6"]);
         assert!(quarantine.page(None, Some(Cursor("x".to_owned())), 3).is_err());
+    }
+
+    #[test]
+    fn findings_that_are_not_made_again_are_over() {
+        let quarantine = Quarantine::default();
+        [("a", 1), ("a", 2), ("b", 1)].map(|(namespace, id)| quarantine.add(finding(namespace, id, 1)));
+        let again = vec![finding("a", 2, 5), finding("a", 3, 5)];
+        quarantine.settle(&Namespace::try_from("a").unwrap(), RecordKind::Task, again);
+        assert_eq!(quarantine.all(), [finding("a", 2, 1), finding("a", 3, 5), finding("b", 1, 1)]);
     }
 
     #[test]

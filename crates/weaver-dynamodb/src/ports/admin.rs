@@ -8,17 +8,19 @@ use weaver_core::id::Version;
 use weaver_core::limits::check_page;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Admin, Cursor, Expect, Page, PurgeRule, Purged, QueueInfo, QueueSettings};
+use weaver_core::quarantine::{Quarantined, RecordKind};
 
 use crate::codec::value::Attributes;
 use crate::db::{Query, Range, Table};
 use crate::keys;
-use crate::queues::QueueState;
+use crate::queues::{QueueState, settings_of};
 use crate::store::DynamoStore;
 
 #[async_trait]
 impl Admin for DynamoStore {
     async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>> {
         let mut queues: BTreeMap<QueueName, QueueInfo> = BTreeMap::new();
+        let mut unreadable = Vec::new();
         for found in self.queue_counts(namespace).await? {
             if found.counts.total() > 0 {
                 let name = found.queue;
@@ -28,8 +30,15 @@ impl Admin for DynamoStore {
         }
         for item in self.query_all(Query::table(Table::Data, keys::queues(namespace))).await? {
             let state = QueueState::of(&item);
+            if let Err(why) = settings_of(&item) {
+                let id = item.text("sk").unwrap_or_default();
+                let queue = QueueName::try_from(id).ok();
+                let finding =
+                    Quarantined::new(RecordKind::QueueSettings, namespace.clone(), id, why, self.now());
+                unreadable.push(Quarantined { queue, ..finding });
+            }
             let Ok(name) = QueueName::try_from(item.text("sk").unwrap_or_default()) else { continue };
-            if state.version == Version(0) {
+            if state.version == Version(0) && !state.settings.paused {
                 continue;
             }
             let (settings, version) = (state.settings, state.version);
@@ -38,6 +47,7 @@ impl Admin for DynamoStore {
             let occupied = if settings.max_running.is_some() { state.occupied } else { counted };
             queues.insert(name.clone(), QueueInfo { name, settings, version, occupied });
         }
+        self.quarantine.settle(namespace, RecordKind::QueueSettings, unreadable);
         Ok(queues.into_values().collect())
     }
 

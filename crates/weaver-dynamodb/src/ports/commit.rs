@@ -104,6 +104,10 @@ impl DynamoStore {
         mut stored: Option<Stored>,
         leader: Option<&LeaderEpoch>,
     ) -> Result<Committed> {
+        // What was found unreadable is not changed, also by what this process remembers of it.
+        if self.is_quarantined(&transition.key) {
+            return Ok(Committed::Stale);
+        }
         let mut is_fresh = false;
         for attempt in 0..TRIES_MAX {
             let Some(found) = &stored else {

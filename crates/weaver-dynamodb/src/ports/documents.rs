@@ -12,8 +12,10 @@ use weaver_core::ports::{
     Cursor, Document, DocumentKey, DocumentWrite, Documents, Expect, Page, check_document,
     check_document_writes,
 };
+use weaver_core::quarantine::{RecordKind, Unreadable};
 use weaver_core::time::Timestamp;
 
+use crate::codec::damaged;
 use crate::codec::texts::{bytes_attribute, bytes_of};
 use crate::codec::value::{Attributes, n, us};
 use crate::db::{Item, Query, Range, Table, Write, Written};
@@ -22,6 +24,7 @@ use crate::ports::AT_ONCE;
 use crate::ports::overdue::{data_key, is_old};
 use crate::records::too_busy;
 use crate::store::DynamoStore;
+use crate::unreadable::check_format;
 
 /// How often a write that others get in the way of is tried.
 const TRIES_MAX: usize = 20;
@@ -33,7 +36,11 @@ impl Documents for DynamoStore {
             return Ok(None);
         }
         let found = self.db.get(Table::Data, vec![keys::document(key)]).await?;
-        Ok(found.first().and_then(|item| document_of(key.clone(), item)))
+        let read = found.first().and_then(|item| read_document(key.clone(), item));
+        read.transpose().map_err(|why| {
+            self.document_set_aside(key, why.clone());
+            damaged(format!("{}: {why}; it", shown(key)))
+        })
     }
 
     async fn put_document(
@@ -53,10 +60,11 @@ impl Documents for DynamoStore {
         let set = "SET version = if_not_exists(version, :zero) + :one, body = :body, updated_at_us = :now, \
              due_was_us = if_not_exists(due_at_us, :none)";
         let expression = match due {
-            Some(_) => format!("{set}, due_at_us = :due REMOVE deleted"),
-            None => format!("{set} REMOVE deleted, due_at_us"),
+            Some(_) => format!("{set}, due_at_us = :due REMOVE deleted, #format"),
+            None => format!("{set} REMOVE deleted, #format, due_at_us"),
         };
         let mut write = Write::update(Table::Data, keys::document(key), expression)
+            .name("#format", "format")
             .value(":zero", n(0))
             .value(":one", n(1))
             .value(":none", n(-1))
@@ -142,7 +150,7 @@ impl Documents for DynamoStore {
                     return Ok(page);
                 }
                 let key = DocumentKey::new(namespace.clone(), kind, id.as_str());
-                if let Some(document) = document_of(key, &item) {
+                if let Some(document) = self.document_or_aside(key, &item) {
                     if page.items.len() == limit as usize {
                         page.next = page.items.last().map(|last| Cursor(last.key.id.clone()));
                         return Ok(page);
@@ -173,7 +181,9 @@ impl Documents for DynamoStore {
                 match documents.iter().find(|document| document.key == key && document.due == Some(at)) {
                     Some(document) if due.len() < limit as usize => due.push(document.clone()),
                     Some(_) => return Ok(due),
-                    None if is_old(entry, self.now()) => moot.push(data_key(entry)),
+                    None if is_old(entry, self.now()) && !self.is_document_quarantined(&key) => {
+                        moot.push(data_key(entry));
+                    }
                     None => {}
                 }
             }
@@ -187,6 +197,22 @@ impl Documents for DynamoStore {
 }
 
 impl DynamoStore {
+    /// A document that can be read; one that cannot is quarantined.
+    fn document_or_aside(&self, key: DocumentKey, item: &Item) -> Option<Document> {
+        match read_document(key.clone(), item)? {
+            Ok(document) => Some(document),
+            Err(why) => {
+                self.document_set_aside(&key, why);
+                None
+            }
+        }
+    }
+
+    fn is_document_quarantined(&self, key: &DocumentKey) -> bool {
+        let id = format!("{}/{}", key.kind, key.id);
+        self.quarantine.get(&key.namespace, RecordKind::Document, &id).is_some()
+    }
+
     async fn version_of(&self, key: &DocumentKey) -> Result<Option<Version>> {
         let found = self.db.get(Table::Data, vec![keys::document(key)]).await?;
         let live = found.first().filter(|item| !item.flag("deleted"));
@@ -204,7 +230,7 @@ impl DynamoStore {
             let parts = keys::split(item.text("pk")?);
             let [_, namespace, kind] = parts.as_slice() else { return None };
             let namespace = Namespace::try_from(*namespace).ok()?;
-            document_of(DocumentKey::new(namespace, *kind, item.text("sk")?), item)
+            self.document_or_aside(DocumentKey::new(namespace, *kind, item.text("sk")?), item)
         };
         Ok(items.iter().filter_map(read).collect())
     }
@@ -240,17 +266,22 @@ fn shown(key: &DocumentKey) -> String {
     format!("document {}/{}/{}", key.namespace, key.kind, key.id)
 }
 
-fn document_of(key: DocumentKey, item: &Item) -> Option<Document> {
+/// The document an item says; `None` if it was deleted.
+pub(crate) fn read_document(key: DocumentKey, item: &Item) -> Option<Result<Document, Unreadable>> {
     if item.flag("deleted") {
         return None;
     }
-    Some(Document {
-        key,
-        body: bytes_of(item, "body")?,
-        version: Version(item.number("version")?),
-        due: item.instant("due_at_us"),
-        updated_at: item.instant("updated_at_us").unwrap_or_default(),
-    })
+    let document = || {
+        Some(Document {
+            key,
+            body: bytes_of(item, "body")?,
+            version: Version(item.number("version")?),
+            due: item.instant("due_at_us"),
+            updated_at: item.instant("updated_at_us").unwrap_or_default(),
+        })
+    };
+    let undecodable = || Unreadable::Undecodable { reason: "its body or its version".to_owned() };
+    Some(check_format(item).and_then(|()| document().ok_or_else(undecodable)))
 }
 
 fn due_of(kind: &str, item: &Item) -> Option<(Timestamp, DocumentKey)> {

@@ -8,7 +8,7 @@ use weaver_core::error::Result;
 use weaver_core::id::{Epoch, TaskKey};
 use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::projection::seed_000::Status;
-use weaver_core::task::{HeldLease, TaskRecord, TaskState};
+use weaver_core::task::{Cause, HeldLease, Priority, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
 use crate::codec::foreign;
@@ -23,6 +23,7 @@ use crate::ports::AT_ONCE;
 use crate::ports::choose::Claim;
 use crate::queues::take_slot;
 use crate::store::{DynamoStore, Stored};
+use crate::unreadable::FORMAT;
 
 /// How often a call looks again after losing races.
 const ROUNDS_MAX: usize = 8;
@@ -160,9 +161,22 @@ impl DynamoStore {
         if claim.is_limited {
             writes.push(take_slot(&request.namespace, &claim.queue));
         }
-        let item = self.write_claim(ready, writes).await?;
+        let item = match self.write_claim(ready, writes).await {
+            Ok(item) => item,
+            // An attribute may be of another type than the write needs: that is this item's alone.
+            Err(error) => {
+                self.load_one(&ready.key).await?;
+                return if self.is_quarantined(&ready.key) { Ok(None) } else { Err(error) };
+            }
+        };
         let taken = match item {
-            Some(item) => self.read(vec![item]).await?.pop(),
+            Some(item) => match self.read(vec![item]).await?.pop() {
+                Some(stored) => Some(stored),
+                None => {
+                    self.release_unreadable(request, claim, now).await?;
+                    None
+                }
+            },
             None => self.after_lost_race(request, ready).await?,
         };
         let Some(stored) = taken else { return Ok(None) };
@@ -172,6 +186,42 @@ impl DynamoStore {
         self.moved(Some(&before), &stored);
         self.started(&stored).await;
         Ok(Some((ready.sort.clone(), Leased { lease, record: stored.record })))
+    }
+
+    /// Gives back what was taken and cannot be read, as [`Release`](weaver_core::lifecycle::Command) does: due at once, and
+    /// nothing is charged. It keeps its key. What cannot be read cannot be added to: its list of attempts lacks this one.
+    async fn release_unreadable(&self, request: &LeaseRequest, claim: &Claim, now: Timestamp) -> Result<()> {
+        let ready = &claim.ready;
+        let released = Write::update(
+            Table::Queue,
+            keys::task(&ready.key.namespace, &ready.name),
+            "SET version = version + :one, #state = :state, cause = :cause, updated_at = :iso, updated_at_us = :now, \
+             ready_at_us = :now, ready_pk = :partition, ready_sk = :sort \
+             REMOVE lease_token, lease_worker, lease_epoch, lease_started_at_us, lease_expires_at_us, lease_ttl_us, \
+             lease_span_us, counted",
+        )
+        .when("lease_token = :token")
+        .name("#state", "state")
+        .value(":one", n(1))
+        .value(":state", s(TaskState::RetryScheduled.as_str()))
+        .value(":cause", s(serde_json::to_string(&Cause::Released).unwrap_or_default()))
+        .value(":iso", s(iso(now)))
+        .value(":now", us(now))
+        .value(":partition", s(ready.partition.as_str()))
+        .value(":sort", s(keys::ready_sort(Priority::new(ready.priority()).unwrap_or_default(), now, ready.key.id)))
+        .value(":token", s(keys::token_text(request.token)));
+        let mut writes = vec![released];
+        if claim.is_limited {
+            let queue = keys::data(&keys::queues(&request.namespace), claim.queue.as_str());
+            writes.push(Write::update(Table::Data, queue, "ADD occupied :slot").value(":slot", n(-1)));
+        }
+        if self.write_claim(ready, writes).await?.is_some() {
+            let place = (request.namespace.clone(), claim.queue.clone());
+            self.deltas.lock().shift(place, ready.state, TaskState::RetryScheduled);
+            // As it is now, for the list of what cannot be read.
+            self.load_one(&ready.key).await?;
+        }
+        Ok(())
     }
 
     /// Makes the writes of a claim; `None` if it was not to be had. One whose items somebody has right now is tried again: to
@@ -266,7 +316,10 @@ impl Claim {
         let mut write =
             Write::update(Table::Queue, keys::task(&ready.key.namespace, &ready.name), expression)
                 .when("version = :seen AND #status = :waiting AND attribute_exists(ready_pk)")
+                .when("attribute_not_exists(#format) OR #format <= :format")
                 .name("#status", "status")
+                .name("#format", "format")
+                .value(":format", n(FORMAT))
                 .name("#state", "state")
                 .name("#progress", "progress")
                 .value(":next", n(ready.version.next().0))

@@ -18,5 +18,8 @@ mod tasks;
 mod unreadable;
 mod wait;
 
+pub(crate) use documents::read_document;
+pub(crate) use runners::read_runner;
+
 /// Requests of one call that are under way at once.
 pub(crate) const AT_ONCE: usize = 24;

@@ -26,6 +26,7 @@ impl DynamoStore {
     pub(super) async fn find_overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
         self.flush_counts_if_due().await;
         self.adopt_if_due().await?;
+        self.review_if_due().await?;
         let limit = limit as usize;
         let mut overdue = self.overdue_leases(limit).await?;
         if overdue.len() < limit {
@@ -50,7 +51,11 @@ impl DynamoStore {
         for plan in &plans {
             let mut is_moot = true;
             for key in plan.keys() {
-                let Some(stored) = tasks.get(&key) else { continue };
+                let Some(stored) = tasks.get(&key) else {
+                    // It may be read again one day, and is then found here.
+                    is_moot &= !self.is_quarantined(&key);
+                    continue;
+                };
                 if stored.record.lease.as_ref().is_none_or(|held| held.token != plan.token) {
                     continue;
                 }
@@ -131,6 +136,7 @@ impl DynamoStore {
                     Some(stored) if stored.record.is_expired(now) => {
                         overdue.push(Overdue { record: stored.record, why: OverdueWhy::ExpiresAt });
                     }
+                    _ if self.is_quarantined(&key) => {}
                     _ => moot.extend(entries.get(&key).filter(|entry| is_old(entry, now)).map(data_key)),
                 }
             }

@@ -7,7 +7,7 @@ use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::id::TaskKey;
 use weaver_core::ports::{PurgeRule, Purged, StreamKey};
 use weaver_core::projection::seed_000::Status;
-use weaver_core::task::{TaskRecord, TaskState};
+use weaver_core::task::TaskState;
 use weaver_core::time::Timestamp;
 
 use crate::codec::foreign::is_adopted;
@@ -92,7 +92,7 @@ impl DynamoStore {
         for item in self.query_all(Query::table(Table::Data, keys::texts(&record.key))).await? {
             side.push(data_key(&item));
         }
-        side.extend(self.stream_keys(record).await?);
+        side.extend(self.stream_keys(&record.key).await?);
         let entry = keys::padded(record.key.id.0);
         side.extend(entries_of(namespace, record).iter().map(|partition| keys::data(partition, &entry)));
         self.db.remove(Table::Data, side).await?;
@@ -110,10 +110,10 @@ impl DynamoStore {
     }
 
     /// The items of a task's streams.
-    async fn stream_keys(&self, record: &TaskRecord) -> Result<Vec<crate::db::Item>> {
-        let namespace = &record.key.namespace;
+    pub(super) async fn stream_keys(&self, task: &TaskKey) -> Result<Vec<crate::db::Item>> {
+        let namespace = &task.namespace;
         let query = Query::table(Table::Data, keys::heads(namespace));
-        let heads = self.query_all(query.range(Range::BeginsWith(StreamKey::of_task(&record.key)))).await?;
+        let heads = self.query_all(query.range(Range::BeginsWith(StreamKey::of_task(task)))).await?;
         let mut wanted = Vec::new();
         for head in heads {
             let stream = StreamKey::new(namespace.clone(), head.text("sk").unwrap_or_default());

@@ -6,6 +6,7 @@ use weaver_core::error::Result;
 use weaver_core::limits::check_page;
 use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::ports::{Beat, Cursor, Directive, Page, RunnerKey, RunnerRecord, RunnerStatus, Runners};
+use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 
 use crate::codec::record::PROMPT;
 use crate::codec::value::{Attributes, iso, n, s, us};
@@ -13,6 +14,7 @@ use crate::db::{Item, Query, Range, Table, Write, Written};
 use crate::keys;
 use crate::records::too_busy;
 use crate::store::DynamoStore;
+use crate::unreadable::check_format;
 
 #[async_trait]
 impl Runners for DynamoStore {
@@ -58,7 +60,18 @@ impl Runners for DynamoStore {
                     return Ok(page);
                 }
                 position = Some(item.text("runner_id").unwrap_or_default().to_owned());
-                page.items.extend(runner_of(namespace, &item));
+                let id = position.as_deref().unwrap_or_default();
+                match read_runner(namespace, &item) {
+                    Some(Ok(runner)) => {
+                        self.quarantine.remove(namespace, RecordKind::Runner, id);
+                        page.items.push(runner);
+                    }
+                    Some(Err(why)) => {
+                        let (kind, found_at) = (RecordKind::Runner, self.now());
+                        self.quarantine.add(Quarantined::new(kind, namespace.clone(), id, why, found_at));
+                    }
+                    None => {}
+                }
             }
             if last {
                 return Ok(page);
@@ -85,7 +98,8 @@ impl DynamoStore {
              started_at_us = :started_us, #status = :running, queues = :queues, #capacity = :capacity, \
              running = :count, draining = :draining"
             .to_owned();
-        let mut remove = Vec::new();
+        // What is written here has our format.
+        let mut remove = vec!["#format"];
         match &beat.types {
             Some(_) => set.push_str(", #types = :types"),
             None => remove.push("#types"),
@@ -102,6 +116,7 @@ impl DynamoStore {
             .name("#status", "status")
             .name("#capacity", "capacity")
             .name("#types", "types")
+            .name("#format", "format")
             .value(":beat", s(iso(now)))
             .value(":beat_us", us(now))
             .value(":started", s(iso(beat.started_at)))
@@ -119,6 +134,16 @@ impl DynamoStore {
         }
         write
     }
+}
+
+/// A worker that has beaten, if it can be read.
+pub(crate) fn read_runner(namespace: &Namespace, item: &Item) -> Option<Result<RunnerRecord, Unreadable>> {
+    if !item.contains_key("last_heartbeat") && !item.contains_key("last_heartbeat_us") {
+        return None;
+    }
+    let undecodable = || Unreadable::Undecodable { reason: "its name or its heartbeat".to_owned() };
+    let read = check_format(item).and_then(|()| runner_of(namespace, item).ok_or_else(undecodable));
+    Some(read)
 }
 
 /// A runner; `None` for one that was told something before it ever came. One that knows only seed 000 runs prompts, one at a

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use aws_sdk_dynamodb::types::AttributeValue;
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
-use weaver_dynamodb::db::{AwsDb, Db};
+use weaver_dynamodb::db::{AwsDb, Db, Item, Table, Write, Written};
 use weaver_dynamodb::{Connection, DynamoOptions, DynamoStore, ensure_tables};
-use weaver_testkit::bed::TestStore;
+use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
 use weaver_testkit::services::dynamodb;
 
 use lagging::Lagging;
@@ -56,13 +57,14 @@ pub(crate) async fn lagging() -> Box<dyn TestStore> {
     let db: Arc<dyn Db> = Arc::new(Lagging::new(db, Arc::new(clock.clone())));
     // So few that a test can make more.
     let options = DynamoOptions { changes_kept: 512, ..DynamoOptions::default() };
-    let store = DynamoStore::new(db, Arc::new(clock.clone()), options);
-    Box::new(InDatabase { store: Arc::new(store), clock })
+    let store = DynamoStore::new(Arc::clone(&db), Arc::new(clock.clone()), options);
+    Box::new(InDatabase { store: Arc::new(store), clock, db })
 }
 
 struct InDatabase {
     store: Arc<DynamoStore>,
     clock: ManualClock,
+    db: Arc<dyn Db>,
 }
 
 #[async_trait]
@@ -78,6 +80,47 @@ impl TestStore for InDatabase {
     async fn now(&self) -> Timestamp {
         self.clock.now()
     }
+
+    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool {
+        let (table, key, attribute) = place_of(record);
+        let write = match how {
+            Spoil::Undecodable => Write::update(table, key, "SET #spoiled = :value")
+                .name("#spoiled", attribute)
+                .value(":value", AttributeValue::S("no such value".to_owned())),
+            Spoil::UnknownFormat => Write::update(table, key, "SET #format = :value")
+                .name("#format", "format")
+                .value(":value", AttributeValue::N("99".to_owned())),
+        };
+        let written = self.db.write(write).await.expect("the database answers");
+        assert!(matches!(written, Written::Done(_)), "{written:?}");
+        true
+    }
+}
+
+/// Where a record is, and an attribute of it that is not text.
+pub(crate) fn place_of(record: &Spoiled) -> (Table, Item, &'static str) {
+    let key = |table: Table, partition: String, sort: String| {
+        let (one, other) = table.key();
+        let (partition, sort) = (AttributeValue::S(partition), AttributeValue::S(sort));
+        (table, Item::from([(one.to_owned(), partition), (other.to_owned(), sort)]))
+    };
+    let ((table, key), attribute) = match record {
+        Spoiled::Task(task) => {
+            (key(Table::Queue, task.namespace.to_string(), task.id.to_string()), "failures")
+        }
+        Spoiled::QueueSettings(namespace, queue) => {
+            (key(Table::Data, format!("queue\u{1f}{namespace}"), queue.to_string()), "max_running")
+        }
+        Spoiled::Runner(runner) => {
+            let (namespace, id) = (runner.namespace.to_string(), runner.runner_id.to_string());
+            (key(Table::Runners, namespace, id), "format")
+        }
+        Spoiled::Document(document) => {
+            let partition = format!("doc\u{1f}{}\u{1f}{}", document.namespace, document.kind);
+            (key(Table::Data, partition, document.id.clone()), "body")
+        }
+    };
+    (table, key, attribute)
 }
 
 /// An instant as the seed writes it.

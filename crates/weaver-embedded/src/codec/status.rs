@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weaver_core::id::{TaskId, TaskKey, Version};
 use weaver_core::name::Namespace;
-use weaver_core::task::{Attempts, Continuation, Progress, TaskRecord, TaskSpec};
+use weaver_core::task::{Attempts, Continuation, Progress, TaskRecord, TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
 use super::{FORMAT_VERSION, Reader, Undecodable, Writer};
@@ -150,6 +150,11 @@ pub fn record_from(
         record.last_error = of_attempt;
     }
     Ok(record)
+}
+
+/// Reads the state of a status, whatever comes after it.
+pub fn state_of(reader: &mut Reader<'_>) -> Result<TaskState, Undecodable> {
+    Ok(state::of_byte(reader.u8("state")?)?.0)
 }
 
 fn presence(record: &TaskRecord) -> u16 {

@@ -16,15 +16,21 @@ use crate::EmbeddedStore;
 use crate::codec::decode_document;
 use crate::keys;
 use crate::rows;
-use crate::trouble::OfRow;
-use crate::work::document;
+use crate::unreadable::decode;
+use crate::work::{document, document_finding};
 
 #[async_trait]
 impl Documents for EmbeddedStore {
     async fn get_document(&self, key: &DocumentKey) -> Result<Option<Document>> {
         let read = self.read(|table| {
             let Some(number) = rows::namespace_number(table, &key.namespace)? else { return Ok(None) };
-            let stored = rows::read(table, &keys::document(number, key), decode_document)?;
+            let row = keys::document(number, key);
+            if let Some(value) = table.get(row.as_slice())?
+                && let Err(why) = decode(&row, value.value(), decode_document)
+            {
+                self.shared.quarantine.add(document_finding(key, why, self.clock.now()));
+            }
+            let stored = rows::read(table, &row, decode_document)?;
             Ok(stored.map(|stored| document(key.clone(), stored)))
         });
         read.await
@@ -64,10 +70,15 @@ impl Documents for EmbeddedStore {
         let read = self.read(|table| {
             let Some(number) = rows::namespace_number(table, namespace)? else { return Ok(None) };
             let of_kind = keys::documents(number, kind);
-            let page = rows::page_by_name(table, &of_kind, prefix, cursor.as_ref(), limit, |id, body| {
+            let page = rows::page_by_name(table, &of_kind, prefix, cursor.as_ref(), limit, |id, value| {
                 let key = DocumentKey::new(namespace.clone(), kind, id);
-                let stored = decode_document(body).of_row(&keys::document(number, &key))?;
-                Ok(document(key, stored))
+                match decode(&keys::document(number, &key), value, decode_document) {
+                    Ok(stored) => Some(document(key, stored)),
+                    Err(why) => {
+                        self.shared.quarantine.add(document_finding(&key, why, self.clock.now()));
+                        None
+                    }
+                }
             });
             page.map(Some)
         });

@@ -20,6 +20,7 @@ use crate::keys;
 use crate::rows::{self, Rows};
 use crate::store::Snapshot;
 use crate::trouble::{Outcome, Trouble};
+use crate::unreadable::decode;
 use crate::work::decode_counters;
 
 /// The ids a page may be filled from.
@@ -38,8 +39,8 @@ impl EmbeddedStore {
         let page = self.read(|table| {
             let Some(number) = rows::namespace_number(table, &query.namespace)? else { return Ok(empty()) };
             match &candidates {
-                Some(ids) => fill(table, &query, number, ids.iter().map(|id| Ok(*id))),
-                None => fill_from_rows(table, &query, number, span),
+                Some(ids) => self.fill(table, &query, number, ids.iter().map(|id| Ok(*id))),
+                None => self.fill_from_rows(table, &query, number, span),
             }
         });
         page.await
@@ -97,78 +98,92 @@ impl Span {
             return Ok(self);
         }
         let mut span = self;
-        if let Some(instant) = filter.created_from {
-            span.from = span.from.max(first_created_at(table, number, instant, counters.next_task)?);
+        if let Some(instant) = filter.created_from
+            && let Some(first) = first_created_at(table, number, instant, counters.next_task)?
+        {
+            span.from = span.from.max(first);
         }
-        if let Some(instant) = filter.created_before {
-            let end = first_created_at(table, number, instant, counters.next_task)?;
+        if let Some(instant) = filter.created_before
+            && let Some(end) = first_created_at(table, number, instant, counters.next_task)?
+        {
             span.to = span.to.min(TaskId(end.0.saturating_sub(1)));
         }
         Ok(span)
     }
 }
 
-/// The first id created at or after an instant, by halving: about thirty look-ups.
-fn first_created_at(table: &impl Rows, number: u32, instant: Timestamp, end: u64) -> Outcome<TaskId> {
+/// The first id created at or after an instant, by halving: about thirty look-ups. Nothing, if one of them cannot be read.
+fn first_created_at(table: &impl Rows, number: u32, instant: Timestamp, end: u64) -> Outcome<Option<TaskId>> {
     let (mut low, mut high) = (0, end);
     while low < high {
         let middle = low + (high - low) / 2;
         let from = Bound::Included(keys::task(keys::SPEC, number, TaskId(middle)).to_vec());
         let prefix = keys::of_namespace(keys::SPEC, number);
         let next = rows::scan(table, &prefix, from, Bound::Unbounded)?.next().transpose()?;
-        let Some((key, _)) = next else {
+        let Some((key, value)) = next else {
             high = middle;
             continue;
         };
-        let created_at = rows::read(table, key.value(), decode_spec)?.map(|(_, created_at)| created_at);
+        let created_at = decode(key.value(), value.value(), decode_spec).map(|(_, created_at)| created_at);
         match (keys::id_of(key.value()), created_at) {
-            (Some(id), Some(created_at)) if created_at < instant => low = id.0 + 1,
+            // Nothing is known of its time: every task is looked at.
+            (_, Err(_)) => return Ok(None),
+            (Some(id), Ok(created_at)) if created_at < instant => low = id.0 + 1,
             _ => high = middle,
         }
     }
-    Ok(TaskId(low))
+    Ok(Some(TaskId(low)))
 }
 
-fn fill_from_rows(table: &Snapshot, query: &TaskQuery, number: u32, span: Span) -> Outcome<Page<TaskRecord>> {
-    let span = span.within(table, number, &query.filter)?;
-    let prefix = keys::lookup_prefix(number, &query.selector);
-    let prefix = prefix.unwrap_or_else(|| keys::of_namespace(keys::SPEC, number));
-    let bound = |id: TaskId| Bound::Included([&prefix[..], &id.0.to_be_bytes()].concat());
-    let rows = rows::scan(table, &prefix, bound(span.from), bound(span.to))?.map(|row| {
-        let (key, value) = row?;
-        rows::body_of(key.value(), value.value())?;
-        keys::id_of(key.value()).ok_or_else(|| Trouble::damaged(key.value(), "it has no id"))
-    });
-    match query.order {
-        Order::OldestFirst => fill(table, query, number, rows),
-        Order::NewestFirst => fill(table, query, number, rows.rev()),
-    }
-}
-
-/// Fills a page from ids in the order of the query, looking at no more than `scan_max` of them.
-fn fill(
-    table: &Snapshot,
-    query: &TaskQuery,
-    number: u32,
-    mut ids: impl Iterator<Item = Outcome<TaskId>>,
-) -> Outcome<Page<TaskRecord>> {
-    let mut items = Vec::new();
-    let mut last = None;
-    for _ in 0..query.scan_max {
-        let Some(id) = ids.next() else { return Ok(Page { items, next: None, complete: true }) };
-        let id = id?;
-        last = Some(id);
-        let Some(record) = rows::read_task(table, &query.namespace, number, id)? else { continue };
-        if query.selector.selects(&record) && query.filter.keeps(&record) {
-            items.push(record);
-            if items.len() == query.limit as usize {
-                let next = ids.next().transpose()?.and(last).map(Cursor::from);
-                return Ok(Page { items, next, complete: true });
-            }
+impl EmbeddedStore {
+    fn fill_from_rows(
+        &self,
+        table: &Snapshot,
+        query: &TaskQuery,
+        number: u32,
+        span: Span,
+    ) -> Outcome<Page<TaskRecord>> {
+        let span = span.within(table, number, &query.filter)?;
+        let prefix = keys::lookup_prefix(number, &query.selector);
+        let prefix = prefix.unwrap_or_else(|| keys::of_namespace(keys::SPEC, number));
+        let bound = |id: TaskId| Bound::Included([&prefix[..], &id.0.to_be_bytes()].concat());
+        // The key says all that is wanted here; whether the task is what is looked for, its own rows say.
+        let rows = rows::scan(table, &prefix, bound(span.from), bound(span.to))?.map(|row| {
+            let (key, _) = row?;
+            keys::id_of(key.value()).ok_or_else(|| Trouble::damaged(key.value(), "it has no id"))
+        });
+        match query.order {
+            Order::OldestFirst => self.fill(table, query, number, rows),
+            Order::NewestFirst => self.fill(table, query, number, rows.rev()),
         }
     }
-    let next = ids.next().transpose()?.and(last).map(Cursor::from);
-    Ok(Page { items, complete: next.is_none(), next })
+
+    /// Fills a page from ids in the order of the query, looking at no more than `scan_max` of them.
+    fn fill(
+        &self,
+        table: &Snapshot,
+        query: &TaskQuery,
+        number: u32,
+        mut ids: impl Iterator<Item = Outcome<TaskId>>,
+    ) -> Outcome<Page<TaskRecord>> {
+        let mut items = Vec::new();
+        let mut last = None;
+        for _ in 0..query.scan_max {
+            let Some(id) = ids.next() else { return Ok(Page { items, next: None, complete: true }) };
+            let id = id?;
+            last = Some(id);
+            let Some(record) = self.find(table, &query.namespace, number, id)? else { continue };
+            if query.selector.selects(&record) && query.filter.keeps(&record) {
+                items.push(record);
+                if items.len() == query.limit as usize {
+                    let next = ids.next().transpose()?.and(last).map(Cursor::from);
+                    return Ok(Page { items, next, complete: true });
+                }
+            }
+        }
+        let next = ids.next().transpose()?.and(last).map(Cursor::from);
+        Ok(Page { items, complete: next.is_none(), next })
+    }
 }
 
 fn parse_cursor(cursor: &Cursor) -> Result<TaskId, Invalid> {

@@ -10,7 +10,8 @@ use crate::EmbeddedStore;
 use crate::codec::decode_runner;
 use crate::keys;
 use crate::rows;
-use crate::trouble::{OfRow, Trouble};
+use crate::unreadable::decode;
+use weaver_core::quarantine::RecordKind;
 
 #[async_trait]
 impl Runners for EmbeddedStore {
@@ -40,10 +41,12 @@ impl Runners for EmbeddedStore {
         let read = self.read(|table| {
             let Some(number) = rows::namespace_number(table, namespace)? else { return Ok(None) };
             let prefix = keys::of_namespace(keys::RUNNER, number);
-            let page = rows::page_by_name(table, &prefix, "", cursor.as_ref(), limit, |name, body| {
+            let page = rows::page_by_name(table, &prefix, "", cursor.as_ref(), limit, |name, value| {
                 let key = keys::named(keys::RUNNER, number, name);
-                let runner_id = WorkerId::try_from(name).map_err(|why| Trouble::damaged(&key, why))?;
-                decode_runner(RunnerKey { namespace: namespace.clone(), runner_id }, body).of_row(&key)
+                let runner_id = WorkerId::try_from(name).ok()?;
+                let runner = RunnerKey { namespace: namespace.clone(), runner_id };
+                let read = decode(&key, value, |body| decode_runner(runner, body));
+                read.map_err(|why| self.quarantine(RecordKind::Runner, namespace, name.to_owned(), why)).ok()
             });
             page.map(Some)
         });

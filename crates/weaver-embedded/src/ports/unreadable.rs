@@ -2,33 +2,68 @@
 
 use async_trait::async_trait;
 use weaver_core::error::Result;
-use weaver_core::id::TaskKey;
+use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Cursor, Page, UnreadableRecords};
-use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
+use weaver_core::quarantine::{Discarded, Quarantined, RawTask, RecordKind, Unreadable};
+use weaver_core::task::TaskRecord;
 
 use crate::EmbeddedStore;
+use crate::rows::{self, Rows};
+use crate::trouble::Outcome;
+use crate::unreadable::{find_task, raw_task};
 
 #[async_trait]
 impl UnreadableRecords for EmbeddedStore {
     async fn list_quarantined(
         &self,
-        _namespace: Option<&Namespace>,
-        _cursor: Option<Cursor>,
-        _limit: u32,
+        namespace: Option<&Namespace>,
+        cursor: Option<Cursor>,
+        limit: u32,
     ) -> Result<Page<Quarantined>> {
-        Ok(Page { items: Vec::new(), next: None, complete: true })
+        self.shared.quarantine.page(namespace, cursor, limit)
     }
 
     async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>> {
-        Ok(vec![None; keys.len()])
+        let quarantine = &self.shared.quarantine;
+        let find = |key: &TaskKey| quarantine.get(&key.namespace, RecordKind::Task, &key.id.to_string());
+        Ok(keys.iter().map(find).collect())
     }
 
-    async fn raw_task(&self, _key: &TaskKey) -> Result<Option<RawTask>> {
-        Ok(None)
+    async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
+        let read = self.read(|table| match rows::namespace_number(table, &key.namespace)? {
+            Some(number) => raw_task(table, number, key.id),
+            None => Ok(None),
+        });
+        read.await
     }
 
-    async fn discard_task(&self, _key: &TaskKey, _expected: &RawTask) -> Result<Discarded> {
-        Ok(Discarded::Missing)
+    async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
+        let (key, expected) = (key.clone(), expected.clone());
+        self.write(move |work| work.discard(&key, &expected)).await
+    }
+}
+
+impl EmbeddedStore {
+    /// Reads a task from its rows; one that cannot be read is quarantined, and not shown.
+    pub(super) fn find(
+        &self,
+        table: &impl Rows,
+        namespace: &Namespace,
+        number: u32,
+        id: TaskId,
+    ) -> Outcome<Option<TaskRecord>> {
+        match find_task(table, namespace, number, id)? {
+            Some(Err(fault)) => {
+                self.shared.quarantine.add(fault.finding(self.clock.now()));
+                Ok(None)
+            }
+            found => Ok(found.and_then(Result::ok)),
+        }
+    }
+
+    pub(super) fn quarantine(&self, kind: RecordKind, namespace: &Namespace, id: String, why: Unreadable) {
+        let finding = Quarantined::new(kind, namespace.clone(), id, why, self.clock.now());
+        self.shared.quarantine.add(finding);
     }
 }

@@ -1,20 +1,23 @@
 //! Documents on disk.
 
 use bytes::Bytes;
+use redb::ReadableTable;
 use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::ports::{Document, DocumentKey, DocumentWrite, Expect};
+use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredDocument, decode_document, encode_document};
 use crate::keys;
 use crate::rows;
 use crate::trouble::{Outcome, Trouble};
+use crate::unreadable::decode;
 use crate::work::Work;
 
 impl Work<'_> {
     pub(super) fn document_version(&self, key: &DocumentKey) -> Outcome<Option<Version>> {
-        Ok(self.stored_document(key)?.map(|stored| stored.version))
+        Ok(self.stored_document(key)?.and_then(Result::ok).map(|stored| stored.version))
     }
 
     pub(crate) fn put_document(
@@ -60,7 +63,11 @@ impl Work<'_> {
     /// Removes a document, if what is there is what the caller expects.
     pub(crate) fn remove_document(&mut self, key: &DocumentKey, expect: Expect) -> Outcome<()> {
         let stored = self.stored_document(key)?;
-        let found = stored.as_ref().map(|stored| stored.version);
+        // One that cannot be read is there, in no version that a caller could know.
+        let version = |stored: &Result<StoredDocument, _>| {
+            stored.as_ref().map_or(Version(u64::MAX), |stored| stored.version)
+        };
+        let found = stored.as_ref().map(version);
         if !expect.is_met(found) {
             let what = format!("document {}/{}/{}", key.namespace, key.kind, key.id);
             return Err(expect.conflict(what, found).into());
@@ -68,9 +75,16 @@ impl Work<'_> {
         let (Some(stored), Some(number)) = (stored, self.memory.names.number(&key.namespace)) else {
             return Ok(());
         };
+        let marks = match stored {
+            Ok(stored) => stored.due.map(|due| keys::document_due(number, key, due)).into_iter().collect(),
+            Err(_) => {
+                self.memory.quarantine.remove(&key.namespace, RecordKind::Document, &shown(key));
+                self.due_marks(number, key)?
+            }
+        };
         self.delete(&keys::document(number, key))?;
-        if let Some(due) = stored.due {
-            self.delete(&keys::document_due(number, key, due))?;
+        for mark in marks {
+            self.delete(&mark)?;
         }
         Ok(())
     }
@@ -83,7 +97,7 @@ impl Work<'_> {
         limit: usize,
     ) -> Outcome<Vec<Document>> {
         let mut items = Vec::new();
-        for row in rows::scan_all(&self.table, &keys::due_of_kind(kind))?.take(limit) {
+        for row in rows::scan_all(&self.table, &keys::due_of_kind(kind))? {
             let (key, _) = row?;
             let Some((due, number, id)) = keys::split_document_due(kind, key.value()) else { continue };
             if due > before {
@@ -91,16 +105,48 @@ impl Work<'_> {
             }
             let Some(namespace) = self.memory.names.name(number) else { continue };
             let wanted = DocumentKey::new(namespace.clone(), kind, id);
-            let stored = rows::read(&self.table, &keys::document(number, &wanted), decode_document)?;
-            items.extend(stored.map(|stored| document(wanted, stored)));
+            let row = keys::document(number, &wanted);
+            let Some(value) = self.table.get(row.as_slice())? else { continue };
+            match decode(&row, value.value(), decode_document) {
+                Ok(stored) => items.push(document(wanted, stored)),
+                Err(why) => self.memory.quarantine.add(finding(&wanted, why, self.now())),
+            }
+            if items.len() == limit {
+                break;
+            }
         }
         Ok(items)
     }
 
-    fn stored_document(&self, key: &DocumentKey) -> Outcome<Option<StoredDocument>> {
+    fn stored_document(&self, key: &DocumentKey) -> Outcome<Option<Result<StoredDocument, Unreadable>>> {
         let Some(number) = self.memory.names.number(&key.namespace) else { return Ok(None) };
-        rows::read(&self.table, &keys::document(number, key), decode_document)
+        let row = keys::document(number, key);
+        let Some(value) = self.table.get(row.as_slice())? else { return Ok(None) };
+        Ok(Some(decode(&row, value.value(), decode_document)))
     }
+
+    /// The times under which a document is due: of one that can be read, its own.
+    fn due_marks(&self, number: u32, key: &DocumentKey) -> Outcome<Vec<Vec<u8>>> {
+        let mut marks = Vec::new();
+        for row in rows::scan_all(&self.table, &keys::due_of_kind(&key.kind))? {
+            let (mark, _) = row?;
+            let split = keys::split_document_due(&key.kind, mark.value());
+            if split.is_some_and(|(_, of, id)| of == number && id == key.id) {
+                marks.push(mark.value().to_vec());
+            }
+        }
+        Ok(marks)
+    }
+}
+
+/// How a document is named in the list of what cannot be read.
+fn shown(key: &DocumentKey) -> String {
+    format!("{}/{}", key.kind, key.id)
+}
+
+/// A document that cannot be read.
+pub(crate) fn finding(key: &DocumentKey, why: Unreadable, found_at: Timestamp) -> Quarantined {
+    Quarantined::new(RecordKind::Document, key.namespace.clone(), shown(key), why, found_at)
 }
 
 /// A document as callers know it.

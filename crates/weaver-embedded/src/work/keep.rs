@@ -5,13 +5,14 @@ use std::ops::Bound;
 
 use weaver_core::id::TaskId;
 use weaver_core::ports::{PurgeRule, Purged};
-use weaver_core::task::TaskRecord;
+use weaver_core::task::{TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
 use crate::codec::{decode_group, encode_group};
 use crate::keys;
 use crate::rows;
 use crate::trouble::{Outcome, Trouble};
+use crate::unreadable::find_task;
 use crate::work::Work;
 
 impl Work<'_> {
@@ -26,19 +27,22 @@ impl Work<'_> {
         }
         let mut removed = 0;
         // A few more than are wanted: some may belong to handlers that have yet to stop.
-        let oldest = self.ended(Timestamp::MAX, limit * 2)?;
+        let oldest = self.ended(Timestamp::MAX, limit * 2 + self.memory.unread_ended)?;
         self.memory.oldest_end = oldest.first().map_or(Some(now), |(at, ..)| Some(*at));
+        let mut unread = 0;
         for (at, number, id) in oldest {
             if removed == limit || (!is_old(at) && removed as u64 >= too_many) {
                 break;
             }
             match self.remove_finished(at, number, id) {
-                Ok(done) => removed += usize::from(done),
+                Ok(true) => removed += 1,
+                Ok(false) => unread += 1,
                 // One damaged row must not stop the work of all.
                 Err(Trouble::Refused(error)) => tracing::error!(%error, task = %id, "cannot be purged"),
                 Err(broken) => return Err(broken),
             }
         }
+        self.memory.unread_ended = unread;
         Ok(())
     }
 
@@ -58,7 +62,7 @@ impl Work<'_> {
             if rule.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
                 continue;
             }
-            let Some(record) = rows::read_task(&self.table, namespace, number, id)? else { continue };
+            let Some(record) = self.find(namespace, number, id)? else { continue };
             if record.has_hold()
                 || rule.queue.as_ref().is_some_and(|queue| record.spec.queue != *queue)
                 || rule.state.is_some_and(|state| record.state != state)
@@ -94,8 +98,14 @@ impl Work<'_> {
         if self.memory.index.contains(id) {
             return Ok(false);
         }
-        let Some(record) = rows::read_task(&self.table, &namespace, number, id)? else {
-            return self.delete(&keys::ended(at, number, id));
+        let record = match find_task(&self.table, &namespace, number, id)? {
+            Some(Ok(record)) => record,
+            // Kept as it is: what a newer Weaver wrote is not this one's to remove.
+            Some(Err(fault)) => {
+                self.memory.quarantine.add(fault.finding(self.now()));
+                return Ok(false);
+            }
+            None => return self.delete(&keys::ended(at, number, id)),
         };
         self.delete(&keys::ended(at, number, id))?;
         self.delete(&keys::lookup_end(number, id, record.state))?;
@@ -104,7 +114,7 @@ impl Work<'_> {
         }
         self.delete(&keys::task(keys::FINISHED, number, id))?;
         self.delete(&keys::task(keys::SPEC, number, id))?;
-        self.leave_group(number, &record)?;
+        self.leave_group(number, &record.spec, record.state)?;
         self.memory.finished = self.memory.finished.saturating_sub(1);
         self.memory.index.forget(&namespace, &record.spec.queue, record.state);
         self.memory.touched.insert((namespace, record.spec.queue.clone()));
@@ -112,11 +122,11 @@ impl Work<'_> {
         Ok(true)
     }
 
-    fn leave_group(&mut self, number: u32, record: &TaskRecord) -> Outcome<()> {
-        let Some(group) = &record.spec.origin().task_group_id else { return Ok(()) };
+    pub(super) fn leave_group(&mut self, number: u32, spec: &TaskSpec, state: TaskState) -> Outcome<()> {
+        let Some(group) = &spec.origin().task_group_id else { return Ok(()) };
         let key = keys::named(keys::GROUP, number, group.as_str());
         let Some(mut stored) = rows::read(&self.table, &key, decode_group)? else { return Ok(()) };
-        stored.counts.remove(record.state);
+        stored.counts.remove(state);
         if stored.counts.total() == 0 {
             return self.delete(&key).map(drop);
         }

@@ -6,7 +6,7 @@ use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::lifecycle::{self, Command, Grant};
 use weaver_core::queue::index::Wanted;
 
-use crate::trouble::{Outcome, Trouble};
+use crate::trouble::Outcome;
 use crate::work::Work;
 
 impl Work<'_> {
@@ -21,14 +21,8 @@ impl Work<'_> {
         while taken.len() < request.max as usize
             && let Some(id) = self.memory.index.pick(&mut picks)
         {
-            match self.take(id, request) {
-                Ok(leased) => taken.extend(leased),
-                // Set aside until somebody repairs the store: it must not keep the tasks behind it from running.
-                Err(Trouble::Refused(error)) => {
-                    tracing::error!(%error, task = %id, "a task cannot be leased");
-                }
-                Err(broken) => return Err(broken),
-            }
+            // One that cannot be read was set aside by being picked: it keeps its key, and those behind it run.
+            taken.extend(self.take(id, request)?);
         }
         Ok(taken)
     }

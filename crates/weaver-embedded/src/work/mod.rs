@@ -12,6 +12,7 @@ mod lease;
 mod queues;
 mod runners;
 mod tasks;
+mod unreadable;
 
 use redb::Table;
 use weaver_core::id::TaskId;
@@ -22,10 +23,10 @@ use weaver_core::time::Timestamp;
 use crate::codec::{StoredQueue, Writer, encode_queue};
 use crate::keys;
 use crate::memory::{Counters, Memory};
-use crate::rows;
 use crate::trouble::Outcome;
+use crate::unreadable::find_task;
 
-pub(crate) use documents::document;
+pub(crate) use documents::{document, finding as document_finding};
 pub(crate) use journal::StoredStream;
 
 /// A batch under way.
@@ -125,6 +126,10 @@ impl<'a> Work<'a> {
     }
 
     fn save_queue(&mut self, namespace: &Namespace, queue: &weaver_core::name::QueueName) -> Outcome<()> {
+        // Its bytes stay as they are until it is set again; its counts are counted anew when the store is opened.
+        if self.memory.unread_queues.contains(&(namespace.clone(), queue.clone())) {
+            return Ok(());
+        }
         let number = self.number_or_new(namespace)?;
         let key = keys::named(keys::QUEUE, number, queue.as_str());
         match self.memory.index.queue(namespace, queue) {
@@ -150,7 +155,23 @@ impl<'a> Work<'a> {
             return Ok(None);
         }
         let Some(number) = self.memory.names.number(namespace) else { return Ok(None) };
-        rows::read_task(&self.table, namespace, number, id)
+        self.find(namespace, number, id)
+    }
+
+    /// Reads a task from its rows. One that cannot be read is quarantined, and as good as not there: nothing is done to it.
+    pub(crate) fn find(
+        &self,
+        namespace: &Namespace,
+        number: u32,
+        id: TaskId,
+    ) -> Outcome<Option<weaver_core::task::TaskRecord>> {
+        match find_task(&self.table, namespace, number, id)? {
+            Some(Err(fault)) => {
+                self.memory.quarantine.add(fault.finding(self.now()));
+                Ok(None)
+            }
+            found => Ok(found.and_then(Result::ok)),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use weaver_core::id::Version;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Expect, QueueSettings};
+use weaver_core::quarantine::RecordKind;
 
 use crate::trouble::Outcome;
 use crate::work::Work;
@@ -16,6 +17,9 @@ impl Work<'_> {
         expect: Expect,
     ) -> Outcome<Version> {
         let version = self.memory.index.put_queue(namespace, queue, settings, expect)?;
+        if self.memory.unread_queues.remove(&(namespace.clone(), queue.clone())) {
+            self.memory.quarantine.remove(namespace, RecordKind::QueueSettings, queue.as_str());
+        }
         self.memory.touched.insert((namespace.clone(), queue.clone()));
         self.wrote = true;
         Ok(version)

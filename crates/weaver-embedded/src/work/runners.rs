@@ -5,12 +5,14 @@ use std::time::Duration;
 use redb::ReadableTable;
 use weaver_core::name::WorkerId;
 use weaver_core::ports::{Beat, Directive, RunnerKey, RunnerRecord, RunnerStatus};
+use weaver_core::quarantine::RecordKind;
 use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredDirective, decode_directive, decode_runner, encode_directive, encode_runner};
 use crate::keys;
 use crate::rows;
-use crate::trouble::{OfRow, Outcome};
+use crate::trouble::Outcome;
+use crate::unreadable::decode;
 use crate::work::Work;
 
 /// Runners that have been silent for this long are forgotten.
@@ -25,8 +27,11 @@ impl Work<'_> {
             let number = self.number_or_new(&beat.key.namespace)?;
             let name = beat.key.runner_id.as_str().to_owned();
             let told = keys::named(keys::DIRECTIVE, number, &name);
-            let directive = rows::read(&self.table, &told, decode_directive)?;
+            // What it was told and cannot be read, it was not told.
+            let stored = self.table.get(told.as_slice())?;
+            let directive = stored.and_then(|value| decode(&told, value.value(), decode_directive).ok());
             let directive = directive.map(|stored| stored.directive).unwrap_or_default();
+            self.memory.quarantine.remove(&beat.key.namespace, RecordKind::Runner, &name);
             let status = RunnerStatus::Running;
             let record = RunnerRecord { beat, last_heartbeat: now, status, directive };
             self.put(&keys::named(keys::RUNNER, number, &name), |writer| encode_runner(writer, &record))?;
@@ -50,9 +55,11 @@ impl Work<'_> {
     fn change_runner(&mut self, key: &RunnerKey, change: impl FnOnce(&mut RunnerRecord)) -> Outcome<()> {
         let Some(number) = self.memory.names.number(&key.namespace) else { return Ok(()) };
         let row = keys::named(keys::RUNNER, number, key.runner_id.as_str());
-        let Some(mut runner) = rows::read(&self.table, &row, |body| decode_runner(key.clone(), body))? else {
-            return Ok(());
-        };
+        let stored = self.table.get(row.as_slice())?;
+        // One that cannot be read is written anew when its worker next beats.
+        let runner =
+            stored.and_then(|value| decode(&row, value.value(), |body| decode_runner(key.clone(), body)).ok());
+        let Some(mut runner) = runner else { return Ok(()) };
         change(&mut runner);
         self.put(&row, |writer| encode_runner(writer, &runner))
     }
@@ -67,8 +74,8 @@ impl Work<'_> {
         for row in rows::scan_all(&self.table, &[keys::RUNNER])? {
             let (key, value) = row?;
             let Some(runner) = self.runner_key(key.value()) else { continue };
-            let body = rows::body_of(key.value(), value.value())?;
-            let runner = decode_runner(runner, body).of_row(key.value())?;
+            let read = decode(key.value(), value.value(), |body| decode_runner(runner, body));
+            let Ok(runner) = read else { continue };
             if now.since(runner.last_heartbeat) >= FORGOTTEN_AFTER {
                 gone.push(key.value().to_vec());
             }
@@ -79,8 +86,8 @@ impl Work<'_> {
         let mut untold = Vec::new();
         for row in rows::scan_all(&self.table, &[keys::DIRECTIVE])? {
             let (key, value) = row?;
-            let body = rows::body_of(key.value(), value.value())?;
-            let since = decode_directive(body).of_row(key.value())?.since;
+            let Ok(stored) = decode(key.value(), value.value(), decode_directive) else { continue };
+            let since = stored.since;
             let mut runner = key.value().to_vec();
             runner[0] = keys::RUNNER;
             if now.since(since) >= FORGOTTEN_AFTER && self.table.get(runner.as_slice())?.is_none() {

@@ -4,6 +4,7 @@ use weaver_core::event::Change;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::lease::{Lease, Renewal, Renewed};
 use weaver_core::lifecycle::{self, Transition};
+use weaver_core::quarantine::QUARANTINE_MAX;
 use weaver_core::queue::index::Standing;
 use weaver_core::queue::{Committed, Enqueued, LeaderEpoch, Overdue};
 use weaver_core::task::{TaskRecord, TaskState, ValidTask};
@@ -14,7 +15,7 @@ use crate::codec::{
 };
 use crate::keys;
 use crate::rows;
-use crate::trouble::{Outcome, Trouble};
+use crate::trouble::Outcome;
 use crate::work::Work;
 
 impl Work<'_> {
@@ -207,21 +208,17 @@ impl Work<'_> {
 
     /// Tasks that something must be done about.
     pub(crate) fn overdue(&mut self, limit: usize) -> Outcome<Vec<Overdue>> {
-        let found: Vec<_> = self.memory.index.overdue().take(limit).collect();
-        let mut overdue = Vec::with_capacity(found.len());
+        // More than are wanted: those that cannot be read must not keep the others from being found.
+        let found: Vec<_> = self.memory.index.overdue().take(limit + QUARANTINE_MAX).collect();
+        let mut overdue = Vec::with_capacity(found.len().min(limit));
         for (id, why) in found {
+            if overdue.len() == limit {
+                break;
+            }
             let Some(namespace) = self.memory.index.namespace_of(id).cloned() else { continue };
-            match self.load(&namespace, id) {
-                Ok(Some(record)) => {
-                    self.memory.records.put(&record);
-                    overdue.push(Overdue { record, why });
-                }
-                Ok(None) => {}
-                // One damaged task must not keep the others from being found.
-                Err(Trouble::Refused(error)) => {
-                    tracing::error!(%error, task = %id, "overdue, but unreadable");
-                }
-                Err(broken) => return Err(broken),
+            if let Some(record) = self.load(&namespace, id)? {
+                self.memory.records.put(&record);
+                overdue.push(Overdue { record, why });
             }
         }
         Ok(overdue)

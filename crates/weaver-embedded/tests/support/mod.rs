@@ -9,16 +9,18 @@ pub(crate) mod ram;
 pub(crate) mod rng;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redb::ReadableTable;
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
-use weaver_testkit::bed::TestStore;
+use weaver_embedded::codec::{seal, unseal};
+use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
 
 /// A directory that is removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);
@@ -53,11 +55,31 @@ pub(crate) fn on_disk() -> Box<dyn TestStore> {
         EmbeddedOptions::default(),
         Arc::new(|_| {}),
     );
-    Box::new(OnDisk { store: Arc::new(open.expect("an empty directory opens")), clock, scratch })
+    let store = Mutex::new(Some(Arc::new(open.expect("an empty directory opens"))));
+    Box::new(OnDisk { store, clock, scratch })
+}
+
+/// Changes a closed store behind its back, and makes the header's own checksum right again: what is left is for the
+/// store to find.
+pub(crate) fn tamper(path: &Path, act: impl FnOnce(&mut redb::Table<'_, &'static [u8], &'static [u8]>)) {
+    const TABLE: redb::TableDefinition<'static, &'static [u8], &'static [u8]> =
+        redb::TableDefinition::new("weaver");
+    let file = path.join("weaver.redb");
+    let database = redb::Database::open(&file).expect("a database");
+    let mut transaction = database.begin_write().expect("a transaction");
+    transaction.set_two_phase_commit(true);
+    act(&mut transaction.open_table(TABLE).expect("the table"));
+    transaction.commit().expect("synced");
+    drop(database);
+    let mut bytes = std::fs::read(&file).expect("readable");
+    let sum = crc32fast::hash(&bytes[..64]).to_le_bytes();
+    bytes[324..328].copy_from_slice(&sum);
+    std::fs::write(&file, bytes).expect("written");
 }
 
 struct OnDisk {
-    store: Arc<EmbeddedStore>,
+    // Nothing while it is closed, to be tampered with.
+    store: Mutex<Option<Arc<EmbeddedStore>>>,
     clock: ManualClock,
     // After the store: it is closed before its directory goes.
     #[allow(dead_code, reason = "kept for its drop")]
@@ -67,7 +89,7 @@ struct OnDisk {
 #[async_trait]
 impl TestStore for OnDisk {
     fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
+        self.store.lock().expect("no test panics here").clone().expect("it is open")
     }
 
     async fn advance(&self, by: Duration) {
@@ -76,5 +98,50 @@ impl TestStore for OnDisk {
 
     async fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool {
+        let store = self.store.lock().expect("no test panics here").take().expect("it is open");
+        assert_eq!(Arc::strong_count(&store), 1, "nothing else holds the store");
+        drop(store);
+        let path = self.scratch.path().join("store");
+        tamper(&path, |table| {
+            let key = row_of(table, record);
+            let value = table.get(key.as_slice()).expect("readable").expect("it is there").value().to_vec();
+            let mut body = unseal(key[0], &key[1..], &value).expect("it was sealed").to_vec();
+            match how {
+                Spoil::Undecodable => body.push(7),
+                Spoil::UnknownFormat => body[0] = 99,
+            }
+            let value = seal(key[0], &key[1..], &body);
+            table.insert(key.as_slice(), value.as_slice()).expect("written");
+        });
+        let clock = Arc::new(self.clock.clone());
+        let open = EmbeddedStore::open_with(path, clock, EmbeddedOptions::default(), Arc::new(|_| {}));
+        let store = open.unwrap_or_else(|error| panic!("the rest opens: {error}"));
+        *self.store.lock().expect("no test panics here") = Some(Arc::new(store));
+        true
+    }
+}
+
+/// The key of the row to be spoiled: of a task, the one that says how it is going.
+pub(crate) fn row_of(
+    table: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    record: &Spoiled,
+) -> Vec<u8> {
+    let ends_with = |tags: &[u8], end: &[u8]| {
+        let rows = table.iter().expect("readable").map(|row| row.expect("a row").0.value().to_vec());
+        let mut found = rows.filter(|key| tags.contains(&key[0]) && key.get(5..) == Some(end));
+        found.next().expect("it is stored")
+    };
+    match record {
+        Spoiled::Task(key) => ends_with(&[0x11, 0x12], &key.id.0.to_be_bytes()),
+        Spoiled::QueueSettings(_, queue) => ends_with(&[0x18], queue.as_str().as_bytes()),
+        Spoiled::Runner(key) => ends_with(&[0x40], key.runner_id.as_str().as_bytes()),
+        Spoiled::Document(key) => {
+            let rows = table.iter().expect("readable").map(|row| row.expect("a row").0.value().to_vec());
+            let mut found = rows.filter(|row| row[0] == 0x20 && row.ends_with(key.id.as_bytes()));
+            found.next().expect("it is stored")
+        }
     }
 }

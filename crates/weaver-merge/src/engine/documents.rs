@@ -58,13 +58,14 @@ impl Ledger {
         found.map(|document| Ok(Stored { queue: decode(&document)?, version: document.version })).transpose()
     }
 
-    /// Every queue of a namespace, by name.
+    /// Every queue of a namespace, by name. One whose document cannot be read is left out and logged: it is in nobody's way but
+    /// its own, and [`load`](Self::load) says what is wrong with it.
     pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
         let (mut queues, mut cursor) = (Vec::new(), None);
         loop {
             let page = self.store.list_documents(namespace, QUEUE_KIND, "", cursor, PAGE_MAX).await?;
             for document in &page.items {
-                queues.push(decode(document)?);
+                queues.extend(readable(decode(document)));
             }
             cursor = page.next;
             if cursor.is_none() {
@@ -135,7 +136,7 @@ impl Ledger {
         found.as_ref().map(decode).transpose()
     }
 
-    /// The entries of a queue that came last, the oldest of them first.
+    /// The entries of a queue that came last, the oldest of them first. Those that cannot be read are left out and logged.
     pub async fn entries(
         &self,
         namespace: &Namespace,
@@ -145,7 +146,11 @@ impl Ledger {
         let first = queue.next_entry.saturating_sub(count).max(1);
         let mut entries = Vec::new();
         for number in first..queue.next_entry {
-            entries.extend(self.entry(namespace, &queue.id, EntryId(number)).await?);
+            let read = match self.entry(namespace, &queue.id, EntryId(number)).await {
+                Err(error) if !error.is_unreadable() => return Err(error),
+                read => read,
+            };
+            entries.extend(readable(read).flatten());
         }
         Ok(entries)
     }
@@ -216,6 +221,11 @@ fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
         what: format!("{} `{}`", document.key.kind, document.key.id),
         problem: error.to_string(),
     })
+}
+
+/// Leaves out of a list what cannot be read, so that one damaged document does not hide all others.
+fn readable<T>(read: Result<T, EngineError>) -> Option<T> {
+    read.inspect_err(|error| tracing::error!(%error, "left out of a list of the merge queue")).ok()
 }
 
 fn detail_of(notice: &Notice, certificates: &[Certificate]) -> Option<EntryDetail> {

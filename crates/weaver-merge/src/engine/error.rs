@@ -35,3 +35,10 @@ pub enum EngineError {
     #[error("the queue changed each time it was to be written: try again")]
     Busy,
 }
+
+impl EngineError {
+    /// Whether a document is there and cannot be read, by the engine or by the store.
+    pub(super) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable { .. } | Self::Store(weaver_core::error::Error::Damaged { .. }))
+    }
+}

@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::Row;
-use weaver_core::error::{Error, Result};
+use sqlx::postgres::PgRow;
+use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::limits::check_page;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Admin, Cursor, Expect, Page, PurgeRule, Purged, QueueInfo, QueueSettings};
+use weaver_core::quarantine::{Quarantined, RecordKind};
 
 use super::log_files::remove;
-use super::{after, cut, expectation};
+use super::{after, expectation};
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble, reason};
 use crate::names::words_of;
+use crate::row::{RUN_FORMAT, undecodable};
 use crate::types::micros;
 
 /// How often tables are looked at for rows that are gone.
@@ -61,20 +64,35 @@ impl Admin for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn queues(&self, namespace: &Namespace) -> Outcome<Vec<QueueInfo>> {
+    pub(crate) async fn queues(&self, namespace: &Namespace) -> Outcome<Vec<QueueInfo>> {
         let mut queues: BTreeMap<QueueName, (QueueSettings, Version)> = BTreeMap::new();
         let names = self.sql.queue_names.query().bind(namespace.as_str());
         for row in names.fetch_all(&self.connections).await? {
-            queues.insert(queue_name(row.try_get(0)?)?, (QueueSettings::default(), Version(0)));
+            // A queue whose name is none has only tasks that cannot be read.
+            if let Ok(name) = QueueName::new(row.try_get::<String, _>(0)?) {
+                queues.insert(name, (QueueSettings::default(), Version(0)));
+            }
         }
         let settings = self.sql.queue_settings.query().bind(namespace.as_str());
+        let mut unreadable = Vec::new();
         for row in settings.fetch_all(&self.connections).await? {
-            let max_running: Option<i64> = row.try_get(2)?;
-            let max_running = max_running.map(|max| u32::try_from(max).unwrap_or(u32::MAX));
-            let settings = QueueSettings { paused: row.try_get(1)?, max_running };
-            let version = Version(row.try_get::<i64, _>(3)?.unsigned_abs());
-            queues.insert(queue_name(row.try_get(0)?)?, (settings, version));
+            let (text, version): (String, i64) = (row.try_get(0)?, row.try_get(3)?);
+            let (settings, why) = match settings_of(&row) {
+                Ok(settings) => (settings, None),
+                // As `weaver.is_open` has it.
+                Err(trouble) => (QueueSettings { paused: true, max_running: None }, Some(undecodable(trouble))),
+            };
+            if let Some(why) = why {
+                let (kind, found_at) = (RecordKind::QueueSettings, self.clock.now());
+                let queue = QueueName::new(text.clone()).ok();
+                let finding = Quarantined::new(kind, namespace.clone(), text.clone(), why, found_at);
+                unreadable.push(Quarantined { queue, ..finding });
+            }
+            if let Ok(name) = QueueName::new(text) {
+                queues.insert(name, (settings, Version(version.unsigned_abs())));
+            }
         }
+        self.quarantine.settle(namespace, RecordKind::QueueSettings, unreadable);
         let names: Vec<String> = queues.keys().map(QueueName::to_string).collect();
         let occupied = self.sql.occupied.scalar::<i64>().bind(namespace.as_str()).bind(names);
         let occupied = occupied.fetch_all(&self.connections).await?;
@@ -122,6 +140,7 @@ impl PostgresStore {
             .bind(rule.state.map(words_of))
             .bind(micros(rule.finished_for))
             .bind(i32::try_from(limit).unwrap_or(i32::MAX))
+            .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
         let count = row.try_get::<i32, _>(0)?.unsigned_abs();
@@ -138,11 +157,11 @@ impl PostgresStore {
             .bind(i64::from(limit) + 1)
             .fetch_all(&self.connections)
             .await?;
-        let name = |row: &sqlx::postgres::PgRow| {
-            Namespace::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)
-        };
-        let mut items = rows.iter().map(name).collect::<Outcome<Vec<_>>>()?;
-        let next = cut(&mut items, limit, |name| name.to_string());
+        let name = |row: &PgRow| Namespace::new(row.try_get::<String, _>(0).ok()?).ok();
+        // Names that are none have no place in a list; the page is shorter by them.
+        let items: Vec<Namespace> = rows.iter().take(limit as usize).filter_map(name).collect();
+        let last = items.last().filter(|_| rows.len() > limit as usize);
+        let next = last.map(|name| Cursor(name.to_string()));
         Ok(Page { items, next, complete: true })
     }
 
@@ -165,6 +184,10 @@ impl PostgresStore {
             Err(error) => tracing::debug!(reason = reason(&error), "tidying up is put off"),
         }
         self.move_old_logs().await;
+        if let Err(trouble) = self.review_now_and_then().await {
+            let reason = weaver_core::error::Error::from(trouble).to_string();
+            tracing::debug!(reason, "unreadable records are looked at again later");
+        }
     }
 
     /// Gives the room of rows that are gone back to their tables. The server's own vacuum looks once a minute, in which a busy
@@ -195,6 +218,10 @@ impl PostgresStore {
     }
 }
 
-fn queue_name(text: String) -> Outcome<QueueName> {
-    QueueName::new(text).map_err(|invalid| Trouble::from(Error::from(invalid)))
+fn settings_of(row: &PgRow) -> Outcome<QueueSettings> {
+    let max_running: Option<i64> = row.try_get(2)?;
+    let max_running = max_running.map(u32::try_from).transpose().map_err(Trouble::unreadable)?;
+    let settings = QueueSettings { paused: row.try_get(1)?, max_running };
+    settings.validate()?;
+    Ok(settings)
 }

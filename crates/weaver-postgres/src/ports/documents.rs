@@ -19,6 +19,7 @@ use weaver_core::time::Timestamp;
 use super::{cut, expectation};
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
+use crate::row::undecodable;
 use crate::sql::{Statement, Wording};
 use crate::types::At;
 
@@ -178,7 +179,7 @@ impl Documents for PostgresStore {
             .fetch_all(&self.connections)
             .await
             .map_err(Trouble::from)?;
-        let mut items = rows.iter().map(|row| document(kind, row)).collect::<Outcome<Vec<_>>>()?;
+        let mut items = readable(kind, &rows);
         let next = cut(&mut items, limit, |document| document.key.id.clone());
         Ok(Page { items, next, complete: true })
     }
@@ -196,7 +197,7 @@ impl Documents for PostgresStore {
             .fetch_all(&self.connections)
             .await
             .map_err(Trouble::from)?;
-        Ok(rows.iter().map(|row| document(kind, row)).collect::<Outcome<_>>()?)
+        Ok(readable(kind, &rows))
     }
 }
 
@@ -269,6 +270,19 @@ impl PostgresStore {
 
 fn shown(key: &DocumentKey) -> String {
     format!("document {}/{}/{}", key.namespace, key.kind, key.id)
+}
+
+/// The documents of an answer. A body is any bytes: only a row in a namespace that is none cannot be read, and such a row
+/// belongs to no list.
+fn readable(kind: &str, rows: &[PgRow]) -> Vec<Document> {
+    let read = |row: &PgRow| match document(kind, row) {
+        Ok(document) => Some(document),
+        Err(trouble) => {
+            tracing::error!(kind, why = %undecodable(trouble), "unreadable document passed over");
+            None
+        }
+    };
+    rows.iter().filter_map(read).collect()
 }
 
 fn document(kind: &str, row: &PgRow) -> Outcome<Document> {

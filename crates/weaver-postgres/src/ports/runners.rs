@@ -7,10 +7,12 @@ use weaver_core::error::Result;
 use weaver_core::limits::check_page;
 use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::ports::{Beat, Cursor, Directive, Page, RunnerKey, RunnerRecord, RunnerStatus, Runners};
+use weaver_core::quarantine::{Quarantined, RecordKind};
 
-use super::{after, cut};
+use super::after;
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
+use crate::row::undecodable;
 use crate::types::{At, storable};
 
 #[async_trait]
@@ -46,19 +48,9 @@ impl Runners for PostgresStore {
         limit: u32,
     ) -> Result<Page<RunnerRecord>> {
         check_page(limit)?;
-        let rows = self
-            .sql
-            .list_runners
-            .query()
-            .bind(namespace.as_str())
-            .bind(after(cursor)?)
-            .bind(i64::from(limit) + 1)
-            .fetch_all(&self.connections)
-            .await
-            .map_err(Trouble::from)?;
-        let mut items = rows.iter().map(|row| runner(namespace, row)).collect::<Outcome<Vec<_>>>()?;
-        let next = cut(&mut items, limit, |runner| runner.beat.key.runner_id.to_string());
-        Ok(Page { items, next, complete: true })
+        let page = self.runner_page(namespace, &after(cursor)?, limit).await?;
+        page.unreadable.into_iter().for_each(|finding| self.quarantine.add(finding));
+        Ok(Page { items: page.items, next: page.next.map(Cursor), complete: true })
     }
 
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {
@@ -69,7 +61,46 @@ impl Runners for PostgresStore {
     }
 }
 
+/// A page of workers.
+pub(crate) struct RunnerPage {
+    items: Vec<RunnerRecord>,
+    pub(crate) unreadable: Vec<Quarantined>,
+    /// The id the next page begins after.
+    pub(crate) next: Option<String>,
+}
+
 impl PostgresStore {
+    /// Workers after an id. One that cannot be read counts as absent until it beats again, which writes its row anew.
+    pub(crate) async fn runner_page(
+        &self,
+        namespace: &Namespace,
+        after: &str,
+        limit: u32,
+    ) -> Outcome<RunnerPage> {
+        let list = self.sql.list_runners.query().bind(namespace.as_str()).bind(after);
+        let rows = list.bind(i64::from(limit) + 1).fetch_all(&self.connections).await?;
+        let mut page = RunnerPage { items: Vec::new(), unreadable: Vec::new(), next: None };
+        for row in rows.iter().take(limit as usize) {
+            let id: String = row.try_get(0)?;
+            match runner(namespace, row) {
+                Ok(item) => {
+                    self.quarantine.remove(namespace, RecordKind::Runner, &id);
+                    page.items.push(item);
+                }
+                Err(trouble) => {
+                    let (why, found_at) = (undecodable(trouble), self.clock.now());
+                    let kind = RecordKind::Runner;
+                    page.unreadable.push(Quarantined::new(kind, namespace.clone(), &id, why, found_at));
+                }
+            }
+            // A name that is none would not be taken as a cursor.
+            if rows.len() > limit as usize && weaver_core::name::name_problem(&id).is_none() {
+                page.next = Some(id);
+            }
+        }
+        Ok(page)
+    }
+
     async fn beat_one(&self, beat: &Beat) -> Outcome<Directive> {
         let queues: Vec<&str> = beat.queues.iter().map(|name| name.as_str()).collect();
         let types: Option<Vec<&str>> =

@@ -13,9 +13,7 @@ use weaver_core::task::{TaskRecord, TaskState};
 
 use super::{after, cut};
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
-use crate::names::Seen;
-use crate::row::record;
+use crate::error::Outcome;
 use crate::types::At;
 
 #[async_trait]
@@ -70,28 +68,44 @@ impl PostgresStore {
             return Ok(vec![None; keys.len()]);
         }
         let rows = self.sql.get.query().bind(namespaces).bind(ids).fetch_all(&self.connections).await?;
-        let mut seen = Seen::default();
-        let mut found: HashMap<TaskKey, TaskRecord> = HashMap::with_capacity(rows.len());
-        for row in &rows {
-            let record = record(row, &mut seen)?;
-            found.insert(record.key.clone(), record);
-        }
+        let records = self.records(&rows).0.into_iter();
+        let found: HashMap<TaskKey, TaskRecord> =
+            records.map(|record| (record.key.clone(), record)).collect();
+        self.forget_missing(keys, &rows);
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
     async fn groups(&self, namespace: &Namespace, after: &str, limit: u32) -> Outcome<Page<GroupSummary>> {
-        let rows = self
-            .sql
-            .groups
-            .query()
-            .bind(namespace.as_str())
-            .bind(after)
-            .bind(limit as i32 + 1)
-            .fetch_all(&self.connections)
-            .await?;
+        let (mut after, mut items) = (after.to_owned(), Vec::new());
+        loop {
+            let (found, last) = self.groups_after(namespace, &after, limit as i32 + 1).await?;
+            items.extend(found);
+            match last {
+                // Names that are none were left out: the page is filled from behind them.
+                Some(last) if items.len() <= limit as usize => after = last,
+                _ => break,
+            }
+        }
+        let next = cut(&mut items, limit, |group| group.id.to_string());
+        Ok(Page { items, next, complete: true })
+    }
+
+    /// So many groups after a name; the last name there was, if there may be more.
+    async fn groups_after(
+        &self,
+        namespace: &Namespace,
+        after: &str,
+        count: i32,
+    ) -> Outcome<(Vec<GroupSummary>, Option<String>)> {
+        let groups = self.sql.groups.query().bind(namespace.as_str()).bind(after).bind(count);
+        let rows = groups.fetch_all(&self.connections).await?;
         let mut items = Vec::with_capacity(rows.len());
+        let mut last = None;
         for row in &rows {
-            let id = TaskGroupId::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)?;
+            let name = row.try_get::<String, _>(0)?;
+            last = Some(name.clone()).filter(|_| rows.len() == count as usize);
+            // Its tasks cannot be read either, and are quarantined where they are met.
+            let Ok(id) = TaskGroupId::new(name) else { continue };
             let (states, numbers): (Vec<i16>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);
             let mut counts = StateCounts::default();
             for (state, number) in states.into_iter().zip(numbers) {
@@ -99,8 +113,7 @@ impl PostgresStore {
             }
             items.push(GroupSummary { id, counts, last_at: row.try_get::<At, _>(3)?.0 });
         }
-        let next = cut(&mut items, limit, |group| group.id.to_string());
-        Ok(Page { items, next, complete: true })
+        Ok((items, last))
     }
 
     async fn count(&self, scope: &Scope) -> Outcome<Counts> {

@@ -1,34 +1,62 @@
 //! The port `UnreadableRecords`.
 
 use async_trait::async_trait;
+use sqlx::Row;
 use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Cursor, Page, UnreadableRecords};
-use weaver_core::quarantine::{Discarded, Quarantined, RawTask};
+use weaver_core::quarantine::{Discarded, Quarantined, RawTask, RecordKind};
 
+use super::log_files::remove;
 use crate::PostgresStore;
+use crate::error::Outcome;
 
 #[async_trait]
 impl UnreadableRecords for PostgresStore {
     async fn list_quarantined(
         &self,
-        _namespace: Option<&Namespace>,
-        _cursor: Option<Cursor>,
-        _limit: u32,
+        namespace: Option<&Namespace>,
+        cursor: Option<Cursor>,
+        limit: u32,
     ) -> Result<Page<Quarantined>> {
-        Ok(Page { items: Vec::new(), next: None, complete: true })
+        self.quarantine.page(namespace, cursor, limit)
     }
 
     async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>> {
-        Ok(vec![None; keys.len()])
+        let find = |key: &TaskKey| self.quarantine.get(&key.namespace, RecordKind::Task, &key.id.to_string());
+        Ok(keys.iter().map(find).collect())
     }
 
-    async fn raw_task(&self, _key: &TaskKey) -> Result<Option<RawTask>> {
-        Ok(None)
+    async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
+        Ok(self.raw(key).await?)
     }
 
-    async fn discard_task(&self, _key: &TaskKey, _expected: &RawTask) -> Result<Discarded> {
-        Ok(Discarded::Missing)
+    async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
+        Ok(self.again(|| self.discard(key, expected)).await?)
+    }
+}
+
+impl PostgresStore {
+    async fn raw(&self, key: &TaskKey) -> Outcome<Option<RawTask>> {
+        let Ok(id) = i64::try_from(key.id.0) else { return Ok(None) };
+        let raw = self.sql.raw_run.scalar::<Option<String>>().bind(key.namespace.as_str()).bind(id);
+        Ok(raw.fetch_one(&self.connections).await?.map(|text| RawTask { text }))
+    }
+
+    async fn discard(&self, key: &TaskKey, expected: &RawTask) -> Outcome<Discarded> {
+        let Ok(id) = i64::try_from(key.id.0) else { return Ok(Discarded::Missing) };
+        let discard = self.sql.discard.query().bind(key.namespace.as_str()).bind(id).bind(&expected.text);
+        let row = discard.fetch_one(&self.connections).await?;
+        let answer = match row.try_get::<&str, _>(0)? {
+            "removed" => Discarded::Removed,
+            "changed" => return Ok(Discarded::Changed),
+            _ => Discarded::Missing,
+        };
+        self.quarantine.remove(&key.namespace, RecordKind::Task, &key.id.to_string());
+        remove(&row.try_get::<Option<Vec<String>>, _>(1)?.unwrap_or_default());
+        // A free key or slot is work for a waiting worker.
+        self.hints.work();
+        Ok(answer)
     }
 }

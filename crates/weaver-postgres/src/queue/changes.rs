@@ -5,14 +5,17 @@
 //! the oldest running one would.
 
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 use weaver_core::event::{Change, ChangeCursor, Changes};
 use weaver_core::id::{TaskId, TaskKey, Version};
 use weaver_core::queue::ring::Ring;
 use weaver_core::task::TaskState;
+use weaver_core::time::Timestamp;
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::names::Seen;
+use crate::row::undecodable;
 use crate::types::At;
 
 /// How many changes are kept for readers that lag behind.
@@ -88,22 +91,35 @@ impl PostgresStore {
             row.try_get::<&str, _>(0)?.clone_into(&mut now);
             lost |= row.try_get::<bool, _>(1)?;
             let Some(At(at)) = row.try_get::<Option<At>, _>(2)? else { continue };
-            let ids: Vec<i64> = row.try_get(3)?;
-            let namespaces: Vec<String> = row.try_get(4)?;
-            let versions: Vec<i64> = row.try_get(5)?;
-            let states: Vec<i16> = row.try_get(6)?;
-            for (place, id) in ids.iter().enumerate() {
-                let namespace = seen.namespace(of(&namespaces, place)?)?;
-                let version = Version(of(&versions, place)?.unsigned_abs());
-                let state = usize::try_from(*of(&states, place)?).ok();
-                let state = state.and_then(|index| TaskState::ALL.get(index)).copied();
-                let state = state.ok_or_else(|| Trouble::unreadable("a move to no state"))?;
-                let key = TaskKey::new(namespace, TaskId(id.unsigned_abs()));
-                changes.push(Change { key, version, state, at });
+            match moves(row, at, &mut seen) {
+                Ok(moves) => changes.extend(moves),
+                // What it was about is not known: readers are told that something is missing (G10).
+                Err(trouble) => {
+                    tracing::error!(why = %undecodable(trouble), "unreadable move; readers of changes resync");
+                    lost = true;
+                }
             }
         }
         Ok((now, lost, changes))
     }
+}
+
+/// What one row of moves says.
+fn moves(row: &PgRow, at: Timestamp, seen: &mut Seen) -> Outcome<Vec<Change>> {
+    let ids: Vec<i64> = row.try_get(3)?;
+    let namespaces: Vec<String> = row.try_get(4)?;
+    let versions: Vec<i64> = row.try_get(5)?;
+    let states: Vec<i16> = row.try_get(6)?;
+    let change = |(place, id): (usize, &i64)| {
+        let namespace = seen.namespace(of(&namespaces, place)?)?;
+        let version = Version(of(&versions, place)?.unsigned_abs());
+        let state = usize::try_from(*of(&states, place)?).ok();
+        let state = state.and_then(|index| TaskState::ALL.get(index)).copied();
+        let state = state.ok_or_else(|| Trouble::unreadable("a move to no state"))?;
+        let key = TaskKey::new(namespace, TaskId(id.unsigned_abs()));
+        Ok(Change { key, version, state, at })
+    };
+    ids.iter().enumerate().map(change).collect()
 }
 
 /// The member at a place; an array of one stands for all.

@@ -11,12 +11,14 @@ use weaver_core::lifecycle::{HolderChange, Refused, Transition};
 use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
 use weaver_core::projection::seed_004::State;
+use weaver_core::quarantine::{Quarantined, RecordKind};
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::names::{cause_word, outcome_word};
+use crate::row::{RUN_FORMAT, undecodable};
 use crate::types::{micros, storable};
 
 /// Moves that lock their rows before they are made: so many in one transaction.
@@ -24,6 +26,24 @@ const MOVES_MAX: usize = 200;
 
 impl PostgresStore {
     pub(super) async fn commit_all(
+        &self,
+        transitions: Vec<Transition>,
+        leader: Option<LeaderEpoch>,
+    ) -> Outcome<Vec<Committed>> {
+        if self.quarantine.is_empty() {
+            return self.commit_readable(transitions, leader).await;
+        }
+        // What was found unreadable is not changed, also by an end that needs no look at the run.
+        let is_quarantined: Vec<bool> =
+            transitions.iter().map(|transition| self.is_quarantined(&transition.key)).collect();
+        let readable = transitions.into_iter().zip(&is_quarantined).filter(|(_, is_quarantined)| !**is_quarantined);
+        let readable = readable.map(|(transition, _)| transition).collect();
+        let mut answers = self.commit_readable(readable, leader).await?.into_iter();
+        let answer = |is_quarantined| if is_quarantined { None } else { answers.next() };
+        Ok(is_quarantined.into_iter().map(answer).map(|answer| answer.unwrap_or(Committed::Stale)).collect())
+    }
+
+    async fn commit_readable(
         &self,
         transitions: Vec<Transition>,
         leader: Option<LeaderEpoch>,
@@ -38,7 +58,7 @@ impl PostgresStore {
                 let others = ahead(rest, |transition| End::of(transition).is_none()).min(MOVES_MAX);
                 let (batch, after) = rest.split_at(ends.max(others));
                 answers.extend(match ends {
-                    0 => self.again(|| self.commit_moves(batch)).await?,
+                    0 => self.commit_moves_each(batch).await?,
                     _ => self.commit_ends(batch).await?,
                 });
                 rest = after;
@@ -74,6 +94,7 @@ impl PostgresStore {
                     held = Some(self.end_free(*kind, members, trouble).await);
                     continue;
                 }
+                Err(trouble) if trouble.is_about_data() => self.end_each(*kind, members, trouble).await?,
                 ids => ids?,
             };
             let ids: HashSet<i64> = ids.into_iter().collect();
@@ -92,6 +113,61 @@ impl PostgresStore {
             Some(End::Another) => self.retry(members).await,
             Some(End::Failure) | None => self.give_up(members).await,
         }
+    }
+
+    /// A row of the batch makes no sense to the server: the others are ended one by one. What the server refuses by itself
+    /// is quarantined, and stale.
+    async fn end_each(
+        &self,
+        kind: Option<End>,
+        members: &[&Transition],
+        trouble: Trouble,
+    ) -> Outcome<Vec<i64>> {
+        let [member] = members else {
+            let mut ended = Vec::with_capacity(members.len());
+            for member in members {
+                ended.extend(match self.again(|| self.end(kind, std::slice::from_ref(member))).await {
+                    Err(trouble) if trouble.is_about_data() => {
+                        self.refuse_by_data(&member.key, trouble);
+                        Vec::new()
+                    }
+                    ids => ids?,
+                });
+            }
+            return Ok(ended);
+        };
+        self.refuse_by_data(&member.key, trouble);
+        Ok(Vec::new())
+    }
+
+    /// Moves in one transaction; one by one if a row makes no sense to the server.
+    async fn commit_moves_each(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+        let trouble = match self.again(|| self.commit_moves(batch)).await {
+            Err(trouble) if trouble.is_about_data() => trouble,
+            answers => return answers,
+        };
+        let [transition] = batch else {
+            let mut answers = Vec::with_capacity(batch.len());
+            for transition in batch {
+                let alone = std::slice::from_ref(transition);
+                answers.extend(match self.again(|| self.commit_moves(alone)).await {
+                    Err(trouble) if trouble.is_about_data() => {
+                        self.refuse_by_data(&transition.key, trouble);
+                        vec![Committed::Stale]
+                    }
+                    answers => answers?,
+                });
+            }
+            return Ok(answers);
+        };
+        self.refuse_by_data(&transition.key, trouble);
+        Ok(vec![Committed::Stale])
+    }
+
+    fn refuse_by_data(&self, key: &TaskKey, trouble: Trouble) {
+        let (kind, id, found_at) = (RecordKind::Task, key.id.to_string(), self.clock.now());
+        let finding = Quarantined::new(kind, key.namespace.clone(), id, undecodable(trouble), found_at);
+        self.quarantine.add(finding);
     }
 
     /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
@@ -148,6 +224,7 @@ impl PostgresStore {
             .bind(versions(members))
             .bind(epochs(members))
             .bind(results)
+            .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
         // A free key or slot is work for somebody.
@@ -175,6 +252,7 @@ impl PostgresStore {
             .bind(losses(members))
             .bind(delays)
             .bind(errors(members))
+            .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
         if applied.is_some() {
@@ -201,6 +279,7 @@ impl PostgresStore {
             .bind(failures(members))
             .bind(losses(members))
             .bind(errors(members))
+            .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
         // A free key or slot is work for somebody.
@@ -249,6 +328,7 @@ impl PostgresStore {
             .bind(vec![lease.version.0 as i64])
             .bind(vec![lease.epoch.0 as i64])
             .bind(vec![result.as_deref()])
+            .bind(RUN_FORMAT)
             .fetch_one(connection)
             .await
             .map_err(Trouble::from)?;

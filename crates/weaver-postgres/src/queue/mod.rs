@@ -23,9 +23,18 @@ pub use enqueue::WakeUp;
 
 use crate::PostgresStore;
 use crate::error::Outcome;
-use crate::names::Seen;
-use crate::row::record;
+use crate::row::RUN_FORMAT;
 use crate::types::{Token, micros};
+
+/// How often a lease call tries again when everything it took could not be read.
+const CLAIMS_MAX: usize = 8;
+
+/// What a lease call took.
+struct Claimed {
+    leased: Vec<Leased>,
+    /// Whether it took others as well, could not read them, and gave them back.
+    released: bool,
+}
 
 #[async_trait]
 impl Queue for PostgresStore {
@@ -40,7 +49,14 @@ impl Queue for PostgresStore {
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
         request.validate()?;
-        Ok(self.again(|| self.claim(&request)).await?)
+        for _ in 1..CLAIMS_MAX {
+            // All that was taken was given back: there may be more behind it.
+            match self.again(|| self.claim(&request)).await? {
+                Claimed { leased, released } if leased.is_empty() && released => {}
+                Claimed { leased, .. } => return Ok(leased),
+            }
+        }
+        Ok(self.again(|| self.claim(&request)).await?.leased)
     }
 
     async fn commit(
@@ -77,7 +93,7 @@ impl Queue for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn claim(&self, request: &LeaseRequest) -> Outcome<Vec<Leased>> {
+    async fn claim(&self, request: &LeaseRequest) -> Outcome<Claimed> {
         let mut queues: Vec<&str> = request.queues.iter().map(|queue| queue.as_str()).collect();
         queues.sort_unstable();
         queues.dedup();
@@ -95,12 +111,13 @@ impl PostgresStore {
             .bind(micros(request.ttl))
             .bind(i32::try_from(request.max).unwrap_or(i32::MAX))
             .bind(i32::try_from(request.slots).unwrap_or(i32::MAX))
+            .bind(RUN_FORMAT)
+            .bind(self.skipped(&request.namespace))
             .fetch_all(&self.connections)
             .await?;
-        let mut seen = Seen::default();
         let mut leased = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let record = record(row, &mut seen)?;
+        let (records, undecodable) = self.records(&rows);
+        for record in records {
             let foreign = record.key.namespace != request.namespace
                 || record.lease.as_ref().is_some_and(|held| held.worker != request.worker);
             if foreign {
@@ -114,7 +131,24 @@ impl PostgresStore {
         if !leased.is_empty() {
             self.hints.moved();
         }
-        Ok(leased)
+        let released = !undecodable.is_empty();
+        if released {
+            self.release(request, undecodable).await?;
+        }
+        Ok(Claimed { leased, released })
+    }
+
+    /// Gives back what was taken and cannot be read, uncharged, so that it does not stay running. If this fails, the call
+    /// fails: repeated with its token, it finds them again.
+    async fn release(&self, request: &LeaseRequest, ids: Vec<i64>) -> Outcome<()> {
+        let release = || async {
+            let release = self.sql.release.query().bind(request.namespace.as_str());
+            let release = release.bind(Token(request.token)).bind(&ids).bind(RUN_FORMAT);
+            Ok(release.execute(&self.connections).await.map(|_| ())?)
+        };
+        self.again(release).await?;
+        self.hints.moved();
+        Ok(())
     }
 
     async fn end_holds(&self, leases: &[Lease]) -> Outcome<()> {
@@ -139,17 +173,17 @@ impl PostgresStore {
     }
 
     async fn find_overdue(&self, limit: u32) -> Outcome<Vec<Overdue>> {
-        let rows = self.sql.overdue.query().bind(i64::from(limit)).fetch_all(&self.connections).await?;
-        let mut seen = Seen::default();
-        let overdue = rows.iter().map(|row| {
-            let record = record(row, &mut seen)?;
+        let (namespaces, ids) = self.skipped_everywhere();
+        let overdue = self.sql.overdue.query().bind(i64::from(limit)).bind(RUN_FORMAT).bind(namespaces).bind(ids);
+        let rows = overdue.fetch_all(&self.connections).await?;
+        let overdue = self.records(&rows).0.into_iter().map(|record| {
             let why = match record.state {
                 TaskState::Running => OverdueWhy::Lease,
                 TaskState::Cancelled => OverdueWhy::Hold,
                 _ => OverdueWhy::ExpiresAt,
             };
-            Ok(Overdue { record, why })
+            Overdue { record, why }
         });
-        overdue.collect()
+        Ok(overdue.collect())
     }
 }

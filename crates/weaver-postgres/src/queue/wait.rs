@@ -11,6 +11,7 @@ use weaver_core::time::Monotonic;
 use crate::PostgresStore;
 use crate::error::Outcome;
 use crate::hints::Said;
+use crate::row::RUN_FORMAT;
 use crate::types::{Token, span};
 
 /// How long a hint that got lost can go unnoticed.
@@ -95,6 +96,8 @@ impl PostgresStore {
                     .bind(queues)
                     .bind(types)
                     .bind(fragile)
+                    .bind(RUN_FORMAT)
+                    .bind(self.skipped(namespace))
                     .fetch_one(&self.connections)
                     .await?;
                 if row.try_get(0)? {

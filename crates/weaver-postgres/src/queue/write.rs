@@ -13,8 +13,7 @@ use weaver_core::time::Timestamp;
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
-use crate::names::{Seen, cause_word, outcome_word};
-use crate::row::record;
+use crate::names::{cause_word, outcome_word};
 use crate::types::{At, Token, micros, storable};
 
 /// A move that was made, and has yet to be written.
@@ -121,12 +120,8 @@ impl PostgresStore {
             .bind(keys.iter().map(|key| key.id.0 as i64).collect::<Vec<_>>())
             .fetch_all(connection)
             .await?;
-        let mut seen = Seen::default();
-        let read = rows.iter().map(|row| {
-            let record = record(row, &mut seen)?;
-            Ok((record.key.clone(), record))
-        });
-        read.collect()
+        // What cannot be read is as good as not there: its transition is stale.
+        Ok(self.records(&rows).0.into_iter().map(|record| (record.key.clone(), record)).collect())
     }
 
     async fn blocked(

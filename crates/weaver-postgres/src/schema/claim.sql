@@ -11,6 +11,12 @@ BEGIN
 END
 $$;
 
+-- Whether a queue with these settings hands out runs. One whose limit is none that Weaver writes counts as paused; a queue
+-- without settings is open.
+CREATE FUNCTION weaver.is_open(p_paused boolean, p_max_running bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_paused IS NOT TRUE AND (p_max_running IS NULL OR p_max_running BETWEEN 1 AND 4294967295)
+$$;
+
 -- Whether another run of its serial key goes before this one: the one that has begun, or else the lowest id that is due.
 CREATE FUNCTION weaver.is_gated(p_namespace text, p_key text, p_id bigint, p_executions integer, p_now timestamptz)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -36,10 +42,13 @@ BEGIN
 END
 $$;
 
+-- Runs of a format the caller does not know (`p_format`: the newest it knows), and those it found unreadable (`p_skip`;
+-- usually none), are passed over.
 -- A plan for any values, made once per connection: the planner would rather plan anew for each call, which takes longer than
 -- the call.
 CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
-    p_ttl_us bigint, p_max integer, p_slots integer) RETURNS SETOF weaver.job_runs LANGUAGE plpgsql
+    p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[])
+    RETURNS SETOF weaver.job_runs LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -80,15 +89,18 @@ BEGIN
         RETURN QUERY SELECT r.* FROM weaver.job_runs r WHERE r.lease_token = p_token;
         RETURN;
     END IF;
-    SELECT array_agg(q.name) FILTER (WHERE s.paused IS NOT TRUE),
-        array_agg(q.name ORDER BY q.name) FILTER (WHERE s.paused IS NOT TRUE AND s.max_running IS NOT NULL)
+    SELECT array_agg(q.name) FILTER (WHERE weaver.is_open(s.paused, s.max_running)),
+        array_agg(q.name ORDER BY q.name)
+            FILTER (WHERE weaver.is_open(s.paused, s.max_running) AND s.max_running IS NOT NULL)
     INTO v_open, v_limited
     FROM unnest(p_queues) AS q (name)
     LEFT JOIN weaver.queues s ON s.namespace = p_namespace AND s.queue = q.name;
     IF v_limited IS NOT NULL THEN
         -- One after the other through a limited queue. Settings may have changed while we waited.
         FOR v_at IN 1 .. cardinality(v_limited) LOOP
-            v_room[v_at] := (SELECT CASE WHEN s.paused THEN 0 ELSE s.max_running END FROM weaver.queues s
+            v_room[v_at] := (
+                SELECT CASE WHEN weaver.is_open(s.paused, s.max_running) THEN s.max_running ELSE 0 END
+                FROM weaver.queues s
                 WHERE s.namespace = p_namespace AND s.queue = v_limited[v_at] FOR NO KEY UPDATE);
         END LOOP;
         FOR v_at IN 1 .. cardinality(v_limited) LOOP
@@ -120,6 +132,7 @@ BEGIN
                         AND (r.expires_at IS NULL OR r.expires_at > v_now OR r.executions > 0)
                         AND (p_types IS NULL OR r.task_type = ANY (p_types))
                         AND (v_slots > 0 OR NOT (r.losses > 0 OR r.max_losses = 0))
+                        AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))
                         AND (r.serial_key IS NULL
                             OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, v_now))
                     ORDER BY r.ready_at, r.id
@@ -148,6 +161,7 @@ BEGIN
                             AND (r.expires_at IS NULL OR r.expires_at > v_now OR r.executions > 0)
                             AND (p_types IS NULL OR r.task_type = ANY (p_types))
                             AND (v_slots > 0 OR NOT (r.losses > 0 OR r.max_losses = 0))
+                            AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))
                             AND (r.serial_key IS NULL
                                 OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, v_now))
                         ORDER BY r.ready_at, r.id
@@ -251,7 +265,7 @@ $$;
 -- What a waiting worker wants to know: whether there is anything for it, and if not, when the next run becomes due.
 -- `ready_in_us` is null if nothing waits for a time.
 CREATE FUNCTION weaver.look(p_namespace text, p_queues text[], p_types text[], p_fragile boolean,
-    OUT ready boolean, OUT ready_in_us bigint) LANGUAGE plpgsql
+    p_format smallint, p_skip bigint[], OUT ready boolean, OUT ready_in_us bigint) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -261,7 +275,7 @@ BEGIN
     SELECT array_agg(q.name) INTO v_open
     FROM unnest(p_queues) AS q (name)
     LEFT JOIN weaver.queues s ON s.namespace = p_namespace AND s.queue = q.name
-    WHERE s.paused IS NOT TRUE
+    WHERE weaver.is_open(s.paused, s.max_running)
         AND (s.max_running IS NULL OR s.max_running > weaver.occupied(p_namespace, q.name));
     ready := EXISTS (
         SELECT FROM unnest(v_open) AS q (name)
@@ -273,6 +287,7 @@ BEGIN
                 AND (r.expires_at IS NULL OR r.expires_at > v_now OR r.executions > 0)
                 AND (p_types IS NULL OR r.task_type = ANY (p_types))
                 AND (p_fragile OR NOT (r.losses > 0 OR r.max_losses = 0))
+                AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))
                 AND (r.serial_key IS NULL
                     OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, v_now))
             ORDER BY r.ready_at, r.id
@@ -288,6 +303,7 @@ BEGIN
         SELECT r.ready_at FROM weaver.job_runs r
         WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
             AND r.state IN ('PENDING', 'RETRY_SCHEDULED') AND r.ready_at > v_now
+            AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))
         ORDER BY r.ready_at, r.id
         LIMIT 1
     ) d;

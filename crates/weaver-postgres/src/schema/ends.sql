@@ -7,7 +7,7 @@
 
 -- Runs that have succeeded: moved to history in the statement that ends them.
 CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
-    p_results bytea[], OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
+    p_results bytea[], p_format smallint, OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
     SET weaver.moving = 'on' SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -18,19 +18,20 @@ BEGIN
         USING unnest(p_ids, p_versions, p_epochs, p_results) AS i (id, version, epoch, result)
         WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
             AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
+            AND r.format BETWEEN 1 AND p_format
         RETURNING r.*, i.result AS new_result
     ), kept AS (
         INSERT INTO weaver.job_run_history (
             id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at,
             lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us,
-            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, failures, losses,
+            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, format, failures, losses,
             max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state,
             namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
             task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
             result, payload)
         SELECT id, created_at, NULL, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
             leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
-            attempt, executions, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled,
+            attempt, executions, format, failures, losses, max_attempts, max_losses, progress_fraction, priority, scheduled,
             'SUCCEEDED', NULL, 'succeeded', 'NONE', namespace, queue, task_type, assigned_worker_id, serial_key,
             idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace,
             progress_message, last_error, log_ref, coalesce(new_result, result), payload
@@ -58,7 +59,7 @@ $$;
 -- Attempts after which the run goes on: failed, timed out, lost, released, snoozed.
 CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_renewals bigint[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[], p_delays_us bigint[],
-    p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
+    p_errors text[], p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -72,6 +73,7 @@ BEGIN
             p_errors) AS i (id, version, epoch, renewals, cause, outcome, failures, losses, delay_us, error)
         JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id
         WHERE r.version = i.version AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
+            AND r.format BETWEEN 1 AND p_format
             AND (i.renewals IS NULL OR r.renewals = i.renewals)
         FOR NO KEY UPDATE OF r
     ), closed AS (
@@ -108,7 +110,7 @@ $$;
 -- Attempts that end the run without success: failed or timed out or lost once too often, or cancelled by their handler.
 CREATE FUNCTION weaver.give_up(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_renewals bigint[], p_states text[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[],
-    p_errors text[]) RETURNS bigint[] LANGUAGE plpgsql
+    p_errors text[], p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
     SET weaver.moving = 'on' SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -122,6 +124,7 @@ BEGIN
             error)
         WHERE r.namespace = p_namespace AND r.id = ANY (p_ids) AND r.id = i.id AND r.version = i.version
             AND r.state = 'RUNNING' AND coalesce(r.leader_epoch, 0) = i.epoch
+            AND r.format BETWEEN 1 AND p_format
             AND (i.renewals IS NULL OR r.renewals = i.renewals)
         RETURNING r.*, i.new_state, i.new_cause, i.new_outcome, i.new_failures, i.new_losses, i.error,
             weaver.task_state(i.new_state, r.scheduled)::integer AS new_number
@@ -129,14 +132,14 @@ BEGIN
         INSERT INTO weaver.job_run_history (
             id, created_at, updated_at, ready_at, first_started_at, finished_at, lease_started_at, lease_expires_at,
             lease_ttl_us, lease_token, leader_epoch, assigned_at, assigned_epoch, scheduled_for, expires_at, timeout_us,
-            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, failures, losses,
+            continuation_check_deadline_at, retry_of, version, renewals, attempt, executions, format, failures, losses,
             max_attempts, max_losses, progress_fraction, priority, scheduled, state, cause, outcome, continuation_state,
             namespace, queue, task_type, assigned_worker_id, serial_key, idempotency_key, job_definition_id,
             task_group_id, session_id, content_type, labels, retry, trace, progress_message, last_error, log_ref,
             result, payload)
         SELECT id, created_at, NULL, ready_at, first_started_at, v_now, lease_started_at, NULL, NULL, NULL,
             leader_epoch, NULL, NULL, scheduled_for, expires_at, timeout_us, NULL, retry_of, version + 1, renewals,
-            attempt, executions, new_failures, new_losses, max_attempts, max_losses, progress_fraction, priority,
+            attempt, executions, format, new_failures, new_losses, max_attempts, max_losses, progress_fraction, priority,
             scheduled, new_state, new_cause, new_outcome, 'NONE', namespace, queue, task_type, assigned_worker_id,
             serial_key, idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry,
             trace, progress_message, coalesce(error, last_error), log_ref, result, payload

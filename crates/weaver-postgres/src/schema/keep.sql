@@ -65,7 +65,7 @@ $$;
 
 -- Removes finished runs with their attempts and logs, at most so many; answers how many, and the files that are left over.
 CREATE FUNCTION weaver.purge(p_namespace text, p_queue text, p_states text[], p_finished_for_us bigint,
-    p_limit integer, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql SET weaver.purging = 'on' AS $$
+    p_limit integer, p_format smallint, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql SET weaver.purging = 'on' AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
 BEGIN
@@ -74,7 +74,7 @@ BEGIN
         WHERE h.finished_at <= v_now - (p_finished_for_us / 1000000) * interval '1 second'
                 - (p_finished_for_us % 1000000) * interval '1 microsecond'
             AND (p_namespace IS NULL OR h.namespace = p_namespace) AND (p_queue IS NULL OR h.queue = p_queue)
-            AND (p_states IS NULL OR h.state = ANY (p_states))
+            AND (p_states IS NULL OR h.state = ANY (p_states)) AND h.format BETWEEN 1 AND p_format
         ORDER BY h.finished_at
         LIMIT p_limit
         FOR UPDATE SKIP LOCKED

@@ -10,7 +10,7 @@ DECLARE
 BEGIN
     SELECT s.paused, s.max_running INTO v_paused, v_max_running FROM weaver.queues s
     WHERE s.namespace = p_namespace AND s.queue = p_queue FOR NO KEY UPDATE;
-    IF v_paused THEN
+    IF NOT weaver.is_open(v_paused, v_max_running) THEN
         RETURN 'paused';
     ELSIF v_max_running IS NOT NULL AND weaver.occupied(p_namespace, p_queue) >= v_max_running THEN
         RETURN 'limit';

@@ -7,8 +7,9 @@ CREATE FUNCTION weaver.later(p_from timestamptz, p_us bigint) RETURNS timestampt
         p_from + (p_us / 1000000) * interval '1 second' + (p_us % 1000000) * interval '1 microsecond') END
 $$;
 
+-- Nothing for infinity, which is no instant of Weaver's: the row that holds it must not fail the statement.
 CREATE FUNCTION weaver.micros(p_at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
-    SELECT (extract(epoch FROM p_at) * 1000000)::bigint
+    SELECT CASE WHEN isfinite(p_at) THEN (extract(epoch FROM p_at) * 1000000)::bigint END
 $$;
 
 -- Weaver's own state, as a number: the words of the seed do not tell queued from scheduled.

@@ -13,10 +13,11 @@ use async_trait::async_trait;
 use sqlx::postgres::PgPool;
 use sqlx::{AssertSqlSafe, Executor};
 use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::id::TaskKey;
 use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_postgres::{PostgresOptions, PostgresStore};
-use weaver_testkit::bed::TestStore;
+use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
 use weaver_testkit::services::pooler::Pooler;
 use weaver_testkit::services::postgres::Shared;
 
@@ -129,4 +130,32 @@ impl TestStore for OnServer {
     async fn now(&self) -> Timestamp {
         self.clock.now()
     }
+
+    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool {
+        let text = match (record, how) {
+            (Spoiled::Task(key), Spoil::Undecodable) => run(key, "retry = '{\"kind\": 7}'"),
+            (Spoiled::Task(key), Spoil::UnknownFormat) => run(key, "format = 99"),
+            (Spoiled::QueueSettings(namespace, queue), Spoil::Undecodable) => format!(
+                "UPDATE weaver.queues SET max_running = -1 WHERE namespace = '{namespace}' AND queue = '{queue}'"
+            ),
+            (Spoiled::Runner(key), Spoil::Undecodable) => format!(
+                "UPDATE weaver.runners SET queues = '{{\"\"}}' WHERE namespace = '{}' AND runner_id = '{}'",
+                key.namespace, key.runner_id
+            ),
+            // Columns without a format; a document's body is any bytes.
+            _ => return false,
+        };
+        // Triggers guard rows against hands; this is what got in without them.
+        let text = format!("SET session_replication_role = replica; {text}; SET session_replication_role = DEFAULT");
+        sqlx::raw_sql(self.schema.sql(&text)).execute(&self.direct).await.expect("a superuser may");
+        true
+    }
+}
+
+fn run(key: &TaskKey, set: &str) -> String {
+    let (namespace, id) = (&key.namespace, key.id);
+    let update = |table: &str| {
+        format!("UPDATE weaver.{table} SET {set} WHERE namespace = '{namespace}' AND id = {id}")
+    };
+    format!("{}; {}", update("job_runs"), update("job_run_history"))
 }

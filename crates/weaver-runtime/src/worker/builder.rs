@@ -292,6 +292,7 @@ impl WorkerBuilder {
             stats: Mutex::new(stats),
             paused: false.into(),
             namespaces: Mutex::new(namespaces),
+            maintenance: Arc::default(),
         };
         Ok(Worker { shared: Arc::new(shared) })
     }

@@ -41,6 +41,7 @@ use weaver_core::time::Monotonic;
 pub use builder::{BuildError, WorkerBuilder};
 pub(crate) use finish::appends;
 
+use crate::maintenance::MaintenanceWatch;
 use crate::ctx::{StopReason, Surroundings};
 use crate::registry::Registry;
 use crate::shutdown::Shutdown;
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) paused: AtomicBool,
     /// Namespaces served at the moment.
     pub(crate) namespaces: Mutex<Vec<Namespace>>,
+    pub(crate) maintenance: Arc<MaintenanceWatch>,
 }
 
 /// What the builder was told.
@@ -131,6 +133,11 @@ impl Worker {
     /// Its name.
     pub fn name(&self) -> &WorkerId {
         &self.shared.options.name
+    }
+
+    /// Whether its maintenance gets done, for health checks of the process it runs in.
+    pub fn maintenance(&self) -> Arc<MaintenanceWatch> {
+        Arc::clone(&self.shared.maintenance)
     }
 
     /// Works until it is asked to stop: then takes nothing new, waits for its handlers within its grace, tells those left

@@ -46,7 +46,9 @@ pub(super) async fn beat(shared: &Arc<Shared>, shutdown: &Shutdown) {
 /// Cleans up for ever. Every worker does, so that nobody must: no leader, and no harm in doing it twice.
 pub(super) async fn maintain(shared: &Arc<Shared>) {
     loop {
-        match shared.source.maintain().await {
+        let round = shared.source.maintain().await;
+        shared.maintenance.note(shared.clock.now(), round.as_ref().err());
+        match round {
             Ok(done) if done == Maintained::default() => {}
             Ok(done) => tracing::info!(worker = %shared.options.name, ?done, "cleaned up after others"),
             Err(error) => tracing::warn!(worker = %shared.options.name, %error, "maintenance failed"),

@@ -30,12 +30,12 @@ impl Scheduler {
     pub(super) async fn tick_events(&self, ticked: &mut Ticked) -> Result<()> {
         let now = self.clock.now();
         let batch_max = self.settings.current().batch_max;
-        let documents = self.store.due_documents(EVENT_KIND, now, batch_max).await?;
+        let documents = self.due_readable(EVENT_KIND, now, batch_max).await?;
         if documents.is_empty() {
             return Ok(());
         }
         let is_full = documents.len() >= batch_max as usize;
-        let mut due = self.open_events(documents, now).await?;
+        let mut due = self.open_events(documents);
         let waiting = self.waiting_for(&due).await?;
         let fits = fitting(&due, &waiting);
         let is_more = is_full || fits < due.len();
@@ -56,19 +56,15 @@ impl Scheduler {
         Ok(())
     }
 
-    async fn open_events(&self, documents: Vec<Document>, now: Timestamp) -> Result<Vec<Due>> {
-        let (mut due, mut unreadable) = (Vec::with_capacity(documents.len()), Vec::new());
-        for document in documents {
-            match StoredEvent::read(&document) {
-                Ok(event) => due.push(Due { document, event }),
-                Err(error) => {
-                    tracing::error!(%error, "an event is not processed; looked at again in an hour");
-                    unreadable.push(document);
-                }
+    fn open_events(&self, documents: Vec<Document>) -> Vec<Due> {
+        let open = |document: Document| match StoredEvent::read(&document) {
+            Ok(event) => Some(Due { document, event }),
+            Err(error) => {
+                self.pass_over(&document, &error);
+                None
             }
-        }
-        self.put_off(unreadable, now).await?;
-        Ok(due)
+        };
+        documents.into_iter().filter_map(open).collect()
     }
 
     /// The enabled definitions that wait for the types of these events.
@@ -87,7 +83,16 @@ impl Scheduler {
                 for entry in listed.items {
                     // The entry only leads here: what the definition says counts.
                     let key = Stored::key(namespace, &entry.key.id[prefix.len()..]);
-                    let Some(document) = self.store.get_document(&key).await? else { continue };
+                    let document = match self.store.get_document(&key).await {
+                        Ok(Some(document)) => document,
+                        Ok(None) => continue,
+                        // One that the store cannot read waits for nothing, and must not stop the others.
+                        Err(error @ StoreError::Damaged { .. }) => {
+                            tracing::error!(%error, "a schedule is passed over");
+                            continue;
+                        }
+                        Err(error) => return Err(error.into()),
+                    };
                     works.extend(Work::open(&document).ok().filter(|work| waits_for(work, event_type)));
                 }
                 cursor = listed.next;

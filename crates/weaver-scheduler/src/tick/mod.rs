@@ -15,8 +15,11 @@ mod decide;
 mod events;
 mod finish;
 mod sweep;
+mod unreadable;
 mod watch;
 mod work;
+
+pub(crate) use unreadable::PassedOver;
 
 use std::collections::HashMap;
 
@@ -67,16 +70,16 @@ impl Scheduler {
         let now = self.clock.now();
         // One document tells whether anything is due, and if not, how long to sleep.
         let horizon = now.saturating_add(settings.poll_interval);
-        let first = self.store.due_documents(DEFINITION_KIND, horizon, 1).await?;
+        let first = self.due_readable(DEFINITION_KIND, horizon, 1).await?;
         let Some(first) = first.first().and_then(|document| document.due) else { return Ok(()) };
         if first > now {
             ticked.next_due = Some(first);
             return Ok(());
         }
-        let due = self.store.due_documents(DEFINITION_KIND, now, settings.batch_max).await?;
+        let due = self.due_readable(DEFINITION_KIND, now, settings.batch_max).await?;
         // At once again: only a tick that finds nothing due knows how long to sleep.
         ticked.more = !due.is_empty();
-        let works = self.open(due, now).await?;
+        let works = self.open(&due);
         let (mut ready, fresh): (Vec<Work>, Vec<Work>) =
             works.into_iter().partition(|work| work.stored.state.is_unfinished());
         let live = self.live(&fresh).await?;
@@ -98,21 +101,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Reads definitions. One that cannot be read is put off, so that it is not in everybody's way.
-    async fn open(&self, documents: Vec<Document>, now: Timestamp) -> Result<Vec<Work>> {
-        let mut works = Vec::with_capacity(documents.len());
-        let mut unreadable = Vec::new();
-        for document in documents {
-            match Work::open(&document) {
-                Ok(work) => works.push(work),
-                Err(error) => {
-                    tracing::error!(%error, "a schedule does not fire; looked at again in an hour");
-                    unreadable.push(document);
-                }
-            }
-        }
-        self.put_off(unreadable, now).await?;
-        Ok(works)
+    /// Reads definitions. One that cannot be read is passed over, so that it is not in the way of others.
+    fn open(&self, documents: &[Document]) -> Vec<Work> {
+        let open = |document: &Document| {
+            Work::open(document).inspect_err(|error| self.pass_over(document, error)).ok()
+        };
+        documents.iter().filter_map(open).collect()
     }
 
     /// The runs that have not ended, of the definitions to which that matters.

@@ -1,18 +1,12 @@
 //! A definition in hand: what was read, what is decided, and the conditional write of it.
 
-use std::time::Duration;
-
 use weaver_core::error::Error as StoreError;
 use weaver_core::id::{TaskKey, Version};
 use weaver_core::ports::{DOCUMENT_WRITES_MAX, Document, DocumentKey, DocumentWrite, Expect};
-use weaver_core::time::Timestamp;
 
 use crate::definition::Stored;
 use crate::error::Result;
 use crate::service::Scheduler;
-
-/// How long a document that cannot be read is left alone.
-const UNREADABLE_FOR: Duration = Duration::from_secs(3600);
 
 /// A definition, and the version it was read at.
 #[derive(Debug, Clone)]
@@ -75,21 +69,5 @@ impl Scheduler {
             writes = rest;
         }
         Ok(answers)
-    }
-
-    /// Leaves documents as they are, and alone for a while.
-    pub(crate) async fn put_off(&self, documents: Vec<Document>, now: Timestamp) -> Result<()> {
-        let later = Some(now.saturating_add(UNREADABLE_FOR));
-        let put = |document: Document| {
-            DocumentWrite::put(document.key, document.body, Expect::Version(document.version), later)
-        };
-        for answer in self.write_all(documents.into_iter().map(put).collect()).await? {
-            match answer {
-                // Somebody else did, or wrote it anew.
-                Ok(_) | Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
     }
 }

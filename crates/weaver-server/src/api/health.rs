@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use bytes::Bytes;
 use tokio::sync::Mutex;
-use weaver_client::wire::Health;
+use weaver_client::wire::{Health, MaintenanceFailing};
 use weaver_core::error::Error;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{DocumentKey, Expect};
@@ -22,7 +22,7 @@ const PROBE_KIND: &str = "weaver.ready";
 
 fn ok() -> Json<Health> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Json(Health { status: "ok".to_owned(), version, clock_jumped: None })
+    Json(Health { status: "ok".to_owned(), version, clock_jumped: None, maintenance_failing: None })
 }
 
 /// Whether the server is alive.
@@ -42,7 +42,14 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>
     state.readiness.look(&state).await?;
     let Json(health) = ok();
     let clock_jumped = state.clock_watch.look(&*state.store, &*state.clock).await?;
-    Ok(Json(Health { clock_jumped, ..health }))
+    let failing = state.maintenance.as_ref().and_then(|watch| watch.failing());
+    let status = if failing.is_some() { "degraded".to_owned() } else { health.status };
+    let maintenance_failing = failing.map(|failing| MaintenanceFailing {
+        since: failing.since,
+        rounds: failing.rounds,
+        error: failing.error,
+    });
+    Ok(Json(Health { status, clock_jumped, maintenance_failing, ..health }))
 }
 
 /// What the last look at the store found.

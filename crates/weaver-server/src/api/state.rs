@@ -16,6 +16,7 @@ use weaver_merge::forge::git::GitForges;
 use weaver_merge::keys::Keyring;
 use weaver_merge::notify::Notifications;
 use weaver_merge::plan::Policy;
+use weaver_runtime::MaintenanceWatch;
 use weaver_scheduler::{Options, Scheduler};
 
 use super::audit::{Audit, Denials};
@@ -138,6 +139,7 @@ pub struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) figures: Option<Figures>,
     pub(crate) clock_watch: Arc<ClockWatch>,
+    pub(crate) maintenance: Option<Arc<MaintenanceWatch>>,
 }
 
 impl Deref for AppState {
@@ -186,12 +188,20 @@ impl AppState {
             metrics: Arc::new(Metrics::default()),
             figures: None,
             clock_watch: Arc::default(),
+            maintenance: None,
         }))
     }
 
     /// Watches the clock that the store goes by, for ever: run it beside the server.
     pub async fn watch_clock(self) {
         self.clock_watch.run(&*self.store, &*self.clock).await;
+    }
+
+    /// With the worker beside it whose maintenance `/readyz` answers for.
+    #[must_use]
+    pub fn with_maintenance(mut self, watch: Arc<MaintenanceWatch>) -> Self {
+        Arc::make_mut(&mut self.0).maintenance = Some(watch);
+        self
     }
 
     /// With tokens that its routes manage: those that the guard in front asks for.

@@ -40,6 +40,8 @@ mod serial_keys;
 mod steps;
 mod tasks;
 mod terminal;
+mod unreadable;
+mod unreadable_others;
 mod verbs;
 mod waiter;
 mod waiting;
@@ -107,6 +109,8 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("explain", explain::cases()),
         ("explain", whereabouts::cases()),
         ("bad_input", bad_input::cases()),
+        ("unreadable", unreadable::cases()),
+        ("unreadable", unreadable_others::cases()),
     ];
     groups.into_iter().flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case))).collect()
 }

@@ -1,6 +1,6 @@
 //! Gates: of the due tasks with one serial key, the one that may go.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
@@ -18,6 +18,8 @@ pub(super) struct Gate {
     due: BTreeSet<TaskId>,
     /// The one that has started, until its end (and until its handler has stopped).
     holder: Option<TaskId>,
+    /// Live tasks of the key that cannot be read, and whether they may have started: then the key is held.
+    pub(super) unreadable: BTreeMap<TaskId, bool>,
     /// The one in a ready lane, with the time it stands under.
     elected: Option<ReadyEntry>,
 }
@@ -31,7 +33,8 @@ impl Gate {
     /// How many due tasks go before this one.
     pub(super) fn due_before(&self, id: TaskId) -> usize {
         let holder = self.holder.filter(|holder| *holder != id).map_or(0, |_| 1);
-        self.due.range(..id).count() + holder
+        let unreadable = self.unreadable.iter().filter(|(other, begun)| **begun || **other < id).count();
+        self.due.range(..id).count() + holder + unreadable
     }
 
     /// Takes in how a member stands now.
@@ -63,8 +66,14 @@ impl Gate {
     pub(super) fn candidate(&self) -> Option<TaskId> {
         match self.holder {
             Some(holder) => self.due.contains(&holder).then_some(holder),
-            None => self.due.first().copied(),
+            None if self.unreadable.is_empty() => self.due.first().copied(),
+            None => self.due.first().copied().filter(|id| self.goes_before_unreadable(*id)),
         }
+    }
+
+    /// What cannot be read keeps its place: none of its key goes if it may have started, and none behind it if not.
+    fn goes_before_unreadable(&self, id: TaskId) -> bool {
+        self.unreadable.iter().all(|(other, begun)| !begun && id < *other)
     }
 
     /// Elects; returns who stood before and who must be put into a lane, if the election changed anything.
@@ -104,7 +113,7 @@ impl Gates {
     /// Forgets a gate that nobody needs any more.
     pub(super) fn forget_if_empty(&mut self, namespace: &Namespace, key: &SerialKey) {
         let Some(gates) = self.by_namespace.get_mut(namespace) else { return };
-        if gates.get(key).is_some_and(|gate| gate.members.is_empty()) {
+        if gates.get(key).is_some_and(|gate| gate.members.is_empty() && gate.unreadable.is_empty()) {
             gates.remove(key);
         }
         if gates.is_empty() {

@@ -24,6 +24,7 @@ mod moves;
 mod pick;
 mod queues;
 mod standing;
+mod unreadable;
 mod waiters;
 
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ use hashbrown::HashMap;
 
 pub use pick::{Picks, Taste};
 pub use standing::Standing;
+pub use unreadable::Hold;
 pub use waiters::{Waiters, Wanted};
 
 use crate::id::{LeaseToken, TaskId};

@@ -218,7 +218,7 @@ impl Index {
     }
 
     /// Lets the gate of a keyed task elect who may go, and puts that one into its lane.
-    fn elect(&mut self, id: TaskId) {
+    pub(super) fn elect(&mut self, id: TaskId) {
         let Some(entry) = self.entries.get(id) else { return };
         let Some(key) = entry.serial_key() else { return };
         let namespace = &self.queues.get(entry.queue).namespace;

@@ -96,7 +96,8 @@ impl Queues {
     /// Forgets a queue that has neither records nor settings.
     pub(super) fn forget_if_unused(&mut self, number: u32) {
         let queue = self.get(number);
-        if queue.counts.total() > 0 || queue.version > Version(0) {
+        // A slot may be held by a task that cannot be read, and is counted nowhere.
+        if queue.counts.total() > 0 || queue.version > Version(0) || queue.occupied > 0 {
             return;
         }
         if let Some(queue) = self.slots[number as usize].take() {

@@ -51,10 +51,20 @@ impl InMemoryQueueState {
         (ids, matching.next().is_some())
     }
 
+    /// Removes a record whatever its state.
+    pub(super) fn discard(&mut self, id: TaskId) {
+        let ended = self.records.get(id).is_some_and(|record| record.state.is_terminal());
+        self.remove(id);
+        if ended {
+            let records = &self.records;
+            self.finished.note_purged(1, |id| records.get(id).is_some());
+        }
+    }
+
     fn remove(&mut self, id: TaskId) {
         let Some(removed) = self.records.remove(id) else { return };
         let namespace = &removed.key.namespace;
-        self.index.forget(namespace, &removed.spec.queue, removed.state);
+        self.index.discard(&removed);
         if let Some(group) = &removed.spec.origin().task_group_id {
             let key = (namespace.clone(), group.clone());
             if let Some(group) = self.groups.get_mut(&key) {

@@ -1,13 +1,15 @@
-//! The port `UnreadableRecords`.
+//! The port `UnreadableRecords`: memory holds records, not bytes, so that nothing in it is unreadable.
+
+use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::TaskKey;
+use crate::limits::check_page;
 use crate::name::Namespace;
 use crate::ports::{Cursor, Page, UnreadableRecords};
 use crate::quarantine::{Discarded, Quarantined, RawTask};
-use async_trait::async_trait;
-
 use crate::queue::memory::InMemoryQueue;
+use crate::task::TaskRecord;
 
 #[async_trait]
 impl UnreadableRecords for InMemoryQueue {
@@ -15,8 +17,9 @@ impl UnreadableRecords for InMemoryQueue {
         &self,
         _namespace: Option<&Namespace>,
         _cursor: Option<Cursor>,
-        _limit: u32,
+        limit: u32,
     ) -> Result<Page<Quarantined>> {
+        check_page(limit)?;
         Ok(Page { items: Vec::new(), next: None, complete: true })
     }
 
@@ -24,11 +27,24 @@ impl UnreadableRecords for InMemoryQueue {
         Ok(vec![None; keys.len()])
     }
 
-    async fn raw_task(&self, _key: &TaskKey) -> Result<Option<RawTask>> {
-        Ok(None)
+    async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
+        let record = self.with(|state| state.get(key).cloned());
+        Ok(record.as_ref().map(raw))
     }
 
-    async fn discard_task(&self, _key: &TaskKey, _expected: &RawTask) -> Result<Discarded> {
-        Ok(Discarded::Missing)
+    async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
+        Ok(self.with(|state| match state.get(key).map(raw) {
+            None => Discarded::Missing,
+            Some(found) if found != *expected => Discarded::Changed,
+            Some(_) => {
+                state.discard(key.id);
+                Discarded::Removed
+            }
+        }))
     }
+}
+
+fn raw(record: &TaskRecord) -> RawTask {
+    // Names, numbers and texts: nothing of a record fails to become JSON.
+    RawTask { text: serde_json::to_string(record).unwrap_or_default() }
 }

@@ -1,0 +1,139 @@
+//! Rows that this process cannot read: each is its own finding, and no other row's.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use weaver_core::id::{TaskId, TaskKey};
+use weaver_core::name::Namespace;
+use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
+use weaver_core::task::TaskRecord;
+
+use crate::PostgresStore;
+use crate::error::Outcome;
+use crate::names::Seen;
+use crate::row::{RUN_FORMAT, finding, record};
+
+/// How often findings are looked at again, and formats that only a newer Weaver knows are looked for.
+const REVIEW_EVERY: Duration = Duration::from_secs(30);
+/// How many runs one statement reads again.
+const REVIEW_BATCH: usize = 500;
+
+impl PostgresStore {
+    /// The runs of an answer, and the ids of those whose contents make no sense; what cannot be read is quarantined.
+    pub(crate) fn records(&self, rows: &[PgRow]) -> (Vec<TaskRecord>, Vec<i64>) {
+        let mut seen = Seen::default();
+        let (mut records, mut undecodable) = (Vec::with_capacity(rows.len()), Vec::new());
+        let was_empty = self.quarantine.is_empty();
+        for row in rows {
+            match record(row, &mut seen) {
+                Ok(record) => {
+                    if !was_empty {
+                        self.is_readable(&record.key);
+                    }
+                    records.push(record);
+                }
+                Err(why) => {
+                    let is_damaged = matches!(why, Unreadable::Undecodable { .. });
+                    let Some((id, finding)) = finding(row, why, self.clock.now()) else {
+                        tracing::error!("a run without a readable id or namespace is passed over");
+                        continue;
+                    };
+                    if is_damaged {
+                        undecodable.push(id);
+                    }
+                    self.quarantine.add(finding);
+                }
+            }
+        }
+        (records, undecodable)
+    }
+
+    fn is_readable(&self, key: &TaskKey) {
+        self.quarantine.remove(&key.namespace, RecordKind::Task, &key.id.to_string());
+    }
+
+    /// Findings about tasks that are not there any more are over.
+    pub(crate) fn forget_missing(&self, keys: &[TaskKey], rows: &[PgRow]) {
+        if self.quarantine.is_empty() {
+            return;
+        }
+        let place = |row: &PgRow| -> Option<(String, i64)> { Some((row.try_get(2).ok()?, row.try_get(1).ok()?)) };
+        let there: HashSet<(String, i64)> = rows.iter().filter_map(place).collect();
+        let is_missing = |key: &&TaskKey| !there.contains(&(key.namespace.to_string(), key.id.0 as i64));
+        keys.iter().filter(is_missing).for_each(|key| self.is_readable(key));
+    }
+
+    /// The tasks of a namespace that a lease call passes over; nothing if there are none, which is the rule.
+    pub(crate) fn skipped(&self, namespace: &Namespace) -> Option<Vec<i64>> {
+        let ids = self.quarantine.task_ids(namespace);
+        (!ids.is_empty()).then(|| ids.into_iter().map(|id| id.0 as i64).collect())
+    }
+
+    /// The tasks that lease expiry passes over, by namespace and id.
+    pub(crate) fn skipped_everywhere(&self) -> (Vec<String>, Vec<i64>) {
+        if self.quarantine.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
+        let tasks = task_keys(self.quarantine.all());
+        tasks.into_iter().map(|key| (key.namespace.to_string(), key.id.0 as i64)).unzip()
+    }
+
+    /// Whether this process found a task unreadable: it then changes nothing about it.
+    pub(crate) fn is_quarantined(&self, key: &TaskKey) -> bool {
+        self.quarantine.get(&key.namespace, RecordKind::Task, &key.id.to_string()).is_some()
+    }
+
+    /// Looks again at what could not be read, and for formats that only a newer Weaver knows.
+    pub(crate) async fn review_now_and_then(&self) -> Outcome<()> {
+        let now = self.clock.monotonic();
+        {
+            let mut reviewed_at = self.reviewed_at.lock();
+            if reviewed_at.is_some_and(|at| now < at.saturating_add(REVIEW_EVERY)) {
+                return Ok(());
+            }
+            *reviewed_at = Some(now);
+        }
+        let unknown = self.sql.unknown_formats.query().bind(RUN_FORMAT).bind(REVIEW_BATCH as i64);
+        let mut keys: BTreeSet<TaskKey> = BTreeSet::new();
+        for row in unknown.fetch_all(&self.connections).await? {
+            if let Ok(namespace) = Namespace::new(row.try_get::<String, _>(0)?) {
+                keys.insert(TaskKey::new(namespace, TaskId(row.try_get::<i64, _>(1)?.unsigned_abs())));
+            }
+        }
+        let found = self.quarantine.all();
+        let places: BTreeSet<(Namespace, RecordKind)> =
+            found.iter().map(|each| (each.namespace.clone(), each.kind)).collect();
+        keys.extend(task_keys(found));
+        let keys: Vec<TaskKey> = keys.into_iter().collect();
+        for part in keys.chunks(REVIEW_BATCH) {
+            self.read(part).await?;
+        }
+        for (namespace, kind) in places {
+            match kind {
+                RecordKind::QueueSettings => drop(self.queues(&namespace).await?),
+                RecordKind::Runner => self.review_runners(&namespace).await?,
+                // A document's body is not the store's to read.
+                RecordKind::Task | RecordKind::Document => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn review_runners(&self, namespace: &Namespace) -> Outcome<()> {
+        let (mut after, mut unreadable) = (Some(String::new()), Vec::new());
+        while let Some(last) = after {
+            let page = self.runner_page(namespace, &last, REVIEW_BATCH as u32).await?;
+            unreadable.extend(page.unreadable);
+            after = page.next;
+        }
+        self.quarantine.settle(namespace, RecordKind::Runner, unreadable);
+        Ok(())
+    }
+}
+
+fn task_keys(found: Vec<Quarantined>) -> Vec<TaskKey> {
+    let tasks = found.into_iter().filter(|each| each.kind == RecordKind::Task);
+    tasks.filter_map(|each| Some(TaskKey::new(each.namespace, each.id.parse().ok()?))).collect()
+}
