@@ -8,6 +8,7 @@
 
 mod attempts;
 mod envelope;
+pub mod fields;
 mod new;
 mod record;
 mod spec;

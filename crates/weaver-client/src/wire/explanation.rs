@@ -32,7 +32,7 @@ pub struct Explanation {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
     /// `due_at`, `expired`, `key_held`, `key_waits_for`, `ahead`, `paused`, `limit_reached`, `no_worker`,
-    /// `next_in_line`, `assigned`, `orphaned`, `running`, `ended` or `handler_stopping`.
+    /// `next_in_line`, `assigned`, `orphaned`, `running`, `running_unleased`, `ended` or `handler_stopping`.
     pub code: String,
     /// The same for people.
     pub text: String,
@@ -122,6 +122,7 @@ impl From<&explain::Reason> for Reason {
                 let (at, until) = (Some(*since), Some(*lease_until));
                 Self { worker: text(worker), at, until, ..said("running") }
             }
+            Core::RunningUnleased => said("running_unleased"),
             Core::Ended { because, at, error, .. } => {
                 let cause = because.map(Into::into);
                 Self { at: Some(*at), cause, error: error.clone(), ..said("ended") }

@@ -1,0 +1,230 @@
+-- Guards: refuse what Weaver itself never does, also to hand-written SQL. Conditions on one row stand in WHEN clauses and
+-- call no function; a look at another table happens once per statement. Conditions are generated from the tables in
+-- `weaver_core::lifecycle` (moves, counters, shapes) and `weaver_core::task::fields` (limits). Every trigger is enabled
+-- ALWAYS (`guard_triggers.rs`), so that no setting of a session passes it by.
+
+-- Explicit removals: what deletes finished runs or audit entries first says so here, in the same transaction.
+CREATE TABLE weaver.purges (
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    who text NOT NULL DEFAULT session_user,
+    what text NOT NULL,
+    -- Whether it also covers runs that have not ended.
+    live boolean NOT NULL DEFAULT false
+);
+CREATE INDEX purges_xid ON weaver.purges (xid);
+
+CREATE FUNCTION weaver.refuse_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'run %/%: % at version % cannot become % at version % with these columns', OLD.namespace, OLD.id,
+        OLD.state, OLD.version, NEW.state, NEW.version
+        USING ERRCODE = '23514', HINT = 'use weaver, which knows the rules: weaver tasks cancel, weaver tasks run-now';
+END
+$$;
+
+CREATE FUNCTION weaver.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% of % is refused: %', TG_OP, TG_TABLE_NAME, TG_ARGV[0] USING ERRCODE = '23514', HINT = TG_ARGV[1];
+END
+$$;
+
+-- Live runs that are deleted are in history now, or were purged explicitly.
+CREATE FUNCTION weaver.guard_departures() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    v_lost record;
+BEGIN
+    SELECT o.namespace, o.id, o.state INTO v_lost FROM old_rows o
+    LEFT JOIN LATERAL (SELECT true AS is_kept FROM weaver.job_run_history h
+        WHERE h.namespace = o.namespace AND h.id = o.id LIMIT 1) h ON true
+    WHERE h.is_kept IS NULL LIMIT 1;
+    IF FOUND AND NOT EXISTS (SELECT FROM weaver.purges p WHERE p.xid = pg_current_xact_id() AND p.live) THEN
+        RAISE EXCEPTION 'DELETE of run %/% (%) is refused: a run leaves this table only for job_run_history',
+            v_lost.namespace, v_lost.id, v_lost.state
+            USING ERRCODE = '23514', HINT = 'cancel it with weaver tasks cancel';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- What enters history was live before this statement and ended by a move of the table. STABLE, and only therefore it sees
+-- the rows of `job_runs` as they were before the statement that deleted them.
+CREATE FUNCTION weaver.guard_arrivals() RETURNS trigger LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+DECLARE
+    v_forged record;
+BEGIN
+    SELECT n.namespace, n.id, n.state INTO v_forged FROM new_rows n
+    LEFT JOIN LATERAL (SELECT * FROM weaver.job_runs r WHERE r.namespace = n.namespace AND r.id = n.id LIMIT 1) r ON true
+    WHERE (r.version = n.version AND {same_end}
+            OR n.version = r.version + 1 AND
+{end_condition}) IS NOT TRUE
+        OR {other_spec}
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'INSERT of run %/% (%) into history is refused: it was not live, or cannot have ended so',
+            v_forged.namespace, v_forged.id, v_forged.state
+            USING ERRCODE = '23514', HINT = 'history is written by Weaver alone; export it with weaver tasks list';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- And it is no longer live: a run in both tables could never end.
+CREATE FUNCTION weaver.guard_doubles() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM new_rows n CROSS JOIN LATERAL (SELECT FROM weaver.job_runs r
+            WHERE r.namespace = n.namespace AND r.id = n.id LIMIT 1) r) THEN
+        RAISE EXCEPTION 'INSERT into history is refused: the run is still live'
+            USING ERRCODE = '23514', HINT = 'history is written by Weaver alone';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- An attempt is closed while its run still has it under way. STABLE for the same reason as above.
+CREATE FUNCTION weaver.guard_attempts() RETURNS trigger LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM new_rows n LEFT JOIN LATERAL (SELECT * FROM weaver.job_runs r
+            WHERE r.namespace = n.namespace AND r.id = n.run_id LIMIT 1) r ON true
+        WHERE (r.attempt = n.attempt AND r.version = n.fence AND r.assigned_worker_id = n.assigned_worker_id
+            AND r.lease_started_at IS NOT DISTINCT FROM n.started_at) IS NOT TRUE) THEN
+        RAISE EXCEPTION 'INSERT into closed_attempts is refused: no run has this attempt under way'
+            USING ERRCODE = '23514', HINT = 'attempts are closed by Weaver alone';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Removals that were not announced in `purges`.
+CREATE FUNCTION weaver.guard_removals() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM old_rows)
+            AND NOT EXISTS (SELECT FROM weaver.purges p WHERE p.xid = pg_current_xact_id()) THEN
+        RAISE EXCEPTION 'DELETE of % is refused: only retention and explicit purges remove it', TG_TABLE_NAME
+            USING ERRCODE = '23514', HINT = 'use weaver tasks purge, or first, in the same transaction: '
+                'INSERT INTO weaver.purges (what) VALUES (''why'')';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Entries are numbered by their stream: one beyond its last number would make the next append fail.
+CREATE FUNCTION weaver.guard_audit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM new_rows n LEFT JOIN weaver.streams s ON s.namespace = n.namespace AND s.name = n.name
+            WHERE (n.seq BETWEEN 1 AND s.last_seq) IS NOT TRUE) THEN
+        RAISE EXCEPTION 'INSERT into audit is refused: its stream did not number these entries'
+            USING ERRCODE = '23514', HINT = 'the audit is written by Weaver alone';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- A run under a unique key: the key is its own, or was free and now is.
+CREATE FUNCTION weaver.guard_unique() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    v_now timestamptz := weaver.clock();
+    v_until timestamptz := weaver.later(v_now, {unique_us});
+BEGIN
+    IF NEW.idempotency_key IS NOT NULL THEN
+        INSERT INTO weaver.idempotency_keys AS k VALUES (NEW.namespace, NEW.idempotency_key, NEW.id, v_until)
+        ON CONFLICT (namespace, idempotency_key) DO UPDATE
+        SET run_id = NEW.id, until = CASE WHEN k.run_id = NEW.id THEN k.until ELSE v_until END
+        WHERE k.run_id = NEW.id OR k.until <= v_now;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'there is a run with idempotency key % in namespace %', NEW.idempotency_key, NEW.namespace
+                USING ERRCODE = '23505', HINT = 'use weaver.enqueue(), which answers with that run';
+        END IF;
+    END IF;
+    IF NEW.job_definition_id IS NOT NULL AND NEW.scheduled_for IS NOT NULL THEN
+        INSERT INTO weaver.schedule_keys AS k
+        VALUES (NEW.namespace, NEW.job_definition_id, NEW.scheduled_for, NEW.id, v_until)
+        ON CONFLICT (namespace, job_definition_id, scheduled_for) DO UPDATE
+        SET run_id = NEW.id, until = CASE WHEN k.run_id = NEW.id THEN k.until ELSE v_until END
+        WHERE k.run_id = NEW.id OR k.until <= v_now;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'there is a run of % for % in namespace %', NEW.job_definition_id, NEW.scheduled_for,
+                NEW.namespace USING ERRCODE = '23505', HINT = 'a schedule has one run per planned instant';
+        END IF;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+-- Live runs.
+CREATE TRIGGER guard_insert BEFORE INSERT ON weaver.job_runs FOR EACH ROW
+    WHEN ((
+{entry_condition}) IS NOT TRUE)
+    EXECUTE FUNCTION weaver.refuse_change('a run enters as PENDING at version 1, within the limits of its fields',
+        'use weaver.enqueue()');
+CREATE TRIGGER guard_unique AFTER INSERT ON weaver.job_runs FOR EACH ROW
+    WHEN (NEW.idempotency_key IS NOT NULL OR NEW.job_definition_id IS NOT NULL AND NEW.scheduled_for IS NOT NULL)
+    EXECUTE FUNCTION weaver.guard_unique();
+CREATE TRIGGER guard_spec BEFORE UPDATE OF {fixed_columns} ON weaver.job_runs FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('what a run was enqueued with never changes',
+        'cancel it and enqueue another');
+CREATE TRIGGER guard_update AFTER UPDATE ON weaver.job_runs FOR EACH ROW
+    WHEN ((
+{update_condition}) IS NOT TRUE)
+    EXECUTE FUNCTION weaver.refuse_move();
+CREATE TRIGGER guard_delete AFTER DELETE ON weaver.job_runs REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.guard_departures();
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.job_runs FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('live runs are not thrown away', 'cancel them with weaver tasks cancel');
+
+-- History.
+ALTER TABLE weaver.job_run_history ADD CONSTRAINT job_run_history_state CHECK (state IN ({terminal}));
+CREATE TRIGGER guard_arrivals AFTER INSERT ON weaver.job_run_history REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_arrivals();
+CREATE TRIGGER guard_doubles AFTER INSERT ON weaver.job_run_history REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_doubles();
+CREATE TRIGGER guard_update BEFORE UPDATE OF {history_columns} ON weaver.job_run_history FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('what has ended stays as it is',
+        'run it again as a new task with weaver tasks retry');
+CREATE TRIGGER guard_delete AFTER DELETE ON weaver.job_run_history REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_removals();
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.job_run_history FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('finished runs are removed by retention', 'use weaver tasks purge');
+
+-- Attempts that were closed.
+CREATE TRIGGER guard_insert AFTER INSERT ON weaver.closed_attempts REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_attempts();
+CREATE TRIGGER guard_update BEFORE UPDATE ON weaver.closed_attempts FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('an attempt that was closed stays as it is', 'nothing needs this');
+CREATE TRIGGER guard_delete AFTER DELETE ON weaver.closed_attempts REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_removals();
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.closed_attempts FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('attempts are removed with their run', 'use weaver tasks purge');
+
+-- The audit.
+CREATE TRIGGER guard_insert AFTER INSERT ON weaver.audit REFERENCING NEW TABLE AS new_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_audit();
+CREATE TRIGGER guard_update BEFORE UPDATE ON weaver.audit FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('the audit is only added to', 'nothing needs this');
+CREATE TRIGGER guard_delete AFTER DELETE ON weaver.audit REFERENCING OLD TABLE AS old_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_removals();
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.audit FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('the audit is removed by retention alone', 'nothing needs this');
+
+-- Unique keys, until their time is over: removed or turned over, they would let a second run in.
+CREATE TRIGGER guard_update AFTER UPDATE ON weaver.schedule_keys FOR EACH ROW
+    WHEN (OLD.* IS DISTINCT FROM NEW.* AND OLD.until > weaver.clock())
+    EXECUTE FUNCTION weaver.refuse_change('it stands for a run until its time is over', 'wait for it');
+CREATE TRIGGER guard_delete AFTER DELETE ON weaver.schedule_keys FOR EACH ROW WHEN (OLD.until > weaver.clock())
+    EXECUTE FUNCTION weaver.refuse_change('it stands for a run until its time is over', 'wait for it');
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.schedule_keys FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('keys stand for runs until their time is over', 'wait for it');
+
+-- What was purged, by whom: kept for 90 days.
+CREATE TRIGGER guard_update BEFORE UPDATE ON weaver.purges FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('what was purged stays on record', 'nothing needs this');
+CREATE TRIGGER guard_delete BEFORE DELETE ON weaver.purges FOR EACH ROW
+    WHEN (OLD.at > clock_timestamp() - interval '90 days')
+    EXECUTE FUNCTION weaver.refuse_change('what was purged stays on record for 90 days', 'wait for it');
+CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.purges FOR EACH STATEMENT
+    EXECUTE FUNCTION weaver.refuse_change('what was purged stays on record for 90 days', 'wait for it');
+
+-- Labels of finished runs are kept beside them (`tables.sql`).
+CREATE TRIGGER keep_labels AFTER INSERT ON weaver.job_run_history FOR EACH ROW
+    WHEN (NEW.labels IS NOT NULL) EXECUTE FUNCTION weaver.keep_labels();
+CREATE TRIGGER drop_labels AFTER DELETE ON weaver.job_run_history FOR EACH ROW
+    WHEN (OLD.labels IS NOT NULL) EXECUTE FUNCTION weaver.drop_labels();
