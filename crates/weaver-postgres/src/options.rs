@@ -13,6 +13,8 @@ use crate::error::OpenError;
 use crate::sql::Wording;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// How long a unique key is remembered unless the store says otherwise; what plain SQL gets.
+pub(crate) const UNIQUE_FOR_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How a [`PostgresStore`](crate::PostgresStore) is reached, and how much it keeps.
 ///
@@ -68,7 +70,7 @@ impl PostgresOptions {
             lock_timeout: Duration::from_secs(3),
             acquire_timeout: Duration::from_secs(10),
             limits: Limits::default(),
-            unique_for: 30 * DAY,
+            unique_for: UNIQUE_FOR_DEFAULT,
             migrate: true,
             log_directory: None,
             log_retention: 7 * DAY,

@@ -14,8 +14,14 @@ CREATE TABLE weaver.purges (
 );
 CREATE INDEX purges_xid ON weaver.purges (xid);
 
-CREATE FUNCTION weaver.refuse_move() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The whole condition on an update, where the short ones of the triggers do not hold: long conditions in a trigger are read
+-- again by every statement.
+CREATE FUNCTION weaver.guard_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF (
+{update_condition}) THEN
+        RETURN NULL;
+    END IF;
     RAISE EXCEPTION 'run %/%: % at version % cannot become % at version % with these columns', OLD.namespace, OLD.id,
         OLD.state, OLD.version, NEW.state, NEW.version
         USING ERRCODE = '23514', HINT = 'use weaver, which knows the rules: weaver tasks cancel, weaver tasks run-now';
@@ -28,54 +34,69 @@ BEGIN
 END
 $$;
 
--- Live runs that are deleted are in history now, or were purged explicitly.
-CREATE FUNCTION weaver.guard_departures() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- What left `job_runs` and has yet to arrive in history, per connection: how many, and a digest of all that must arrive as it
+-- left. Written by triggers alone; zero whenever a transaction commits. Comparing the two tables row by row took half as long
+-- again as the ends themselves.
+CREATE UNLOGGED TABLE weaver.departures (
+    backend integer PRIMARY KEY,
+    runs bigint NOT NULL,
+    digest bigint NOT NULL
+) WITH (fillfactor = 20);
+
+CREATE FUNCTION weaver.guard_departures() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    v_lost record;
+    v_count bigint;
+    v_digest bigint;
+    v_waits boolean;
 BEGIN
-    SELECT o.namespace, o.id, o.state INTO v_lost FROM old_rows o
-    LEFT JOIN LATERAL (SELECT true AS is_kept FROM weaver.job_run_history h
-        WHERE h.namespace = o.namespace AND h.id = o.id LIMIT 1) h ON true
-    WHERE h.is_kept IS NULL LIMIT 1;
-    IF FOUND AND NOT EXISTS (SELECT FROM weaver.purges p WHERE p.xid = pg_current_xact_id() AND p.live) THEN
-        RAISE EXCEPTION 'DELETE of run %/% (%) is refused: a run leaves this table only for job_run_history',
-            v_lost.namespace, v_lost.id, v_lost.state
-            USING ERRCODE = '23514', HINT = 'cancel it with weaver tasks cancel';
+    SELECT count(*), bit_xor({digest}), bool_or(r.finished_at IS NULL AND r.state <> 'RUNNING')
+    INTO v_count, v_digest, v_waits FROM old_rows r;
+    IF v_waits AND NOT EXISTS (SELECT FROM weaver.purges p WHERE p.xid = pg_current_xact_id() AND p.live) THEN
+        RAISE EXCEPTION 'DELETE of live runs is refused: a run leaves this table only for job_run_history'
+            USING ERRCODE = '23514', HINT = 'cancel them with weaver tasks cancel';
+    ELSIF v_count > 0 AND NOT v_waits THEN
+        INSERT INTO weaver.departures AS d VALUES (pg_backend_pid(), v_count, v_digest)
+        ON CONFLICT (backend) DO UPDATE SET runs = d.runs + v_count, digest = d.digest # v_digest;
     END IF;
     RETURN NULL;
 END
 $$;
 
--- What enters history was live before this statement and ended by a move of the table. STABLE, and only therefore it sees
--- the rows of `job_runs` as they were before the statement that deleted them.
-CREATE FUNCTION weaver.guard_arrivals() RETURNS trigger LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+-- What enters history is what left `job_runs` in the same statement or before, and has ended in a way there is.
+CREATE FUNCTION weaver.guard_arrivals() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    v_forged record;
+    v_count bigint;
+    v_digest bigint;
+    v_ends boolean;
 BEGIN
-    SELECT n.namespace, n.id, n.state INTO v_forged FROM new_rows n
-    LEFT JOIN LATERAL (SELECT * FROM weaver.job_runs r WHERE r.namespace = n.namespace AND r.id = n.id LIMIT 1) r ON true
-    WHERE (r.version = n.version AND {same_end}
-            OR n.version = r.version + 1 AND
-{end_condition}) IS NOT TRUE
-        OR {other_spec}
-    LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'INSERT of run %/% (%) into history is refused: it was not live, or cannot have ended so',
-            v_forged.namespace, v_forged.id, v_forged.state
-            USING ERRCODE = '23514', HINT = 'history is written by Weaver alone; export it with weaver tasks list';
+    SELECT count(*), bit_xor({digest}), bool_and(
+{end_condition})
+    INTO v_count, v_digest, v_ends FROM new_rows r;
+    IF v_count = 0 THEN
+        RETURN NULL;
     END IF;
-    RETURN NULL;
-END
-$$;
-
--- And it is no longer live: a run in both tables could never end.
-CREATE FUNCTION weaver.guard_doubles() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $$
-BEGIN
-    IF EXISTS (SELECT FROM new_rows n CROSS JOIN LATERAL (SELECT FROM weaver.job_runs r
-            WHERE r.namespace = n.namespace AND r.id = n.id LIMIT 1) r) THEN
-        RAISE EXCEPTION 'INSERT into history is refused: the run is still live'
+    UPDATE weaver.departures d SET runs = d.runs - v_count, digest = d.digest # v_digest
+    WHERE d.backend = pg_backend_pid() AND d.runs = v_count AND d.digest = v_digest;
+    IF NOT FOUND OR v_ends IS NOT TRUE THEN
+        RAISE EXCEPTION 'INSERT into history is refused: these runs were not live, or cannot have ended so'
             USING ERRCODE = '23514', HINT = 'history is written by Weaver alone';
     END IF;
+    RETURN NULL;
+END
+$$;
+
+-- At the end of a transaction: what left has arrived, or was purged explicitly.
+CREATE FUNCTION weaver.guard_balance() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    v_runs bigint := (SELECT d.runs FROM weaver.departures d WHERE d.backend = NEW.backend);
+BEGIN
+    IF v_runs = 0 THEN
+        RETURN NULL;
+    ELSIF NOT EXISTS (SELECT FROM weaver.purges p WHERE p.xid = pg_current_xact_id() AND p.live) THEN
+        RAISE EXCEPTION 'DELETE of % live runs is refused: a run leaves this table only for job_run_history', v_runs
+            USING ERRCODE = '23514', HINT = 'cancel them with weaver tasks cancel';
+    END IF;
+    UPDATE weaver.departures d SET runs = 0, digest = 0 WHERE d.backend = NEW.backend;
     RETURN NULL;
 END
 $$;
@@ -125,22 +146,24 @@ DECLARE
     v_now timestamptz := weaver.clock();
     v_until timestamptz := weaver.later(v_now, {unique_us});
 BEGIN
-    IF NEW.idempotency_key IS NOT NULL THEN
+    IF NEW.idempotency_key IS NOT NULL AND NOT EXISTS (SELECT FROM weaver.idempotency_keys k
+            WHERE k.namespace = NEW.namespace AND k.idempotency_key = NEW.idempotency_key AND k.run_id = NEW.id) THEN
         INSERT INTO weaver.idempotency_keys AS k VALUES (NEW.namespace, NEW.idempotency_key, NEW.id, v_until)
-        ON CONFLICT (namespace, idempotency_key) DO UPDATE
-        SET run_id = NEW.id, until = CASE WHEN k.run_id = NEW.id THEN k.until ELSE v_until END
-        WHERE k.run_id = NEW.id OR k.until <= v_now;
+        ON CONFLICT (namespace, idempotency_key) DO UPDATE SET run_id = NEW.id, until = v_until
+        WHERE k.until <= v_now;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'there is a run with idempotency key % in namespace %', NEW.idempotency_key, NEW.namespace
                 USING ERRCODE = '23505', HINT = 'use weaver.enqueue(), which answers with that run';
         END IF;
     END IF;
-    IF NEW.job_definition_id IS NOT NULL AND NEW.scheduled_for IS NOT NULL THEN
+    IF NEW.job_definition_id IS NOT NULL AND NEW.scheduled_for IS NOT NULL AND NOT EXISTS (
+            SELECT FROM weaver.schedule_keys k WHERE k.namespace = NEW.namespace
+                AND k.job_definition_id = NEW.job_definition_id AND k.scheduled_for = NEW.scheduled_for
+                AND k.run_id = NEW.id) THEN
         INSERT INTO weaver.schedule_keys AS k
         VALUES (NEW.namespace, NEW.job_definition_id, NEW.scheduled_for, NEW.id, v_until)
-        ON CONFLICT (namespace, job_definition_id, scheduled_for) DO UPDATE
-        SET run_id = NEW.id, until = CASE WHEN k.run_id = NEW.id THEN k.until ELSE v_until END
-        WHERE k.run_id = NEW.id OR k.until <= v_now;
+        ON CONFLICT (namespace, job_definition_id, scheduled_for) DO UPDATE SET run_id = NEW.id, until = v_until
+        WHERE k.until <= v_now;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'there is a run of % for % in namespace %', NEW.job_definition_id, NEW.scheduled_for,
                 NEW.namespace USING ERRCODE = '23505', HINT = 'a schedule has one run per planned instant';
@@ -162,21 +185,30 @@ CREATE TRIGGER guard_unique AFTER INSERT ON weaver.job_runs FOR EACH ROW
 CREATE TRIGGER guard_spec BEFORE UPDATE OF {fixed_columns} ON weaver.job_runs FOR EACH STATEMENT
     EXECUTE FUNCTION weaver.refuse_change('what a run was enqueued with never changes',
         'cancel it and enqueue another');
-CREATE TRIGGER guard_update AFTER UPDATE ON weaver.job_runs FOR EACH ROW
-    WHEN ((
-{update_condition}) IS NOT TRUE)
-    EXECUTE FUNCTION weaver.refuse_move();
+-- A lease, the move that is made most often, is checked here; all others by the function.
+CREATE TRIGGER guard_move AFTER UPDATE OF {version_columns} ON weaver.job_runs FOR EACH ROW
+    WHEN (({lease_condition}) IS NOT TRUE) EXECUTE FUNCTION weaver.guard_move();
+-- A statement that sets nothing but these renews leases, or is refused.
+CREATE TRIGGER guard_renewal AFTER UPDATE OF {renewal_columns} ON weaver.job_runs FOR EACH ROW
+    WHEN ((NEW.version <> OLD.version OR NEW.state = 'RUNNING' AND NEW.renewals = OLD.renewals + 1
+        AND NEW.lease_expires_at IS NOT NULL) IS NOT TRUE) EXECUTE FUNCTION weaver.guard_move();
 CREATE TRIGGER guard_delete AFTER DELETE ON weaver.job_runs REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT
     EXECUTE FUNCTION weaver.guard_departures();
 CREATE TRIGGER guard_truncate BEFORE TRUNCATE ON weaver.job_runs FOR EACH STATEMENT
     EXECUTE FUNCTION weaver.refuse_change('live runs are not thrown away', 'cancel them with weaver tasks cancel');
 
+-- The balance between both tables.
+CREATE TRIGGER guard_write BEFORE INSERT OR UPDATE ON weaver.departures FOR EACH ROW WHEN (pg_trigger_depth() = 0)
+    EXECUTE FUNCTION weaver.refuse_change('it is written by triggers alone', 'nothing needs this');
+CREATE TRIGGER guard_delete BEFORE DELETE ON weaver.departures FOR EACH ROW WHEN (OLD.runs <> 0)
+    EXECUTE FUNCTION weaver.refuse_change('it is written by triggers alone', 'nothing needs this');
+CREATE CONSTRAINT TRIGGER guard_balance AFTER INSERT OR UPDATE ON weaver.departures
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.runs <> 0) EXECUTE FUNCTION weaver.guard_balance();
+
 -- History.
 ALTER TABLE weaver.job_run_history ADD CONSTRAINT job_run_history_state CHECK (state IN ({terminal}));
 CREATE TRIGGER guard_arrivals AFTER INSERT ON weaver.job_run_history REFERENCING NEW TABLE AS new_rows
     FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_arrivals();
-CREATE TRIGGER guard_doubles AFTER INSERT ON weaver.job_run_history REFERENCING NEW TABLE AS new_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION weaver.guard_doubles();
 CREATE TRIGGER guard_update BEFORE UPDATE OF {history_columns} ON weaver.job_run_history FOR EACH STATEMENT
     EXECUTE FUNCTION weaver.refuse_change('what has ended stays as it is',
         'run it again as a new task with weaver tasks retry');

@@ -1,0 +1,1 @@
+fn main() { println!("{}", weaver_postgres::migrations("weaver")[0].sql); }
