@@ -327,7 +327,7 @@ async fn live_runs_are_not_removed_by_hand() {
         format!("DELETE FROM weaver.job_runs WHERE id = {running}"),
         format!("DELETE FROM weaver.job_runs WHERE id = {}", held.id),
         "TRUNCATE weaver.job_runs".to_owned(),
-        "INSERT INTO weaver.departures VALUES (pg_backend_pid(), 0, 0)".to_owned(),
+        "INSERT INTO weaver.departures VALUES (pg_current_xact_id(), 0, 0)".to_owned(),
     ] {
         hand.refused(&text).await;
     }

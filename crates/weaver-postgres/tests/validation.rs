@@ -230,7 +230,7 @@ impl Both {
 
     async fn by_sql(&mut self, case: &Case) -> Result<TaskRecord, String> {
         let text = "SELECT weaver.enqueue($1, $2::text::jsonb, queue => $3, namespace => $4, priority => $5, \
-             run_at => $6::text::timestamptz, delay => $7 * interval '1 millisecond', options => $8::text::jsonb)";
+             run_at => $6::text::timestamptz, delay => $7::bigint * interval '1 millisecond', options => $8::text::jsonb)";
         let id: Result<i64, sqlx::Error> = sqlx::query_scalar(self.schema.sql(text))
             .bind(&case.task_type)
             .bind(case.payload.to_string())

@@ -141,7 +141,6 @@ BEGIN
         FOR UPDATE SKIP LOCKED));
     DELETE FROM weaver.purges p WHERE p.ctid = ANY (ARRAY(
         SELECT o.ctid FROM weaver.purges o WHERE o.at < clock_timestamp() - interval '91 days' LIMIT p_limit));
-    DELETE FROM weaver.departures d WHERE d.runs = 0 AND d.backend <> ALL (ARRAY(SELECT a.pid FROM pg_stat_activity a));
     DELETE FROM weaver.runners r WHERE r.seen_at < v_now - interval '1 day';
     RETURN v_more;
 END
