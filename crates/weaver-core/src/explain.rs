@@ -137,6 +137,8 @@ pub enum Reason {
         /// Its lease lasts until then, unless renewed.
         lease_until: Timestamp,
     },
+    /// It runs without a lease: its record was changed from outside. Maintenance releases it as a lost attempt.
+    RunningUnleased,
     /// It ended.
     Ended {
         /// How.
@@ -180,6 +182,7 @@ fn not_waiting(record: &TaskRecord) -> Vec<Reason> {
             since: held.started_at,
             lease_until: held.expires_at,
         }),
+        (TaskState::Running, None, _) => reasons.push(Reason::RunningUnleased),
         (TaskState::Assigned, _, Some(given)) => {
             reasons.push(Reason::Assigned { worker: given.worker.clone(), since: given.assigned_at });
         }
@@ -365,6 +368,7 @@ impl fmt::Display for Reason {
             Self::Running { worker, since, lease_until } => {
                 write!(out, "running on {worker} since {since}, lease until {lease_until} unless renewed")
             }
+            Self::RunningUnleased => out.write_str("running without a lease; maintenance releases it"),
             Self::Ended { state, because, at, error } => {
                 write!(out, "ended {state} at {at}")?;
                 because.iter().try_for_each(|cause| write!(out, ": {cause}"))?;

@@ -253,7 +253,22 @@ macro_rules! default_name {
 
 default_name!(Namespace);
 
+/// Task types and namespaces that begin with this are Weaver's own: no client enqueues them, over HTTP or SQL.
+pub const RESERVED_PREFIX: &str = "weaver.";
+
+impl TaskType {
+    /// Whether it is one of Weaver's own, such as `weaver.check`.
+    pub fn is_reserved(&self) -> bool {
+        self.as_str().starts_with(RESERVED_PREFIX)
+    }
+}
+
 impl Namespace {
+    /// Whether it is one of Weaver's own.
+    pub fn is_reserved(&self) -> bool {
+        self.as_str().starts_with(RESERVED_PREFIX)
+    }
+
     /// Weaver's own, for what is about no namespace of users: tokens, settings, and the journal of who changed them.
     /// Where tokens are asked for, none reaches it.
     pub fn internal() -> Self {
@@ -276,6 +291,12 @@ mod tests {
         assert_eq!(QueueName::new("a\nb").unwrap_err().problem, Problem::ControlCharacter { at_byte: 1 });
         assert_eq!(QueueName::new("é\u{85}").unwrap_err().problem, Problem::ControlCharacter { at_byte: 2 });
         assert!(QueueName::new("日本語 ok").is_ok());
+    }
+
+    #[test]
+    fn names_that_begin_with_weaver_and_a_point_are_reserved() {
+        assert!(TaskType::new("weaver.check").unwrap().is_reserved() && Namespace::internal().is_reserved());
+        assert!(!TaskType::new("weaver").unwrap().is_reserved());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod attempts;
 mod defaults;
 mod envelope;
+pub mod fields;
 mod new;
 mod record;
 mod spec;

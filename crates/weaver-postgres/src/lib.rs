@@ -31,5 +31,8 @@ mod unreadable;
 pub use error::OpenError;
 pub use options::{PostgresOptions, Redacted};
 pub use queue::WakeUp;
-pub use schema::{Migration, Migrations, SCHEMA_VERSION, allowed_moves, migrations};
+pub use schema::{
+    GuardTrigger, Migration, Migrations, SCHEMA_VERSION, WeakGuard, allowed_moves, guard_triggers,
+    migrations,
+};
 pub use store::PostgresStore;

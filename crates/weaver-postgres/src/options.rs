@@ -13,7 +13,7 @@ use crate::error::OpenError;
 use crate::sql::Wording;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long a unique key is remembered unless told otherwise.
+/// How long a unique key is remembered unless the store says otherwise; what plain SQL gets.
 pub(crate) const UNIQUE_FOR_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How a [`PostgresStore`](crate::PostgresStore) is reached, and how much it keeps.

@@ -1,7 +1,8 @@
 //! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
 
 mod defaults;
-mod net;
+mod guard_triggers;
+mod validation;
 
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -11,8 +12,10 @@ use crate::error::{OpenError, reason};
 use crate::options::PostgresOptions;
 use crate::sql::render;
 
-pub use net::allowed_moves;
-use net::net_sql;
+pub use guard_triggers::{GuardTrigger, allowed_moves, guard_triggers};
+use guard_triggers::guards_sql;
+use defaults::type_defaults_sql;
+use validation::{enqueue_sql, validation_sql};
 
 /// The version of the schema this Weaver works with.
 pub const SCHEMA_VERSION: i32 = 1;
@@ -42,14 +45,16 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
     let first = [
         include_str!("schema/time.sql"),
         include_str!("schema/tables.sql"),
-        &defaults::enqueue_sql(),
+        &type_defaults_sql(),
+        &validation_sql(),
+        &enqueue_sql(include_str!("schema/enqueue.sql")),
         include_str!("schema/claim.sql"),
         include_str!("schema/ends.sql"),
         include_str!("schema/moves.sql"),
         include_str!("schema/keep.sql"),
         include_str!("schema/unreadable.sql"),
         include_str!("schema/ports.sql"),
-        &net_sql(),
+        &guards_sql(),
     ]
     .join("\n");
     vec![Migration {
@@ -137,6 +142,50 @@ pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
         std::cmp::Ordering::Greater => Err(OpenError::Newer { schema, found, known: SCHEMA_VERSION }),
         std::cmp::Ordering::Less => Err(OpenError::Older { schema, found, known: SCHEMA_VERSION }),
     }
+}
+
+/// A guard that does not do its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeakGuard {
+    /// Which one.
+    pub trigger: GuardTrigger,
+    /// Whether it is not there at all. Otherwise it is disabled, or enabled only in some sessions.
+    pub is_missing: bool,
+}
+
+impl WeakGuard {
+    /// The statements that make it work again.
+    pub fn remedy(&self) -> String {
+        let create = if self.is_missing { format!("{};\n", self.trigger.create) } else { String::new() };
+        format!("{create}{};", self.trigger.enable)
+    }
+}
+
+/// The guards that are missing or not enabled for every session.
+pub(crate) async fn weak_guards(options: &PostgresOptions) -> Result<Vec<WeakGuard>, OpenError> {
+    let mut connection = connect(options).await?;
+    let place = options.redacted().to_string();
+    let failed = |error: sqlx::Error| OpenError::Connect { place: place.clone(), reason: reason(&error) };
+    let mut transaction = connection.begin().await.map_err(failed)?;
+    let found = unnamed(
+        "SELECT c.relname::text, t.tgname::text, t.tgenabled = 'A' FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
+         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND NOT t.tgisinternal"
+            .to_owned(),
+    );
+    let rows = found.bind(&options.schema).fetch_all(&mut *transaction).await.map_err(failed)?;
+    transaction.rollback().await.map_err(failed)?;
+    let mut enabled = std::collections::HashMap::new();
+    for row in &rows {
+        let (table, name): (String, String) =
+            (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        enabled.insert((table, name), row.try_get::<bool, _>(2).map_err(failed)?);
+    }
+    let weak = |trigger: GuardTrigger| match enabled.get(&(trigger.table.clone(), trigger.name.clone())) {
+        Some(true) => None,
+        Some(false) => Some(WeakGuard { trigger, is_missing: false }),
+        None => Some(WeakGuard { trigger, is_missing: true }),
+    };
+    Ok(guard_triggers(&options.schema).into_iter().filter_map(weak).collect())
 }
 
 async fn version(connection: &mut PgConnection, schema: &str) -> Result<i32, sqlx::Error> {

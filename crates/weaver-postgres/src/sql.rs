@@ -144,7 +144,10 @@ statements! {
         " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
         JOIN weaver.job_run_history r ON r.namespace = i.namespace AND r.id = i.id");
     overdue = concat!("SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE (r.lease_token IS NOT NULL AND r.lease_expires_at <= clock.now) ", overdue_here!(), " UNION ALL SELECT ", run_columns!(),
+        WHERE r.lease_token IS NOT NULL AND (r.lease_expires_at <= clock.now OR r.state = 'RUNNING' AND \
+        num_nulls(r.lease_expires_at, r.lease_ttl_us, r.lease_started_at, r.assigned_worker_id) > 0) ", overdue_here!(),
+        " UNION ALL SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
+        WHERE r.state = 'RUNNING' AND r.lease_token IS NULL ", overdue_here!(), " UNION ALL SELECT ", run_columns!(),
         ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
         WHERE r.expires_at IS NOT NULL AND r.executions = 0 AND r.expires_at <= clock.now AND r.finished_at IS NULL ",
         overdue_here!(), " LIMIT $1");

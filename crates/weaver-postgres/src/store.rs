@@ -15,7 +15,7 @@ use crate::hints::{Carriers, Hints};
 use crate::options::PostgresOptions;
 use crate::ports::{DocumentTables, LogStatements, StreamTables};
 use crate::queue::Follower;
-use crate::schema::{self, Migrations};
+use crate::schema::{self, Migrations, WeakGuard};
 use crate::sql::Statements;
 
 /// How often a call is made again when the server undid it for reasons of its own.
@@ -110,6 +110,11 @@ impl PostgresStore {
     /// Brings a schema up to date, or only says what that would take.
     pub async fn migrate(options: &PostgresOptions, dry_run: bool) -> Result<Migrations, OpenError> {
         schema::migrate(options, dry_run).await
+    }
+
+    /// The guards of a schema that are missing or disabled; none is as it should be.
+    pub async fn weak_guards(options: &PostgresOptions) -> Result<Vec<WeakGuard>, OpenError> {
+        schema::weak_guards(options).await
     }
 
     /// The connections, for those who write their own tables beside Weaver's.

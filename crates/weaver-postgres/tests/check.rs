@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use sqlx::{Connection, Executor, PgConnection};
-use support::Schema;
+use sqlx::{Connection, PgConnection};
+use support::{Schema, past_guards};
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::ports::{Admin, Beat, DocumentKey, Documents, Expect, QueueSettings, RunnerKey, Runners};
 use weaver_core::prelude::*;
@@ -16,11 +16,11 @@ use weaver_core::time::Timestamp;
 use weaver_postgres::PostgresStore;
 use weaver_runtime::SystemClock;
 
-/// Writes by hand, past every trigger: what another program, or a broken disk, may leave.
+/// Writes by hand, past every guard.
 async fn by_hand(schema: &Schema, statement: &str) {
     let mut stranger = PgConnection::connect(schema.server_url()).await.expect("the server answers");
-    stranger.execute("SET session_replication_role = replica").await.expect("a superuser may");
-    stranger.execute(schema.sql(statement)).await.expect("the statement is right");
+    let statements = schema.sql(&past_guards(statement));
+    sqlx::raw_sql(statements).execute(&mut stranger).await.expect("the statement is right");
 }
 
 async fn filled(schema: &Schema) -> PostgresStore {

@@ -133,6 +133,15 @@ impl StoreUrl {
         }
     }
 
+    /// The guards of a schema that are missing or disabled.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn weak_guards(&self) -> Result<Vec<weaver::postgres::WeakGuard>, Failure> {
+        match self {
+            Self::Postgres(options) => Ok(weaver::postgres::PostgresStore::weak_guards(options).await?),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Opens what a worker or a producer works on; it must be there. Blocks.
     pub(crate) fn open_to_work(&self, opener: &Opener) -> Result<Arc<dyn Store>, Failure> {
         match self {

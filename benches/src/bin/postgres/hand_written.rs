@@ -41,8 +41,8 @@ pub fn lifecycles(runtime: &Runtime, server: &Server, clients: usize, batch: usi
     let mut connections = Vec::new();
     for _ in 0..clients {
         let mut connection = runtime.block_on(server.connect("hand_written"));
-        // What the triggers and Weaver's own functions say about plans and moves.
-        let set = "SET weaver.moving = 'on'; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; \
+        // What Weaver's own functions say about plans.
+        let set = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; \
                    SET jit = off";
         runtime.block_on(connection.execute(set)).expect("the server answers");
         connections.push(connection);

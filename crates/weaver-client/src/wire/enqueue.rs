@@ -118,30 +118,6 @@ pub struct Trace {
     pub tracestate: Option<String>,
 }
 
-/// The longest `traceparent` that is taken; the standard's has 55 bytes.
-const TRACEPARENT_MAX_BYTES: usize = 64;
-/// The longest `tracestate` that is taken: with the other, what a record keeps.
-const TRACESTATE_MAX_BYTES: usize = 448;
-
-impl Trace {
-    fn check(self) -> Result<Self, Invalid> {
-        let headers = [
-            ("traceparent", Some(&self.traceparent), TRACEPARENT_MAX_BYTES),
-            ("tracestate", self.tracestate.as_ref(), TRACESTATE_MAX_BYTES),
-        ];
-        for (field, text, max_bytes) in headers {
-            let Some(text) = text else { continue };
-            if text.len() > max_bytes {
-                return Err(Invalid::new(field, FieldProblem::TooLong { bytes: text.len(), max_bytes }));
-            }
-            if let Some(at_byte) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
-                return Err(Invalid::new(field, FieldProblem::ControlCharacter { at_byte }));
-            }
-        }
-        Ok(self)
-    }
-}
-
 impl TryFrom<NewTask> for CoreNewTask {
     type Error = Invalid;
 
@@ -168,7 +144,7 @@ impl TryFrom<NewTask> for CoreNewTask {
             task = task.label(name, value);
         }
         if let Some(trace) = wire.trace {
-            task = task.trace(trace.check()?.into());
+            task = task.trace(trace.into());
         }
         Ok(task)
     }

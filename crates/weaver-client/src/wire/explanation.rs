@@ -32,8 +32,8 @@ pub struct Explanation {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
     /// `due_at`, `expired`, `key_held`, `key_unreadable`, `key_waits_for`, `ahead`, `paused`, `settings_unreadable`,
-    /// `limit_reached`, `slots_unreadable`, `no_worker`, `next_in_line`, `assigned`, `orphaned`, `running`, `ended` or
-    /// `handler_stopping`.
+    /// `limit_reached`, `slots_unreadable`, `no_worker`, `next_in_line`, `assigned`, `orphaned`, `running`,
+    /// `running_unleased`, `ended` or `handler_stopping`.
     pub code: String,
     /// The same for people.
     pub text: String,
@@ -128,6 +128,7 @@ impl From<&explain::Reason> for Reason {
                 let (at, until) = (Some(*since), Some(*lease_until));
                 Self { worker: text(worker), at, until, ..said("running") }
             }
+            Core::RunningUnleased => said("running_unleased"),
             Core::Ended { because, at, error, .. } => {
                 let cause = because.map(Into::into);
                 Self { at: Some(*at), cause, error: error.clone(), ..said("ended") }

@@ -22,7 +22,6 @@ pub(super) fn decide(
     }
     check_due(record, now)?;
     let mut transition = Transition::new(record, Verb::Assign, TaskState::Assigned, None);
-    transition.counters.attempt += 1;
     transition.holder = HolderChange::Assign { worker, epoch };
     Ok(transition)
 }

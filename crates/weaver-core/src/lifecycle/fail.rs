@@ -37,7 +37,6 @@ pub(super) fn charge(
 ) -> Transition {
     let to = if delay.is_some() { TaskState::RetryScheduled } else { TaskState::Dead };
     let mut transition = Transition::new(record, verb, to, Some(cause));
-    transition.counters.failures += 1;
     transition.ready_after = delay;
     transition.attempt_ended = Some(outcome);
     transition.holder = HolderChange::Nobody;

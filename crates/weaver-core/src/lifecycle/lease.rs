@@ -12,8 +12,6 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant, now: StoreNow) -> Result
     }
     check_due(record, now)?;
     let mut transition = Transition::new(record, Verb::Lease, TaskState::Running, None);
-    transition.counters.attempt += 1;
-    transition.counters.executions += 1;
     transition.holder = HolderChange::Lease {
         worker: grant.worker,
         token: grant.token,

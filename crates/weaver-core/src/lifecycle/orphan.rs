@@ -8,7 +8,6 @@ pub(super) fn decide(record: &TaskRecord) -> Result<Transition, Refused> {
         return Err(Refused::NotAllowed { from: record.state, verb: Verb::Orphan });
     }
     let mut transition = Transition::new(record, Verb::Orphan, TaskState::Orphaned, None);
-    transition.counters.losses += 1;
     transition.attempt_ended = Some(AttemptOutcome::Orphaned);
     transition.holder = HolderChange::Nobody;
     Ok(transition)

@@ -17,7 +17,6 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant, now: StoreNow) -> Result
     }
     check_due(record, now)?;
     let mut transition = Transition::new(record, Verb::Start, TaskState::Running, None);
-    transition.counters.executions += 1;
     transition.holder = HolderChange::Lease {
         worker: grant.worker,
         token: grant.token,

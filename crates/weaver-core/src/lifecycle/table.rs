@@ -59,6 +59,79 @@ impl fmt::Display for Verb {
     }
 }
 
+/// What a move adds to the counters of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Charge {
+    /// To `attempt`: it was leased or assigned.
+    pub attempt: u32,
+    /// To `executions`: a handler was started.
+    pub executions: u32,
+    /// To `failures`: that handler failed or timed out.
+    pub failures: u32,
+    /// To `losses`: its worker was lost.
+    pub losses: u32,
+}
+
+impl Verb {
+    /// What it adds to the counters: exactly this, whatever state it leads to.
+    pub const fn charge(self) -> Charge {
+        let none = Charge { attempt: 0, executions: 0, failures: 0, losses: 0 };
+        match self {
+            Self::Lease => Charge { attempt: 1, executions: 1, ..none },
+            Self::Assign => Charge { attempt: 1, ..none },
+            Self::Start => Charge { executions: 1, ..none },
+            Self::Fail | Self::TimeOut => Charge { failures: 1, ..none },
+            Self::Orphan | Self::Lose => Charge { losses: 1, ..none },
+            Self::Bury
+            | Self::Succeed
+            | Self::Release
+            | Self::Snooze
+            | Self::Cancel
+            | Self::Expire
+            | Self::RunNow => none,
+        }
+    }
+}
+
+/// Whether a record of a state carries something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It must not.
+    Never,
+    /// It may.
+    Maybe,
+    /// It must, and whole: half a lease is none.
+    Always,
+}
+
+/// What a record of a state carries besides its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// A lease; on a cancelled task the cancellation hold.
+    pub lease: Presence,
+    /// An assignment: worker, epoch, time.
+    pub assignment: Presence,
+    /// The time of its end.
+    pub finished_at: Presence,
+}
+
+impl TaskState {
+    /// What a record of this state carries. Databases generate their guards from it.
+    pub const fn shape(self) -> Shape {
+        use Presence::{Always, Maybe, Never};
+        match self {
+            Self::Queued | Self::Scheduled | Self::RetryScheduled | Self::Orphaned => {
+                Shape { lease: Never, assignment: Never, finished_at: Never }
+            }
+            Self::Assigned => Shape { lease: Never, assignment: Always, finished_at: Never },
+            // Assigned work keeps its assignment while it runs; pulled work has none.
+            Self::Running => Shape { lease: Always, assignment: Maybe, finished_at: Never },
+            Self::Succeeded | Self::Dead => Shape { lease: Never, assignment: Never, finished_at: Always },
+            Self::Cancelled => Shape { lease: Maybe, assignment: Never, finished_at: Always },
+        }
+    }
+}
+
 /// One allowed move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {

@@ -92,13 +92,14 @@ pub enum HolderChange {
 }
 
 impl Transition {
-    /// A move that changes only the state. The files of this module add the rest.
+    /// A move that changes the state and charges what its verb charges. The files of this module add the rest.
     pub(super) fn new(record: &TaskRecord, verb: Verb, to: TaskState, cause: Option<Cause>) -> Self {
         debug_assert!(
             table::allows(record.state, verb, to, cause),
             "{} -{verb:?}-> {to} {cause:?} is not in the table",
             record.state
         );
+        let charge = verb.charge();
         Self {
             key: record.key.clone(),
             from: record.state,
@@ -110,10 +111,10 @@ impl Transition {
             cause,
             ready_after: None,
             counters: Counters {
-                executions: record.executions,
-                failures: record.failures,
-                losses: record.losses,
-                attempt: record.attempt,
+                executions: record.executions + charge.executions,
+                failures: record.failures + charge.failures,
+                losses: record.losses + charge.losses,
+                attempt: record.attempt + charge.attempt,
             },
             holder: HolderChange::Keep,
             attempt_ended: None,

@@ -13,18 +13,12 @@ use crate::name::{
     TaskType, name_problem,
 };
 use crate::retry::{RetryPolicy, check_delay};
+use crate::task::fields::{self, Kind};
 use crate::task::{
     ContentType, Labels, Origin, Priority, Start, TaskEnvelope, TaskSpec, TraceContext, TypeDefaults,
     ValidTask,
 };
 use crate::time::Timestamp;
-
-/// The most a budget of failures or losses may be.
-const BUDGET_MAX: u32 = 10_000;
-/// The most labels a task may have.
-const LABELS_MAX: usize = 64;
-/// The longest trace header kept.
-const TRACE_MAX_BYTES: usize = 512;
 
 /// A task to be enqueued. Everything but the type has a default; nothing is checked before it is enqueued.
 ///
@@ -291,9 +285,9 @@ impl NewTask {
         let priority = Priority::new(priority)
             .ok_or_else(|| out_of_range("priority", priority.into(), 0, Priority::LOWEST.get().into()))?;
         let max_attempts = self.max_attempts.unwrap_or(defaults.max_attempts);
-        check_range("max_attempts", max_attempts, 1, BUDGET_MAX)?;
+        check_kind("max_attempts", max_attempts, fields::MAX_ATTEMPTS)?;
         let max_losses = self.max_losses.unwrap_or(defaults.max_losses);
-        check_range("max_losses", max_losses, 0, BUDGET_MAX)?;
+        check_kind("max_losses", max_losses, fields::MAX_LOSSES)?;
         let retry = self.retry.unwrap_or(defaults.retry);
         retry.validate()?;
         if let Some(timeout) = self.timeout {
@@ -338,17 +332,15 @@ impl NewTask {
 
 impl Extra {
     fn validate(self) -> Result<Origin, Invalid> {
-        check_range("labels", u32::try_from(self.labels.len()).unwrap_or(u32::MAX), 0, LABELS_MAX as u32)?;
+        let labels = u32::try_from(self.labels.len()).unwrap_or(u32::MAX);
+        check_range("labels", labels, 0, fields::LABELS_MAX as u32)?;
         for text in self.labels.iter().flat_map(|(name, value)| [name, value]) {
             if let Some(problem) = name_problem(text) {
                 return Err(Invalid::new("labels", problem));
             }
         }
         if let Some(trace) = &self.trace {
-            let bytes = trace.traceparent.len() + trace.tracestate.as_ref().map_or(0, String::len);
-            if bytes > TRACE_MAX_BYTES {
-                return Err(Invalid::new("trace", Problem::TooLong { bytes, max_bytes: TRACE_MAX_BYTES }));
-            }
+            trace.validate()?;
         }
         Ok(Origin {
             task_group_id: self.task_group_id.map(TaskGroupId::new).transpose()?,
@@ -374,9 +366,17 @@ fn check_range(field: &'static str, value: u32, min: u32, max: u32) -> Result<()
     Err(out_of_range(field, value.into(), min.into(), max.into()))
 }
 
+/// By the range that the table of fields has for it.
+fn check_kind(field: &'static str, value: u32, kind: Kind) -> Result<(), Invalid> {
+    match kind {
+        Kind::Integer { min, max } => check_range(field, value, min, max),
+        _ => Ok(()),
+    }
+}
+
 fn check_timeout(value: Duration) -> Result<(), Invalid> {
     check_delay("timeout", value)?;
-    let min = Duration::from_millis(1);
+    let min = fields::TIMEOUT_MIN;
     if value < min {
         let problem = Problem::SpanOutOfRange { value, min, max: crate::retry::DELAY_MAX };
         return Err(Invalid::new("timeout", problem));

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Invalid, Problem};
 use crate::id::TaskId;
 use crate::name::{
     ExternalId, IdempotencyKey, JobDefinitionId, QueueName, SerialKey, SessionId, TaskGroupId,
 };
 use crate::retry::RetryPolicy;
 use crate::task::TaskEnvelope;
+use crate::task::fields::{TRACEPARENT_MAX_BYTES, TRACESTATE_MAX_BYTES};
 use crate::time::{Timestamp, optional_duration_ms};
 
 /// Free text that people attach to tasks to find them again.
@@ -167,4 +169,24 @@ pub struct TraceContext {
     /// `tracestate`, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
+}
+
+impl TraceContext {
+    /// Refuses what is no header: too long, or not printable ASCII.
+    pub(crate) fn validate(&self) -> Result<(), Invalid> {
+        let headers = [
+            ("traceparent", Some(&self.traceparent), TRACEPARENT_MAX_BYTES),
+            ("tracestate", self.tracestate.as_ref(), TRACESTATE_MAX_BYTES),
+        ];
+        for (field, text, max_bytes) in headers {
+            let Some(text) = text else { continue };
+            if text.len() > max_bytes {
+                return Err(Invalid::new(field, Problem::TooLong { bytes: text.len(), max_bytes }));
+            }
+            if let Some(at_byte) = text.bytes().position(|byte| !(b' '..=b'~').contains(&byte)) {
+                return Err(Invalid::new(field, Problem::ControlCharacter { at_byte }));
+            }
+        }
+        Ok(())
+    }
 }

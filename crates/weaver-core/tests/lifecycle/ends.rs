@@ -233,3 +233,15 @@ fn a_hold_does_not_expire_by_a_transition() {
         assert!(life.ask(Command::Expire(why)).is_err());
     }
 }
+
+#[test]
+fn a_record_that_runs_without_a_lease_is_lost_like_one_whose_lease_expired() {
+    for (max_losses, ends) in [(3, TaskState::RetryScheduled), (0, TaskState::Dead)] {
+        let mut life = Life::running(task().max_losses(max_losses));
+        life.record.lease = None;
+        let lost = life.ask(Command::Expire(OverdueWhy::Lease)).expect("nothing else ends it");
+        assert_eq!((life.record.state, life.record.cause), (ends, Some(Cause::Lost)));
+        assert_eq!((life.record.losses, life.record.executions), (1, 1), "{lost:?}");
+        assert!(life.record.last_error.as_deref().unwrap().contains("without a lease"));
+    }
+}

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use weaver_core::lease::{Renewal, Renewed};
-use weaver_core::lifecycle::table::{self, ENTRY, RULES};
+use weaver_core::lifecycle::table::{self, ENTRY, Presence, RULES};
 use weaver_core::lifecycle::{Command, OverdueWhy, Refused, decide, renew};
 use weaver_core::task::{ATTEMPTS_KEPT, Continuation, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
@@ -146,6 +146,25 @@ proptest! {
             prop_assert_eq!(after.version.0, before.version.0 + moves, "{:?}", event);
             let extended = u64::from(matches!(event, Event::Renewed(_, Renewed::Extended)));
             prop_assert_eq!(after.renewals, before.renewals + extended, "{:?}", event);
+        }
+    }
+
+    #[test]
+    fn a_record_carries_what_the_shape_of_its_state_says(plan in plans()) {
+        for Seen { event, after, .. } in plan.live() {
+            let shape = after.state.shape();
+            for (presence, is_there) in [
+                (shape.lease, after.lease.is_some()),
+                (shape.assignment, after.assignment.is_some()),
+                (shape.finished_at, after.finished_at.is_some()),
+            ] {
+                let fits = match presence {
+                    Presence::Never => !is_there,
+                    Presence::Maybe => true,
+                    Presence::Always => is_there,
+                };
+                prop_assert!(fits, "{} after {:?}: {:?}", after.state, event, shape);
+            }
         }
     }
 

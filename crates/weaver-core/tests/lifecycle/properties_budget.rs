@@ -53,6 +53,9 @@ proptest! {
         for Seen { event, after, .. } in plan.live() {
             if let Event::Moved(_, transition) = &event {
                 let charged = charges(transition.verb);
+                let charge = transition.verb.charge();
+                let of_table = [charge.attempt, charge.executions, charge.failures, charge.losses];
+                prop_assert_eq!(of_table, charged, "{:?}", transition.verb);
                 expected = std::array::from_fn(|index| expected[index] + charged[index]);
             }
             prop_assert_eq!(counters(&after), expected, "attempt, executions, failures, losses after {:?}", event);

@@ -45,10 +45,22 @@ impl StreamTable {
             last: statement(format!(
                 "SELECT * FROM (SELECT seq, at, body FROM {of_stream} ORDER BY seq DESC LIMIT $3) last ORDER BY seq"
             )),
-            trim_seq: statement(format!("DELETE FROM {of_stream} AND seq < $3")),
-            trim_time: statement(format!("DELETE FROM {of_stream} AND at < $3")),
+            trim_seq: statement(trim(name, &format!("{of_stream} AND seq < $3"))),
+            trim_time: statement(trim(name, &format!("{of_stream} AND at < $3"))),
         }
     }
+}
+
+/// What removes entries. Those of the audit are announced first: its guards refuse other removals.
+fn trim(name: &str, of_stream: &str) -> String {
+    let delete = format!("DELETE FROM {of_stream}");
+    if name != "audit" {
+        return delete;
+    }
+    format!(
+        "WITH announced AS (INSERT INTO weaver.purges (what) SELECT 'audit entries of ' || $1::text \
+         WHERE EXISTS (SELECT FROM {of_stream})) {delete}"
+    )
 }
 
 impl StreamTables {

@@ -397,7 +397,9 @@ enum End {
 
 impl End {
     fn of(transition: &Transition) -> Option<Self> {
+        // What runs without a lease has no epoch to compare: it is moved on the locked row.
         let ends = transition.from == TaskState::Running
+            && transition.expected_epoch.is_some()
             && transition.holder == HolderChange::Nobody
             && transition.attempt_ended.is_some();
         match transition.to {

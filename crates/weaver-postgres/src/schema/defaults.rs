@@ -1,14 +1,12 @@
 //! What a task is unless its producer says otherwise, for producers that speak SQL. Generated from core, which is the one place that knows.
 
 use serde_json::json;
-use weaver_core::task::{Priority, TypeDefaults};
+use weaver_core::task::TypeDefaults;
 
-use crate::options::UNIQUE_FOR_DEFAULT;
 use crate::row::RETRY_UNSAID;
-use crate::types::micros;
 
-/// `enqueue.sql` with its numbers, and the function it has the defaults of a type from.
-pub(super) fn enqueue_sql() -> String {
+/// The function that `weaver.enqueue` has the defaults of a type from.
+pub(super) fn type_defaults_sql() -> String {
     let mut cases = String::new();
     for (task_type, defaults) in &TypeDefaults::SPECIAL {
         let task_type = task_type.replace('\'', "''");
@@ -19,14 +17,10 @@ pub(super) fn enqueue_sql() -> String {
         .filter(|(_, defaults)| defaults.is_serial_by_session)
         .map(|(task_type, _)| format!("'{}'", task_type.replace('\'', "''")))
         .collect();
-    let defaults = include_str!("type_defaults.sql")
+    include_str!("type_defaults.sql")
         .replace("{cases}", cases.trim_end())
         .replace("{general}", &options_of(&TypeDefaults::GENERAL))
-        .replace("{by_session}", &by_session.join(", "));
-    let enqueue = include_str!("enqueue.sql")
-        .replace("{priority_default}", &Priority::NORMAL.get().to_string())
-        .replace("{unique_us_default}", &micros(UNIQUE_FOR_DEFAULT).to_string());
-    format!("{defaults}\n{enqueue}")
+        .replace("{by_session}", &by_session.join(", "))
 }
 
 /// The defaults as options of `weaver.enqueue`. A policy that a row says by saying none stays unsaid.

@@ -9,7 +9,7 @@
 CREATE FUNCTION weaver.succeed(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[],
     p_results bytea[], p_format smallint, OUT applied bigint[], OUT frees boolean) LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
-    SET weaver.moving = 'on' SET plan_cache_mode = force_generic_plan AS $$
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
 BEGIN
@@ -79,6 +79,8 @@ BEGIN
     ), closed AS (
         INSERT INTO weaver.closed_attempts
         SELECT p_namespace, id, attempt, assigned_worker_id, version, lease_started_at, v_now, outcome, error FROM held
+        -- An attempt that was noted from elsewhere must not hold up the others of the batch.
+        ON CONFLICT DO NOTHING
     ), again AS (
         UPDATE weaver.job_runs r
         SET state = 'RETRY_SCHEDULED', cause = h.cause, version = r.version + 1, updated_at = v_now,
@@ -112,7 +114,7 @@ CREATE FUNCTION weaver.give_up(p_namespace text, p_ids bigint[], p_versions bigi
     p_renewals bigint[], p_states text[], p_causes text[], p_outcomes text[], p_failures integer[], p_losses integer[],
     p_errors text[], p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
-    SET weaver.moving = 'on' SET plan_cache_mode = force_generic_plan AS $$
+    SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
     v_applied bigint[];
@@ -184,6 +186,8 @@ BEGIN
         WHERE r.version = i.version AND r.state = 'RUNNING' AND r.lease_token = i.token
             -- None: it was pulled.
             AND coalesce(r.leader_epoch, 0) = i.epoch
+            -- Half a lease cannot be extended; maintenance releases it.
+            AND num_nulls(r.lease_ttl_us, r.lease_expires_at, r.lease_started_at, r.assigned_worker_id) = 0
         FOR NO KEY UPDATE OF r SKIP LOCKED
     ), extended AS (
         UPDATE weaver.job_runs r

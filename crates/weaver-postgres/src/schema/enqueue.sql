@@ -146,29 +146,48 @@ BEGIN
 END
 $$;
 
--- For plain SQL: one task, in the transaction of whoever calls it. Options are the rest of a task's fields by name, as
--- the JSON API has them (`serial_key`, `idempotency_key`, `max_attempts`, …); the defaults are those of its type. Answers the task's id.
+-- For plain SQL: one task, in the transaction of the caller. Options are the rest of a task's fields, by the names and in the
+-- units of the JSON API (`serial_key`, `timeout_ms`, `max_attempts`, …); what they leave open is the default of the type. Answers
+-- the task's id. What the JSON API refuses is refused (22023), with the field, its value and what it may be.
 CREATE FUNCTION weaver.enqueue(task_type text, payload jsonb DEFAULT 'null', queue text DEFAULT 'default',
     namespace text DEFAULT 'default', priority integer DEFAULT {priority_default}, run_at timestamptz DEFAULT NULL,
     delay interval DEFAULT NULL, options jsonb DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
-    v_name text;
+    v_options jsonb := weaver.check_options(coalesce(nullif(options, 'null'), '{}'));
+    v_payload bytea;
+    v_delay_us bigint;
     v_answers bigint[];
 BEGIN
-    FOREACH v_name IN ARRAY ARRAY[task_type, queue, namespace] LOOP
-        IF v_name IS NULL OR octet_length(v_name) NOT BETWEEN 1 AND 255 OR v_name ~ '[[:cntrl:]]' THEN
-            RAISE EXCEPTION 'a type, queue or namespace is 1 to 255 bytes of printable text' USING ERRCODE = '22023';
-        END IF;
-    END LOOP;
-    IF priority IS NULL OR priority NOT BETWEEN 0 AND 9 THEN
-        RAISE EXCEPTION 'priority is %: it must be between 0 and 9', priority USING ERRCODE = '22023';
+    PERFORM weaver.check_text('task_type', task_type), weaver.check_text('queue', queue),
+        weaver.check_text('namespace', namespace), weaver.check_range('run_at', run_at);
+    IF starts_with(task_type, {reserved}) THEN
+        PERFORM weaver.refuse_field('task_type', task_type, 'another: these are Weaver''s own');
+    ELSIF starts_with(namespace, {reserved}) THEN
+        PERFORM weaver.refuse_field('namespace', namespace, 'another: these are Weaver''s own');
+    ELSIF priority IS NULL OR priority NOT BETWEEN {priority_min} AND {priority_max} THEN
+        PERFORM weaver.refuse_field('priority', priority::text, 'a number between {priority_min} and {priority_max}');
+    ELSIF run_at IS NOT NULL AND delay IS NOT NULL THEN
+        PERFORM weaver.refuse_field('delay', 'given together with run_at', 'one of them');
     END IF;
-    IF run_at IS NOT NULL AND delay IS NOT NULL THEN
-        RAISE EXCEPTION 'run_at cannot be given together with delay' USING ERRCODE = '22023';
+    IF delay IS NOT NULL THEN
+        -- Compared first: an instant beyond the calendar cannot be computed.
+        IF delay BETWEEN interval '0' AND interval '10 years' THEN
+            v_delay_us := weaver.micros(timestamptz 'epoch' + delay);
+        END IF;
+        IF v_delay_us IS NULL OR v_delay_us > {delay_max_us} THEN
+            PERFORM weaver.refuse_field('delay', delay::text,
+                format('between 0 and %s seconds', {delay_max_us} / 1000000));
+        END IF;
+    END IF;
+    -- Another content type: a string is the text without its quotes, and null is no bytes.
+    v_payload := convert_to(CASE WHEN NOT v_options ? 'content_type' THEN coalesce(payload::text, 'null')
+        ELSE coalesce(payload #>> '{}', '') END, 'UTF8');
+    IF octet_length(v_payload) > {payload_max} THEN
+        PERFORM weaver.refuse_field('payload', octet_length(v_payload) || ' bytes long', 'at most {payload_max} bytes');
     END IF;
     v_answers := weaver.enqueue_many(ARRAY[namespace], ARRAY[queue], ARRAY[task_type], ARRAY[priority::smallint],
-        ARRAY[run_at], ARRAY[weaver.micros(timestamptz 'epoch' + delay)], ARRAY[convert_to(payload::text, 'UTF8')],
-        ARRAY[weaver.with_type_defaults(task_type, options)], {unique_us_default}, '');
+        ARRAY[run_at], ARRAY[v_delay_us], ARRAY[v_payload],
+        ARRAY[weaver.with_type_defaults(task_type, v_options)], {unique_us}, '');
     RETURN abs(v_answers[1]);
 END
 $$;

@@ -65,7 +65,7 @@ $$;
 
 -- Removes finished runs with their attempts and logs, at most so many; answers how many, and the files that are left over.
 CREATE FUNCTION weaver.purge(p_namespace text, p_queue text, p_states text[], p_finished_for_us bigint,
-    p_limit integer, p_format smallint, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql SET weaver.purging = 'on' AS $$
+    p_limit integer, p_format smallint, OUT purged integer, OUT log_refs text[]) LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := weaver.clock();
 BEGIN
@@ -81,6 +81,9 @@ BEGIN
     ), gone AS (
         DELETE FROM weaver.job_run_history h USING old WHERE h.ctid = old.tid
         RETURNING h.namespace, h.id, h.queue, weaver.task_state(h.state, h.scheduled) AS state, h.attempt
+    ), announced AS (
+        -- Seen by the guards, which look when the statement is done.
+        INSERT INTO weaver.purges (what) SELECT count(*) || ' finished runs' FROM gone HAVING count(*) > 0
     ), attempts AS (
         DELETE FROM weaver.closed_attempts c USING gone g
         WHERE g.attempt > 0 AND c.namespace = g.namespace AND c.run_id = g.id
@@ -136,6 +139,8 @@ BEGIN
     DELETE FROM weaver.schedule_keys k WHERE k.ctid = ANY (ARRAY(
         SELECT o.ctid FROM weaver.schedule_keys o WHERE o.until <= v_now ORDER BY o.until LIMIT p_limit
         FOR UPDATE SKIP LOCKED));
+    DELETE FROM weaver.purges p WHERE p.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM weaver.purges o WHERE o.at < clock_timestamp() - interval '91 days' LIMIT p_limit));
     DELETE FROM weaver.runners r WHERE r.seen_at < v_now - interval '1 day';
     RETURN v_more;
 END

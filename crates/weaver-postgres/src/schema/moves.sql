@@ -42,7 +42,10 @@ BEGIN
             p_outcome, p_error
         FROM weaver.job_runs r
         WHERE r.namespace = p_namespace AND r.id = p_id AND r.version = p_expected_version
-            AND r.state = p_expected_state;
+            AND r.state = p_expected_state
+            -- None, if the row was changed from outside: there is no attempt of a worker to note.
+            AND r.assigned_worker_id IS NOT NULL
+        ON CONFLICT DO NOTHING;
     END IF;
     UPDATE weaver.job_runs r
     SET state = p_state, cause = p_cause, version = p_version, updated_at = p_updated_at, ready_at = p_ready_at,

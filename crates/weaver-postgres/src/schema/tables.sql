@@ -82,6 +82,8 @@ CREATE INDEX job_runs_assigned ON weaver.job_runs (assigned_worker_id, state)
     WHERE state IN ('ASSIGNED', 'ORPHANED');
 -- A repeated lease call; and, as a whole, everything that runs.
 CREATE INDEX job_runs_leased ON weaver.job_runs (lease_token) WHERE lease_token IS NOT NULL;
+-- What runs without a lease: nothing, unless a row was changed past the guards. Maintenance finds it here.
+CREATE INDEX job_runs_unleased ON weaver.job_runs (id) WHERE state = 'RUNNING' AND lease_token IS NULL;
 CREATE INDEX job_runs_serial ON weaver.job_runs (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
 CREATE INDEX job_runs_expiring ON weaver.job_runs (expires_at) WHERE expires_at IS NOT NULL AND executions = 0;
 CREATE INDEX job_runs_group ON weaver.job_runs (namespace, task_group_id, id) WHERE task_group_id IS NOT NULL;
@@ -142,12 +144,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
-
--- Runs without labels pay for a comparison; labels that are none must not fail the statement that ends others too.
-CREATE TRIGGER keep_labels AFTER INSERT ON weaver.job_run_history FOR EACH ROW
-    WHEN (jsonb_typeof(NEW.labels) = 'object') EXECUTE FUNCTION weaver.keep_labels();
-CREATE TRIGGER drop_labels AFTER DELETE ON weaver.job_run_history FOR EACH ROW
-    WHEN (jsonb_typeof(OLD.labels) = 'object') EXECUTE FUNCTION weaver.drop_labels();
 
 -- Attempts after which the run went on. The one that ended it is in the run itself.
 CREATE TABLE weaver.closed_attempts (

@@ -26,7 +26,7 @@ $$;
 -- Removes a run with its attempts and logs, live or finished, if it is still stored as `p_expected` says. Its unique keys
 -- stay (G8). Answers what became of it, and the log files that are left over.
 CREATE FUNCTION weaver.discard(p_namespace text, p_id bigint, p_expected text, OUT answer text, OUT log_refs text[])
-LANGUAGE plpgsql SET weaver.moving = 'on' SET weaver.purging = 'on' AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     v_queue text;
     v_state smallint;
@@ -38,6 +38,8 @@ BEGIN
     IF answer <> 'removed' THEN
         RETURN;
     END IF;
+    -- What the guards want to see first (`guard_triggers.sql`).
+    INSERT INTO weaver.purges (what, live) VALUES (format('run %s/%s', p_namespace, p_id), true);
     DELETE FROM weaver.job_runs r WHERE r.namespace = p_namespace AND r.id = p_id
     RETURNING r.queue, weaver.task_state(r.state, r.scheduled) INTO v_queue, v_state;
     IF NOT FOUND THEN

@@ -145,11 +145,19 @@ impl TestStore for OnServer {
             // Columns without a format; a document's body is any bytes.
             _ => return false,
         };
-        // Triggers guard rows against hands; this is what got in without them.
-        let text = format!("SET session_replication_role = replica; {text}; SET session_replication_role = DEFAULT");
-        sqlx::raw_sql(self.schema.sql(&text)).execute(&self.direct).await.expect("a superuser may");
+        let text = past_guards(&text);
+        sqlx::raw_sql(self.schema.sql(&text)).execute(&self.direct).await.expect("the owner may");
         true
     }
+}
+
+/// Statements that no guard refuses: what another program, or a broken disk, may leave.
+pub(crate) fn past_guards(statements: &str) -> String {
+    let guards = |verb: &str| {
+        let tables = ["job_runs", "job_run_history"];
+        tables.map(|table| format!("ALTER TABLE weaver.{table} {verb} TRIGGER USER")).join("; ")
+    };
+    format!("{}; {statements}; {}", guards("DISABLE"), guards("ENABLE"))
 }
 
 fn run(key: &TaskKey, set: &str) -> String {

@@ -101,7 +101,7 @@ impl Identity {
     /// those who were given it, anything else with [`Permission::Enqueue`].
     pub fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
         self.require(Permission::Enqueue, namespace)?;
-        if task_type.as_str().starts_with(INTERNAL_PREFIX) {
+        if task_type.is_reserved() {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "task_type_internal",

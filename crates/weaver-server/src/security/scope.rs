@@ -8,7 +8,7 @@ use weaver_core::name::Namespace;
 
 /// Namespaces that begin with this are Weaver's own. No token reaches them, whatever its scope: the tokens themselves
 /// are kept in one.
-pub const INTERNAL_PREFIX: &str = "weaver.";
+pub use weaver_core::name::RESERVED_PREFIX as INTERNAL_PREFIX;
 
 /// The most namespaces one token may list. More than that is `all`, or several tokens.
 pub const NAMESPACES_MAX: usize = 100;
@@ -31,7 +31,7 @@ impl NamespaceScope {
 
     /// Whether a namespace is inside.
     pub fn contains(&self, namespace: &Namespace) -> bool {
-        if namespace.as_str().starts_with(INTERNAL_PREFIX) {
+        if namespace.is_reserved() {
             return false;
         }
         match self {

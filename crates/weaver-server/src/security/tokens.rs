@@ -19,7 +19,7 @@ use self::cache::Cache;
 use self::record::Record;
 use super::identity::Identity;
 use super::role::{Permission, Role};
-use super::scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
+use super::scope::{NAMESPACES_MAX, NamespaceScope};
 use super::token::{TokenHash, TokenId, TokenText};
 
 /// The kind of the documents tokens are kept in.
@@ -281,7 +281,7 @@ fn check(new: &NewToken, now: Timestamp) -> Result<(), TokenError> {
             let reason = format!("{} namespaces: give 1 to {NAMESPACES_MAX}, or all", namespaces.len());
             return invalid("namespaces", reason);
         }
-        if let Some(internal) = namespaces.iter().find(|name| name.as_str().starts_with(INTERNAL_PREFIX)) {
+        if let Some(internal) = namespaces.iter().find(|name| name.is_reserved()) {
             return invalid("namespaces", format!("`{internal}` is internal: no token reaches it"));
         }
     }

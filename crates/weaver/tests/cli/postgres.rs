@@ -150,7 +150,11 @@ fn doctor_asks_the_server_and_says_what_it_found() {
 impl Database {
     /// Writes by hand, past every trigger: what another program, or a broken disk, may leave.
     pub(crate) fn by_hand(&self, statement: &str) {
-        let statement = format!("SET session_replication_role = replica; {statement}");
+        let guards = |verb: &str| {
+            let tables = ["job_runs", "job_run_history"];
+            tables.map(|table| format!("ALTER TABLE weaver.{table} {verb} TRIGGER USER")).join("; ")
+        };
+        let statement = format!("{}; {statement}; {}", guards("DISABLE"), guards("ENABLE"));
         let statement = statement.replace("weaver.", &format!("{}.", self.schema));
         let set = Command::new("psql").args(["-q", "-c", &statement]).arg(self.server.url()).status();
         assert!(set.expect("psql starts: apt-get install postgresql-client").success());
@@ -189,6 +193,39 @@ fn a_check_of_a_database_in_use_names_bad_rows_and_ends_as_for_damage() {
     assert_eq!(report["unreadable"][0]["holds"]["serial_key"], "k", "{report}");
     let doctor = run("doctor").succeeded();
     assert!(doctor.contains("1 task, 1 document cannot be read"), "{doctor}");
+}
+
+#[test]
+fn doctor_reports_guards_that_are_disabled_or_missing_with_what_enables_them() {
+    let database = Database::new("guards");
+    let place = Place::new();
+    let doctor = || Run::of(place.command("doctor --store").arg(database.url()));
+    let run = |statements: &str| {
+        let psql = Command::new("psql").args(["-q", "-c", statements]).arg(database.server.url()).status();
+        assert!(psql.expect("psql starts: apt-get install postgresql-client").success(), "{statements}");
+    };
+    Run::of(place.command("store migrate --store").arg(database.url())).succeeded();
+    assert!(doctor().succeeded().contains("every trigger of the schema is there"));
+    let schema = &database.schema;
+    run(&format!("ALTER TABLE {schema}.job_runs DISABLE TRIGGER guard_move"));
+    run(&format!("ALTER TABLE {schema}.audit ENABLE TRIGGER guard_update"));
+    run(&format!("DROP TRIGGER guard_delete ON {schema}.job_run_history"));
+    let told = doctor().succeeded();
+    let enable = format!("ALTER TABLE {schema}.job_runs ENABLE ALWAYS TRIGGER guard_move;");
+    let create = "CREATE TRIGGER guard_delete AFTER DELETE";
+    for words in ["trigger guard_move of job_runs is disabled", "trigger guard_update of audit is disabled"] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(told.contains("trigger guard_delete of job_run_history is missing") && told.contains(create), "{told}");
+    assert!(told.contains(&enable), "{told}");
+    // What it says to do is enough.
+    for trigger in weaver::postgres::guard_triggers(schema) {
+        if trigger.name == "guard_delete" && trigger.table == "job_run_history" {
+            run(&trigger.create);
+        }
+        run(&trigger.enable);
+    }
+    assert!(doctor().succeeded().contains("every trigger of the schema is there"));
 }
 
 /// What `/readyz` answers.
