@@ -38,7 +38,7 @@ fn fault(command: &str) -> Option<String> {
     let (mut at, mut is_path) = (&cli, true);
     for word in command.split_whitespace().skip(1) {
         if let Some(flag) = word.strip_prefix("--") {
-            let flag = flag.split(['=', '…']).next().unwrap_or_default();
+            let flag = flag.split(['=', '…', '{']).next().unwrap_or_default();
             let is_known = |command: &clap::Command| {
                 command.get_arguments().any(|argument| argument.get_long() == Some(flag))
             };
