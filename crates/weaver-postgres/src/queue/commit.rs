@@ -11,7 +11,6 @@ use weaver_core::lifecycle::{HolderChange, Refused, Transition};
 use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
 use weaver_core::projection::seed_004::State;
-use weaver_core::quarantine::{Quarantined, RecordKind};
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
@@ -116,7 +115,7 @@ impl PostgresStore {
     }
 
     /// A row of the batch makes no sense to the server: the others are ended one by one. What the server refuses by itself
-    /// is quarantined, and stale.
+    /// is logged, and stale.
     async fn end_each(
         &self,
         kind: Option<End>,
@@ -128,7 +127,7 @@ impl PostgresStore {
             for member in members {
                 ended.extend(match self.again(|| self.end(kind, std::slice::from_ref(member))).await {
                     Err(trouble) if trouble.is_about_data() => {
-                        self.refuse_by_data(&member.key, trouble);
+                        refused_by_data(&member.key, trouble);
                         Vec::new()
                     }
                     ids => ids?,
@@ -136,7 +135,7 @@ impl PostgresStore {
             }
             return Ok(ended);
         };
-        self.refuse_by_data(&member.key, trouble);
+        refused_by_data(&member.key, trouble);
         Ok(Vec::new())
     }
 
@@ -152,7 +151,7 @@ impl PostgresStore {
                 let alone = std::slice::from_ref(transition);
                 answers.extend(match self.again(|| self.commit_moves(alone)).await {
                     Err(trouble) if trouble.is_about_data() => {
-                        self.refuse_by_data(&transition.key, trouble);
+                        refused_by_data(&transition.key, trouble);
                         vec![Committed::Stale]
                     }
                     answers => answers?,
@@ -160,14 +159,8 @@ impl PostgresStore {
             }
             return Ok(answers);
         };
-        self.refuse_by_data(&transition.key, trouble);
+        refused_by_data(&transition.key, trouble);
         Ok(vec![Committed::Stale])
-    }
-
-    fn refuse_by_data(&self, key: &TaskKey, trouble: Trouble) {
-        let (kind, id, found_at) = (RecordKind::Task, key.id.to_string(), self.clock.now());
-        let finding = Quarantined::new(kind, key.namespace.clone(), id, undecodable(trouble), found_at);
-        self.quarantine.add(finding);
     }
 
     /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
@@ -376,6 +369,11 @@ impl PostgresStore {
         }
         Ok(answers)
     }
+}
+
+/// Its row can be read and not written, because of what is stored beside it: it stays as it is, and its transition is stale.
+fn refused_by_data(key: &TaskKey, trouble: Trouble) {
+    tracing::error!(task = %key, why = %undecodable(trouble), "a task cannot be written; others go on");
 }
 
 /// How many transitions from the beginning are of this kind, each of another run.
