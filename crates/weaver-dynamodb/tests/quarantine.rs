@@ -35,7 +35,9 @@ async fn an_attribute_of_another_type_fails_one_claim_and_not_the_call_until_it_
     let db = support::connect(&database).await;
     let (table, key, _) = support::place_of(&Spoiled::Task(one.clone()));
     let set = |value: AttributeValue| {
-        Write::update(table, key.clone(), "SET #attempt = :value").name("#attempt", "attempt").value(":value", value)
+        Write::update(table, key.clone(), "SET #attempt = :value")
+            .name("#attempt", "attempt")
+            .value(":value", value)
     };
     // The claim adds one to it.
     let _ = db.write(set(AttributeValue::S("x".to_owned()))).await.expect("written");

@@ -32,7 +32,8 @@ impl World {
     }
 
     async fn sql(&self, text: &str) {
-        let text = format!("SET session_replication_role = replica; {text}; SET session_replication_role = DEFAULT");
+        let text =
+            format!("SET session_replication_role = replica; {text}; SET session_replication_role = DEFAULT");
         sqlx::raw_sql(self.schema.sql(&text)).execute(self.store.pool()).await.expect("a superuser may");
     }
 
@@ -45,7 +46,8 @@ impl World {
 
     async fn lease(&self, token: u128, max: u32) -> Vec<Leased> {
         let worker = WorkerId::new("w").expect("a name");
-        let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token));
+        let request =
+            LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token));
         self.store.lease(LeaseRequest { max, slots: max, ..request }).await.expect("the store answers")
     }
 
@@ -61,15 +63,18 @@ async fn what_was_taken_and_cannot_be_read_is_released_uncharged_in_the_same_cal
     let keys = world.enqueue(3).await;
     world.sql(&format!("UPDATE weaver.job_runs SET labels = '{{\"a\": 1}}' WHERE id = {}", keys[0].id)).await;
     assert_eq!(world.lease(1, 3).await.len(), 2);
-    let (state, cause, failures, losses, version): (String, String, i16, i16, i32) = sqlx::query_as(
-        world.schema.sql(&format!(
-            "SELECT state, cause, failures, losses, version FROM weaver.job_runs WHERE id = {}", keys[0].id
-        )),
-    )
-    .fetch_one(world.store.pool())
-    .await
-    .expect("it is there");
-    assert_eq!((state.as_str(), cause.as_str(), failures, losses, version), ("RETRY_SCHEDULED", "released", 0, 0, 3));
+    let (state, cause, failures, losses, version): (String, String, i16, i16, i32) =
+        sqlx::query_as(world.schema.sql(&format!(
+            "SELECT state, cause, failures, losses, version FROM weaver.job_runs WHERE id = {}",
+            keys[0].id
+        )))
+        .fetch_one(world.store.pool())
+        .await
+        .expect("it is there");
+    assert_eq!(
+        (state.as_str(), cause.as_str(), failures, losses, version),
+        ("RETRY_SCHEDULED", "released", 0, 0, 3)
+    );
     // Mended by hand, it is read, listed and leased again within a minute.
     world.sql(&format!("UPDATE weaver.job_runs SET labels = NULL WHERE id = {}", keys[0].id)).await;
     world.advance(60).await;

@@ -8,6 +8,6 @@ mod flips;
 mod io_errors;
 mod lengths;
 mod processes;
-mod values;
 #[path = "../support/mod.rs"]
 mod support;
+mod values;

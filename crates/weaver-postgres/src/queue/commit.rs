@@ -17,7 +17,7 @@ use weaver_core::task::TaskState;
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::names::{cause_word, outcome_word};
-use crate::row::{RUN_FORMAT, undecodable};
+use crate::row::RUN_FORMAT;
 use crate::types::{micros, storable};
 
 /// Moves that lock their rows before they are made: so many in one transaction.
@@ -35,7 +35,8 @@ impl PostgresStore {
         // What was found unreadable is not changed, also by an end that needs no look at the run.
         let is_quarantined: Vec<bool> =
             transitions.iter().map(|transition| self.is_quarantined(&transition.key)).collect();
-        let readable = transitions.into_iter().zip(&is_quarantined).filter(|(_, is_quarantined)| !**is_quarantined);
+        let readable =
+            transitions.into_iter().zip(&is_quarantined).filter(|(_, is_quarantined)| !**is_quarantined);
         let readable = readable.map(|(transition, _)| transition).collect();
         let mut answers = self.commit_readable(readable, leader).await?.into_iter();
         let answer = |is_quarantined| if is_quarantined { None } else { answers.next() };
@@ -106,61 +107,12 @@ impl PostgresStore {
         }
     }
 
-    async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
+    pub(super) async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
         match kind {
             Some(End::Success) => self.succeed(members).await,
             Some(End::Another) => self.retry(members).await,
             Some(End::Failure) | None => self.give_up(members).await,
         }
-    }
-
-    /// A row of the batch makes no sense to the server: the others are ended one by one. What the server refuses by itself
-    /// is logged, and stale.
-    async fn end_each(
-        &self,
-        kind: Option<End>,
-        members: &[&Transition],
-        trouble: Trouble,
-    ) -> Outcome<Vec<i64>> {
-        let [member] = members else {
-            let mut ended = Vec::with_capacity(members.len());
-            for member in members {
-                ended.extend(match self.again(|| self.end(kind, std::slice::from_ref(member))).await {
-                    Err(trouble) if trouble.is_about_data() => {
-                        refused_by_data(&member.key, trouble);
-                        Vec::new()
-                    }
-                    ids => ids?,
-                });
-            }
-            return Ok(ended);
-        };
-        refused_by_data(&member.key, trouble);
-        Ok(Vec::new())
-    }
-
-    /// Moves in one transaction; one by one if a row makes no sense to the server.
-    async fn commit_moves_each(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
-        let trouble = match self.again(|| self.commit_moves(batch)).await {
-            Err(trouble) if trouble.is_about_data() => trouble,
-            answers => return answers,
-        };
-        let [transition] = batch else {
-            let mut answers = Vec::with_capacity(batch.len());
-            for transition in batch {
-                let alone = std::slice::from_ref(transition);
-                answers.extend(match self.again(|| self.commit_moves(alone)).await {
-                    Err(trouble) if trouble.is_about_data() => {
-                        refused_by_data(&transition.key, trouble);
-                        vec![Committed::Stale]
-                    }
-                    answers => answers?,
-                });
-            }
-            return Ok(answers);
-        };
-        refused_by_data(&transition.key, trouble);
-        Ok(vec![Committed::Stale])
     }
 
     /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
@@ -360,7 +312,7 @@ impl PostgresStore {
     }
 
     /// Moves that are no plain ends, each of another run, in one transaction.
-    async fn commit_moves(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+    pub(super) async fn commit_moves(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
         let mut transaction = self.begin().await?;
         let answers = self.apply(&mut transaction, batch).await?;
         transaction.commit().await?;
@@ -371,11 +323,6 @@ impl PostgresStore {
     }
 }
 
-/// Its row can be read and not written, because of what is stored beside it: it stays as it is, and its transition is stale.
-fn refused_by_data(key: &TaskKey, trouble: Trouble) {
-    tracing::error!(task = %key, why = %undecodable(trouble), "a task cannot be written; others go on");
-}
-
 /// How many transitions from the beginning are of this kind, each of another run.
 fn ahead(transitions: &[Transition], is_of_kind: impl Fn(&Transition) -> bool) -> usize {
     let mut keys = HashSet::new();
@@ -384,7 +331,7 @@ fn ahead(transitions: &[Transition], is_of_kind: impl Fn(&Transition) -> bool) -
 
 /// The plain ends of attempts, which are made in batches without looking at the run first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// The run has succeeded.
     Success,
     /// The run goes on.

@@ -146,7 +146,8 @@ impl TestStore for OnServer {
             _ => return false,
         };
         // Triggers guard rows against hands; this is what got in without them.
-        let text = format!("SET session_replication_role = replica; {text}; SET session_replication_role = DEFAULT");
+        let text =
+            format!("SET session_replication_role = replica; {text}; SET session_replication_role = DEFAULT");
         sqlx::raw_sql(self.schema.sql(&text)).execute(&self.direct).await.expect("a superuser may");
         true
     }
