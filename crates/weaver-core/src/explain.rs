@@ -280,8 +280,8 @@ async fn queue_closed<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> Resu
         return Ok(Vec::new());
     };
     let unreadable = unreadable::settings(store, record).await?;
-    let paused = (queue.settings.paused && unreadable.is_none())
-        .then(|| Reason::Paused { queue: queue.name.clone() });
+    let paused =
+        (queue.settings.paused && unreadable.is_none()).then(|| Reason::Paused { queue: queue.name.clone() });
     let full = queue.settings.max_running.filter(|max| queue.occupied >= u64::from(*max));
     let slots = if full.is_some() { unreadable::slots(store, record).await? } else { None };
     let full = full.map(|max_running| Reason::LimitReached {
@@ -334,7 +334,10 @@ impl fmt::Display for Reason {
                 write!(out, "its serial key is held by task {by}, between two attempts")
             }
             Self::KeyUnreadable { by } => {
-                write!(out, "its serial key is held by task {by}, which cannot be read: `weaver store check` names the cause, ")?;
+                write!(
+                    out,
+                    "its serial key is held by task {by}, which cannot be read: `weaver store check` names the cause, "
+                )?;
                 write!(out, "`weaver tasks purge {by}` removes it")
             }
             Self::KeyWaitsFor { task } => write!(out, "task {task} of the same serial key goes first"),

@@ -7,9 +7,9 @@ use weaver_core::error::{Error, Result};
 use weaver_core::id::TaskKey;
 use weaver_core::task::TaskRecord;
 
+use crate::codec::record;
 use crate::codec::texts::{self, Texts};
 use crate::codec::value::{Attributes, b, n, s};
-use crate::codec::record;
 use crate::db::{Found, Item, Query, Table, Write};
 use crate::keys;
 use crate::store::{DynamoStore, Stored};

@@ -105,8 +105,7 @@ impl DynamoStore {
 
     pub(crate) fn document_set_aside(&self, key: &DocumentKey, why: Unreadable) {
         let id = format!("{}/{}", key.kind, key.id);
-        let finding =
-            Quarantined::new(RecordKind::Document, key.namespace.clone(), id, why, self.now());
+        let finding = Quarantined::new(RecordKind::Document, key.namespace.clone(), id, why, self.now());
         self.quarantine.add(finding);
     }
 

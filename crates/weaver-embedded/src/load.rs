@@ -211,7 +211,9 @@ fn load_live(
     for row in rows::scan_all(table, &[keys::LIVE])? {
         let (key, value) = row?;
         let key = key.value();
-        let Ok(key) = <&[u8; 13]>::try_from(key) else { return Err(Trouble::damaged(key, "it is not a key")) };
+        let Ok(key) = <&[u8; 13]>::try_from(key) else {
+            return Err(Trouble::damaged(key, "it is not a key"));
+        };
         let (number, id) = match (key[1..5].first_chunk(), keys::id_of(key)) {
             (Some(number), Some(id)) => (u32::from_be_bytes(*number), id),
             _ => return Err(Trouble::damaged(key, "it is not a key")),
@@ -284,7 +286,8 @@ impl Tally {
             return Ok(());
         }
         for ((namespace, queue), counts) in stored {
-            let loaded = memory.index.queue(namespace, queue).map(|(_, _, counts)| counts).unwrap_or_default();
+            let loaded =
+                memory.index.queue(namespace, queue).map(|(_, _, counts)| counts).unwrap_or_default();
             for (state, count) in counts.iter().filter(|(state, _)| !state.is_terminal()) {
                 let missing = count.saturating_sub(loaded.get(state));
                 if missing > 0 {

@@ -9,7 +9,9 @@ use weaver_core::queue::index::Hold;
 use weaver_core::task::{TaskRecord, TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
-use crate::codec::{Damage, Defect, FORMAT_VERSION, Reader, Undecodable, decode_spec, record_from, state_of, unseal};
+use crate::codec::{
+    Damage, Defect, FORMAT_VERSION, Reader, Undecodable, decode_spec, record_from, state_of, unseal,
+};
 use crate::keys;
 use crate::rows::Rows;
 use crate::trouble::{Outcome, Trouble};
@@ -58,7 +60,9 @@ impl Fault {
     fn occupies_slot(&self) -> bool {
         use TaskState::{Assigned, Cancelled, Orphaned, Running};
         // A cancelled task among the live ones has a handler that has yet to stop.
-        self.is_live && self.spec.is_some() && matches!(self.state, Some(Assigned | Orphaned | Running | Cancelled))
+        self.is_live
+            && self.spec.is_some()
+            && matches!(self.state, Some(Assigned | Orphaned | Running | Cancelled))
     }
 
     pub(crate) fn into_trouble(self) -> Trouble {

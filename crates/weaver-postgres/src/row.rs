@@ -114,7 +114,9 @@ pub(crate) fn finding(row: &PgRow, why: Unreadable, found_at: Timestamp) -> Opti
     let finding = Quarantined {
         queue: text(3).and_then(|name| QueueName::new(name.to_owned()).ok()),
         state: state.map(str::to_owned),
-        serial_key: text(SERIAL_KEY).filter(|_| is_live).and_then(|name| SerialKey::new(name.to_owned()).ok()),
+        serial_key: text(SERIAL_KEY)
+            .filter(|_| is_live)
+            .and_then(|name| SerialKey::new(name.to_owned()).ok()),
         holds_slot: is_leased || matches!(state, Some("ASSIGNED" | "ORPHANED")),
         ..Quarantined::new(RecordKind::Task, namespace, id.to_string(), why, found_at)
     };
@@ -139,9 +141,7 @@ fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let (version, renewals) = (Version(columns.number()?), columns.number()?);
     let (attempt, executions) = (columns.count()?, columns.count()?);
     let (failures, losses) = (columns.count()?, columns.count()?);
-    let priority: i16 = columns.take()?;
-    let priority = u8::try_from(priority).ok().and_then(Priority::new);
-    let priority = priority.ok_or_else(|| Trouble::unreadable("a priority that is none"))?;
+    let priority = priority(&mut columns)?;
     let (max_attempts, max_losses) = (columns.count()?, columns.count()?);
     let (created_at, updated_at, ready_at) = (columns.instant()?, columns.instant()?, columns.instant()?);
     let (first_started_at, finished_at) = (columns.at()?, columns.at()?);
@@ -208,6 +208,12 @@ pub(crate) const RETRY_UNSAID: RetryPolicy = RetryPolicy::Exponential {
     cap: std::time::Duration::from_secs(8 * 3600),
     jitter: true,
 };
+
+fn priority(columns: &mut Columns<'_>) -> Outcome<Priority> {
+    let number: i16 = columns.take()?;
+    let priority = u8::try_from(number).ok().and_then(Priority::new);
+    priority.ok_or_else(|| Trouble::unreadable(format!("priority {number}")))
+}
 
 /// What few tasks say.
 fn rare(columns: &mut Columns<'_>, origin: Origin) -> Outcome<(RetryPolicy, Origin, ContentType)> {

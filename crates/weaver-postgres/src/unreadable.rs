@@ -59,7 +59,8 @@ impl PostgresStore {
         if self.quarantine.is_empty() {
             return;
         }
-        let place = |row: &PgRow| -> Option<(String, i64)> { Some((row.try_get(2).ok()?, row.try_get(1).ok()?)) };
+        let place =
+            |row: &PgRow| -> Option<(String, i64)> { Some((row.try_get(2).ok()?, row.try_get(1).ok()?)) };
         let there: HashSet<(String, i64)> = rows.iter().filter_map(place).collect();
         let is_missing = |key: &&TaskKey| !there.contains(&(key.namespace.to_string(), key.id.0 as i64));
         keys.iter().filter(is_missing).for_each(|key| self.is_readable(key));

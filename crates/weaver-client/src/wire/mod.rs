@@ -124,8 +124,8 @@ pub use lease::{
     RenewResponse, RenewResult, Renewal,
 };
 pub use lists::{
-    ClockJumped, Health, MaintenanceFailing, ListTasksQuery, NamespaceItem, NamespacePageQuery, NamespaceQuery, Page, PageQuery,
-    TaskOrder, WaitQuery, Waited,
+    ClockJumped, Health, ListTasksQuery, MaintenanceFailing, NamespaceItem, NamespacePageQuery,
+    NamespaceQuery, Page, PageQuery, TaskOrder, WaitQuery, Waited,
 };
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
 pub use merge::{

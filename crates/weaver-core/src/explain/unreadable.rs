@@ -46,7 +46,8 @@ pub(super) async fn settings<S: Store + ?Sized>(store: &S, record: &TaskRecord) 
 
 /// By the words of the stores; what is not one of them may have begun, and then holds its key.
 fn waits_for_its_first_start(finding: &Quarantined) -> bool {
-    !finding.holds_slot && matches!(finding.state.as_deref(), Some("queued" | "scheduled" | "PENDING" | "QUEUED"))
+    !finding.holds_slot
+        && matches!(finding.state.as_deref(), Some("queued" | "scheduled" | "PENDING" | "QUEUED"))
 }
 
 async fn findings<S: Store + ?Sized>(

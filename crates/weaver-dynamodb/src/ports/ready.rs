@@ -83,7 +83,11 @@ impl DynamoStore {
                     .serial_key
                     .as_ref()
                     .is_none_or(|key| due.gates.get(key).is_some_and(|gate| gate.lets(ready.key.id)));
-                if !may_go || self.is_quarantined(&ready.key) || (ready.is_fragile && fragile >= look.slots) || due.tasks.len() == max {
+                if !may_go
+                    || self.is_quarantined(&ready.key)
+                    || (ready.is_fragile && fragile >= look.slots)
+                    || due.tasks.len() == max
+                {
                     continue;
                 }
                 fragile += usize::from(ready.is_fragile);

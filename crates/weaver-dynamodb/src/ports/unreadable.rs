@@ -130,7 +130,8 @@ impl DynamoStore {
         }
         self.db.remove(Table::Data, side).await?;
         if let (Some(queue), Some(state)) = (queue_of(item), state_of(item)) {
-            let occupied = item.contains_key("lease_token") || matches!(state.as_str(), "assigned" | "orphaned");
+            let occupied =
+                item.contains_key("lease_token") || matches!(state.as_str(), "assigned" | "orphaned");
             self.deltas.lock().remove((namespace.clone(), queue), state, occupied);
         }
         self.overlay.lock().removed(key);

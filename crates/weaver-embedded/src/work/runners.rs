@@ -57,8 +57,8 @@ impl Work<'_> {
         let row = keys::named(keys::RUNNER, number, key.runner_id.as_str());
         let stored = self.table.get(row.as_slice())?;
         // One that cannot be read is written anew when its worker next beats.
-        let runner =
-            stored.and_then(|value| decode(&row, value.value(), |body| decode_runner(key.clone(), body)).ok());
+        let runner = stored
+            .and_then(|value| decode(&row, value.value(), |body| decode_runner(key.clone(), body)).ok());
         let Some(mut runner) = runner else { return Ok(()) };
         change(&mut runner);
         self.put(&row, |writer| encode_runner(writer, &runner))

@@ -67,7 +67,8 @@ impl Work<'_> {
             }
             for key in about {
                 let is_end = |state: &TaskState| key == keys::lookup_end(number, id, *state);
-                ended_as = ended_as.or(TaskState::ALL.into_iter().filter(|state| state.is_terminal()).find(is_end));
+                ended_as =
+                    ended_as.or(TaskState::ALL.into_iter().filter(|state| state.is_terminal()).find(is_end));
                 self.delete(&key)?;
             }
         }

@@ -10,3 +10,4 @@ mod lengths;
 mod processes;
 #[path = "../support/mod.rs"]
 mod support;
+mod values;

@@ -9,8 +9,8 @@ pub(crate) mod ram;
 pub(crate) mod rng;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,8 +18,8 @@ use redb::ReadableTable;
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
-use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_embedded::codec::{seal, unseal};
+use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
 
 /// A directory that is removed when it is dropped.
@@ -125,10 +125,7 @@ impl TestStore for OnDisk {
 }
 
 /// The key of the row to be spoiled: of a task, the one that says how it is going.
-pub(crate) fn row_of(
-    table: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
-    record: &Spoiled,
-) -> Vec<u8> {
+pub(crate) fn row_of(table: &mut redb::Table<'_, &'static [u8], &'static [u8]>, record: &Spoiled) -> Vec<u8> {
     let ends_with = |tags: &[u8], end: &[u8]| {
         let rows = table.iter().expect("readable").map(|row| row.expect("a row").0.value().to_vec());
         let mut found = rows.filter(|key| tags.contains(&key[0]) && key.get(5..) == Some(end));

@@ -14,6 +14,23 @@ use crate::bench::{Bench, engine, forges, keyring};
 use crate::hooked::HookedForges;
 
 #[tokio::test]
+async fn a_queue_whose_document_cannot_be_read_stops_no_other() {
+    let bench = Bench::new().await;
+    let a = bench.add("a", &[("a", "1\n")]).await;
+    let broken = DocumentKey::new(bench.engine.namespace().clone(), QUEUE_KIND, "broken");
+    let body = br#"{"from": "the future"}"#;
+    let store = bench.tasks.store();
+    let version = store.put_document(&broken, body.to_vec().into(), Expect::Absent, None).await.unwrap();
+    bench.settle().await;
+    assert!(bench.has_landed(a).await);
+    assert_eq!(bench.engine.queues().await.unwrap().len(), 1, "it hides no other");
+    let read = bench.engine.get(&weaver_merge::domain::QueueId("broken".to_owned())).await;
+    assert!(matches!(read, Err(EngineError::Unreadable { .. })), "{read:?}");
+    let kept = store.get_document(&broken).await.unwrap().unwrap();
+    assert_eq!((kept.body.as_ref(), kept.version), (&body[..], version), "it is not touched");
+}
+
+#[tokio::test]
 async fn events_tell_who_came_who_landed_and_who_left() {
     let bench = Bench::new().await;
     let a = bench.add("a", &[("a", "1\n")]).await;

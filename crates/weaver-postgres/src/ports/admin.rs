@@ -80,7 +80,9 @@ impl PostgresStore {
             let (settings, why) = match settings_of(&row) {
                 Ok(settings) => (settings, None),
                 // As `weaver.is_open` has it.
-                Err(trouble) => (QueueSettings { paused: true, max_running: None }, Some(undecodable(trouble))),
+                Err(trouble) => {
+                    (QueueSettings { paused: true, max_running: None }, Some(undecodable(trouble)))
+                }
             };
             if let Some(why) = why {
                 let (kind, found_at) = (RecordKind::QueueSettings, self.clock.now());

@@ -11,14 +11,13 @@ use weaver_core::lifecycle::{HolderChange, Refused, Transition};
 use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
 use weaver_core::projection::seed_004::State;
-use weaver_core::quarantine::{Quarantined, RecordKind};
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
 use crate::PostgresStore;
 use crate::error::{Outcome, Trouble};
 use crate::names::{cause_word, outcome_word};
-use crate::row::{RUN_FORMAT, undecodable};
+use crate::row::RUN_FORMAT;
 use crate::types::{micros, storable};
 
 /// Moves that lock their rows before they are made: so many in one transaction.
@@ -36,7 +35,8 @@ impl PostgresStore {
         // What was found unreadable is not changed, also by an end that needs no look at the run.
         let is_quarantined: Vec<bool> =
             transitions.iter().map(|transition| self.is_quarantined(&transition.key)).collect();
-        let readable = transitions.into_iter().zip(&is_quarantined).filter(|(_, is_quarantined)| !**is_quarantined);
+        let readable =
+            transitions.into_iter().zip(&is_quarantined).filter(|(_, is_quarantined)| !**is_quarantined);
         let readable = readable.map(|(transition, _)| transition).collect();
         let mut answers = self.commit_readable(readable, leader).await?.into_iter();
         let answer = |is_quarantined| if is_quarantined { None } else { answers.next() };
@@ -107,67 +107,12 @@ impl PostgresStore {
         }
     }
 
-    async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
+    pub(super) async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
         match kind {
             Some(End::Success) => self.succeed(members).await,
             Some(End::Another) => self.retry(members).await,
             Some(End::Failure) | None => self.give_up(members).await,
         }
-    }
-
-    /// A row of the batch makes no sense to the server: the others are ended one by one. What the server refuses by itself
-    /// is quarantined, and stale.
-    async fn end_each(
-        &self,
-        kind: Option<End>,
-        members: &[&Transition],
-        trouble: Trouble,
-    ) -> Outcome<Vec<i64>> {
-        let [member] = members else {
-            let mut ended = Vec::with_capacity(members.len());
-            for member in members {
-                ended.extend(match self.again(|| self.end(kind, std::slice::from_ref(member))).await {
-                    Err(trouble) if trouble.is_about_data() => {
-                        self.refuse_by_data(&member.key, trouble);
-                        Vec::new()
-                    }
-                    ids => ids?,
-                });
-            }
-            return Ok(ended);
-        };
-        self.refuse_by_data(&member.key, trouble);
-        Ok(Vec::new())
-    }
-
-    /// Moves in one transaction; one by one if a row makes no sense to the server.
-    async fn commit_moves_each(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
-        let trouble = match self.again(|| self.commit_moves(batch)).await {
-            Err(trouble) if trouble.is_about_data() => trouble,
-            answers => return answers,
-        };
-        let [transition] = batch else {
-            let mut answers = Vec::with_capacity(batch.len());
-            for transition in batch {
-                let alone = std::slice::from_ref(transition);
-                answers.extend(match self.again(|| self.commit_moves(alone)).await {
-                    Err(trouble) if trouble.is_about_data() => {
-                        self.refuse_by_data(&transition.key, trouble);
-                        vec![Committed::Stale]
-                    }
-                    answers => answers?,
-                });
-            }
-            return Ok(answers);
-        };
-        self.refuse_by_data(&transition.key, trouble);
-        Ok(vec![Committed::Stale])
-    }
-
-    fn refuse_by_data(&self, key: &TaskKey, trouble: Trouble) {
-        let (kind, id, found_at) = (RecordKind::Task, key.id.to_string(), self.clock.now());
-        let finding = Quarantined::new(kind, key.namespace.clone(), id, undecodable(trouble), found_at);
-        self.quarantine.add(finding);
     }
 
     /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
@@ -367,7 +312,7 @@ impl PostgresStore {
     }
 
     /// Moves that are no plain ends, each of another run, in one transaction.
-    async fn commit_moves(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+    pub(super) async fn commit_moves(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
         let mut transaction = self.begin().await?;
         let answers = self.apply(&mut transaction, batch).await?;
         transaction.commit().await?;
@@ -386,7 +331,7 @@ fn ahead(transitions: &[Transition], is_of_kind: impl Fn(&Transition) -> bool) -
 
 /// The plain ends of attempts, which are made in batches without looking at the run first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     /// The run has succeeded.
     Success,
     /// The run goes on.

@@ -4,6 +4,7 @@ mod changes;
 mod commit;
 mod enqueue;
 mod renew;
+mod singly;
 mod wait;
 mod write;
 
@@ -174,7 +175,8 @@ impl PostgresStore {
 
     async fn find_overdue(&self, limit: u32) -> Outcome<Vec<Overdue>> {
         let (namespaces, ids) = self.skipped_everywhere();
-        let overdue = self.sql.overdue.query().bind(i64::from(limit)).bind(RUN_FORMAT).bind(namespaces).bind(ids);
+        let overdue =
+            self.sql.overdue.query().bind(i64::from(limit)).bind(RUN_FORMAT).bind(namespaces).bind(ids);
         let rows = overdue.fetch_all(&self.connections).await?;
         let overdue = self.records(&rows).0.into_iter().map(|record| {
             let why = match record.state {

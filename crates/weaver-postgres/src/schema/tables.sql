@@ -100,6 +100,7 @@ CREATE TABLE weaver.job_run_history (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
 -- The same as `finished_at`, where nothing else is said.
 ALTER TABLE weaver.job_run_history ALTER updated_at DROP NOT NULL;
+ALTER TABLE weaver.job_run_history ALTER format SET DEFAULT 1;
 
 -- Retention, and seed 3.1 `(created_at)`: ids are in the order of creation, so the primary key shows the newest first.
 CREATE INDEX job_run_history_finished ON weaver.job_run_history (finished_at);

@@ -41,8 +41,8 @@ use weaver_core::time::Monotonic;
 pub use builder::{BuildError, WorkerBuilder};
 pub(crate) use finish::appends;
 
-use crate::maintenance::MaintenanceWatch;
 use crate::ctx::{StopReason, Surroundings};
+use crate::maintenance::MaintenanceWatch;
 use crate::registry::Registry;
 use crate::shutdown::Shutdown;
 use crate::source::WorkSource;

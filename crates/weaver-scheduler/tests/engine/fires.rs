@@ -136,13 +136,16 @@ async fn a_definition_that_cannot_be_read_is_in_nobodys_way(bed: Bed) {
     use weaver_core::ports::{DocumentKey, Expect};
     let key = DocumentKey::new(bed.space.clone(), "job_definition", "broken");
     let body = bytes::Bytes::from_static(b"{\"from\": \"the future\"}");
-    bed.store.put_document(&key, body.clone(), Expect::Absent, Some(bed.now())).await.expect("it is new");
+    let due = Some(bed.now());
+    let version = bed.store.put_document(&key, body.clone(), Expect::Absent, due).await.expect("it is new");
     bed.add("minutely", every("1m")).await;
     bed.pass(seconds(60)).await;
     assert_eq!(bed.instants("minutely").await, ["00:01:00"]);
     let found = bed.store.get_document(&key).await.expect("the store answers").expect("it is kept");
-    assert_eq!(found.body, body, "as it was");
-    assert!(found.due > Some(bed.now()), "and put off");
+    // A node that can read it finds it due: what this one cannot read it does not write.
+    assert_eq!((found.body, found.version, found.due), (body, version, due), "as it was");
+    let ticked = bed.scheduler.tick().await.expect("the store answers");
+    assert!(!ticked.more, "passed over, it keeps no node busy: {ticked:?}");
     let listed = bed.scheduler.list(&bed.space, "", None, 10).await.expect("the store answers").items;
     assert_eq!(listed.len(), 1, "and hides nobody");
     let refused = bed.scheduler.get(&bed.space, "broken").await;

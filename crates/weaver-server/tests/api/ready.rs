@@ -2,12 +2,46 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weaver_core::clock::ManualClock;
+use axum::body::Body;
+use axum::http::Request;
+use tower::ServiceExt;
+use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::error::Error;
 use weaver_core::queue::memory::InMemoryQueue;
-use weaver_server::api::ApiLimits;
+use weaver_runtime::MaintenanceWatch;
+use weaver_server::api::{ApiLimits, AppState};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
 use crate::server::Server;
+
+#[tokio::test]
+async fn a_server_whose_maintenance_keeps_failing_is_degraded_and_says_why() {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+    let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
+    let watch = Arc::new(MaintenanceWatch::default());
+    let state = AppState::new(store, Arc::clone(&clock)).with_maintenance(Arc::clone(&watch));
+    let app = weaver_server::api::router(state);
+    let ready = async |status: &str| {
+        let request = Request::get("/readyz").body(Body::empty()).expect("a request");
+        let answer = app.clone().oneshot(request).await.expect("an answer");
+        assert_eq!(answer.status(), 200, "it still works");
+        let body = axum::body::to_bytes(answer.into_body(), 65_536).await.expect("a body");
+        let health: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(health["status"], status, "{health}");
+        health
+    };
+    ready("ok").await;
+    let error = Error::Unavailable { reason: "one bad row".to_owned() };
+    for _ in 0..3 {
+        watch.note(clock.now(), Some(&error));
+    }
+    let health = ready("degraded").await;
+    let failing = &health["maintenance_failing"];
+    assert!(failing["error"].as_str().is_some_and(|text| text.contains("one bad row")), "{health}");
+    assert_eq!(failing["rounds"], 3);
+    watch.note(clock.now(), None);
+    assert_eq!(ready("ok").await["maintenance_failing"], serde_json::Value::Null);
+}
 
 /// Reads go on where writes do not: a full disk, or one that was remounted read-only.
 #[tokio::test]

@@ -306,7 +306,11 @@ async fn any_task_is_shown_as_stored_and_discarded_if_unchanged(bed: Bed) {
     }
     let counts = bed.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts").values;
     assert_eq!(TaskState::ALL.map(|state| counts.get(state)).iter().sum::<u64>(), 1, "{counts:?}");
-    let renewed = bed.store.renew(vec![Renewal { lease, progress: None, continuation: None }]).await.expect("the store answers");
+    let renewed = bed
+        .store
+        .renew(vec![Renewal { lease, progress: None, continuation: None }])
+        .await
+        .expect("the store answers");
     assert_eq!(renewed, [Renewed::Lost]);
     assert_eq!(bed.lease_keys(5).await, [behind]);
     assert!(bed.enqueue_or_find(task().idempotency_key("once")).await.existing, "unique keys outlive it");

@@ -72,7 +72,10 @@ async fn runner(bed: Bed, how: Spoil) {
     };
     assert_eq!(names(&bed).await, ["a", "c"]);
     let found = quarantined(&bed).await;
-    assert_eq!(found.iter().map(|each| (each.kind, each.id.as_str())).collect::<Vec<_>>(), [(RecordKind::Runner, "b")]);
+    assert_eq!(
+        found.iter().map(|each| (each.kind, each.id.as_str())).collect::<Vec<_>>(),
+        [(RecordKind::Runner, "b")]
+    );
     bed.store.direct(&key, Directive::Drain).await.expect("it can be told");
     let told = bed.store.beat(vec![beat("a"), beat("b")]).await.expect("the store answers");
     assert_eq!(told[0], Directive::Run);
@@ -108,7 +111,10 @@ async fn document(bed: Bed, how: Spoil) {
     let due = bed.store.due_documents("note", due, 100).await.expect("what is due");
     assert_eq!(due.into_iter().map(|each| each.key.id).collect::<Vec<_>>(), ["a", "c"]);
     let found = quarantined(&bed).await;
-    assert_eq!(found.iter().map(|each| (each.kind, each.id.as_str())).collect::<Vec<_>>(), [(RecordKind::Document, "note/b")]);
+    assert_eq!(
+        found.iter().map(|each| (each.kind, each.id.as_str())).collect::<Vec<_>>(),
+        [(RecordKind::Document, "note/b")]
+    );
     assert!(bed.store.get_document(&key("b")).await.is_err(), "asked for by itself, it says so");
     let (victim, body) = (key("b"), Bytes::from_static(b"[]"));
     let put = bed.store.put_document(&victim, body, Expect::Anything, None);

@@ -174,9 +174,8 @@ pub(crate) async fn serve_store(
     let merge = side::engine(&store, &context.config, clock)?;
     let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
     let merging = is_merging.then(|| Side::new(merge.clone(), &store, &context.config, clock)).transpose()?;
-    let limits = serve_limits::limits(&context.config);
-    let state = AppState::with_limits(store, Arc::clone(clock), limits).with_proxies(entrance.proxies);
-    let state = state.with_maintenance(worker.maintenance());
+    let state = AppState::with_limits(store, Arc::clone(clock), serve_limits::limits(&context.config));
+    let state = state.with_proxies(entrance.proxies).with_maintenance(worker.maintenance());
     let mut state = state.with_tokens(Arc::clone(&tokens)).with_merge(merge).with_address(&url);
     if let Some(figures) = task.figures() {
         state = state.with_figures(figures);

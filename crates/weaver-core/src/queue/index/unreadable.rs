@@ -58,7 +58,8 @@ impl Index {
     /// Takes a task out of every view but the counts: its record cannot be read, and is gone. Where it is counted.
     pub fn discard_entry(&mut self, id: TaskId) -> Option<(QueueName, TaskState)> {
         let entry = self.entries.get(id)?;
-        let token = self.grants.iter().find(|(_, granted)| granted.ids.contains(&id)).map(|(token, _)| *token);
+        let token =
+            self.grants.iter().find(|(_, granted)| granted.ids.contains(&id)).map(|(token, _)| *token);
         let is_leased = entry.lease_position != super::leases::NO_LEASE;
         let unstarted = entry.expires_at().is_some_and(|at| self.expiring.contains(&(at, id)));
         let before = Standing {
