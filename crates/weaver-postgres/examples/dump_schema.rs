@@ -1,1 +1,0 @@
-fn main() { println!("{}", weaver_postgres::migrations("weaver")[0].sql); }
