@@ -66,7 +66,7 @@ impl PostgresStore {
                 // By name, so that another column more or less in front of them changes nothing here.
                 last = (row.try_get("namespace")?, row.try_get("id")?);
                 count += 1;
-                let found = record(&row, &mut seen).map_err(Unreadable::from).err();
+                let found = record(&row, &mut seen).err();
                 check.met(RecordKind::Task, found.map(|why| unreadable_run(&row, &last, why)));
             }
             if count < PAGE || check.report.is_cut_short {

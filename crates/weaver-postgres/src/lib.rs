@@ -32,7 +32,6 @@ pub use error::OpenError;
 pub use options::{PostgresOptions, Redacted};
 pub use queue::WakeUp;
 pub use schema::{
-    GuardTrigger, Migration, Migrations, SCHEMA_VERSION, WeakGuard, allowed_moves, guard_triggers,
-    migrations,
+    GuardTrigger, Migration, Migrations, SCHEMA_VERSION, WeakGuard, allowed_moves, guard_triggers, migrations,
 };
 pub use store::PostgresStore;

@@ -12,9 +12,9 @@ use crate::error::{OpenError, reason};
 use crate::options::PostgresOptions;
 use crate::sql::render;
 
-pub use guard_triggers::{GuardTrigger, allowed_moves, guard_triggers};
-use guard_triggers::guards_sql;
 use defaults::type_defaults_sql;
+use guard_triggers::guards_sql;
+pub use guard_triggers::{GuardTrigger, allowed_moves, guard_triggers};
 use validation::{enqueue_sql, validation_sql};
 
 /// The version of the schema this Weaver works with.

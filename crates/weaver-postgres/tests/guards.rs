@@ -5,7 +5,6 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::PgPool;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use support::Schema;
 use weaver_core::lifecycle::{Command, decide};
@@ -16,8 +15,11 @@ use weaver_core::task::Cause;
 use weaver_postgres::{PostgresStore, allowed_moves, guard_triggers};
 
 /// What a session might set in the hope to get past the guards.
-const SETTINGS: [&str; 3] =
-    ["SET weaver.moving = 'on'; SET weaver.purging = 'on'", "SET session_replication_role = replica", "SELECT 1"];
+const SETTINGS: [&str; 3] = [
+    "SET weaver.moving = 'on'; SET weaver.purging = 'on'",
+    "SET session_replication_role = replica",
+    "SELECT 1",
+];
 
 /// A store, its schema, and a connection of the schema's owner, who is no superuser and writes SQL by hand.
 struct Hand {
@@ -47,10 +49,6 @@ impl Hand {
         );
         sqlx::raw_sql(AssertSqlSafe(own)).execute(&mut connection).await.expect("a superuser may");
         Self { schema, store, connection }
-    }
-
-    fn pool(&self) -> &PgPool {
-        self.store.pool()
     }
 
     async fn enqueue(&self) -> i64 {
@@ -114,7 +112,8 @@ impl Hand {
             "ALTER TABLE weaver.job_runs DISABLE TRIGGER USER; {text}; ALTER TABLE weaver.job_runs ENABLE TRIGGER USER"
         );
         sqlx::raw_sql(self.schema.sql(&text)).execute(&mut self.connection).await.expect("its owner may");
-        for trigger in guard_triggers(&self.schema.name).iter().filter(|trigger| trigger.table == "job_runs") {
+        for trigger in guard_triggers(&self.schema.name).iter().filter(|trigger| trigger.table == "job_runs")
+        {
             self.connection.execute(AssertSqlSafe(trigger.enable.clone())).await.expect("its owner may");
         }
     }
@@ -140,9 +139,13 @@ const NO_ASSIGNMENT: &str = "assigned_worker_id = NULL, assigned_at = NULL, assi
 /// The columns a run of a state has besides it.
 fn columns(state: State) -> String {
     match state {
-        State::Running => format!("{LEASE}, first_started_at = coalesce(first_started_at, now()), cause = NULL"),
+        State::Running => {
+            format!("{LEASE}, first_started_at = coalesce(first_started_at, now()), cause = NULL")
+        }
         State::Assigned => {
-            format!("{NO_LEASE}, cause = NULL, assigned_worker_id = 'w', assigned_at = now(), assigned_epoch = 1")
+            format!(
+                "{NO_LEASE}, cause = NULL, assigned_worker_id = 'w', assigned_at = now(), assigned_epoch = 1"
+            )
         }
         State::Pending | State::Orphaned => format!("{NO_LEASE}, {NO_ASSIGNMENT}, cause = NULL"),
         State::RetryScheduled => format!("{NO_LEASE}, {NO_ASSIGNMENT}, cause = 'failed'"),
@@ -302,11 +305,14 @@ async fn owner_epoch_attempt_lease_and_due_time_do_not_change_without_a_move() {
     ] {
         hand.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
     }
-    let renewal = "renewals = renewals + 1, lease_expires_at = now() + interval '1 minute', progress_fraction = 0.5";
+    let renewal =
+        "renewals = renewals + 1, lease_expires_at = now() + interval '1 minute', progress_fraction = 0.5";
     assert!(hand.does(&format!("UPDATE weaver.job_runs SET {renewal} WHERE id = {id}")).await);
     hand.store.cancel(&leased.lease.key).await.expect("it runs");
     // Its hold: not extended, not changed, not half removed.
-    for change in ["lease_ttl_us = NULL", "renewals = renewals + 1", "lease_expires_at = now() + interval '1 day'"] {
+    for change in
+        ["lease_ttl_us = NULL", "renewals = renewals + 1", "lease_expires_at = now() + interval '1 day'"]
+    {
         hand.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
     }
     hand.done().await;
@@ -399,7 +405,8 @@ async fn only_what_was_live_enters_history_and_as_it_was() {
         [("", "'other'::bytea"), (", cause", "payload, 'lost'"), (", last_error", "payload, 'x'")]
     {
         let text = format!("{gone}{}", forged("gone", columns, values));
-        let text = if columns == ", last_error" { text.replace("version + 1,", "version + 2,") } else { text };
+        let text =
+            if columns == ", last_error" { text.replace("version + 1,", "version + 2,") } else { text };
         hand.refused(&text).await;
     }
     // And that is all: what Weaver itself does is done.
@@ -422,13 +429,15 @@ async fn finished_runs_are_removed_by_purges_that_are_on_record() {
     hand.enqueue().await;
     hand.end(&hand.lease().await, Outcome::DONE).await;
     hand.refused("DELETE FROM weaver.job_run_history").await;
-    for text in ["UPDATE weaver.purges SET what = ''", "DELETE FROM weaver.purges", "TRUNCATE weaver.purges"] {
+    for text in ["UPDATE weaver.purges SET what = ''", "DELETE FROM weaver.purges", "TRUNCATE weaver.purges"]
+    {
         hand.refused(text).await;
     }
-    let purges: Vec<String> = sqlx::query_scalar(hand.schema.sql("SELECT what FROM weaver.purges ORDER BY at"))
-        .fetch_all(&mut hand.connection)
-        .await
-        .expect("it is there");
+    let purges: Vec<String> =
+        sqlx::query_scalar(hand.schema.sql("SELECT what FROM weaver.purges ORDER BY at"))
+            .fetch_all(&mut hand.connection)
+            .await
+            .expect("it is there");
     assert_eq!(purges, ["1 finished runs", "by hand"]);
     hand.done().await;
 }
@@ -489,7 +498,10 @@ async fn a_schedule_has_one_run_per_instant_whether_the_first_is_live_or_finishe
     let instant: Timestamp = "2026-01-31T09:30:00Z".parse().expect("an instant");
     let again = NewTask::new("t").job_definition_id("d").scheduled_for(instant);
     let answers = hand.store.enqueue_batch(vec![again]).await.expect("the store answers");
-    assert!(answers[0].as_ref().expect("it is answered").existing, "Weaver finds the one that was put in by hand");
+    assert!(
+        answers[0].as_ref().expect("it is answered").existing,
+        "Weaver finds the one that was put in by hand"
+    );
     for text in [
         "DELETE FROM weaver.schedule_keys",
         "UPDATE weaver.schedule_keys SET run_id = 99",
@@ -520,7 +532,10 @@ async fn a_run_that_runs_without_a_whole_lease_is_explained_and_released_by_main
         let key = leased.lease.key.clone();
         hand.force(&format!("UPDATE weaver.job_runs SET {broken} WHERE id = {}", key.id)).await;
         let explained = weaver_core::explain::explain(&*hand.store, &key).await.expect("it is there");
-        assert!(explained.to_string().contains("running without a lease; maintenance releases it"), "{explained}");
+        assert!(
+            explained.to_string().contains("running without a lease; maintenance releases it"),
+            "{explained}"
+        );
         // Beside a whole lease: that is renewed.
         hand.enqueue().await;
         let healthy = hand.lease().await;

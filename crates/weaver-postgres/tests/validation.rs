@@ -35,14 +35,29 @@ fn of(values: Vec<Value>) -> BoxedStrategy<Value> {
 
 fn names() -> BoxedStrategy<Value> {
     let mut values = vec![json!("k"), json!("日本語 ok"), json!("x".repeat(255))];
-    values.extend([json!(""), json!("x".repeat(256)), json!("é".repeat(128)), json!("a\nb"), json!("é\u{85}")]);
+    values.extend([
+        json!(""),
+        json!("x".repeat(256)),
+        json!("é".repeat(128)),
+        json!("a\nb"),
+        json!("é\u{85}"),
+    ]);
     values.extend([json!("\u{7f}"), json!(5), json!(true), json!(["k"]), json!({}), Value::Null]);
     prop_oneof![2 => of(values), 1 => "\\PC{1,80}".prop_map(Value::from)].boxed()
 }
 
 fn numbers(max: u64) -> BoxedStrategy<Value> {
-    let mut values = vec![json!(-1), json!(0), json!(1), json!(7.0), json!(2.5), json!("5"), json!(1e3), json!(-0.0)];
-    values.extend([json!(max), json!(max + 1), json!(u64::MAX), json!(1e30), json!([5]), json!(false), Value::Null]);
+    let mut values =
+        vec![json!(-1), json!(0), json!(1), json!(7.0), json!(2.5), json!("5"), json!(1e3), json!(-0.0)];
+    values.extend([
+        json!(max),
+        json!(max + 1),
+        json!(u64::MAX),
+        json!(1e30),
+        json!([5]),
+        json!(false),
+        Value::Null,
+    ]);
     prop_oneof![2 => of(values), 1 => (0..max).prop_map(Value::from)].boxed()
 }
 
@@ -137,13 +152,16 @@ fn traces() -> BoxedStrategy<Value> {
 
 fn options() -> BoxedStrategy<Map<String, Value>> {
     let option = prop_oneof![
-        (proptest::sample::select(vec![
-            "content_type",
-            "serial_key",
-            "idempotency_key",
-            "task_group_id",
-            "session_id"
-        ]), names()),
+        (
+            proptest::sample::select(vec![
+                "content_type",
+                "serial_key",
+                "idempotency_key",
+                "task_group_id",
+                "session_id"
+            ]),
+            names()
+        ),
         (proptest::sample::select(vec!["max_attempts", "max_losses"]), numbers(10_000)),
         (Just("timeout_ms"), numbers(SPAN_MAX_MS)),
         (Just("expires_at"), instants()),
@@ -167,7 +185,8 @@ fn cases() -> impl Strategy<Value = Case> {
         odd.push("x".repeat(256));
         prop_oneof![12 => Just("t".to_owned()), 1 => proptest::sample::select(odd)]
     };
-    let queue = prop_oneof![12 => Just("default".to_owned()), 1 => Just(String::new()), 1 => Just("é".repeat(128))];
+    let queue =
+        prop_oneof![12 => Just("default".to_owned()), 1 => Just(String::new()), 1 => Just("é".repeat(128))];
     let priority = prop_oneof![10 => 0..10, 1 => Just(-1), 1 => Just(10), 1 => Just(300)];
     let start = prop_oneof![
         8 => Just((None, None)),
@@ -322,7 +341,12 @@ fn random_tasks_get_the_same_verdict_from_json_and_sql_and_become_the_same() {
         Ok(())
     });
     seen.unwrap_or_else(|error| panic!("{error}"));
-    assert!(accepted.get() > 100 && refused.get() > 100, "{} accepted, {} refused", accepted.get(), refused.get());
+    assert!(
+        accepted.get() > 100 && refused.get() > 100,
+        "{} accepted, {} refused",
+        accepted.get(),
+        refused.get()
+    );
     runtime.block_on(async {
         let both = both.into_inner();
         both.schema.drop(both.store.pool()).await;

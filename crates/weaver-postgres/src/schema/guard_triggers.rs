@@ -170,7 +170,8 @@ fn columns() -> Vec<&'static str> {
 }
 
 fn triggers_of(text: &str, schema: &str) -> Vec<GuardTrigger> {
-    let begin = |part: &str| part.find("\nCREATE TRIGGER ").or_else(|| part.find("\nCREATE CONSTRAINT TRIGGER "));
+    let begin =
+        |part: &str| part.find("\nCREATE TRIGGER ").or_else(|| part.find("\nCREATE CONSTRAINT TRIGGER "));
     let statements = text.split(";\n").map(|part| format!("\n{part}"));
     statements
         .filter_map(|part| Some(part[begin(&part)? + 1..].to_owned()))
@@ -178,7 +179,8 @@ fn triggers_of(text: &str, schema: &str) -> Vec<GuardTrigger> {
             let name = statement.split("TRIGGER ").nth(1)?.split_whitespace().next()?.to_owned();
             let table = statement.split(" ON weaver.").nth(1)?.split_whitespace().next()?.to_owned();
             let enable = format!("ALTER TABLE weaver.{table} ENABLE ALWAYS TRIGGER {name}");
-            let (create, enable) = (render(schema, statement.trim_end_matches([';', '\n'])), render(schema, &enable));
+            let (create, enable) =
+                (render(schema, statement.trim_end_matches([';', '\n'])), render(schema, &enable));
             Some(GuardTrigger { table, name, create, enable })
         })
         .collect()
@@ -194,8 +196,7 @@ fn entry_condition() -> String {
     ];
     let empty = EMPTY_AT_FIRST.map(|column| format!("NEW.{column}"));
     parts.push(format!("num_nonnulls({}) = 0", empty.join(", ")));
-    for (column, kind) in
-        [("priority", PRIORITY), ("max_attempts", MAX_ATTEMPTS), ("max_losses", MAX_LOSSES)]
+    for (column, kind) in [("priority", PRIORITY), ("max_attempts", MAX_ATTEMPTS), ("max_losses", MAX_LOSSES)]
     {
         if let Kind::Integer { min, max } = kind {
             parts.push(format!("NEW.{column} BETWEEN {min} AND {max}"));
@@ -233,7 +234,9 @@ fn digest() -> String {
     };
     let failures = charged(|rule| rule.verb.charge().failures);
     let losses = charged(|rule| rule.verb.charge().losses);
-    let ended = |words: String| format!("CASE WHEN r.finished_at IS NOT NULL AND r.cause IN ({words}) THEN 1 ELSE 0 END");
+    let ended = |words: String| {
+        format!("CASE WHEN r.finished_at IS NOT NULL AND r.cause IN ({words}) THEN 1 ELSE 0 END")
+    };
     // The counters in one number: hashing a column takes longer than all of this.
     format!(
         "hash_record_extended(ROW(r.namespace, r.id, \
@@ -273,7 +276,8 @@ fn move_condition(old: &str, new: &str) -> String {
         let _ = writeln!(text, "            WHEN '{from}' THEN CASE {new}.state"); // Writing to a text cannot fail.
         let targets = allowed_moves().into_iter().filter(|(source, _)| *source == from).map(|(_, to)| to);
         for to in targets {
-            let _ = writeln!(text, "                WHEN '{to}' THEN {}", target_condition(from, to, old, new));
+            let _ =
+                writeln!(text, "                WHEN '{to}' THEN {}", target_condition(from, to, old, new));
         }
         text += "                ELSE false END\n";
     }
@@ -298,9 +302,8 @@ fn lease_condition() -> String {
 }
 
 fn target_condition(from: State, to: State, old: &str, new: &str) -> String {
-    let rules = |rule: &&Rule| {
-        State::project(rule.from, None) == from && State::project(rule.to, rule.cause) == to
-    };
+    let rules =
+        |rule: &&Rule| State::project(rule.from, None) == from && State::project(rule.to, rule.cause) == to;
     let mut verbs: Vec<(Vec<&Rule>, String)> = Vec::new();
     for rule in RULES.iter().filter(rules) {
         let counted = counted(rule, old, new);
@@ -309,8 +312,10 @@ fn target_condition(from: State, to: State, old: &str, new: &str) -> String {
             None => verbs.push((vec![rule], counted)),
         }
     }
-    let each: Vec<String> =
-        verbs.iter().map(|(rules, counted)| format!("{} AND {counted}", cause_condition(rules, new))).collect();
+    let each: Vec<String> = verbs
+        .iter()
+        .map(|(rules, counted)| format!("{} AND {counted}", cause_condition(rules, new)))
+        .collect();
     let mut text = if each.len() == 1 { each[0].clone() } else { format!("({})", each.join(" OR ")) };
     let is_only_scheduled = RULES.iter().filter(rules).all(|rule| rule.from == TaskState::Scheduled);
     if from == State::Pending && is_only_scheduled {
@@ -357,7 +362,9 @@ fn counted(rule: &Rule, old: &str, new: &str) -> String {
 /// Who has the run afterwards, as far as that follows from who had it before.
 fn holder_condition(from: State, to: State, old: &str, new: &str) -> String {
     let first_start = match to {
-        State::Running => format!("{new}.first_started_at = coalesce({old}.first_started_at, {new}.first_started_at)"),
+        State::Running => {
+            format!("{new}.first_started_at = coalesce({old}.first_started_at, {new}.first_started_at)")
+        }
         _ => unchanged(old, new, ["first_started_at"]),
     };
     let holder = match (from, to) {
@@ -365,14 +372,19 @@ fn holder_condition(from: State, to: State, old: &str, new: &str) -> String {
             " AND {} AND {new}.leader_epoch = {old}.assigned_epoch",
             unchanged(old, new, ["assigned_worker_id", "assigned_at", "assigned_epoch"])
         ),
-        (_, State::Running) => format!(" AND {new}.assigned_at IS NULL AND coalesce({new}.leader_epoch, 0) = 0"),
+        (_, State::Running) => {
+            format!(" AND {new}.assigned_at IS NULL AND coalesce({new}.leader_epoch, 0) = 0")
+        }
         (State::Running, State::Canceled) => format!(
             " AND {} AND ({new}.lease_token IS NULL OR {} AND coalesce({new}.leader_epoch, 0) = coalesce({old}.leader_epoch, 0))",
             unchanged(old, new, ["assigned_worker_id", "lease_started_at"]),
             unchanged(old, new, ["lease_token", "lease_expires_at", "lease_ttl_us"])
         ),
         (_, to) if is_terminal(to) => {
-            format!(" AND {new}.lease_token IS NULL AND {}", unchanged(old, new, ["assigned_worker_id", "lease_started_at"]))
+            format!(
+                " AND {new}.lease_token IS NULL AND {}",
+                unchanged(old, new, ["assigned_worker_id", "lease_started_at"])
+            )
         }
         _ => String::new(),
     };
@@ -405,11 +417,17 @@ fn carried(row: &str, word: State, shape: Shape) -> String {
         Presence::Maybe => "true".to_owned(),
     }];
     parts.push(match shape.lease {
-        Presence::Always => {
-            whole(&["assigned_worker_id", "lease_token", "lease_started_at", "lease_expires_at", "lease_ttl_us"])
-        }
+        Presence::Always => whole(&[
+            "assigned_worker_id",
+            "lease_token",
+            "lease_started_at",
+            "lease_expires_at",
+            "lease_ttl_us",
+        ]),
         Presence::Never if ended => none(&["lease_token", "lease_expires_at", "lease_ttl_us"]),
-        Presence::Never => none(&["lease_token", "lease_started_at", "lease_expires_at", "lease_ttl_us", "leader_epoch"]),
+        Presence::Never => {
+            none(&["lease_token", "lease_started_at", "lease_expires_at", "lease_ttl_us", "leader_epoch"])
+        }
         Presence::Maybe => either(&["lease_token", "lease_expires_at", "lease_ttl_us"]),
     });
     parts.push(match shape.assignment {
@@ -430,7 +448,8 @@ fn carried(row: &str, word: State, shape: Shape) -> String {
 /// That columns are the same in both rows.
 fn unchanged<'a>(old: &str, new: &str, columns: impl IntoIterator<Item = &'a str>) -> String {
     let columns: Vec<&str> = columns.into_iter().collect();
-    let of = |row: &str| columns.iter().map(|column| format!("{row}.{column}")).collect::<Vec<_>>().join(", ");
+    let of =
+        |row: &str| columns.iter().map(|column| format!("{row}.{column}")).collect::<Vec<_>>().join(", ");
     match columns.len() {
         1 => format!("{} IS NOT DISTINCT FROM {}", of(new), of(old)),
         _ => format!("({}) IS NOT DISTINCT FROM ({})", of(new), of(old)),
@@ -453,7 +472,9 @@ mod tests {
     #[test]
     fn every_column_that_moves_is_a_column_and_every_other_is_part_of_the_spec() {
         let columns = columns();
-        for column in MOVED.iter().chain(&EMPTY_AT_FIRST).chain(&HELD_BY_VERSION).chain(&LEASE).chain(&PROGRESS) {
+        for column in
+            MOVED.iter().chain(&EMPTY_AT_FIRST).chain(&HELD_BY_VERSION).chain(&LEASE).chain(&PROGRESS)
+        {
             assert!(columns.contains(column), "{column}");
         }
         let fixed: Vec<_> = columns.iter().filter(|column| !MOVED.contains(column)).collect();

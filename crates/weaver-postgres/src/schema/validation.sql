@@ -107,7 +107,7 @@ BEGIN
         PERFORM weaver.refuse_field(p_field, p_value::text, 'an object');
     END IF;
     FOR v_name IN SELECT k FROM jsonb_object_keys(p_value) k WHERE k <> ALL (p_required || p_optional) LOOP
-        PERFORM weaver.refuse_field(p_field, 'with a member ' || to_jsonb(v_name),
+        PERFORM weaver.refuse_field(p_field, 'with a member ' || to_jsonb(v_name)::text,
             CASE WHEN cardinality(p_required || p_optional) = 0 THEN 'none'
                 ELSE 'only ' || array_to_string(p_required || p_optional, ', ') END
             || CASE WHEN p_field = 'options' AND v_name = ANY ({arguments})

@@ -216,7 +216,10 @@ fn doctor_reports_guards_that_are_disabled_or_missing_with_what_enables_them() {
     for words in ["trigger guard_move of job_runs is disabled", "trigger guard_update of audit is disabled"] {
         assert!(told.contains(words), "{told}");
     }
-    assert!(told.contains("trigger guard_delete of job_run_history is missing") && told.contains(create), "{told}");
+    assert!(
+        told.contains("trigger guard_delete of job_run_history is missing") && told.contains(create),
+        "{told}"
+    );
     assert!(told.contains(&enable), "{told}");
     // What it says to do is enough.
     for trigger in weaver::postgres::guard_triggers(schema) {

@@ -28,7 +28,10 @@ async fn guards(url: &StoreUrl) -> Vec<Finding> {
         Err(failure) => return vec![Finding::of_failure("guards", failure)],
     };
     if weak.is_empty() {
-        return vec![Finding::ok("guards", "every trigger of the schema is there and enabled for all sessions")];
+        return vec![Finding::ok(
+            "guards",
+            "every trigger of the schema is there and enabled for all sessions",
+        )];
     }
     let finding = |guard: &weaver::postgres::WeakGuard| {
         let (table, name) = (&guard.trigger.table, &guard.trigger.name);
