@@ -58,7 +58,7 @@ impl std::fmt::Display for MissingShared {
         let name = self.type_name;
         match &self.task_type {
             Some(task_type) => {
-                write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is shared")?
+                write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is shared")?;
             }
             None => write!(out, "handlers need a shared `{name}`, and none is shared")?,
         }
