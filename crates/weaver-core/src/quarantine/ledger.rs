@@ -167,7 +167,9 @@ mod tests {
     #[test]
     fn findings_that_are_not_made_again_are_over() {
         let quarantine = Quarantine::default();
-        [("a", 1), ("a", 2), ("b", 1)].map(|(namespace, id)| quarantine.add(finding(namespace, id, 1)));
+        for (namespace, id) in [("a", 1), ("a", 2), ("b", 1)] {
+            quarantine.add(finding(namespace, id, 1));
+        }
         let again = vec![finding("a", 2, 5), finding("a", 3, 5)];
         quarantine.settle(&Namespace::try_from("a").unwrap(), RecordKind::Task, again);
         assert_eq!(quarantine.all(), [finding("a", 2, 1), finding("a", 3, 5), finding("b", 1, 1)]);

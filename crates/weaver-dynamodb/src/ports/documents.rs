@@ -150,7 +150,7 @@ impl Documents for DynamoStore {
                     return Ok(page);
                 }
                 let key = DocumentKey::new(namespace.clone(), kind, id.as_str());
-                if let Some(document) = self.document_or_aside(key, &item) {
+                if let Some(document) = self.document_or_aside(&key, &item) {
                     if page.items.len() == limit as usize {
                         page.next = page.items.last().map(|last| Cursor(last.key.id.clone()));
                         return Ok(page);
@@ -198,11 +198,11 @@ impl Documents for DynamoStore {
 
 impl DynamoStore {
     /// A document that can be read; one that cannot is quarantined.
-    fn document_or_aside(&self, key: DocumentKey, item: &Item) -> Option<Document> {
+    fn document_or_aside(&self, key: &DocumentKey, item: &Item) -> Option<Document> {
         match read_document(key.clone(), item)? {
             Ok(document) => Some(document),
             Err(why) => {
-                self.document_set_aside(&key, why);
+                self.document_set_aside(key, why);
                 None
             }
         }
@@ -230,7 +230,7 @@ impl DynamoStore {
             let parts = keys::split(item.text("pk")?);
             let [_, namespace, kind] = parts.as_slice() else { return None };
             let namespace = Namespace::try_from(*namespace).ok()?;
-            self.document_or_aside(DocumentKey::new(namespace, *kind, item.text("sk")?), item)
+            self.document_or_aside(&DocumentKey::new(namespace, *kind, item.text("sk")?), item)
         };
         Ok(items.iter().filter_map(read).collect())
     }

@@ -86,7 +86,7 @@ impl Work<'_> {
                 self.memory.finished = self.memory.finished.saturating_sub(1);
                 Some((queue, state))
             }
-            (_, queue) => in_index.or_else(|| self.uncount(fault, queue)),
+            (_, queue) => in_index.or_else(|| self.uncount(fault, queue.as_ref())),
         };
         let Some((queue, state)) = counted else { return Ok(()) };
         self.memory.index.forget(&namespace, &queue, state);
@@ -98,9 +98,9 @@ impl Work<'_> {
     }
 
     /// Where a live task that cannot be read was counted, as far as that can be told.
-    fn uncount(&mut self, fault: &Fault, queue: Option<QueueName>) -> Option<(QueueName, TaskState)> {
+    fn uncount(&mut self, fault: &Fault, queue: Option<&QueueName>) -> Option<(QueueName, TaskState)> {
         let mut places = self.memory.unread_counts.iter_mut().filter(|((namespace, name), _)| {
-            *namespace == fault.key.namespace && queue.as_ref().is_none_or(|queue| queue == name)
+            *namespace == fault.key.namespace && queue.is_none_or(|queue| queue == name)
         });
         let ((_, name), counts) = places.find(|(_, counts)| counts.total() > 0)?;
         let known = fault.state.filter(|state| counts.get(*state) > 0);
