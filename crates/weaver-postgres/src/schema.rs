@@ -1,5 +1,6 @@
 //! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
 
+mod guard_conditions;
 mod guard_triggers;
 mod validation;
 
