@@ -1,6 +1,7 @@
 //! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
 
 mod defaults;
+mod guard_conditions;
 mod guard_triggers;
 mod validation;
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod bridge;
+pub(crate) mod hand;
 pub(crate) mod proxy;
 
 use std::sync::atomic::{AtomicU64, Ordering};

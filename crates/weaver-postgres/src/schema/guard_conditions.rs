@@ -1,0 +1,378 @@
+//! The conditions of the guards, generated from core's tables: what an insert, an update and an end must be.
+
+use std::fmt::Write as _;
+
+use weaver_core::lifecycle::table::{Presence, RULES, Rule, Shape, Verb};
+use weaver_core::projection::seed_004::State;
+use weaver_core::task::TaskState;
+use weaver_core::task::fields::{Kind, MAX_ATTEMPTS, MAX_LOSSES, NAME_BYTES, PRIORITY};
+
+use super::guard_triggers::allowed_moves;
+use crate::names::cause_word;
+
+/// The columns that moves, renewals and progress change. All others are what the run was enqueued with.
+pub(super) const MOVED: [&str; 28] = [
+    "ready_at",
+    "renewals",
+    "failures",
+    "losses",
+    "updated_at",
+    "first_started_at",
+    "finished_at",
+    "lease_started_at",
+    "lease_expires_at",
+    "lease_ttl_us",
+    "leader_epoch",
+    "assigned_at",
+    "assigned_epoch",
+    "continuation_check_deadline_at",
+    "version",
+    "attempt",
+    "executions",
+    "progress_fraction",
+    "lease_token",
+    "state",
+    "cause",
+    "outcome",
+    "assigned_worker_id",
+    "continuation_state",
+    "progress_message",
+    "last_error",
+    "log_ref",
+    "result",
+];
+
+/// Those of them that a new run has empty.
+pub(super) const EMPTY_AT_FIRST: [&str; 18] = [
+    "first_started_at",
+    "finished_at",
+    "lease_started_at",
+    "lease_expires_at",
+    "lease_ttl_us",
+    "leader_epoch",
+    "assigned_at",
+    "assigned_epoch",
+    "continuation_check_deadline_at",
+    "progress_fraction",
+    "lease_token",
+    "cause",
+    "outcome",
+    "assigned_worker_id",
+    "progress_message",
+    "last_error",
+    "log_ref",
+    "result",
+];
+
+/// Those that a renewal sets.
+pub(super) const RENEWED: [&str; 6] = [
+    "renewals",
+    "lease_expires_at",
+    "progress_fraction",
+    "progress_message",
+    "continuation_state",
+    "continuation_check_deadline_at",
+];
+
+/// Those that neither a renewal nor the end of a cancellation hold changes.
+pub(super) const HELD_BY_VERSION: [&str; 16] = [
+    "cause",
+    "outcome",
+    "ready_at",
+    "updated_at",
+    "first_started_at",
+    "finished_at",
+    "lease_started_at",
+    "assigned_worker_id",
+    "assigned_at",
+    "assigned_epoch",
+    "attempt",
+    "executions",
+    "failures",
+    "losses",
+    "last_error",
+    "result",
+];
+
+pub(super) const LEASE: [&str; 4] = ["lease_token", "lease_expires_at", "lease_ttl_us", "leader_epoch"];
+pub(super) const PROGRESS: [&str; 4] =
+    ["progress_fraction", "progress_message", "continuation_state", "continuation_check_deadline_at"];
+
+/// What a row that is inserted must be.
+pub(super) fn entry_condition() -> String {
+    let mut parts = vec![
+        "NEW.state = 'PENDING' AND NEW.version = 1 AND NEW.continuation_state = 'NONE'".to_owned(),
+        "NEW.renewals | NEW.attempt | NEW.executions | NEW.failures | NEW.losses = 0".to_owned(),
+        "NEW.updated_at = NEW.created_at AND NEW.ready_at >= NEW.created_at".to_owned(),
+        "NEW.scheduled = (NEW.ready_at > NEW.created_at)".to_owned(),
+    ];
+    let empty = EMPTY_AT_FIRST.map(|column| format!("NEW.{column}"));
+    parts.push(format!("num_nonnulls({}) = 0", empty.join(", ")));
+    for (column, kind) in [("priority", PRIORITY), ("max_attempts", MAX_ATTEMPTS), ("max_losses", MAX_LOSSES)]
+    {
+        if let Kind::Integer { min, max } = kind {
+            parts.push(format!("NEW.{column} BETWEEN {min} AND {max}"));
+        }
+    }
+    let (min, max) = (NAME_BYTES.start(), NAME_BYTES.end());
+    for column in ["namespace", "queue", "task_type"] {
+        parts.push(format!("octet_length(NEW.{column}) BETWEEN {min} AND {max}"));
+    }
+    parts.iter().map(|part| format!("        {part}")).collect::<Vec<_>>().join("\n        AND ")
+}
+
+/// Which end a row of history may show: the state and the cause belong together.
+pub(super) fn end_condition() -> String {
+    let mut text = "        CASE r.state\n".to_owned();
+    for word in State::ALL.iter().filter(|word| is_terminal(**word)) {
+        let rules: Vec<&Rule> =
+            RULES.iter().filter(|rule| State::project(rule.to, rule.cause) == *word).collect();
+        let _ = writeln!(text, "        WHEN '{word}' THEN {}", cause_condition(&rules, "r")); // As below.
+    }
+    text + "        ELSE false END"
+}
+
+/// A number for what is the same in a run that leaves and in the row of history it becomes. What its end charges is taken
+/// off, and the version of a run that has yet to end is the next one. Not every column: each is measured in
+/// percents of what an end costs.
+pub(super) fn digest() -> String {
+    let charged = |counter: fn(&Rule) -> u32| {
+        let ends = RULES.iter().filter(|rule| rule.from == TaskState::Running && rule.to.is_terminal());
+        let words: Vec<String> = ends
+            .filter(|rule| counter(rule) > 0)
+            .filter_map(|rule| rule.cause.map(|cause| format!("'{}'", cause_word(cause))))
+            .collect();
+        words.join(", ")
+    };
+    let failures = charged(|rule| rule.verb.charge().failures);
+    let losses = charged(|rule| rule.verb.charge().losses);
+    let ended = |words: String| {
+        format!("CASE WHEN r.finished_at IS NOT NULL AND r.cause IN ({words}) THEN 1 ELSE 0 END")
+    };
+    // The counters in one number: hashing a column takes longer than all of this.
+    format!(
+        "hash_record_extended(ROW(r.namespace, r.id, \
+         (r.version + CASE WHEN r.finished_at IS NULL THEN 1 ELSE 0 END)::bigint # (r.attempt::bigint << 24) \
+         # (r.executions::bigint << 36) # ((r.failures - {})::bigint << 48) # ((r.losses - {})::bigint << 56), \
+         r.queue, r.task_type, r.payload), 0)",
+        ended(failures),
+        ended(losses)
+    )
+}
+
+/// What an update must be: a renewal, the end of a hold, or a move of the table that leaves the row in shape.
+pub(super) fn update_condition() -> String {
+    let same = unchanged("OLD", "NEW", ["state"].into_iter().chain(HELD_BY_VERSION));
+    let lease = unchanged("OLD", "NEW", LEASE.into_iter().filter(|column| *column != "lease_expires_at"));
+    let (all_lease, progress) = (unchanged("OLD", "NEW", LEASE), unchanged("OLD", "NEW", PROGRESS));
+    let gone: Vec<String> = LEASE.iter().map(|column| format!("NEW.{column} IS NULL")).collect();
+    format!(
+        "        CASE WHEN NEW.version = OLD.version THEN {same} AND CASE OLD.state\n\
+         \x20           WHEN 'RUNNING' THEN {lease} AND (NEW.renewals = OLD.renewals + 1\n\
+         \x20               OR NEW.renewals = OLD.renewals AND {all_lease} AND {progress})\n\
+         \x20           ELSE NEW.renewals = OLD.renewals AND {progress} AND ({all_lease}\n\
+         \x20               OR OLD.state = 'CANCELED' AND {}) END\n\
+         \x20       WHEN NEW.version = OLD.version + 1 THEN NEW.renewals = OLD.renewals AND\n{}\n\
+         \x20       ELSE false END\n        AND\n{}",
+        gone.join(" AND "),
+        move_condition("OLD", "NEW"),
+        shape_condition("NEW"),
+    )
+}
+
+/// What a move from one row to the other must be, by core's table: states, cause, counters, and who has it.
+fn move_condition(old: &str, new: &str) -> String {
+    let mut text = format!("            CASE {old}.state\n");
+    // Most moves begin where a run is taken or runs: those are looked at first.
+    for from in [State::Pending, State::Running, State::RetryScheduled, State::Assigned, State::Orphaned] {
+        let _ = writeln!(text, "            WHEN '{from}' THEN CASE {new}.state"); // Writing to a text cannot fail.
+        let targets = allowed_moves().into_iter().filter(|(source, _)| *source == from).map(|(_, to)| to);
+        for to in targets {
+            let _ =
+                writeln!(text, "                WHEN '{to}' THEN {}", target_condition(from, to, old, new));
+        }
+        text += "                ELSE false END\n";
+    }
+    text + "            ELSE false END"
+}
+
+/// The same for the lease of a run that waits, as short as can be: every statement that leases reads it again. It says
+/// no more than the table and the shape of what runs.
+pub(super) fn lease_condition() -> String {
+    let waiting = [State::Pending, State::RetryScheduled].map(|word| format!("'{word}'")).join(", ");
+    let rule = RULES.iter().find(|rule| rule.verb == Verb::Lease);
+    let counted = rule.map_or_else(|| "false".to_owned(), |rule| counted(rule, "OLD", "NEW"));
+    format!(
+        "OLD.state IN ({waiting}) AND NEW.state = '{}' AND NEW.version = OLD.version + 1 AND {counted}\n        \
+         AND NEW.renewals = OLD.renewals AND num_nulls(NEW.assigned_worker_id, NEW.lease_token, NEW.lease_started_at, \
+         NEW.lease_expires_at, NEW.lease_ttl_us) = 0\n        \
+         AND num_nonnulls(NEW.cause, NEW.outcome, NEW.finished_at, NEW.assigned_at, NEW.assigned_epoch, \
+         NEW.leader_epoch, NEW.continuation_check_deadline_at) = 0\n        \
+         AND NEW.first_started_at = coalesce(OLD.first_started_at, NEW.first_started_at)",
+        State::Running
+    )
+}
+
+fn target_condition(from: State, to: State, old: &str, new: &str) -> String {
+    let rules =
+        |rule: &&Rule| State::project(rule.from, None) == from && State::project(rule.to, rule.cause) == to;
+    let mut verbs: Vec<(Vec<&Rule>, String)> = Vec::new();
+    for rule in RULES.iter().filter(rules) {
+        let counted = counted(rule, old, new);
+        match verbs.iter_mut().find(|(_, other)| *other == counted) {
+            Some((same, _)) => same.push(rule),
+            None => verbs.push((vec![rule], counted)),
+        }
+    }
+    let each: Vec<String> = verbs
+        .iter()
+        .map(|(rules, counted)| format!("{} AND {counted}", cause_condition(rules, new)))
+        .collect();
+    let mut text = if each.len() == 1 { each[0].clone() } else { format!("({})", each.join(" OR ")) };
+    let is_only_scheduled = RULES.iter().filter(rules).all(|rule| rule.from == TaskState::Scheduled);
+    if from == State::Pending && is_only_scheduled {
+        text += &format!(" AND {old}.scheduled");
+    }
+    if from == to {
+        text += &format!(" AND {}", unchanged(old, new, ["cause"]));
+    }
+    text + &holder_condition(from, to, old, new)
+}
+
+fn cause_condition(rules: &[&Rule], row: &str) -> String {
+    let mut words: Vec<String> =
+        rules.iter().filter_map(|rule| rule.cause.map(|cause| format!("'{}'", cause_word(cause)))).collect();
+    words.sort_unstable();
+    words.dedup();
+    if words.is_empty() {
+        return format!("{row}.cause IS NULL");
+    }
+    format!("{row}.cause IN ({})", words.join(", "))
+}
+
+/// The counters after a rule, and when the run is due.
+fn counted(rule: &Rule, old: &str, new: &str) -> String {
+    let charge = rule.verb.charge();
+    let counters = [
+        ("attempt", charge.attempt),
+        ("executions", charge.executions),
+        ("failures", charge.failures),
+        ("losses", charge.losses),
+    ];
+    let counters = counters.map(|(column, more)| match more {
+        0 => format!("{new}.{column} = {old}.{column}"),
+        more => format!("{new}.{column} = {old}.{column} + {more}"),
+    });
+    let due = match (rule.from.is_waiting(), rule.to.is_waiting()) {
+        (true, true) => format!(" AND {new}.ready_at <= {old}.ready_at"),
+        (false, true) => String::new(),
+        (_, false) => format!(" AND {new}.ready_at = {old}.ready_at"),
+    };
+    counters.join(" AND ") + &due
+}
+
+/// Who has the run afterwards, as far as that follows from who had it before.
+fn holder_condition(from: State, to: State, old: &str, new: &str) -> String {
+    let first_start = match to {
+        State::Running => {
+            format!("{new}.first_started_at = coalesce({old}.first_started_at, {new}.first_started_at)")
+        }
+        _ => unchanged(old, new, ["first_started_at"]),
+    };
+    let holder = match (from, to) {
+        (State::Assigned, State::Running) => format!(
+            " AND {} AND {new}.leader_epoch = {old}.assigned_epoch",
+            unchanged(old, new, ["assigned_worker_id", "assigned_at", "assigned_epoch"])
+        ),
+        (_, State::Running) => {
+            format!(" AND {new}.assigned_at IS NULL AND coalesce({new}.leader_epoch, 0) = 0")
+        }
+        (State::Running, State::Canceled) => format!(
+            " AND {} AND ({new}.lease_token IS NULL OR {} AND coalesce({new}.leader_epoch, 0) = coalesce({old}.leader_epoch, 0))",
+            unchanged(old, new, ["assigned_worker_id", "lease_started_at"]),
+            unchanged(old, new, ["lease_token", "lease_expires_at", "lease_ttl_us"])
+        ),
+        (_, to) if is_terminal(to) => {
+            format!(
+                " AND {new}.lease_token IS NULL AND {}",
+                unchanged(old, new, ["assigned_worker_id", "lease_started_at"])
+            )
+        }
+        _ => String::new(),
+    };
+    format!(" AND {first_start}{holder}")
+}
+
+/// What a row of each state carries, by core's shapes.
+fn shape_condition(row: &str) -> String {
+    let mut text = format!("            CASE {row}.state\n");
+    let live = [State::Running, State::RetryScheduled, State::Pending, State::Assigned, State::Orphaned];
+    for word in live.into_iter().chain(State::ALL.iter().copied().filter(|word| is_terminal(*word))) {
+        let state = TaskState::ALL.into_iter().find(|state| projects_to(*state, word));
+        let Some(shape) = state.map(TaskState::shape) else { continue };
+        let _ = writeln!(text, "            WHEN '{word}' THEN {}", carried(row, word, shape)); // As above.
+    }
+    text + "            ELSE false END"
+}
+
+fn carried(row: &str, word: State, shape: Shape) -> String {
+    let none = |columns: &[&str]| {
+        let columns: Vec<String> = columns.iter().map(|column| format!("{row}.{column}")).collect();
+        format!("num_nonnulls({}) = 0", columns.join(", "))
+    };
+    let whole = |columns: &[&str]| none(columns).replace("num_nonnulls", "num_nulls");
+    let either = |columns: &[&str]| format!("({} OR {})", none(columns), whole(columns));
+    let ended = shape.finished_at == Presence::Always;
+    let mut parts = vec![match shape.finished_at {
+        Presence::Never => none(&["finished_at", "outcome"]),
+        Presence::Always => whole(&["finished_at"]),
+        Presence::Maybe => "true".to_owned(),
+    }];
+    parts.push(match shape.lease {
+        Presence::Always => whole(&[
+            "assigned_worker_id",
+            "lease_token",
+            "lease_started_at",
+            "lease_expires_at",
+            "lease_ttl_us",
+        ]),
+        Presence::Never if ended => none(&["lease_token", "lease_expires_at", "lease_ttl_us"]),
+        Presence::Never => {
+            none(&["lease_token", "lease_started_at", "lease_expires_at", "lease_ttl_us", "leader_epoch"])
+        }
+        Presence::Maybe => either(&["lease_token", "lease_expires_at", "lease_ttl_us"]),
+    });
+    parts.push(match shape.assignment {
+        Presence::Always => whole(&["assigned_worker_id", "assigned_at", "assigned_epoch"]),
+        Presence::Never if ended => none(&["assigned_at", "assigned_epoch"]),
+        Presence::Never => none(&["assigned_worker_id", "assigned_at", "assigned_epoch"]),
+        Presence::Maybe => either(&["assigned_at", "assigned_epoch"]),
+    });
+    parts.push(match word {
+        State::Running => format!(
+            "({row}.continuation_state = 'CONFIRMING') = ({row}.continuation_check_deadline_at IS NOT NULL)"
+        ),
+        _ => format!("{row}.continuation_state = 'NONE' AND {row}.continuation_check_deadline_at IS NULL"),
+    });
+    parts.join(" AND ")
+}
+
+/// That columns are the same in both rows.
+fn unchanged<'a>(old: &str, new: &str, columns: impl IntoIterator<Item = &'a str>) -> String {
+    let columns: Vec<&str> = columns.into_iter().collect();
+    let of =
+        |row: &str| columns.iter().map(|column| format!("{row}.{column}")).collect::<Vec<_>>().join(", ");
+    match columns.len() {
+        1 => format!("{} IS NOT DISTINCT FROM {}", of(new), of(old)),
+        _ => format!("({}) IS NOT DISTINCT FROM ({})", of(new), of(old)),
+    }
+}
+
+fn projects_to(state: TaskState, word: State) -> bool {
+    let causes = RULES.iter().filter(|rule| rule.to == state).map(|rule| rule.cause);
+    causes.chain([None]).any(|cause| State::project(state, cause) == word)
+}
+
+pub(super) fn is_terminal(word: State) -> bool {
+    TaskState::ALL.into_iter().filter(|state| state.is_terminal()).any(|state| projects_to(state, word))
+}
