@@ -2,8 +2,8 @@
 
 use weaver_core::limits::PAYLOAD_MAX_BYTES_DEFAULT;
 use weaver_core::name::RESERVED_PREFIX;
-use weaver_core::task::{ContentType, TypeDefaults};
 use weaver_core::task::fields::{Field, Kind, NAME_BYTES, OPTIONS, PRIORITY, SUBJECT, Variant};
+use weaver_core::task::{ContentType, TypeDefaults};
 use weaver_core::time::Timestamp;
 
 use crate::options::UNIQUE_FOR_DEFAULT;
