@@ -133,8 +133,7 @@ fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let mut columns = Columns { row, next: 1 };
     let id = TaskId(columns.number()?);
     let namespace = seen.namespace(columns.take()?)?;
-    let queue = seen.queue(columns.take()?)?;
-    let task_type = seen.task_type(columns.take()?)?;
+    let (queue, task_type) = (seen.queue(columns.take()?)?, seen.task_type(columns.take()?)?);
     let (word, scheduled): (&str, bool) = (columns.take()?, columns.take()?);
     let state = state_of(word, scheduled)?;
     let cause = columns.take::<Option<&str>>()?.map(cause_of).transpose()?;
