@@ -232,7 +232,8 @@ async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed
 #[tokio::test]
 async fn a_retry_wait_is_running_to_a_client_that_knows_only_the_seed() {
     let rig = rig().await;
-    let key = rig.store.enqueue(NewTask::new("prompt").namespace("project-a")).await.expect("as set up").key;
+    let prompt = NewTask::new("prompt").namespace("project-a").max_attempts(2);
+    let key = rig.store.enqueue(prompt).await.expect("as set up").key;
     let leased = rig.lease("project-a", 1).await.remove(0);
     let _ = rig.finish(&leased, Outcome::failed("again")).await;
     let item = rig.seed.task("project-a", &key.id.to_string()).await;
