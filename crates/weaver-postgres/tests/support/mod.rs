@@ -155,7 +155,7 @@ impl TestStore for OnServer {
 /// Statements that no guard refuses: what another program, or a broken disk, may leave.
 pub(crate) fn past_guards(statements: &str) -> String {
     let guards = |verb: &str| {
-        let tables = ["job_runs", "job_run_history"];
+        let tables = ["job_runs", "job_run_history", "closed_attempts"];
         tables.map(|table| format!("ALTER TABLE weaver.{table} {verb} TRIGGER USER")).join("; ")
     };
     format!("{}; {statements}; {}", guards("DISABLE"), guards("ENABLE"))
