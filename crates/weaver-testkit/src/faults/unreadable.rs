@@ -65,11 +65,17 @@ impl UnreadableRecords for FaultyStore {
         if let Some(raw) = self.pretence.raw.lock().get(key) {
             return Ok(Some(raw.clone()));
         }
+        if self.pretence.removed.lock().contains(key) {
+            return Ok(None);
+        }
         self.call("raw_task", || self.inner.raw_task(key)).await
     }
 
     async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
         let stored = self.pretence.raw.lock().get(key).cloned();
+        if stored.is_none() && self.pretence.removed.lock().contains(key) {
+            return Ok(Discarded::Missing);
+        }
         match stored {
             None => self.call("discard_task", || self.inner.discard_task(key, expected)).await,
             Some(stored) if stored != *expected => Ok(Discarded::Changed),
