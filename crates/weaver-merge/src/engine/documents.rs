@@ -58,7 +58,7 @@ impl Ledger {
         found.map(|document| Ok(Stored { queue: decode(&document)?, version: document.version })).transpose()
     }
 
-    /// Every queue of a namespace, by name. One whose document cannot be read is left out and logged: it is in nobody's way but
+    /// Every queue of a namespace, by name. One whose document cannot be read is left out and logged: it stops nothing but
     /// its own, and [`load`](Self::load) says what is wrong with it.
     pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
         let (mut queues, mut cursor) = (Vec::new(), None);

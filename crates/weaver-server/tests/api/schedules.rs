@@ -146,7 +146,7 @@ async fn a_schedule_keeps_what_was_chosen_and_its_runs_have_the_defaults_of_the_
     let added = ask("PUT", path, &of_type(0, prompt.clone())).await.expect(201);
     assert_eq!(added["spec"]["task"], prompt, "nothing that was not chosen is stored");
     assert_eq!(run().await, (Some(1), Some(0)));
-    // As somebody edits it: what was read, with another type.
+    // As a user edits it: what was read, with another type.
     let mut task = added["spec"]["task"].clone();
     merge(&mut task, json!({ "task_type": "http", "payload": { "url": "https://example.org" } }));
     let changed = ask("PUT", path, &of_type(version(&added), task)).await.expect(200);

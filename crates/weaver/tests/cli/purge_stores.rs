@@ -12,7 +12,7 @@ fn a_bad_row_of_a_database_is_listed_and_purged_and_the_others_go_on() {
     let enqueue = || run("enqueue nobody --queue mail --serial-key k").succeeded().trim().to_owned();
     let (bad, good) = (enqueue(), enqueue());
     database.by_hand(&format!("UPDATE weaver.job_runs SET labels = '7' WHERE id = {bad}"));
-    // A list passes it over, and whoever asks for it is told why and how to go on.
+    // A list passes it over, and a request for it says why and how to go on.
     let listed = run("tasks list --output json").json();
     assert_eq!(
         (listed["items"].as_array().map(Vec::len), &listed["items"][0]["id"]),
