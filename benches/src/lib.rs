@@ -70,7 +70,8 @@ pub fn resident_bytes() -> u64 {
     pages * 4096
 }
 
-/// The processor time the process has used, in seconds: says what work costs where the clock says who else is working.
+/// The processor time the process has used, in seconds: says what work costs where the clock says who else is
+/// working.
 pub fn cpu_seconds() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux tells");

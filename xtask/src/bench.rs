@@ -1,5 +1,5 @@
-//! `cargo xtask bench <name>`: benchmarks live in a workspace of their own, so that the systems they are compared
-//! with never enter the product's build.
+//! `cargo xtask bench <name>`: benchmarks live in a workspace of their own, so that the systems they are
+//! compared with never enter the product's build.
 
 use std::path::{Path, PathBuf};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::setup;
 
@@ -36,9 +36,13 @@ impl Cargo {
 
     /// Run with our stdout and stderr, so that test summaries stay visible.
     pub(crate) fn run(&self, root: &Path) -> Result<(), String> {
-        let status =
-            self.command(root).status().map_err(|e| format!("cannot start `{}`: {e}", self.shown()))?;
+        let status = self.status(root)?;
         if status.success() { Ok(()) } else { Err(format!("`{}` ended with {status}", self.shown())) }
+    }
+
+    /// Run with our stdout and stderr and return how it ended, for calls whose failure is an answer.
+    pub(crate) fn status(&self, root: &Path) -> Result<ExitStatus, String> {
+        self.command(root).status().map_err(|e| format!("cannot start `{}`: {e}", self.shown()))
     }
 
     /// Run and return stdout; stderr stays visible, because it says why cargo failed.
@@ -72,8 +76,8 @@ impl Cargo {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(program);
         command.args(&self.args).current_dir(root).env("PATH", setup::path_with_tools(root));
-        // What cargo told us of our own package. Build scripts that look at it (ring's does) would run again, and half the
-        // workspace after them, each time a person runs cargo without us in between.
+        // What cargo told us of our own package. Build scripts that look at it (ring's does) would run again,
+        // and half the workspace after them, each time a person runs cargo without us in between.
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_our_package(name)) {
             command.env_remove(name);
         }

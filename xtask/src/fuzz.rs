@@ -22,7 +22,7 @@ const TARGETS: &[Target] = &[
     },
     Target {
         name: "wire",
-        package: "weaver-client",
+        package: "weaver-api",
         binary: &["--test", "wire"],
         reads: "requests of the HTTP API",
     },
@@ -62,7 +62,8 @@ pub(crate) fn run(project: &Project, args: &[String]) -> Result<(), String> {
 }
 
 fn call(target: &Target, minutes: u64) -> Cargo {
-    // cargo's own runner: nextest ends a test that takes minutes. In the dev profile, whose overflow checks find more.
+    // cargo's own runner: nextest ends a test that takes minutes. In the dev profile, whose overflow checks
+    // find more.
     let args = ["test", "--package", target.package].into_iter().chain(target.binary.iter().copied());
     let args = args.chain(["--", "fuzzed_", "--nocapture"]);
     Cargo::new(args).env(SECONDS, (minutes * 60).to_string())

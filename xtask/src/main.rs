@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod fuzz;
 mod metadata;
+mod mutate;
 mod project;
 mod services;
 mod setup;
@@ -25,14 +26,14 @@ The project's own commands.
 Usage: cargo xtask <verb> [options]
 
 Verbs:
-  setup                  Install what the tests need besides Rust; without the right to, print the command that does.
-  test [options]         The whole gate: setup, format, tidy, clippy, benchmarks, tests, doctests, docs, seed tables.
+  setup                  Install what the tests need besides Rust, or print the command that does.
+  test [options]         The gate: setup, format, tidy, clippy, benchmarks, tests, doctests, docs, seeds.
                          Stops at the first step that fails; --keep-going runs all of them.
                          --all runs every case of the enumerations that the gate samples.
                          --changed [BASE] runs what can be affected by what differs from BASE [default: main].
-                         --stress N repeats the tests N times beside two busy cores, and lists those that failed once.
+                         --stress N repeats the tests N times beside two busy cores; lists what failed.
   fuzz [TARGET] [--minutes N]
-                         Change the kept inputs of a decoder for so long [default: 1]; without a target, list them.
+                         Change the kept inputs of a decoder for so long [default: 1]; alone: list them.
   tidy [--no-build]      Licences, dependency direction, sizes, links, words, manifests, seed tables.
                          --no-build leaves out the seed tables, which need the compiled tests.
   bench <name> [args]    Run one benchmark of benches/ in release mode; args are passed on.
@@ -40,6 +41,8 @@ Verbs:
                          --seed S to replay one (with --trace: everything that happened in it).
   torture [options]      Kill processes that use the embedded store and check what they were promised;
                          --minutes N for how long, --seed S and --kills K to repeat a round's draws.
+  mutate admission       Break one rule of admission after the other in core (in a copy of the last commit)
+                         and expect the same conformance test to fail on all four stores: minutes per rule.
   screenshots            Pictures of every page of the dashboard, into docs/images.
   services               Start the throw-away databases of the tests for hands-on work, until Ctrl-C.
 
@@ -75,6 +78,7 @@ enum Verb {
     Fuzz { args: Vec<String> },
     Simulate { args: Vec<String> },
     Torture { args: Vec<String> },
+    Mutate { args: Vec<String> },
     Screenshots,
     Services,
     Setup,
@@ -100,6 +104,7 @@ impl Verb {
             "fuzz" => Ok(Self::Fuzz { args: rest.to_vec() }),
             "simulate" => Ok(Self::Simulate { args: rest.to_vec() }),
             "torture" => Ok(Self::Torture { args: rest.to_vec() }),
+            "mutate" => Ok(Self::Mutate { args: rest.to_vec() }),
             "screenshots" if rest.is_empty() => Ok(Self::Screenshots),
             "services" if rest.is_empty() => Ok(Self::Services),
             "setup" if rest.is_empty() => Ok(Self::Setup),
@@ -128,6 +133,7 @@ fn run(verb: Verb) -> Result<(), String> {
         Verb::Fuzz { args } => fuzz::run(&Project::find()?, &args),
         Verb::Simulate { args } => simulate::run(&Project::find()?, &args),
         Verb::Torture { args } => torture::run(&Project::find()?, &args),
+        Verb::Mutate { args } => mutate::run(&Project::find()?, &args),
         Verb::Screenshots => services::screenshots(&Project::find()?),
         Verb::Services => services::run(&Project::find()?),
         Verb::Setup => setup::run(&Project::find()?),

@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn packages_are_read_with_kind_of_dependency_and_examples() {
         let json = r#"{"workspace_members": ["a-id"], "workspace_root": "/r", "packages": [
-            {"id": "a-id", "manifest_path": "/r/crates/a/Cargo.toml", "name": "a", "version": "1.0.0", "license": "MIT", "description": null,
+            {"id": "a-id", "manifest_path": "/r/crates/a/Cargo.toml", "name": "a", "version": "1.0.0",
+             "license": "MIT", "description": null,
              "dependencies": [{"name": "b", "kind": null}, {"name": "c", "kind": "dev"}],
              "targets": [{"kind": ["lib"], "name": "a"}, {"kind": ["example"], "name": "hello"}]},
             {"id": "b-id", "name": "b", "version": "2.0.0", "license": null}]}"#;

@@ -16,8 +16,8 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// `cargo run` sets `CARGO_MANIFEST_DIR`; a binary started by hand works from the root. The value is read at
-    /// run time: one compiled in would name another checkout when a target directory is shared.
+    /// `cargo run` sets `CARGO_MANIFEST_DIR`; a binary started by hand works from the root. The value is read
+    /// at run time: one compiled in would name another checkout when a target directory is shared.
     pub(crate) fn find() -> Result<Self, String> {
         let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
         let root = match manifest_dir.as_deref().and_then(Path::parent) {

@@ -1,5 +1,5 @@
-//! `cargo xtask torture`: processes that use the embedded store are killed, in release mode, for as long as there is
-//! patience.
+//! `cargo xtask torture`: processes that use the embedded store are killed, in release mode, for as long as
+//! there is patience.
 
 use crate::cargo::Cargo;
 use crate::project::Project;

@@ -1,4 +1,5 @@
-//! `cargo xtask setup` as a process, on a machine whose `PATH` has a fake `apt-get` and a fake `cargo`, and nothing else.
+//! `cargo xtask setup` as a process, on a machine whose `PATH` has a fake `apt-get` and a fake `cargo`, and
+//! nothing else.
 
 #![expect(clippy::unwrap_used, reason = "a test's helpers fail by panicking")]
 
@@ -6,10 +7,21 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What the fake `apt-get` can bring: the programs that are looked for by name. What is looked for by its place (the browser,
-/// PostgreSQL) is this machine's own.
-const PROGRAMS: [&str; 10] =
-    ["cc", "git", "curl", "pgrep", "faketime", "python3", "java", "npm", "chromedriver", "pgbouncer"];
+/// What the fake `apt-get` can bring: the programs that are looked for by name. What is looked for by its
+/// place (the browser, PostgreSQL) is this machine's own.
+const PROGRAMS: [&str; 11] = [
+    "cc",
+    "git",
+    "curl",
+    "pgrep",
+    "faketime",
+    "python3",
+    "java",
+    "npm",
+    "chromedriver",
+    "chromium-headless-shell",
+    "pgbouncer",
+];
 
 struct Bare(PathBuf);
 
@@ -36,12 +48,18 @@ impl Bare {
                 chmod = chmod(),
             ),
         );
-        bare.script("cargo", &format!(
-            "if [ \"$1\" = nextest ]; then command -v cargo-nextest; exit; fi\n\
+        bare.script(
+            "cargo",
+            &format!(
+                "if [ \"$1\" = nextest ]; then command -v cargo-nextest; exit; fi\n\
              echo \"cargo $*\" >> '{log}'\n\
-             {mkdir} -p \"$5/bin\" && printf '#!/bin/sh\\n' > \"$5/bin/cargo-nextest\" && {chmod} 755 \"$5/bin/cargo-nextest\"\n",
-            log = bare.log().display(), mkdir = mkdir(), chmod = chmod(),
-        ));
+             {mkdir} -p \"$5/bin\" && printf '#!/bin/sh\\n' > \"$5/bin/cargo-nextest\" \
+             && {chmod} 755 \"$5/bin/cargo-nextest\"\n",
+                log = bare.log().display(),
+                mkdir = mkdir(),
+                chmod = chmod(),
+            ),
+        );
         bare
     }
 

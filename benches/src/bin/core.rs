@@ -188,8 +188,8 @@ impl<T> Bare<T> {
     }
 }
 
-/// The limit: the same task goes in, the same record is kept and handed out, and the same end comes back; no rules, no
-/// views, no events, no history, no retention.
+/// The limit: the same task goes in, the same record is kept and handed out, and the same end comes back; no
+/// rules, no views, no events, no history, no retention.
 fn bare_lifecycles(runtime: &Runtime, batch: u64, lifecycles: u64) -> f64 {
     let per_client = lifecycles / CLIENTS as u64 / batch;
     let bare = Bare::<TaskRecord>::shared();

@@ -1,7 +1,8 @@
-//! Idle workers on one server, each with a long poll of its own: `cargo xtask bench idle [workers]` (10,000 if not given).
+//! Idle workers on one server, each with a long poll of its own: `cargo xtask bench idle [workers]` (10,000
+//! if not given).
 //!
-//! The workers are connections of a second process, so that the memory of the first is the server's: the limit on open
-//! files counts for each process, and 10,000 of them fit where the hard limit is above 10,600.
+//! The workers are connections of a second process, so that the memory of the first is the server's: the
+//! limit on open files counts for each process, and 10,000 of them fit where the hard limit is above 10,600.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -64,8 +64,8 @@ impl AgentCommand {
         self.args.iter().map(|arg| arg.replace(PROMPT_FILE, &path).into()).collect()
     }
 
-    /// Where the program is: a path counts from the project, a name is searched for in `PATH`. Looked up for each prompt, so
-    /// that an agent can be installed or updated while the runner runs.
+    /// Where the program is: a path counts from the project, a name is searched for in `PATH`. Looked up for
+    /// each prompt, so that an agent can be installed or updated while the runner runs.
     ///
     /// # Errors
     /// What was looked for, where, and what to do.

@@ -1,5 +1,5 @@
-//! What an agent's process knows of its surroundings: where programs and its own files are, and which task it does. The
-//! runner's secrets (its token, its store's password) are none of its business.
+//! What an agent's process knows of its surroundings: where programs and its own files are, and which task it
+//! does. The runner's secrets (its token, its store's password) are none of its business.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

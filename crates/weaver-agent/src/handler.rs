@@ -1,4 +1,5 @@
-//! One prompt: the agent's command in the project's directory, its output in the attempt's log, its end as the task's.
+//! One prompt: the agent's command in the project's directory, its output in the attempt's log, its end as
+//! the task's.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -149,7 +150,8 @@ impl PromptHandler {
         let name = &self.agent.command;
         match finished.told {
             Some(Told::TimeIsUp) => Outcome::TimedOut,
-            // What it did with the signal does not matter, and least of all that it "succeeded": it did not finish.
+            // What it did with the signal does not matter, and least of all that it "succeeded": it did not
+            // finish.
             Some(Told::ToStop) => {
                 let why = match ctx.stop_reason() {
                     Some(StopReason::Cancelled) => "the task was cancelled",

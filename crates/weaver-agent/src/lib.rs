@@ -1,4 +1,5 @@
-//! The runner: prompts are tasks, and an agent's command line does them, one at a time, in a project's directory.
+//! The runner: prompts are tasks, and an agent's command line does them, one at a time, in a project's
+//! directory.
 //!
 //! ```text
 //! prompt.rs     what a prompt is as a task: run once, a session's in their order

@@ -1,5 +1,6 @@
-//! The namespace of a project that nobody named: its folder's name, and enough of a hash of its path to tell it from others
-//! of that name. Runner and producer find it each for themselves, so it must be the same every time.
+//! The namespace of a project that nobody named: its folder's name, and enough of a hash of its path to tell
+//! it from others of that name. Runner and producer find it each for themselves, so it must be the same every
+//! time.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;

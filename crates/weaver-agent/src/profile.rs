@@ -9,12 +9,14 @@ use weaver_process::Rules;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The program and its arguments. The prompt is on standard input, or in the file that `{prompt_file}` stands for.
+    /// The program and its arguments. The prompt is on standard input, or in the file that `{prompt_file}`
+    /// stands for.
     pub command: Vec<String>,
     /// Variables of the runner's environment that the agent gets besides what every program needs.
     #[serde(default)]
     pub pass_env: BTreeSet<String>,
-    /// What it may see and do besides working on its project: its own configuration and credentials, the network.
+    /// What it may see and do besides working on its project: its own configuration and credentials, the
+    /// network.
     #[serde(default)]
     pub confine: Rules,
 }

@@ -17,8 +17,8 @@ pub struct Project {
     root: PathBuf,
 }
 
-/// The right to work on a project: gone when this is, and every process that was started under it. A runner that is killed
-/// leaves its agent to the guard, and the project stays locked until the guard is done.
+/// The right to work on a project: gone when this is, and every process that was started under it. A runner
+/// that is killed leaves its agent to the guard, and the project stays locked until the guard is done.
 #[derive(Debug)]
 #[must_use = "the project is free again when this is dropped"]
 pub struct ProjectLock {
@@ -49,8 +49,8 @@ impl Project {
         Some(User { uid: found.uid(), gid: found.gid() })
     }
 
-    /// Waits until no other runner of this machine works here. Leases keep two runners from one task; nothing but this keeps
-    /// them from two tasks in the same files. `busy` is called once if it has to wait.
+    /// Waits until no other runner of this machine works here. Leases keep two runners from one task; nothing
+    /// but this keeps them from two tasks in the same files. `busy` is called once if it has to wait.
     ///
     /// # Errors
     /// If the directory is gone, or its file system knows no locks.

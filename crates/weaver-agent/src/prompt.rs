@@ -1,5 +1,5 @@
-//! Prompts as tasks: the text is the payload. That they run once and in their session's turn are the defaults of their type, which core
-//! has ([`TypeDefaults::PROMPT`](weaver_core::task::TypeDefaults::PROMPT)).
+//! Prompts as tasks: the text is the payload. That they run once and in their session's turn are the defaults
+//! of their type, which core has ([`TypeDefaults::PROMPT`](weaver_core::task::TypeDefaults::PROMPT)).
 
 use bytes::Bytes;
 use serde::Deserialize;

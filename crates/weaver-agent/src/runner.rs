@@ -18,7 +18,8 @@ use crate::project::Project;
 
 /// Between two polls, and two heartbeats, unless asked otherwise (seed 000).
 pub const POLL_DEFAULT: Duration = Duration::from_secs(1);
-/// A runner's leases last as long as it may be silent (seed 000): a blip of the network does not end an hour's work.
+/// A runner's leases last as long as it may be silent (seed 000): a blip of the network does not end an
+/// hour's work.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(120);
 /// How long a prompt may go on after the runner was told to stop.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(30);
@@ -51,9 +52,11 @@ pub struct RunnerOptions {
     pub grace: Duration,
     /// How long an agent may take to end after SIGTERM.
     pub kill_grace: Duration,
-    /// How many bytes of an agent's output the attempt's log keeps: three quarters of its beginning, a quarter of its end.
+    /// How many bytes of an agent's output the attempt's log keeps: three quarters of its beginning, a
+    /// quarter of its end.
     pub log_max_bytes: usize,
-    /// What agents may see and do besides working on the project, and what enforces that. The default refuses to run.
+    /// What agents may see and do besides working on the project, and what enforces that. The default refuses
+    /// to run.
     pub isolation: Isolation,
 }
 
@@ -115,7 +118,8 @@ pub enum RunnerError {
     Worker(#[from] BuildError),
 }
 
-/// A worker of one: it takes a prompt, has the agent do it, and takes the next. Beside that it beats at every tick.
+/// A worker of one: it takes a prompt, has the agent do it, and takes the next. Beside that it beats at every
+/// tick.
 ///
 /// # Errors
 /// If the options make no sense here.

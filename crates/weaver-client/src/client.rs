@@ -1,13 +1,13 @@
-//! The typed client: one method per route of [`wire`](crate::wire).
+//! The typed client: one method per route of [`weaver_api`].
 
 use std::time::Duration;
 
 use reqwest::Method;
+use weaver_api as wire;
 
 use crate::error::ClientError;
 use crate::events::Events;
 use crate::http::{CALL_TIMEOUT, Http};
-use crate::wire;
 
 type Result<T> = std::result::Result<T, ClientError>;
 
@@ -23,7 +23,8 @@ pub const SOCKET_SCHEME: &str = "unix:";
 pub struct ClientOptions {
     /// What requests go through.
     pub proxy: Proxy,
-    /// Whether a token may be sent over plain HTTP to another machine, where everybody on the way can read it.
+    /// Whether a token may be sent over plain HTTP to another machine, where everybody on the way can read
+    /// it.
     pub insecure_http: bool,
 }
 
@@ -57,7 +58,8 @@ impl Client {
         Ok(Self { http: Http::new(address, options)? })
     }
 
-    /// The same, showing a token with every request. Refused for plain HTTP to another machine, unless the options allow it.
+    /// The same, showing a token with every request. Refused for plain HTTP to another machine, unless the
+    /// options allow it.
     pub fn with_token(self, token: impl Into<String>) -> Result<Self> {
         Ok(Self { http: self.http.with_token(token.into())? })
     }
@@ -95,7 +97,8 @@ impl Client {
         self.get(&["tasks", id, "raw"], &within(namespace)).await
     }
 
-    /// Removes a task whatever its state, if its stored form still has the digest that [`raw_task`](Self::raw_task) gave.
+    /// Removes a task whatever its state, if its stored form still has the digest that
+    /// [`raw_task`](Self::raw_task) gave.
     pub async fn remove_task(&self, namespace: &str, id: &str, digest: &str) -> Result<()> {
         self.http.delete_if(&path(&["tasks", id]), &within(namespace), digest).await
     }
@@ -146,7 +149,8 @@ impl Client {
         self.http.get(&path(&["tasks", id, "wait"]), &query, timeout.saturating_add(MARGIN)).await
     }
 
-    /// Cancels the tasks of a page of what matches, or counts them. Go on with the answer's `next` as `cursor`.
+    /// Cancels the tasks of a page of what matches, or counts them. Go on with the answer's `next` as
+    /// `cursor`.
     pub async fn cancel_many(
         &self,
         query: &wire::ListTasksQuery,
@@ -155,7 +159,8 @@ impl Client {
         self.http.send(Method::POST, &path(&["bulk", "cancel"]), query, how, CALL_TIMEOUT).await
     }
 
-    /// Runs the ended tasks of a page of what matches again, or counts them. Go on with the answer's `next` as `cursor`.
+    /// Runs the ended tasks of a page of what matches again, or counts them. Go on with the answer's `next`
+    /// as `cursor`.
     pub async fn retry_many(
         &self,
         query: &wire::ListTasksQuery,

@@ -1,8 +1,7 @@
 //! Why a call to a server did not do what it was asked.
 
+use weaver_api::Problem;
 use weaver_core::error::Error;
-
-use crate::wire::Problem;
 
 /// Why a call did not work.
 #[derive(Debug, thiserror::Error)]

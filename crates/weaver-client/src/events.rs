@@ -1,15 +1,11 @@
-//! The stream of events, read line by line as it comes.
+//! The streams of events, read as they come.
 
-use bytes::{Buf, BytesMut};
 use reqwest::Response;
+use weaver_api::{Change, EVENT_CHANGE, EVENT_END, EVENT_RESYNC, MergeEvent};
 
 use crate::error::ClientError;
 use crate::http::Http;
-use crate::wire::{Change, EVENT_CHANGE, EVENT_RESYNC, MergeEvent};
-
-/// The longest line of a stream: longer ones come from something else than a Weaver server. An event of a merge queue has
-/// the ends of its checks' logs in it.
-const LINE_MAX_BYTES: usize = 1024 * 1024;
+use crate::sse::{LINE_MAX_BYTES, SseEvent, SseReader};
 
 /// Something the stream says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,20 +32,12 @@ pub struct Events(Reader);
 #[derive(Debug)]
 pub struct MergeEvents(Reader);
 
-/// Reads a stream line by line.
+/// Events as the server's answer brings them.
 #[derive(Debug)]
 struct Reader {
     http: Http,
     response: Response,
-    buffer: BytesMut,
-    fields: Fields,
-}
-
-#[derive(Debug, Default)]
-struct Fields {
-    id: String,
-    event: String,
-    data: String,
+    sse: SseReader,
 }
 
 impl Events {
@@ -59,8 +47,8 @@ impl Events {
 
     /// The next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
-        while let Some(fields) = self.0.next().await? {
-            if let Some(event) = fields.into_event() {
+        while let Some(told) = self.0.next().await? {
+            if let Some(event) = task_event(told) {
                 return event.map(Some).map_err(|reason| self.0.strange(reason));
             }
         }
@@ -75,12 +63,12 @@ impl MergeEvents {
 
     /// The place of the next event, and what happened; `None` when the stream has ended.
     pub async fn next(&mut self) -> Result<Option<(String, MergeEvent)>, ClientError> {
-        while let Some(fields) = self.0.next().await? {
-            // Comments keep the connection alive.
-            if !fields.data.is_empty() {
-                let event = serde_json::from_str(&fields.data);
+        while let Some(told) = self.0.next().await? {
+            // Comments keep the connection alive; the last event says why the stream ends.
+            if !told.data.is_empty() && told.name != EVENT_END {
+                let event = serde_json::from_str(&told.data);
                 let event = event.map_err(|error| self.0.strange(error.to_string()))?;
-                return Ok(Some((fields.id, event)));
+                return Ok(Some((told.id, event)));
             }
         }
         Ok(None)
@@ -89,32 +77,25 @@ impl MergeEvents {
 
 impl Reader {
     fn new(http: Http, response: Response) -> Self {
-        Self { http, response, buffer: BytesMut::new(), fields: Fields::default() }
+        Self { http, response, sse: SseReader::default() }
     }
 
-    /// The next block of lines; `None` when the stream has ended.
-    async fn next(&mut self) -> Result<Option<Fields>, ClientError> {
+    /// The next event or comment; `None` when the stream has ended.
+    async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
         loop {
-            while let Some(line) = self.take_line() {
-                if let Some(fields) = self.fields.take_in(&line) {
-                    return Ok(Some(fields));
-                }
+            if let Some(event) = self.sse.next_event() {
+                return Ok(Some(event));
             }
-            if self.buffer.len() > LINE_MAX_BYTES {
-                return Err(self.strange("a line without an end".to_owned()));
+            if self.sse.is_line_too_long() {
+                return Err(
+                    self.strange(format!("a line of the stream is longer than {LINE_MAX_BYTES} bytes"))
+                );
             }
             match self.response.chunk().await.map_err(|error| self.http.unreachable(&error))? {
-                Some(chunk) => self.buffer.extend_from_slice(&chunk),
+                Some(chunk) => self.sse.push(&chunk),
                 None => return Ok(None),
             }
         }
-    }
-
-    fn take_line(&mut self) -> Option<String> {
-        let end = self.buffer.iter().position(|byte| *byte == b'\n')?;
-        let line = self.buffer.split_to(end);
-        self.buffer.advance(1);
-        Some(String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned())
     }
 
     fn strange(&self, reason: String) -> ClientError {
@@ -126,36 +107,17 @@ impl Reader {
     }
 }
 
-impl Fields {
-    /// What a stream of tasks says by it; `None` for what is not for us.
-    fn into_event(self) -> Option<Result<Event, String>> {
-        let Self { id, event, data } = self;
-        match event.as_str() {
-            EVENT_CHANGE => Some(
-                serde_json::from_str(&data)
-                    .map(|change| Event::Change { id, change })
-                    .map_err(|error| error.to_string()),
-            ),
-            EVENT_RESYNC => Some(Ok(Event::Resync { id })),
-            // Comments keep the connection alive; later versions may say more.
-            _ => None,
+/// What a stream of tasks says by an event; `None` for what is not for us.
+fn task_event(told: SseEvent) -> Option<Result<Event, String>> {
+    let SseEvent { id, name, data, .. } = told;
+    match name.as_str() {
+        EVENT_CHANGE => {
+            let change = serde_json::from_str(&data).map_err(|error| error.to_string());
+            Some(change.map(|change| Event::Change { id, change }))
         }
-    }
-
-    /// Takes a line in; an empty one ends an event.
-    fn take_in(&mut self, line: &str) -> Option<Self> {
-        if line.is_empty() {
-            return Some(std::mem::take(self));
-        }
-        let (name, value) = line.split_once(':').unwrap_or((line, ""));
-        let value = value.strip_prefix(' ').unwrap_or(value);
-        match name {
-            "id" => value.clone_into(&mut self.id),
-            "event" => value.clone_into(&mut self.event),
-            "data" => self.data.push_str(value),
-            _ => {}
-        }
-        None
+        EVENT_RESYNC => Some(Ok(Event::Resync { id })),
+        // Comments keep the connection alive; later versions may say more.
+        _ => None,
     }
 }
 
@@ -164,15 +126,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_become_events_and_comments_do_not() {
-        let mut fields = Fields::default();
+    fn changes_and_resyncs_are_events_and_comments_are_not() {
+        let mut reader = SseReader::default();
         let change =
             r#"{"namespace":"default","id":"7","version":2,"state":"running","at":"2026-01-31T09:30:00Z"}"#;
-        let lines = [": still here", "", "id: a.1", "event: change", &format!("data: {change}"), ""];
-        let events: Vec<_> = lines.iter().filter_map(|line| fields.take_in(line)?.into_event()).collect();
-        assert!(matches!(&events[..], [Ok(Event::Change { id, change })] if id == "a.1" && change.id == "7"));
-        let lines = ["id: a.9", "event: resync", "data: ", ""];
-        let events: Vec<_> = lines.iter().filter_map(|line| fields.take_in(line)?.into_event()).collect();
-        assert_eq!(events, [Ok(Event::Resync { id: "a.9".to_owned() })]);
+        let stream = format!(
+            ": alive\n\nid: a.1\nevent: change\ndata: {change}\n\nid: a.9\nevent: resync\ndata: {{}}\n\n"
+        );
+        reader.push(stream.as_bytes());
+        let events: Vec<_> = std::iter::from_fn(|| reader.next_event())
+            .filter_map(task_event)
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let [Event::Change { id, change }, Event::Resync { id: next }] = &events[..] else {
+            panic!("{events:?}")
+        };
+        assert_eq!((id.as_str(), change.id.as_str(), next.as_str()), ("a.1", "7", "a.9"));
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use weaver_api::Problem;
 
 use crate::client::{ClientOptions, Proxy, SOCKET_SCHEME};
 use crate::error::ClientError;
-use crate::wire::Problem;
 
 /// How long to wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -219,7 +219,8 @@ impl Http {
     }
 }
 
-/// A proxy of the environment sees plain requests, and the tokens in them: it is used if it was asked for, and only then.
+/// A proxy of the environment sees plain requests, and the tokens in them: it is used if it was asked for,
+/// and only then.
 fn through(builder: reqwest::ClientBuilder, proxy: &Proxy) -> Result<reqwest::ClientBuilder, String> {
     Ok(match proxy {
         Proxy::None => builder.no_proxy(),

@@ -1,8 +1,8 @@
-//! Talking to a Weaver server: the types on the wire, a typed client, and the remote source of work that lets a worker
-//! run beside any server.
+//! Talking to a Weaver server: a typed client, and the remote source of work that lets a worker run beside
+//! any server.
 //!
 //! ```text
-//! Worker ─▶ RemoteSource ─▶ Client ─▶ HTTP ─▶ weaver-server      wire: what both sides agree on
+//! Worker ─▶ RemoteSource ─▶ Client ─▶ HTTP ─▶ weaver-server      weaver-api: what both sides agree on
 //! ```
 
 mod client;
@@ -12,7 +12,7 @@ mod http;
 mod merge;
 mod schedules;
 mod source;
-pub mod wire;
+pub mod sse;
 
 pub use client::{Client, ClientOptions, Proxy, SOCKET_SCHEME};
 pub use error::ClientError;

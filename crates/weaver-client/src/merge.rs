@@ -1,12 +1,12 @@
 //! The client's part for merge queues.
 
 use reqwest::Method;
+use weaver_api as wire;
 
 use crate::client::{Client, path};
 use crate::error::ClientError;
 use crate::events::MergeEvents;
 use crate::http::CALL_TIMEOUT;
-use crate::wire;
 
 type Result<T> = std::result::Result<T, ClientError>;
 
@@ -77,8 +77,8 @@ impl Client {
         self.get(&["merge", "queues", queue, "certificates"], query).await
     }
 
-    /// What happens in a queue, as it happens; goes on after the place an earlier stream had reached, if one is given. `0`
-    /// is before the first.
+    /// What happens in a queue, as it happens; goes on after the place an earlier stream had reached, if one
+    /// is given. `0` is before the first.
     pub async fn merge_events(&self, queue: &str, after: Option<&str>) -> Result<MergeEvents> {
         let response = self.http.stream(&path(&["merge", "queues", queue, "events"]), &(), after).await?;
         Ok(MergeEvents::new(self.http.clone(), response))

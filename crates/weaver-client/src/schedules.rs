@@ -1,11 +1,11 @@
 //! Schedules, events and the settings of an installation.
 
 use reqwest::Method;
+use weaver_api as wire;
 
 use crate::client::{Client, path, within};
 use crate::error::ClientError;
 use crate::http::CALL_TIMEOUT;
-use crate::wire;
 
 type Result<T> = std::result::Result<T, ClientError>;
 

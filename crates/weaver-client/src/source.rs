@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use weaver_api as wire;
 use weaver_core::error::{Error, Result};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::limits::Limits;
@@ -15,7 +16,6 @@ use weaver_runtime::{End, Ended, Maintained, WorkSource};
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::wire;
 
 /// How long one long poll lasts at most; the server may end it sooner. A worker asks again.
 const POLL_MAX: Duration = Duration::from_secs(25);
@@ -45,14 +45,14 @@ impl WorkSource for RemoteSource {
         let count = renewals.len();
         let response = match self.client.renew(&wire::RenewRequest { renewals }).await {
             Ok(response) => response,
-            // The token was revoked or has expired, and a lease ends with its subject's last token: stop at once, instead of
-            // running on until the lease's time is up.
+            // The token was revoked or has expired, and a lease ends with its subject's last token: stop at
+            // once, instead of running on until the lease's time is up.
             Err(ClientError::Refused(problem)) if problem.status == 401 => {
                 return Ok(vec![Renewed::Lost; count]);
             }
             Err(error) => return Err(error.into()),
         };
-        same_number(count, response.results.into_iter().map(Renewed::from).collect())
+        same_number(count, response.results)
     }
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
@@ -130,7 +130,8 @@ impl WorkSource for RemoteSource {
     }
 
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
-        // Checked here as well: what cannot be right need not travel, and the error is the same as with a store.
+        // Checked here as well: what cannot be right need not travel, and the error is the same as with a
+        // store.
         let tasks = validate_batch(tasks, &Limits::default())?.iter().map(new_task).collect();
         let members = self.client.enqueue_batch(tasks).await?;
         members.into_iter().map(|member| Ok(enqueued(member))).collect()

@@ -19,8 +19,9 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A source of time.
 ///
 /// # Contract
-/// - [`monotonic`](Clock::monotonic) never goes back and does not follow changes of the wall clock. Where the system can, it
-///   counts the time the machine was suspended: a lease goes on without the worker that sleeps.
+/// - [`monotonic`](Clock::monotonic) never goes back and does not follow changes of the wall clock. Where the
+///   system can, it counts the time the machine was suspended: a lease goes on without the worker that
+///   sleeps.
 /// - [`sleep_until`](Clock::sleep_until) resolves once `monotonic() >= deadline`, at once if it already is.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// What the wall clock says. It may jump, also backwards.

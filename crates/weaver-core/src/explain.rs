@@ -4,6 +4,7 @@ mod unreadable;
 
 use std::fmt;
 
+use crate::admission::{self, QueueFacts};
 use crate::error::Result;
 use crate::id::{TaskId, TaskKey};
 use crate::name::{Namespace, QueueName, SerialKey, TaskType, WorkerId};
@@ -137,7 +138,8 @@ pub enum Reason {
         /// Its lease lasts until then, unless renewed.
         lease_until: Timestamp,
     },
-    /// It runs without a lease: its record was changed from outside. Maintenance releases it as a lost attempt.
+    /// It runs without a lease: its record was changed from outside. Maintenance releases it as a lost
+    /// attempt.
     RunningUnleased,
     /// It ended.
     Ended {
@@ -212,13 +214,14 @@ async fn waiting<S: Store + ?Sized>(store: &S, record: &TaskRecord, as_of: Times
     {
         reasons.push(Reason::Expired { at });
     }
-    if record.ready_at > as_of {
+    let is_due = record.is_due(as_of.into());
+    if !is_due {
         reasons.push(Reason::DueAt { at: record.ready_at, because: record.cause });
     }
     reasons.extend(key_held(store, record, as_of).await?);
     reasons.extend(queue_closed(store, record).await?);
     reasons.extend(no_worker(store, record, as_of).await?);
-    if record.ready_at <= as_of
+    if is_due
         && let Some(ahead) = store.ahead_of(&record.key, AHEAD_CAP).await?
         && ahead.count > 0
     {
@@ -239,7 +242,8 @@ async fn key_held<S: Store + ?Sized>(
     if record.holds_key() {
         return Ok(None);
     }
-    // Asked for apart: any number of lower ids may stand before the holder in the list, waiting for a later time.
+    // Asked for apart: any number of lower ids may stand before the holder in the list, waiting for a later
+    // time.
     let begun = members(store, &record.key.namespace, key, &BEGUN).await?;
     if let Some(holder) = begun.iter().find(|member| member.holds_key()) {
         let held = holder.lease.as_ref();
@@ -256,9 +260,13 @@ async fn key_held<S: Store + ?Sized>(
     if let Some(reason) = unreadable::key_holder(store, record, key).await? {
         return Ok(Some(reason));
     }
-    let goes_first = |member: &&TaskRecord| member.ready_at <= as_of && !member.is_expired(as_of);
+    let goes_first = |member: &&TaskRecord| {
+        let is_startable = member.is_startable(as_of.into());
+        member.key.id != record.key.id
+            && admission::goes_first(member.key.id, false, is_startable, record.key.id, false)
+    };
     let first = waiting.iter().filter(goes_first).map(|member| member.key.id).min();
-    Ok(first.filter(|first| *first < record.key.id).map(|task| Reason::KeyWaitsFor { task }))
+    Ok(first.map(|task| Reason::KeyWaitsFor { task }))
 }
 
 async fn members<S: Store + ?Sized>(
@@ -280,9 +288,10 @@ async fn queue_closed<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> Resu
         return Ok(Vec::new());
     };
     let unreadable = unreadable::settings(store, record).await?;
-    let paused =
-        (queue.settings.paused && unreadable.is_none()).then(|| Reason::Paused { queue: queue.name.clone() });
-    let full = queue.settings.max_running.filter(|max| queue.occupied >= u64::from(*max));
+    let is_paused = admission::is_paused(queue.settings.paused) && unreadable.is_none();
+    let paused = is_paused.then(|| Reason::Paused { queue: queue.name.clone() });
+    let facts = QueueFacts { settings: queue.settings, occupied: queue.occupied };
+    let full = queue.settings.max_running.filter(|_| facts.is_full());
     let slots = if full.is_some() { unreadable::slots(store, record).await? } else { None };
     let full = full.map(|max_running| Reason::LimitReached {
         queue: queue.name.clone(),

@@ -14,8 +14,8 @@ use crate::name::Namespace;
 pub struct TaskId(pub u64);
 
 impl TaskId {
-    /// Ids from here on stand for tasks whose own id is not a number (items written by other clients). They keep
-    /// their own string as `external_id`.
+    /// Ids from here on stand for tasks whose own id is not a number (items written by other clients). They
+    /// keep their own string as `external_id`.
     pub const FIRST_FOREIGN: Self = Self(1 << 63);
 
     /// Whether the task was named by somebody else.
@@ -95,8 +95,8 @@ impl fmt::Debug for TaskKey {
     }
 }
 
-/// Counts the transitions of one record (or the writes of one document). Grows with each, and only then: it is the
-/// fence every later write is checked against.
+/// Counts the transitions of one record (or the writes of one document). Grows with each, and only then: it
+/// is the fence every later write is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(pub u64);
@@ -120,8 +120,8 @@ impl fmt::Display for Version {
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// 128 random bits that a caller draws for each lease call. Kept in the lease, so that a lease can be proved after a
-/// server restart and a repeated call returns what the first one granted.
+/// 128 random bits that a caller draws for each lease call. Kept in the lease, so that a lease can be proved
+/// after a server restart and a repeated call returns what the first one granted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseToken(pub u128);
 

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Invalid, Problem};
 use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::name::{Namespace, QueueName, TaskType, WorkerId};
 use crate::task::{Progress, TaskRecord};
+use crate::time::duration_ms;
+use crate::whole;
 
 /// The lease of a worker that says nothing else.
 pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
@@ -21,8 +25,8 @@ pub const LEASE_BATCH_MAX: u32 = 1000;
 pub struct Lease {
     /// The task.
     pub key: TaskKey,
-    /// The record's version while this lease is valid. It only grows per task: hand it to the systems your handler
-    /// writes to, and let them refuse a smaller one.
+    /// The record's version while this lease is valid. It only grows per task: hand it to the systems your
+    /// handler writes to, and let them refuse a smaller one.
     pub version: Version,
     /// Which attempt this is, from 1.
     pub attempt: u32,
@@ -60,7 +64,8 @@ pub struct LeaseRequest {
     pub token: LeaseToken,
     /// At most so many tasks.
     pub max: u32,
-    /// At most so many of them may be fragile: lost before, or allowed no loss at all. These must start at once.
+    /// At most so many of them may be fragile: lost before, or allowed no loss at all. These must start at
+    /// once.
     pub slots: u32,
     /// How long each lease lasts.
     pub ttl: Duration,
@@ -113,11 +118,19 @@ impl Renewal {
 }
 
 /// A change of the continuation flag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Continuing))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ContinuationChange {
     /// The worker must have stopped or confirmed within this time; until then nobody takes the task away.
     Confirming {
         /// From when the store applies it.
+        #[serde(
+            rename = "within_ms",
+            serialize_with = "duration_ms::serialize",
+            deserialize_with = "whole::span_ms"
+        )]
+        #[cfg_attr(feature = "openapi", schema(value_type = u64))]
         within: Duration,
     },
     /// It may go on.
@@ -125,7 +138,9 @@ pub enum ContinuationChange {
 }
 
 /// The answer to a [`Renewal`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RenewResult))]
+#[serde(rename_all = "snake_case")]
 #[must_use = "a lease that was not extended ends: stop its handler in time"]
 pub enum Renewed {
     /// The lease lasts its `ttl` from when the request was *sent*.

@@ -9,6 +9,7 @@
 //! NewTask     Command                            changes                explain: why does it not run?
 //! ```
 
+pub mod admission;
 pub mod bytes_text;
 pub mod clock;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod limits;
 pub mod name;
+pub mod network;
 pub mod outcome;
 pub mod ports;
 pub mod projection;
@@ -28,6 +30,7 @@ pub mod retry;
 pub mod store_clock;
 pub mod task;
 pub mod time;
+pub mod whole;
 
 /// What most users need, in one line.
 pub mod prelude {

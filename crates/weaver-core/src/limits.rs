@@ -20,7 +20,8 @@ pub struct Limits {
     pub max_payload_bytes: usize,
     /// The most members of one batch.
     pub max_batch: usize,
-    /// How long finished tasks are kept until the maintenance of workers purges them; `None`: the store purges them itself.
+    /// How long finished tasks are kept until the maintenance of workers purges them; `None`: the store
+    /// purges them itself.
     pub retention: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
-//! Names people choose: namespaces, queues, task types, workers, keys. Each has a type of its own, is checked once
-//! when it enters, and is shared from then on: a clone never copies the text, and one of a name that stands in the
-//! program costs nothing at all.
+//! Names people choose: namespaces, queues, task types, workers, keys. Each has a type of its own, is checked
+//! once when it enters, and is shared from then on: a clone never copies the text, and one of a name that
+//! stands in the program costs nothing at all.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -22,7 +22,8 @@ pub fn name_problem(text: &str) -> Option<Problem> {
     if text.len() > NAME_MAX_BYTES {
         return Some(Problem::TooLong { bytes: text.len(), max_bytes: NAME_MAX_BYTES });
     }
-    // Almost every name is plain ASCII: one pass over the bytes, and the slow look only if that finds something.
+    // Almost every name is plain ASCII: one pass over the bytes, and the slow look only if that finds
+    // something.
     if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return None;
     }
@@ -37,8 +38,8 @@ pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
 
 /// A text that is part of the program, or shared. Made from `&'static str`, `String` or `Arc<str>`.
 ///
-/// Most names are literals. Counting references to those means an allocation where they enter and a write to a shared
-/// cache line for every copy of a record.
+/// Most names are literals. Counting references to those means an allocation where they enter and a write to
+/// a shared cache line for every copy of a record.
 #[derive(Clone)]
 pub enum SharedText {
     /// Part of the program.
@@ -253,7 +254,8 @@ macro_rules! default_name {
 
 default_name!(Namespace);
 
-/// Task types and namespaces that begin with this are Weaver's own: no client enqueues them, over HTTP or SQL.
+/// Task types and namespaces that begin with this are Weaver's own: no client enqueues them, over HTTP or
+/// SQL.
 pub const RESERVED_PREFIX: &str = "weaver.";
 
 impl TaskType {
@@ -269,8 +271,8 @@ impl Namespace {
         self.as_str().starts_with(RESERVED_PREFIX)
     }
 
-    /// Weaver's own, for what is about no namespace of users: tokens, settings, and the journal of who changed them.
-    /// Where tokens are asked for, none reaches it.
+    /// Weaver's own, for what is about no namespace of users: tokens, settings, and the journal of who
+    /// changed them. Where tokens are asked for, none reaches it.
     pub fn internal() -> Self {
         Self(SharedText::Static("weaver.internal"))
     }

@@ -1,4 +1,5 @@
-//! How an execution ended, as its worker reports it. What that does to the task is decided in [`crate::lifecycle`].
+//! How an execution ended, as its worker reports it. What that does to the task is decided in
+//! [`crate::lifecycle`].
 
 mod output;
 
@@ -46,8 +47,8 @@ pub enum Outcome {
     },
     /// The worker shuts down and gives the task back; charges nothing.
     Released,
-    /// The handler ended the task itself, in a transaction of its own (`complete_in` of the PostgreSQL store). No move by
-    /// itself: whoever decides reads the task back and believes what it finds.
+    /// The handler ended the task itself, in a transaction of its own (`complete_in` of the PostgreSQL
+    /// store). No move by itself: whoever decides reads the task back and believes what it finds.
     Committed,
 }
 
@@ -71,7 +72,8 @@ impl Outcome {
         Self::Failed { error: bounded_error(error.as_ref()), retry: Retry::ByPolicy }
     }
 
-    /// A payload that this version of the handler cannot decode: retried by the record's policy, because a newer version may decode it.
+    /// A payload that this version of the handler cannot decode: retried by the record's policy, because a
+    /// newer version may decode it.
     pub fn undecodable(refused: &Invalid) -> Self {
         Self::failed(format!(
             "{refused}; retried while attempts are left: a newer version of the worker may decode it"

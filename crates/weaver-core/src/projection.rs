@@ -1,15 +1,16 @@
-//! The seeds' words for Weaver's states. There is one state machine ([`crate::lifecycle`]); three of the seeds name its
-//! states in words of their own, and stores, APIs and pages that follow a seed write those words.
+//! The seeds' words for Weaver's states. There is one state machine ([`crate::lifecycle`]); three of the
+//! seeds name its states in words of their own, and stores, APIs and pages that follow a seed write those
+//! words.
 //!
 //! | here | seed | the word is about |
 //! |---|---|---|
-//! | [`seed_000::Status`] | 000, Queue Store | the task, seen by somebody who waits for its end |
-//! | [`seed_001::State`] | 001, Rust task queue | the task, seen by the queue |
-//! | [`seed_004::State`] | 004, JobRun | the attempt under way |
+//! | [`queue_item::Status`] | 000, Queue Store | the task, seen by somebody who waits for its end |
+//! | [`task_state::State`] | 001, Rust task queue | the task, seen by the queue |
+//! | [`job_run::State`] | 004, JobRun | the attempt under way |
 //!
-//! A word is computed from the record and never decides anything. Each file has its seed's table of moves as data, as
-//! the seed writes it, and apart from it the moves Weaver adds, each with its reason; a test enumerates every pair of
-//! words and holds both to the rules of the lifecycle.
+//! A word is computed from the record and never decides anything. Each file has its seed's table of moves as
+//! data, as the seed writes it, and apart from it the moves Weaver adds, each with its reason; a test
+//! enumerates every pair of words and holds both to the rules of the lifecycle.
 
 /// Defines an enum whose variants are words: their text in documents, and the way back from it.
 macro_rules! words {
@@ -71,9 +72,9 @@ macro_rules! words {
     };
 }
 
-pub mod seed_000;
-pub mod seed_001;
-pub mod seed_004;
+pub mod job_run;
+pub mod queue_item;
+pub mod task_state;
 
 /// A move between two words that a seed's table does not have and Weaver makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,17 +109,17 @@ mod tests {
 
     #[test]
     fn a_word_survives_its_text_form_and_its_json() {
-        for word in seed_004::State::ALL {
+        for word in job_run::State::ALL {
             assert_eq!(word.as_str().parse(), Ok(*word));
             let json = serde_json::to_string(word).unwrap();
             assert_eq!(json, format!("\"{word}\""));
-            assert_eq!(serde_json::from_str::<seed_004::State>(&json).unwrap(), *word);
+            assert_eq!(serde_json::from_str::<job_run::State>(&json).unwrap(), *word);
         }
     }
 
     #[test]
     fn an_unknown_word_is_refused_with_the_words_there_are() {
-        let refusal = "queued".parse::<seed_000::Status>().unwrap_err().to_string();
+        let refusal = "queued".parse::<queue_item::Status>().unwrap_err().to_string();
         assert_eq!(
             refusal,
             "`queued` is not a status: it is one of QUEUED, RUNNING, COMPLETE, ERROR, CANCELLED"

@@ -1,8 +1,9 @@
 //! Records that this process cannot read, and what it does about them: nothing.
 //!
-//! A record is unreadable because it is damaged, was written by hand, or carries a format that only a newer Weaver knows.
-//! Such a record is *quarantined*: not leased, not expired, not changed. That is each reader's own finding, kept in its memory
-//! ([`Quarantine`]) and never written to the store, so that an old node cannot condemn what a newer one wrote.
+//! A record is unreadable because it is damaged, was written by hand, or carries a format that only a newer
+//! Weaver knows. Such a record is *quarantined*: not leased, not expired, not changed. That is each reader's
+//! own finding, kept in its memory ([`Quarantine`]) and never written to the store, so that an old node
+//! cannot condemn what a newer one wrote.
 
 mod ledger;
 mod report;
@@ -20,6 +21,7 @@ use crate::time::Timestamp;
 
 /// What kind of record cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RecordKind {
     /// A task: not leased, not expired, not changed.
@@ -137,7 +139,8 @@ impl Quarantined {
     }
 }
 
-/// The stored form of a task as text, for people and for keeping before it is removed. Each store has a form of its own.
+/// The stored form of a task as text, for people and for keeping before it is removed. Each store has a form
+/// of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawTask {
     /// JSON; bytes that are not text are hexadecimal.
@@ -165,6 +168,13 @@ mod tests {
     fn told(namespace: &'static str, why: Unreadable) -> String {
         let key = TaskKey::new(Namespace::new(namespace).unwrap(), TaskId(7));
         Error::Quarantined { key, why }.to_string()
+    }
+
+    #[test]
+    fn the_word_for_a_kind_is_the_one_that_serde_writes() {
+        for kind in [RecordKind::Task, RecordKind::QueueSettings, RecordKind::Runner, RecordKind::Document] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How long to wait after a failure. A policy is data in the record, so that every store and every version of the
-//! code computes the same delay.
+//! How long to wait after a failure. A policy is data in the record, so that every store and every version of
+//! the code computes the same delay.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 pub const FACTOR_DEFAULT: u32 = 2;
 /// The largest factor of an exponential policy.
 pub const FACTOR_MAX: u32 = 1000;
-/// The least that jitter leaves of a delay. Bounded away from zero: a task that fails again at once learns nothing.
+/// The least that jitter leaves of a delay. Bounded away from zero: a task that fails again at once learns
+/// nothing.
 pub const JITTER_LEAST: f64 = 0.75;
 
 /// When a failed task runs again.
@@ -42,15 +43,16 @@ pub enum RetryPolicy {
         /// The longest delay.
         #[serde(with = "duration_ms", rename = "cap_ms")]
         cap: Duration,
-        /// Anywhere between three quarters of that ([`JITTER_LEAST`]) and all of it, so that tasks that failed together are not retried
-        /// together. Drawn from the task's id: the same every time it is computed.
+        /// Anywhere between three quarters of that ([`JITTER_LEAST`]) and all of it, so that tasks that
+        /// failed together are not retried together. Drawn from the task's id: the same every time it is
+        /// computed.
         jitter: bool,
     },
 }
 
 impl RetryPolicy {
-    /// 15 s, 4 min, 64 min, then 8 h each time, with jitter: five attempts are spread over at least six hours, so that a task
-    /// survives an outage or a bad deploy of some hours (ADR 0066).
+    /// 15 s, 4 min, 64 min, then 8 h each time, with jitter: five attempts are spread over at least six
+    /// hours, so that a task survives an outage or a bad deploy of some hours (ADR 0066).
     pub const DEFAULT: Self = Self::Exponential {
         base: Duration::from_secs(15),
         factor: 16,
@@ -99,8 +101,9 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A user's own policy: the delay after this many failures, the last of them with this error. `None` leaves it to the
-/// policy in the record. It only supplies a delay; whether there is another start is decided by the record's budget.
+/// A user's own policy: the delay after this many failures, the last of them with this error. `None` leaves
+/// it to the policy in the record. It only supplies a delay; whether there is another start is decided by the
+/// record's budget.
 pub type DelayFunction = dyn Fn(u32, &str) -> Option<Duration> + Send + Sync;
 
 /// `Duration` multiplies by 32 bits only; a base of a millisecond needs more to reach a year.

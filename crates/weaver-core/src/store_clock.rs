@@ -1,5 +1,5 @@
-//! The time of a store that has no server: it advances with the machine's boot-time clock, whatever the wall clock does
-//! (ADR-0043).
+//! The time of a store that has no server: it advances with the machine's boot-time clock, whatever the wall
+//! clock does (ADR-0043).
 //!
 //! ```text
 //! spans     leases, delays, backoff, holds, retention   steady: its own time, which never jumps and never goes back
@@ -15,7 +15,8 @@ use crate::clock::Clock;
 use crate::task::{ReadyBy, TaskRecord};
 use crate::time::{Monotonic, Timestamp};
 
-/// The wall clock may differ this much from what it should show before that counts as a jump: reading two clocks takes time.
+/// The wall clock may differ this much from what it should show before that counts as a jump: reading two
+/// clocks takes time.
 const TOLERANCE_US: i64 = 1_000_000;
 /// A wall clock that was read so long after the other says nothing: both are read again.
 const READ_WITHIN: Duration = Duration::from_millis(100);
@@ -30,7 +31,8 @@ pub struct StoreNow {
 }
 
 impl StoreNow {
-    /// The same for a task that the store has called due: what was due stays due if the wall clock is set back.
+    /// The same for a task that the store has called due: what was due stays due if the wall clock is set
+    /// back.
     #[must_use]
     pub fn once_due(self, record: &TaskRecord) -> Self {
         match record.ready_by {
@@ -68,14 +70,15 @@ pub struct StoreClock {
     clock: Arc<dyn Clock>,
     opened_at: Monotonic,
     began_at: Timestamp,
-    /// How far the wall clock was ahead of the store's own time when last read. Atomic: every call of a store reads it.
+    /// How far the wall clock was ahead of the store's own time when last read. Atomic: every call of a store
+    /// reads it.
     ahead_us: AtomicI64,
 }
 
 impl StoreClock {
-    /// The time of a store whose last stamp is `latest` ([`Timestamp::MIN`]: it is new). The store's own time begins where the
-    /// wall clock is, so that a forward difference counts as downtime; with the wall clock before the last stamp it goes on
-    /// from there, as if the clock had been set back while it was open.
+    /// The time of a store whose last stamp is `latest` ([`Timestamp::MIN`]: it is new). The store's own time
+    /// begins where the wall clock is, so that a forward difference counts as downtime; with the wall clock
+    /// before the last stamp it goes on from there, as if the clock had been set back while it was open.
     pub fn open(clock: Arc<dyn Clock>, latest: Timestamp) -> Self {
         let (opened_at, wall) = read(&*clock);
         let began_at = wall.max(latest);
@@ -118,7 +121,8 @@ impl StoreClock {
     }
 }
 
-/// Both clocks, read close to each other: a process that is stopped between them would see a jump that is none.
+/// Both clocks, read close to each other: a process that is stopped between them would see a jump that is
+/// none.
 fn read(clock: &dyn Clock) -> (Monotonic, Timestamp) {
     const READS_MAX: usize = 3;
     let mut before = clock.monotonic();

@@ -1,5 +1,6 @@
-//! Time as data. Records hold wall-clock [`Timestamp`]s; waiting and leases held are measured in [`Monotonic`]
-//! time, which never jumps. Both come from a [`Clock`](crate::clock::Clock) that the caller passes in.
+//! Time as data. Records hold wall-clock [`Timestamp`]s; waiting and leases held are measured in
+//! [`Monotonic`] time, which never jumps. Both come from a [`Clock`](crate::clock::Clock) that the caller
+//! passes in.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -12,13 +13,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// Microseconds because that is what PostgreSQL keeps: an instant survives every store unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-// One more than the microseconds since 1970, so that zero is free and an `Option` of it is no larger: a record has many.
+// One more than the microseconds since 1970, so that zero is free and an `Option` of it is no larger: a
+// record has many.
 pub struct Timestamp(NonZeroU64);
 
 impl Timestamp {
     /// The earliest instant a record can hold: 1970-01-01T00:00:00Z.
     pub const MIN: Self = Self::from_micros(0);
-    /// The latest instant a record can hold: 9999-12-30T22:00:00Z, the last that RFC 3339 can write everywhere.
+    /// The latest instant a record can hold: 9999-12-30T22:00:00Z, the last that RFC 3339 can write
+    /// everywhere.
     pub const MAX: Self = Self::from_micros(MAX_MICROS);
 
     /// The instant this many microseconds after 1970-01-01T00:00:00Z, clamped to what a record can hold.

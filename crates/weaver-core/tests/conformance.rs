@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    weaver_testkit::conformance::main("memory", || async { weaver_testkit::bed::in_memory() })
+    weaver_testkit::conformance::main("memory", || async { weaver_testkit::harness::in_memory() })
 }

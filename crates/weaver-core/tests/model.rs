@@ -1,6 +1,6 @@
 //! The in-memory store walks beside the reference model.
 
-use weaver_testkit::bed::in_memory;
+use weaver_testkit::harness::in_memory;
 use weaver_testkit::model::run_cases;
 
 #[test]

@@ -1,4 +1,5 @@
-//! How much an in-memory store keeps of what has ended (ADR 0010). Durable stores have retention of their own.
+//! How much an in-memory store keeps of what has ended (ADR 0010). Durable stores have retention of their
+//! own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,8 @@ fn a_task_whose_handler_has_yet_to_stop_is_kept_until_it_has() {
     });
 }
 
-/// That a store says when there is more is in the conformance suite; this is the loop over it, which is core's.
+/// That a store says when there is more is in the conformance suite; this is the loop over it, which is
+/// core's.
 #[test]
 fn a_purge_goes_on_until_there_is_nothing_left() {
     run(async {

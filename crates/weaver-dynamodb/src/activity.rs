@@ -1,5 +1,6 @@
-//! Whether others are writing. A process that writes says so at most once a second, before it writes; one that reads changes
-//! looks at most once a second, and where others have been active tells its readers to read again (G10).
+//! Whether others are writing. A process that writes says so at most once a second, before it writes; one
+//! that reads changes looks at most once a second, and where others have been active tells its readers to
+//! read again (G10).
 
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ impl DynamoStore {
         let signs = found.first().and_then(|item| item.number("signs")).unwrap_or_default();
         let must_tell = {
             let mut activity = self.activity.lock();
-            // Signs of our own that were sent meanwhile may be in it or not: at worst, readers read once more.
+            // Signs of our own that were sent meanwhile may be in it or not: at worst, readers read once
+            // more.
             let others = signs.saturating_sub(own_before);
             let known = activity.others.replace(others);
             if known.is_some_and(|known| known != others) {

@@ -1,6 +1,7 @@
 //! Reading every item, to find those that cannot be read. Nothing is changed.
 //!
-//! The tables are scanned, page by page of at most a megabyte: items of a namespace that is registered nowhere are seen too.
+//! The tables are scanned, page by page of at most a megabyte: items of a namespace that is registered
+//! nowhere are seen too.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! Reaching DynamoDB: where it is, and as whom. By default only on this machine, with placeholder credentials.
+//! Reaching DynamoDB: where it is, and as whom. By default only on this machine, with placeholder
+//! credentials.
 
 use std::time::Duration;
 
@@ -43,8 +44,9 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// From a store's URL: `dynamodb://localhost:8000` is spoken to in the clear, anything else by TLS. Credentials and region
-    /// come from `variable`, which reads the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, …).
+    /// From a store's URL: `dynamodb://localhost:8000` is spoken to in the clear, anything else by TLS.
+    /// Credentials and region come from `variable`, which reads the environment (`AWS_ACCESS_KEY_ID`,
+    /// `AWS_REGION`, …).
     pub fn from_url(
         text: &str,
         allow_aws: bool,

@@ -1,5 +1,5 @@
-//! How many tasks are in each state: each process adds up what it changed and adds that to one item per queue, once a second.
-//! Exact counters in every write would make each a transaction on one hot item.
+//! How many tasks are in each state: each process adds up what it changed and adds that to one item per
+//! queue, once a second. Exact counters in every write would make each a transaction on one hot item.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -82,8 +82,8 @@ pub(crate) struct QueueCounts {
 }
 
 impl DynamoStore {
-    /// Adds up what was not said yet, if it is time. The call it comes with has been carried out and must say so: what cannot be
-    /// added now is added later.
+    /// Adds up what was not said yet, if it is time. The call it comes with has been carried out and must say
+    /// so: what cannot be added now is added later.
     pub(crate) async fn flush_counts_if_due(&self) {
         let now = self.clock.monotonic();
         let is_due = {
@@ -121,7 +121,8 @@ impl DynamoStore {
                 Err(error) => Some(error),
             };
             {
-                // Said again later. If it was done and no answer ever came, it counts twice until somebody counts anew.
+                // Said again later. If it was done and no answer ever came, it counts twice until somebody
+                // counts anew.
                 let mut deltas = self.deltas.lock();
                 let sum = deltas.of.entry((namespace, queue)).or_default();
                 sum.iter_mut().zip(delta).for_each(|(sum, delta)| *sum += delta);
@@ -131,8 +132,9 @@ impl DynamoStore {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Counts the tasks of a namespace anew, by reading all of them: a process that died took up to a second of its counts along.
-    /// Answers the queues whose numbers were wrong. What others do meanwhile may be missing by as much.
+    /// Counts the tasks of a namespace anew, by reading all of them: a process that died took up to a second
+    /// of its counts along. Answers the queues whose numbers were wrong. What others do meanwhile may be
+    /// missing by as much.
     ///
     /// # Errors
     /// If DynamoDB does not answer.

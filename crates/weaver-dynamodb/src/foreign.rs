@@ -8,7 +8,7 @@ use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lifecycle::OverdueWhy;
 use weaver_core::name::WorkerId;
 use weaver_core::ports::{ALIVE_WITHIN, RunnerKey};
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::queue::Overdue;
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::{Monotonic, Timestamp};
@@ -36,8 +36,8 @@ pub(crate) struct Rounds {
 }
 
 impl DynamoStore {
-    /// Looks for tasks that others have put into the queue, if it is time, and adopts them: the newest first, as a new one is
-    /// mostly among them, and a page further on, so that none is missed behind many of ours.
+    /// Looks for tasks that others have put into the queue, if it is time, and adopts them: the newest first,
+    /// as a new one is mostly among them, and a page further on, so that none is missed behind many of ours.
     pub(crate) async fn adopt_if_due(&self) -> Result<()> {
         let now = self.clock.monotonic();
         let start = {
@@ -144,7 +144,8 @@ impl DynamoStore {
         Ok(!found.first().is_some_and(|item| is_alive(item, now)))
     }
 
-    /// Runners that are alive and know only seed 000: they take tasks without regard to delays, keys and pauses.
+    /// Runners that are alive and know only seed 000: they take tasks without regard to delays, keys and
+    /// pauses.
     pub async fn foreign_runners(&self, namespace: &weaver_core::name::Namespace) -> Result<Vec<WorkerId>> {
         let now = self.now();
         let items = self.query_all(Query::table(Table::Runners, namespace.as_str())).await?;

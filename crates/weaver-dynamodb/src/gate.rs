@@ -1,7 +1,8 @@
-//! Serial keys. A gate is an item with a `turn` that grows with every arrival, departure and change of due time, and with the
-//! task that holds the key; those that wait at it are members. Whoever chose by what it read writes on condition that the turn
-//! is still the same, so that choice and claim are one step.
+//! Serial keys. A gate is an item with a `turn` that grows with every arrival, departure and change of due
+//! time, and with the task that holds the key; those that wait at it are members. Whoever chose by what it
+//! read writes on condition that the turn is still the same, so that choice and claim are one step.
 
+use weaver_core::admission;
 use weaver_core::error::Result;
 use weaver_core::id::TaskId;
 use weaver_core::name::{Namespace, SerialKey};
@@ -9,7 +10,7 @@ use weaver_core::task::TaskRecord;
 use weaver_core::time::Timestamp;
 
 use crate::codec::value::{Attributes, n, us};
-use crate::db::{Query, Table, Write};
+use crate::db::{Item, Query, Table, Write};
 use crate::keys;
 use crate::store::DynamoStore;
 
@@ -28,10 +29,7 @@ pub(crate) struct Gate {
 impl Gate {
     /// Whether this task may be taken.
     pub(crate) fn lets(&self, id: TaskId) -> bool {
-        match self.holder {
-            Some(holder) => holder == id,
-            None => self.head == Some(id),
-        }
+        admission::elected(self.holder, self.head) == Some(id)
     }
 }
 
@@ -52,9 +50,9 @@ impl DynamoStore {
                     }
                     continue;
                 }
-                let is_due = item.instant("ready_at_us").is_some_and(|at| at <= now)
-                    && item.instant("expires_at_us").is_none_or(|at| at > now);
-                if is_due && let Some(id) = keys::split(sort).get(1).and_then(|text| text.parse().ok()) {
+                if is_startable(&item, now)
+                    && let Some(id) = keys::split(sort).get(1).and_then(|text| text.parse().ok())
+                {
                     gate.head = Some(TaskId(id));
                     return Ok(gate);
                 }
@@ -69,7 +67,7 @@ impl DynamoStore {
     /// The numbers of the tasks that wait at a gate or hold its key.
     pub(crate) async fn gate_tasks(&self, namespace: &Namespace, key: &SerialKey) -> Result<Vec<TaskId>> {
         let items = self.query_all(Query::table(Table::Data, keys::gate_partition(namespace, key))).await?;
-        let id = |item: &crate::db::Item| {
+        let id = |item: &Item| {
             let sort = item.text("sk")?;
             if sort == keys::ALONE {
                 return item.number("holder").map(TaskId);
@@ -86,6 +84,12 @@ impl DynamoStore {
 /// Whether it waits at its gate: it has not begun, and has not ended.
 fn is_member(record: &TaskRecord) -> bool {
     record.spec.serial_key.is_some() && record.state.is_waiting() && !record.holds_key()
+}
+
+/// Whether a member of a gate may start. It has not begun: it would hold the key.
+pub(crate) fn is_startable(member: &Item, now: Timestamp) -> bool {
+    let expires_at = member.instant("expires_at_us");
+    member.instant("ready_at_us").is_some_and(|at| admission::is_startable(at, true, now, expires_at))
 }
 
 /// What a new task writes.

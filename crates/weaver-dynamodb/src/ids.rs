@@ -1,4 +1,5 @@
-//! Numbers for tasks without a counter that everybody writes to: 42 bits of milliseconds and 21 bits that begin at random.
+//! Numbers for tasks without a counter that everybody writes to: 42 bits of milliseconds and 21 bits that
+//! begin at random.
 
 use parking_lot::Mutex;
 use weaver_core::id::TaskId;
@@ -13,8 +14,8 @@ const START_MASK: u64 = (1 << (COUNTER_BITS - 1)) - 1;
 pub(crate) struct Ids(Mutex<u64>);
 
 impl Ids {
-    /// The next number. A process whose clock stands still counts on; a collision with another process's number is found
-    /// by the condition of the write, and another is drawn.
+    /// The next number. A process whose clock stands still counts on; a collision with another process's
+    /// number is found by the condition of the write, and another is drawn.
     pub(crate) fn draw(&self, now: Timestamp) -> TaskId {
         let millis = u64::try_from(now.as_micros() / 1000).unwrap_or_default();
         let fresh = (millis << COUNTER_BITS) | (crate::db::random_bits() as u64 & START_MASK);

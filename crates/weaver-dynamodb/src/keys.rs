@@ -12,8 +12,8 @@ use crate::db::{Item, Table};
 /// Joins the parts of a key; no name can contain it.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 
-/// Leases are spread over so many partitions: each takes a thousand lease calls a second, and every look for what is overdue
-/// reads all of them.
+/// Leases are spread over so many partitions: each takes a thousand lease calls a second, and every look for
+/// what is overdue reads all of them.
 pub(crate) const LEASE_SHARDS: u128 = 4;
 
 /// The sort key of an item that is alone in its partition.

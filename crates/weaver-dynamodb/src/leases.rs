@@ -1,5 +1,6 @@
-//! Lease items: one per lease call, with its plan. A plan is written before anything of it is carried out, so that no claim is
-//! unknown to who looks for lost tasks, and so that a repeated call returns what the first one granted.
+//! Lease items: one per lease call, with its plan. A plan is written before anything of it is carried out, so
+//! that no claim is unknown to who looks for lost tasks, and so that a repeated call returns what the first
+//! one granted.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use weaver_core::error::{Invalid, Problem, Result};

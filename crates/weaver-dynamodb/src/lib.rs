@@ -1,4 +1,5 @@
-//! Weaver's store in DynamoDB: seed 000's tables, shared by any number of processes and by clients that know only the seed.
+//! Weaver's store in DynamoDB: seed 000's tables, shared by any number of processes and by clients that know
+//! only the seed.
 //!
 //! ```text
 //! ports/      the ports, call by call           ┐
@@ -7,7 +8,8 @@
 //! overlay     what an index that lags should show, as far as this process knows
 //! ```
 //!
-//! `docs/ports-on-dynamodb.md` shows each call as requests, with the condition that keeps its guarantee and what it costs.
+//! `docs/ports-on-dynamodb.md` shows each call as requests, with the condition that keeps its guarantee and
+//! what it costs.
 
 mod activity;
 mod check;

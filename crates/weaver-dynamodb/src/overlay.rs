@@ -1,9 +1,10 @@
-//! What this process wrote in the last seconds, laid over what an index shows: the index lags, and whoever enqueued a task, or
-//! took one, need not wait for it.
+//! What this process wrote in the last seconds, laid over what an index shows: the index lags, and whoever
+//! enqueued a task, or took one, need not wait for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use weaver_core::admission;
 use weaver_core::id::{TaskKey, Version};
 use weaver_core::name::SerialKey;
 use weaver_core::task::{TaskRecord, TaskState};
@@ -49,7 +50,7 @@ impl Ready {
             is_fragile: item.flag("fragile"),
             serial_key: item.text("serial_key").and_then(|text| SerialKey::try_from(text).ok()),
             expires_at: item.instant("expires_at_us"),
-            has_started: item.number("executions").unwrap_or_default() > 0,
+            has_started: !admission::is_unstarted(executions_of(item)),
             state: state_of(item)?,
         })
     }
@@ -66,7 +67,7 @@ impl Ready {
             is_fragile: record.is_fragile(),
             serial_key: record.spec.serial_key.clone(),
             expires_at: record.spec.expires_at,
-            has_started: record.executions > 0,
+            has_started: !record.is_unstarted(),
             state: record.state,
         })
     }
@@ -81,10 +82,19 @@ impl Ready {
         self.sort.as_bytes().first().map_or(9, |digit| digit.wrapping_sub(b'0'))
     }
 
+    /// Whether its time has come.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        admission::is_due(self.ready_at(), now)
+    }
+
     /// Whether its `expires_at` has passed before its first start.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
-        !self.has_started && self.expires_at.is_some_and(|at| at <= now)
+        admission::is_expired(!self.has_started, now, self.expires_at)
     }
+}
+
+fn executions_of(item: &Item) -> u32 {
+    item.number("executions").map_or(0, |count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[derive(Debug)]
@@ -168,8 +178,8 @@ impl Overlay {
         }
     }
 
-    /// What a page of the index should have shown. The page begins after one sort key and ends with another, or with the
-    /// partition.
+    /// What a page of the index should have shown. The page begins after one sort key and ends with another,
+    /// or with the partition.
     pub(crate) fn correct(
         &self,
         partition: &str,

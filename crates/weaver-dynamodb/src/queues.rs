@@ -1,9 +1,12 @@
-//! Queues: their settings, and how many of a limited queue's slots are taken. A queue without a limit is in nobody's write: its
-//! item would be a hot one in every transaction. Tasks that were counted remember it (`counted`).
+//! Queues: their settings, and how many of a limited queue's slots are taken. A queue without a limit is in
+//! nobody's write: its item would be a hot one in every transaction. Tasks that were counted remember it
+//! (`counted`).
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use weaver_core::admission::text::{Dialect, condition};
+use weaver_core::admission::{self, QueueFacts};
 use weaver_core::error::Result;
 use weaver_core::id::Version;
 use weaver_core::name::{Namespace, QueueName};
@@ -44,20 +47,14 @@ impl QueueState {
         }
     }
 
-    /// How many more may be taken; `None`: as many as there are.
-    pub(crate) fn room(&self) -> Option<u64> {
-        self.settings.max_running.map(|max| u64::from(max).saturating_sub(self.occupied))
+    /// What admission looks at.
+    pub(crate) fn facts(&self) -> QueueFacts {
+        QueueFacts { settings: self.settings, occupied: self.occupied }
     }
 
     /// Why nothing can be taken.
     pub(crate) fn blocked(&self) -> Option<Blocked> {
-        if self.settings.paused {
-            Some(Blocked::Paused)
-        } else if self.room() == Some(0) {
-            Some(Blocked::LimitReached)
-        } else {
-            None
-        }
+        admission::blocked(true, self.facts(), || false)
     }
 }
 
@@ -124,8 +121,8 @@ impl DynamoStore {
         Err(too_busy(&format!("queue {namespace}/{queue}")))
     }
 
-    /// Counts what runs in a queue that has just got its first limit. Each task is counted once, whoever does it and however
-    /// often it is begun.
+    /// Counts what runs in a queue that has just got its first limit. Each task is counted once, whoever does
+    /// it and however often it is begun.
     async fn count_running(&self, namespace: &Namespace, queue: &QueueName) -> Result<()> {
         let items = self.query_all(Query::table(Table::Queue, namespace.as_str())).await?;
         for stored in self.read(items).await? {
@@ -228,8 +225,26 @@ pub(crate) fn add_slot(record: &TaskRecord, count: i32) -> Write {
 pub(crate) fn take_slot(namespace: &Namespace, queue: &QueueName) -> Write {
     let key = keys::data(&keys::queues(namespace), queue.as_str());
     Write::update(Table::Data, key, "ADD occupied :slot")
-        .when("paused = :false AND occupied < max_running AND attribute_not_exists(#counting)")
+        .when(format!("{} AND attribute_exists(max_running) AND attribute_not_exists(#counting)", has_slot()))
         .name("#counting", "counting")
         .value(":slot", n(1))
-        .value(":false", AttributeValue::Bool(false))
+        .value(":true", AttributeValue::Bool(true))
+}
+
+/// Whether a queue is open, as a condition on its item.
+fn has_slot() -> String {
+    let facts = ["paused = :true", "occupied", "max_running"];
+    condition("is_open", &facts, Dialect::DynamoDb).expect("the rule has these three facts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_taken_on_the_condition_that_core_states() {
+        let open =
+            "(NOT (paused = :true) AND NOT (attribute_exists(max_running) AND (occupied >= max_running)))";
+        assert_eq!(has_slot(), open);
+    }
 }

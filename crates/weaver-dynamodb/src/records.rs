@@ -29,7 +29,8 @@ impl DynamoStore {
         }
     }
 
-    /// The own names of tasks: numbers are their own, others were chosen by somebody else and noted when they were adopted.
+    /// The own names of tasks: numbers are their own, others were chosen by somebody else and noted when they
+    /// were adopted.
     pub(crate) async fn names_of(&self, tasks: &[TaskKey]) -> Result<HashMap<TaskKey, String>> {
         let mut names = HashMap::new();
         let mut unknown = Vec::new();
@@ -85,8 +86,8 @@ impl DynamoStore {
         Ok(self.load(std::slice::from_ref(task)).await?.remove(task))
     }
 
-    /// The records that items say, with their large values. One whose values are gone is being purged, and left out; one that
-    /// cannot be read is quarantined, and left out as well.
+    /// The records that items say, with their large values. One whose values are gone is being purged, and
+    /// left out; one that cannot be read is quarantined, and left out as well.
     pub(crate) async fn read(&self, items: Vec<Item>) -> Result<Vec<Stored>> {
         let mut wanted = Vec::new();
         for item in &items {
@@ -172,8 +173,8 @@ impl DynamoStore {
     }
 }
 
-/// The write happens only if the item is still what was read: our `version`, and the `status` that others may change without
-/// it. Renewals count too, as the whole item is replaced.
+/// The write happens only if the item is still what was read: our `version`, and the `status` that others may
+/// change without it. Renewals count too, as the whole item is replaced.
 pub(crate) fn guard(write: Write, item: &Item) -> Write {
     let write = match item.number("version") {
         Some(version) => write.when("version = :seen_version").value(":seen_version", n(version)),

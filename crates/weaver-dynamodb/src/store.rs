@@ -1,4 +1,5 @@
-//! The store: what a process remembers between requests. None of it is the truth, which is in the tables alone.
+//! The store: what a process remembers between requests. None of it is the truth, which is in the tables
+//! alone.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -28,7 +29,8 @@ const CACHED_MAX: usize = 10_000;
 /// How long things are kept, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamoOptions {
-    /// How long finished tasks are kept until the maintenance of workers purges them; unique keys are remembered at least as long.
+    /// How long finished tasks are kept until the maintenance of workers purges them; unique keys are
+    /// remembered at least as long.
     pub retention: Duration,
     /// How long a unique key is remembered.
     pub idempotency_ttl: Duration,
@@ -131,7 +133,8 @@ impl DynamoStore {
         self.clock.now()
     }
 
-    /// A record was written: everything this process remembers follows. `before` is its state as it was counted, if it was.
+    /// A record was written: everything this process remembers follows. `before` is its state as it was
+    /// counted, if it was.
     pub(crate) fn moved(&self, before: Option<&TaskRecord>, after: &Stored) {
         let record = &after.record;
         let now = self.clock.monotonic();

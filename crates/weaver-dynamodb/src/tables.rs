@@ -1,5 +1,5 @@
-//! The tables: seed 000's two as its YAML writes them, and one for everything else. A table that is there is compared, never
-//! changed, but for the index of ours that a table made from the seed's YAML lacks.
+//! The tables: seed 000's two as its YAML writes them, and one for everything else. A table that is there is
+//! compared, never changed, but for the index of ours that a table made from the seed's YAML lacks.
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
@@ -26,8 +26,8 @@ pub struct Made {
     pub lines: Vec<String>,
 }
 
-/// Makes the tables that are missing, adds the index a table of somebody else's lacks, and refuses tables that are something
-/// else.
+/// Makes the tables that are missing, adds the index a table of somebody else's lacks, and refuses tables
+/// that are something else.
 pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<Made, StoreError> {
     // All are looked at before anything is made: where one is something else, nothing is touched.
     let mut found = Vec::new();

@@ -7,7 +7,7 @@ use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::name::{Namespace, QueueName, SerialKey, WorkerId};
 use weaver_core::ports::{Admin, DocumentKey, RunnerKey};
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::task::TaskRecord;
 
@@ -19,8 +19,8 @@ use crate::db::{Item, Table};
 use crate::keys;
 use crate::store::DynamoStore;
 
-/// The format of items this Weaver writes, and the newest it reads. An item without the attribute `format` has it: the first
-/// one is not written, so that it costs nothing and is what seed 000's clients write.
+/// The format of items this Weaver writes, and the newest it reads. An item without the attribute `format`
+/// has it: the first one is not written, so that it costs nothing and is what seed 000's clients write.
 pub(crate) const FORMAT: u64 = 1;
 
 /// How often findings are looked at again.

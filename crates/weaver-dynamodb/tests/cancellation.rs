@@ -1,5 +1,5 @@
-//! A cancelled handler is told within two seconds, with default settings, whichever process cancelled, and if a client that
-//! knows only the seed wrote that it is cancelled (G11).
+//! A cancelled handler is told within two seconds, with default settings, whichever process cancelled, and if
+//! a client that knows only the seed wrote that it is cancelled (G11).
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! Sixteen runners and five hundred tasks: nothing is claimed twice, and few writes are wasted on what somebody else took.
+//! Sixteen runners and five hundred tasks: nothing is claimed twice, and few writes are wasted on what
+//! somebody else took.
 
 mod support;
 

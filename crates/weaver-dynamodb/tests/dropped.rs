@@ -1,5 +1,6 @@
-//! Calls that are dropped half-way: a call's future is dropped at each of its requests in turn, which was carried out and is not
-//! answered. Whatever that leaves behind, every task comes to its end, and every key and slot is free again.
+//! Calls that are dropped half-way: a call's future is dropped at each of its requests in turn, which was
+//! carried out and is not answered. Whatever that leaves behind, every task comes to its end, and every key
+//! and slot is free again.
 
 mod support;
 
@@ -22,14 +23,14 @@ use weaver_dynamodb::{DynamoOptions, DynamoStore};
 use support::proxy::{Fault, Proxy, Request};
 
 /// A store behind a line that holds the request of a number, counted from when it is told.
-struct Rig {
+struct ProxyHarness {
     store: DynamoStore,
     clock: ManualClock,
     left: Arc<AtomicI64>,
     line: Proxy,
 }
 
-async fn rig() -> Rig {
+async fn harness() -> ProxyHarness {
     let (database, clock) = (support::database(), ManualClock::default());
     drop(support::connect(&database).await);
     let left = Arc::new(AtomicI64::new(-1));
@@ -45,7 +46,7 @@ async fn rig() -> Rig {
         .put_queue(&Namespace::default(), &QueueName::default(), settings, Expect::Anything)
         .await
         .expect("as set up");
-    Rig { store, clock, left, line }
+    ProxyHarness { store, clock, left, line }
 }
 
 /// One task without a key, two with one, and one that is unique.
@@ -60,11 +61,10 @@ fn tasks() -> Vec<NewTask> {
 }
 
 fn end_of(leased: &Leased) -> Transition {
-    let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
-    decide(&leased.record, command, leased.record.updated_at).expect("as set up")
+    weaver_testkit::harness::end_of(leased, Outcome::DONE)
 }
 
-impl Rig {
+impl ProxyHarness {
     /// Makes a call and drops it at its request of this number; `None` if that was done, as it has so many.
     async fn dropped_at<T>(&self, number: i64, call: impl Future<Output = T>) -> Option<T> {
         self.left.store(number, Ordering::SeqCst);
@@ -111,13 +111,13 @@ impl Rig {
 /// Drops a call at its first request, then at its second, and so on to its end, each on a fresh store.
 async fn drop_everywhere<F, Fut>(name: &str, call: F)
 where
-    F: Fn(Arc<Rig>, i64) -> Fut,
+    F: Fn(Arc<ProxyHarness>, i64) -> Fut,
     Fut: Future<Output = bool>,
 {
     for number in 0.. {
-        let rig = Arc::new(rig().await);
-        let was_dropped = call(Arc::clone(&rig), number).await;
-        rig.work_until_all_have_ended(&format!("{name} dropped at request {number}")).await;
+        let harness = Arc::new(harness().await);
+        let was_dropped = call(Arc::clone(&harness), number).await;
+        harness.work_until_all_have_ended(&format!("{name} dropped at request {number}")).await;
         if !was_dropped {
             assert!(number > 2, "{name} has {number} requests only: nothing was dropped");
             return;
@@ -125,22 +125,22 @@ where
     }
 }
 
-async fn enqueue(rig: Arc<Rig>, number: i64) -> bool {
-    let was_dropped = rig.dropped_at(number, rig.store.enqueue_batch(tasks())).await.is_none();
+async fn enqueue(harness: Arc<ProxyHarness>, number: i64) -> bool {
+    let was_dropped = harness.dropped_at(number, harness.store.enqueue_batch(tasks())).await.is_none();
     // Who heard nothing says it again.
-    rig.store.enqueue_batch(tasks()).await.expect("as set up");
+    harness.store.enqueue_batch(tasks()).await.expect("as set up");
     was_dropped
 }
 
-async fn lease(rig: Arc<Rig>, number: i64) -> bool {
-    rig.store.enqueue_batch(tasks()).await.expect("as set up");
-    rig.dropped_at(number, rig.lease(1)).await.is_none()
+async fn lease(harness: Arc<ProxyHarness>, number: i64) -> bool {
+    harness.store.enqueue_batch(tasks()).await.expect("as set up");
+    harness.dropped_at(number, harness.lease(1)).await.is_none()
 }
 
-async fn commit(rig: Arc<Rig>, number: i64) -> bool {
-    rig.store.enqueue_batch(tasks()).await.expect("as set up");
-    let ends = rig.lease(1).await.iter().map(end_of).collect();
-    rig.dropped_at(number, rig.store.commit(ends, None)).await.is_none()
+async fn commit(harness: Arc<ProxyHarness>, number: i64) -> bool {
+    harness.store.enqueue_batch(tasks()).await.expect("as set up");
+    let ends = harness.lease(1).await.iter().map(end_of).collect();
+    harness.dropped_at(number, harness.store.commit(ends, None)).await.is_none()
 }
 
 #[tokio::test]

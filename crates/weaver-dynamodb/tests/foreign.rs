@@ -1,4 +1,5 @@
-//! Seed 000's items in both directions: what others write is a task, what Weaver writes reads correctly to others.
+//! Seed 000's items in both directions: what others write is a task, what Weaver writes reads correctly to
+//! others.
 
 mod support;
 
@@ -15,26 +16,28 @@ use weaver_core::ports::{Beat, RunnerKey, Runners, TaskQuery, Tasks};
 use weaver_core::queue::{Committed, Queue, QueueExt};
 use weaver_core::task::{NewTask, TaskState};
 use weaver_dynamodb::DynamoStore;
+use weaver_testkit::harness::end_of;
 
 use support::seed::{SeedClient, is_seed_instant};
 
-struct Rig {
+/// A store, and a client of the same tables that knows only the seed.
+struct SeedHarness {
     store: DynamoStore,
     seed: SeedClient,
     clock: ManualClock,
 }
 
-async fn rig() -> Rig {
+async fn harness() -> SeedHarness {
     let (database, clock) = (support::database(), ManualClock::default());
     let store = support::open(&database, Arc::new(clock.clone())).await;
-    Rig { store, seed: SeedClient::new(&database), clock }
+    SeedHarness { store, seed: SeedClient::new(&database), clock }
 }
 
 fn space(name: &str) -> Namespace {
     Namespace::try_from(name).expect("as set up")
 }
 
-impl Rig {
+impl SeedHarness {
     async fn lease(&self, namespace: &str, token: u128) -> Vec<Leased> {
         // Others' tasks are looked for once a second.
         self.clock.advance(Duration::from_secs(1));
@@ -49,17 +52,15 @@ impl Rig {
     }
 
     async fn finish(&self, leased: &Leased, outcome: Outcome) -> Committed {
-        let command = Command::Finish { lease: leased.lease.clone(), outcome };
-        let transition = decide(&leased.record, command, leased.record.updated_at).expect("as set up");
-        self.store.commit(vec![transition], None).await.expect("as set up").remove(0)
+        self.store.commit(vec![end_of(leased, outcome)], None).await.expect("as set up").remove(0)
     }
 }
 
 #[tokio::test]
 async fn an_item_with_only_the_seeds_attributes_is_a_task_under_its_own_id() {
-    let rig = rig().await;
-    rig.seed.put_task("project-a", "task-001", "QUEUED", &[("colour", "theirs")]).await;
-    let leased = rig.lease("project-a", 1).await;
+    let harness = harness().await;
+    harness.seed.put_task("project-a", "task-001", "QUEUED", &[("colour", "theirs")]).await;
+    let leased = harness.lease("project-a", 1).await;
     assert_eq!(leased.len(), 1);
     let record = &leased[0].record;
     assert_eq!(record.spec.envelope.payload, "write a test");
@@ -67,104 +68,107 @@ async fn an_item_with_only_the_seeds_attributes_is_a_task_under_its_own_id() {
     assert_eq!(record.spec.origin().external_id.as_ref().expect("as set up").as_str(), "task-001");
     assert_eq!(record.spec.origin().task_group_id.as_ref().expect("as set up").as_str(), "group-1");
     assert!(record.key.id.is_foreign());
-    let found = rig.store.resolve(&space("project-a"), &["task-001".to_owned()]).await.expect("as set up");
+    let found =
+        harness.store.resolve(&space("project-a"), &["task-001".to_owned()]).await.expect("as set up");
     assert_eq!(found, [Some(record.key.clone())]);
-    assert_eq!(rig.store.get_task(&record.key).await.expect("as set up").state, TaskState::Running);
-    let item = rig.seed.task("project-a", "task-001").await;
+    assert_eq!(harness.store.get_task(&record.key).await.expect("as set up").state, TaskState::Running);
+    let item = harness.seed.task("project-a", "task-001").await;
     assert_eq!((item["status"].as_str(), item["claimed_by"].as_str()), ("RUNNING", "runner-1"));
-    let answer = rig.finish(&leased[0], Outcome::DONE).await;
+    let answer = harness.finish(&leased[0], Outcome::DONE).await;
     assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
-    let item = rig.seed.task("project-a", "task-001").await;
+    let item = harness.seed.task("project-a", "task-001").await;
     assert_eq!((item["status"].as_str(), item["prompt"].as_str()), ("COMPLETE", "write a test"));
     assert_eq!(item["colour"], "theirs", "what others added stays");
 }
 
 #[tokio::test]
 async fn the_same_id_in_three_namespaces_is_three_tasks() {
-    let rig = rig().await;
+    let harness = harness().await;
     for namespace in ["project-a", "project-b", "stable"] {
-        rig.seed.put_task(namespace, "task-001", "QUEUED", &[]).await;
+        harness.seed.put_task(namespace, "task-001", "QUEUED", &[]).await;
     }
-    let leased = rig.lease("project-a", 1).await;
+    let leased = harness.lease("project-a", 1).await;
     assert_eq!(leased.len(), 1);
-    let _ = rig.finish(&leased[0], Outcome::DONE).await;
+    let _ = harness.finish(&leased[0], Outcome::DONE).await;
     for (namespace, status) in [("project-a", "COMPLETE"), ("project-b", "QUEUED"), ("stable", "QUEUED")] {
-        assert_eq!(rig.seed.task(namespace, "task-001").await["status"], status, "{namespace}");
-        let listed = rig.store.list_tasks(TaskQuery::new(space(namespace))).await.expect("as set up").items;
+        assert_eq!(harness.seed.task(namespace, "task-001").await["status"], status, "{namespace}");
+        let listed =
+            harness.store.list_tasks(TaskQuery::new(space(namespace))).await.expect("as set up").items;
         assert_eq!(listed.len(), 1, "{namespace}");
-        let found = rig.store.resolve(&space(namespace), &["task-001".to_owned()]).await.expect("as set up");
+        let found =
+            harness.store.resolve(&space(namespace), &["task-001".to_owned()]).await.expect("as set up");
         assert_eq!(found, [Some(listed[0].key.clone())], "{namespace}");
     }
-    assert_eq!(rig.lease("project-b", 2).await.len(), 1);
+    assert_eq!(harness.lease("project-b", 2).await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_decimal_id_of_another_client_is_its_own_number() {
-    let rig = rig().await;
-    rig.seed.put_task("project-a", "42", "QUEUED", &[]).await;
-    let leased = rig.lease("project-a", 1).await;
+    let harness = harness().await;
+    harness.seed.put_task("project-a", "42", "QUEUED", &[]).await;
+    let leased = harness.lease("project-a", 1).await;
     assert_eq!(leased[0].lease.key.id, TaskId(42));
 }
 
 #[tokio::test]
 async fn a_cancelled_written_by_another_client_wins_over_a_waiting_task() {
-    let rig = rig().await;
-    rig.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
-    rig.seed.put_task("project-a", "task-002", "QUEUED", &[]).await;
+    let harness = harness().await;
+    harness.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
+    harness.seed.put_task("project-a", "task-002", "QUEUED", &[]).await;
     // Adopted while the first is taken: from then on it stands in our own index.
-    let leased = rig.lease("project-a", 1).await;
+    let leased = harness.lease("project-a", 1).await;
     assert_eq!(leased.len(), 2);
     for leased in &leased {
-        let _ = rig.finish(leased, Outcome::DONE).await;
+        let _ = harness.finish(leased, Outcome::DONE).await;
     }
-    rig.seed.put_task("project-a", "task-003", "QUEUED", &[]).await;
-    rig.store.overdue(10).await.expect("as set up");
-    rig.clock.advance(Duration::from_secs(1));
-    rig.store.overdue(10).await.expect("as set up");
-    rig.seed.set_status("project-a", "task-003", "CANCELLED").await;
-    assert!(rig.lease("project-a", 2).await.is_empty());
-    assert_eq!(rig.seed.task("project-a", "task-003").await["status"], "CANCELLED");
-    let key = rig
+    harness.seed.put_task("project-a", "task-003", "QUEUED", &[]).await;
+    harness.store.overdue(10).await.expect("as set up");
+    harness.clock.advance(Duration::from_secs(1));
+    harness.store.overdue(10).await.expect("as set up");
+    harness.seed.set_status("project-a", "task-003", "CANCELLED").await;
+    assert!(harness.lease("project-a", 2).await.is_empty());
+    assert_eq!(harness.seed.task("project-a", "task-003").await["status"], "CANCELLED");
+    let key = harness
         .store
         .resolve(&space("project-a"), &["task-003".to_owned()])
         .await
         .expect("as set up")
         .remove(0)
         .expect("as set up");
-    assert_eq!(rig.store.get_task(&key).await.expect("as set up").state, TaskState::Cancelled);
+    assert_eq!(harness.store.get_task(&key).await.expect("as set up").state, TaskState::Cancelled);
 }
 
 #[tokio::test]
 async fn a_cancelled_written_by_another_client_wins_over_a_running_task() {
-    let rig = rig().await;
-    rig.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
-    let leased = rig.lease("project-a", 1).await.remove(0);
-    rig.seed.set_status("project-a", "task-001", "CANCELLED").await;
-    let renewed = rig.store.renew(vec![Renewal::of(leased.lease.clone())]).await.expect("as set up");
+    let harness = harness().await;
+    harness.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
+    let leased = harness.lease("project-a", 1).await.remove(0);
+    harness.seed.set_status("project-a", "task-001", "CANCELLED").await;
+    let renewed = harness.store.renew(vec![Renewal::of(leased.lease.clone())]).await.expect("as set up");
     assert_eq!(renewed, [Renewed::Cancelled]);
-    assert_eq!(rig.finish(&leased, Outcome::DONE).await, Committed::Stale);
-    assert_eq!(rig.seed.task("project-a", "task-001").await["status"], "CANCELLED");
-    rig.store.confirm_stopped(vec![leased.lease.clone()]).await.expect("as set up");
-    let record = rig.store.get_task(&leased.lease.key).await.expect("as set up");
+    assert_eq!(harness.finish(&leased, Outcome::DONE).await, Committed::Stale);
+    assert_eq!(harness.seed.task("project-a", "task-001").await["status"], "CANCELLED");
+    harness.store.confirm_stopped(vec![leased.lease.clone()]).await.expect("as set up");
+    let record = harness.store.get_task(&leased.lease.key).await.expect("as set up");
     assert_eq!((record.state, record.has_hold()), (TaskState::Cancelled, false));
 }
 
 #[tokio::test]
 async fn a_finish_after_anothers_cancel_is_stale_without_a_renewal_in_between() {
-    let rig = rig().await;
-    rig.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
-    let leased = rig.lease("project-a", 1).await.remove(0);
-    rig.seed.set_status("project-a", "task-001", "CANCELLED").await;
-    assert_eq!(rig.finish(&leased, Outcome::DONE).await, Committed::Stale);
-    assert_eq!(rig.seed.task("project-a", "task-001").await["status"], "CANCELLED");
+    let harness = harness().await;
+    harness.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
+    let leased = harness.lease("project-a", 1).await.remove(0);
+    harness.seed.set_status("project-a", "task-001", "CANCELLED").await;
+    assert_eq!(harness.finish(&leased, Outcome::DONE).await, Committed::Stale);
+    assert_eq!(harness.seed.task("project-a", "task-001").await["status"], "CANCELLED");
 }
 
 #[tokio::test]
 async fn a_task_that_a_seed_only_runner_took_ends_with_that_runners_two_minutes() {
-    let rig = rig().await;
-    let now = || support::seed_instant(rig.clock.now());
+    let harness = harness().await;
+    let now = || support::seed_instant(harness.clock.now());
     let taken = [("claimed_by", "theirs"), ("updated_at", &now())];
-    rig.seed.put_task("project-a", "task-001", "RUNNING", &taken).await;
+    harness.seed.put_task("project-a", "task-001", "RUNNING", &taken).await;
     let beat = async |at: &str| {
         let runner = [
             ("namespace", "project-a"),
@@ -174,38 +178,41 @@ async fn a_task_that_a_seed_only_runner_took_ends_with_that_runners_two_minutes(
             ("started_at", at),
             ("project_root", "/srv/a"),
         ];
-        rig.seed.put("pm-runner-runners", &runner).await;
+        harness.seed.put("pm-runner-runners", &runner).await;
     };
     beat(&now()).await;
-    assert!(rig.lease("project-a", 1).await.is_empty(), "it belongs to its runner");
-    rig.clock.advance(Duration::from_secs(100));
+    assert!(harness.lease("project-a", 1).await.is_empty(), "it belongs to its runner");
+    harness.clock.advance(Duration::from_secs(100));
     beat(&now()).await;
-    rig.clock.advance(Duration::from_secs(100));
-    assert!(rig.store.overdue(10).await.expect("as set up").is_empty(), "its runner was heard of 100 s ago");
-    rig.clock.advance(Duration::from_secs(21));
-    let overdue = rig.store.overdue(10).await.expect("as set up");
+    harness.clock.advance(Duration::from_secs(100));
+    assert!(
+        harness.store.overdue(10).await.expect("as set up").is_empty(),
+        "its runner was heard of 100 s ago"
+    );
+    harness.clock.advance(Duration::from_secs(21));
+    let overdue = harness.store.overdue(10).await.expect("as set up");
     assert_eq!(overdue.len(), 1);
     assert_eq!(overdue[0].why, OverdueWhy::Lease);
-    let lost =
-        decide(&overdue[0].record, Command::Expire(OverdueWhy::Lease), rig.clock.now()).expect("as set up");
-    let _ = rig.store.commit(vec![lost], None).await.expect("as set up");
-    let item = rig.seed.task("project-a", "task-001").await;
+    let lost = decide(&overdue[0].record, Command::Expire(OverdueWhy::Lease), harness.clock.now())
+        .expect("as set up");
+    let _ = harness.store.commit(vec![lost], None).await.expect("as set up");
+    let item = harness.seed.task("project-a", "task-001").await;
     assert_eq!(item["status"], "ERROR");
     assert!(item["error_message"].contains("theirs was lost"), "{item:?}");
-    assert!(rig.store.foreign_runners(&space("project-a")).await.expect("as set up").is_empty());
+    assert!(harness.store.foreign_runners(&space("project-a")).await.expect("as set up").is_empty());
     beat(&now()).await;
-    assert_eq!(rig.store.foreign_runners(&space("project-a")).await.expect("as set up").len(), 1);
+    assert_eq!(harness.store.foreign_runners(&space("project-a")).await.expect("as set up").len(), 1);
 }
 
 #[tokio::test]
 async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed() {
-    let rig = rig().await;
+    let harness = harness().await;
     let task =
         NewTask::new("prompt").namespace("project-a").task_group_id("g").session_id("s").max_attempts(1);
     let task = task.json(&serde_json::json!({ "prompt": "say hello" })).expect("as set up");
-    let key = rig.store.enqueue(task).await.expect("as set up").key;
+    let key = harness.store.enqueue(task).await.expect("as set up").key;
     let id = key.id.to_string();
-    let item = rig.seed.task("project-a", &id).await;
+    let item = harness.seed.task("project-a", &id).await;
     for (name, value) in [
         ("status", "QUEUED"),
         ("prompt", "say hello"),
@@ -217,52 +224,52 @@ async fn what_weaver_writes_reads_correctly_to_a_client_that_knows_only_the_seed
     }
     assert!(is_seed_instant(&item["created_at"]) && is_seed_instant(&item["updated_at"]), "{item:?}");
     assert!(!item.contains_key("claimed_by") && !item.contains_key("error_message"), "{item:?}");
-    let leased = rig.lease("project-a", 1).await.remove(0);
-    let item = rig.seed.task("project-a", &id).await;
+    let leased = harness.lease("project-a", 1).await.remove(0);
+    let item = harness.seed.task("project-a", &id).await;
     assert_eq!((item["status"].as_str(), item["claimed_by"].as_str()), ("RUNNING", "runner-1"));
-    let _ = rig.finish(&leased, Outcome::failed("the disk is full")).await;
-    let item = rig.seed.task("project-a", &id).await;
+    let _ = harness.finish(&leased, Outcome::failed("the disk is full")).await;
+    let item = harness.seed.task("project-a", &id).await;
     assert_eq!((item["status"].as_str(), item["error_message"].as_str()), ("ERROR", "the disk is full"));
     assert_eq!(item["created_at"].as_str(), "2026-01-01T00:00:00.000Z");
     assert!(item["updated_at"] > item["created_at"]);
-    assert_eq!(rig.seed.tasks("project-a").await.len(), 1);
-    assert!(rig.seed.tasks("project-b").await.is_empty());
+    assert_eq!(harness.seed.tasks("project-a").await.len(), 1);
+    assert!(harness.seed.tasks("project-b").await.is_empty());
 }
 
 #[tokio::test]
 async fn a_retry_wait_is_running_to_a_client_that_knows_only_the_seed() {
-    let rig = rig().await;
+    let harness = harness().await;
     let prompt = NewTask::new("prompt").namespace("project-a").max_attempts(2);
-    let key = rig.store.enqueue(prompt).await.expect("as set up").key;
-    let leased = rig.lease("project-a", 1).await.remove(0);
-    let _ = rig.finish(&leased, Outcome::failed("again")).await;
-    let item = rig.seed.task("project-a", &key.id.to_string()).await;
+    let key = harness.store.enqueue(prompt).await.expect("as set up").key;
+    let leased = harness.lease("project-a", 1).await.remove(0);
+    let _ = harness.finish(&leased, Outcome::failed("again")).await;
+    let item = harness.seed.task("project-a", &key.id.to_string()).await;
     assert_eq!((item["status"].as_str(), item["state"].as_str()), ("RUNNING", "retry_scheduled"));
-    rig.store.cancel(&key).await.expect("as set up");
-    assert_eq!(rig.seed.task("project-a", &key.id.to_string()).await["status"], "CANCELLED");
+    harness.store.cancel(&key).await.expect("as set up");
+    assert_eq!(harness.seed.task("project-a", &key.id.to_string()).await["status"], "CANCELLED");
 }
 
 #[tokio::test]
 async fn a_runner_reads_correctly_to_a_client_that_knows_only_the_seed_and_back() {
-    let rig = rig().await;
+    let harness = harness().await;
     let key =
         RunnerKey { namespace: space("project-a"), runner_id: WorkerId::new("ours").expect("as set up") };
     let beat = Beat {
         key: key.clone(),
         project_root: Some("/srv/a".to_owned()),
-        started_at: rig.clock.now(),
+        started_at: harness.clock.now(),
         queues: vec![QueueName::default()],
         types: None,
         capacity: 1,
         running: 0,
         draining: false,
     };
-    rig.store.beat(vec![beat]).await.expect("as set up");
-    let item = rig.seed.runner("project-a", "ours").await;
+    harness.store.beat(vec![beat]).await.expect("as set up");
+    let item = harness.seed.runner("project-a", "ours").await;
     assert_eq!((item["status"].as_str(), item["project_root"].as_str()), ("running", "/srv/a"));
     assert!(is_seed_instant(&item["last_heartbeat"]) && is_seed_instant(&item["started_at"]), "{item:?}");
-    rig.store.stop_runner(&key).await.expect("as set up");
-    assert_eq!(rig.seed.runner("project-a", "ours").await["status"], "stopped");
+    harness.store.stop_runner(&key).await.expect("as set up");
+    assert_eq!(harness.seed.runner("project-a", "ours").await["status"], "stopped");
     let theirs = [
         ("namespace", "project-a"),
         ("runner_id", "theirs"),
@@ -271,11 +278,11 @@ async fn a_runner_reads_correctly_to_a_client_that_knows_only_the_seed_and_back(
         ("started_at", "2026-01-01T00:00:00.000Z"),
         ("project_root", "/srv/b"),
     ];
-    rig.seed.put("pm-runner-runners", &theirs).await;
-    let listed = rig.store.list_runners(&space("project-a"), None, 10).await.expect("as set up").items;
+    harness.seed.put("pm-runner-runners", &theirs).await;
+    let listed = harness.store.list_runners(&space("project-a"), None, 10).await.expect("as set up").items;
     let names: Vec<_> = listed.iter().map(|runner| runner.beat.key.runner_id.as_str()).collect();
     assert_eq!(names, ["ours", "theirs"]);
-    assert!(listed[1].is_alive(rig.clock.now()));
-    rig.clock.advance(Duration::from_secs(120));
-    assert!(!listed[1].is_alive(rig.clock.now()), "120 s without a heartbeat");
+    assert!(listed[1].is_alive(harness.clock.now()));
+    harness.clock.advance(Duration::from_secs(120));
+    assert!(!listed[1].is_alive(harness.clock.now()), "120 s without a heartbeat");
 }

@@ -1,5 +1,5 @@
-//! Leases without a store's clock: a lease is over when it showed no sign of life for as long as it lasts, on the clock of
-//! whoever looks; what other clocks show does not matter.
+//! Leases without a store's clock: a lease is over when it showed no sign of life for as long as it lasts, on
+//! the clock of whoever looks; what other clocks show does not matter.
 
 mod support;
 

@@ -15,7 +15,7 @@ use weaver_core::queue::{Queue, QueueExt};
 use weaver_core::task::NewTask;
 use weaver_dynamodb::DynamoStore;
 use weaver_dynamodb::db::{Db, Write};
-use weaver_testkit::bed::Spoiled;
+use weaver_testkit::harness::Spoiled;
 
 async fn lease(store: &DynamoStore, token: u128, max: u32) -> Vec<Leased> {
     let worker = WorkerId::new("w").expect("a name");

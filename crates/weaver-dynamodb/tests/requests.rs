@@ -29,7 +29,8 @@ struct Count {
 }
 
 impl Count {
-    /// A store that has done everything once: what is put or looked for once per process or second is behind it.
+    /// A store that has done everything once: what is put or looked for once per process or second is behind
+    /// it.
     async fn warmed_up() -> Self {
         let clock = ManualClock::default();
         let store = support::open(&support::database(), Arc::new(clock.clone())).await;

@@ -1,4 +1,5 @@
-//! The tables: made as seed 000's YAML writes them, compared with what is there, never changed but for our own index.
+//! The tables: made as seed 000's YAML writes them, compared with what is there, never changed but for our
+//! own index.
 
 mod support;
 

@@ -5,12 +5,12 @@
 //! body          = format version │ presence bits │ fields  spec, status, document, runner, …
 //! ```
 //!
-//! By hand rather than with a serialisation framework: absent fields cost a bit, times cost a difference, and the bytes
-//! of a version never change because a type in the core did. Golden tests hold the bytes fast; whoever needs others adds
-//! a version and keeps reading the old one.
+//! By hand rather than with a serialisation framework: absent fields cost a bit, times cost a difference, and
+//! the bytes of a version never change because a type in the core did. Golden tests hold the bytes fast;
+//! whoever needs others adds a version and keeps reading the old one.
 //!
-//! Nothing read is trusted: a [`Reader`] never panics and never reserves more memory than its input is long, and names go
-//! through the same checks as when they entered.
+//! Nothing read is trusted: a [`Reader`] never panics and never reserves more memory than its input is long,
+//! and names go through the same checks as when they entered.
 
 mod bytes;
 mod document;

@@ -8,9 +8,10 @@
 //!
 //! All of them are their owner's alone.
 //!
-//! A store is made in an order that a crash can interrupt anywhere: the data under another name, then `FORMAT`, then the
-//! data gets its name. Data without `FORMAT`, or `FORMAT` without data, is therefore always somebody's deletion, and is
-//! refused: an empty store in place of a lost one would be the worst answer.
+//! A store is made in an order that a crash can interrupt anywhere: the data under another name, then
+//! `FORMAT`, then the data gets its name. Data without `FORMAT`, or `FORMAT` without data, is therefore
+//! always somebody's deletion, and is refused: an empty store in place of a lost one would be the worst
+//! answer.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};

@@ -6,7 +6,8 @@
 //!                  └──▶ everybody waiting hears of it ─▶ open again ─▶ build the memory anew
 //! ```
 //!
-//! While the disk is full, whoever only reads is served, and whoever writes is refused before anything is tried.
+//! While the disk is full, whoever only reads is served, and whoever writes is refused before anything is
+//! tried.
 
 use std::any::Any;
 use std::io::ErrorKind;
@@ -234,8 +235,8 @@ impl Engine {
         self.reopen().map_err(|error| error.to_string())
     }
 
-    /// Refuses before anything is tried that could only fail: opening again after each failure would cost more than the
-    /// failure.
+    /// Refuses before anything is tried that could only fail: opening again after each failure would cost
+    /// more than the failure.
     fn ensure_room(&mut self) -> Result<(), String> {
         const MIB: u64 = 1024 * 1024;
         if self.lacking_bytes == 0 {
@@ -252,11 +253,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Opens the store again after an error: what is on disk is what counts, and the memory may be ahead of it.
+    /// Opens the store again after an error: what is on disk is what counts, and the memory may be ahead of
+    /// it.
     ///
-    /// After a failed sync the system may show pages that never got to the disk. Those of the commit that failed do no
-    /// harm: either its header was not switched, and they are free, or only the header is in doubt, and opening writes
-    /// and syncs that again.
+    /// After a failed sync the system may show pages that never got to the disk. Those of the commit that
+    /// failed do no harm: either its header was not switched, and they are free, or only the header is in
+    /// doubt, and opening writes and syncs that again.
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.health.retire();
         // Readers may hold it a little longer; retired, it does no harm.
@@ -267,7 +269,8 @@ impl Engine {
         let empty = Memory::new(self.options, Arc::clone(&self.shared.quarantine));
         let (mut memory, _) =
             load_memory(&*self.medium, &opened.database, empty, same_clock, &self.listener)?;
-        // Whether the last batch was stored is not known, and its changes were not published: a new life begins.
+        // Whether the last batch was stored is not known, and its changes were not published: a new life
+        // begins.
         memory.counters.opens = memory.counters.opens.max(self.memory.counters.opens + 1);
         *self.shared.ring.lock() = Ring::new(self.options.ring_capacity, memory.counters.opens);
         self.shared.changed.notify_waiters();
@@ -289,7 +292,8 @@ impl Engine {
 
     /// Runs something that needs the whole file to itself.
     pub(crate) fn with_database<T>(&mut self, act: impl FnOnce(&mut Database) -> T) -> Result<T, String> {
-        // New readers wait for the lock; those at work are done in a moment, unless one copies the whole store.
+        // New readers wait for the lock; those at work are done in a moment, unless one copies the whole
+        // store.
         const LOOKS: usize = 10_000;
         let mut slot = self.shared.database.write();
         let mut shared = slot.take().ok_or("the store is not open")?;
@@ -316,7 +320,8 @@ impl Drop for Engine {
     }
 }
 
-/// Gives a handle up. redb panics when it closes one that panicked before: then there is nothing left to close.
+/// Gives a handle up. redb panics when it closes one that panicked before: then there is nothing left to
+/// close.
 pub(crate) fn close(database: Arc<Database>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
 }

@@ -1,5 +1,5 @@
-//! The guard between redb and a medium: a checksum over what redb leaves without one, and an end to a handle that has
-//! failed.
+//! The guard between redb and a medium: a checksum over what redb leaves without one, and an end to a handle
+//! that has failed.
 
 use std::fmt;
 use std::io;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
-/// The bytes of redb's header that choose between its two commit slots and say whether it was closed cleanly. redb has no
-/// checksum over them: one flipped bit there would silently bring back the commit before the last. The two slots behind
-/// them have their own, and the pages are below the slots' checksums.
+/// The bytes of redb's header that choose between its two commit slots and say whether it was closed cleanly.
+/// redb has no checksum over them: one flipped bit there would silently bring back the commit before the
+/// last. The two slots behind them have their own, and the pages are below the slots' checksums.
 const FLAGS_BYTES: usize = 64;
-/// redb's header; the rest of the first page is never written or read. Our checksum lies right behind it, in the same
-/// sector.
+/// redb's header; the rest of the first page is never written or read. Our checksum lies right behind it, in
+/// the same sector.
 const HEADER_BYTES: usize = 320;
 const GUARDED_BYTES: usize = HEADER_BYTES + 8;
 

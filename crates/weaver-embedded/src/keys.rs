@@ -1,7 +1,8 @@
 //! The keys of the one table: a tag for the kind of row, then its parts in the order it is looked up by.
 //!
-//! One b-tree rather than one per kind: a commit rewrites the path to each leaf it touched, and in one tree those paths
-//! are shared. Numbers are big-endian, so that bytes sort as numbers do; texts before other parts carry their length.
+//! One b-tree rather than one per kind: a commit rewrites the path to each leaf it touched, and in one tree
+//! those paths are shared. Numbers are big-endian, so that bytes sort as numbers do; texts before other parts
+//! carry their length.
 
 use redb::TableDefinition;
 use weaver_core::id::TaskId;
@@ -120,8 +121,8 @@ enum By {
     Label = 6,
 }
 
-/// The beginning of the look-up rows of a selector, if it has any: live states, serial keys and "all" are found
-/// otherwise.
+/// The beginning of the look-up rows of a selector, if it has any: live states, serial keys and "all" are
+/// found otherwise.
 pub(crate) fn lookup_prefix(namespace: u32, selector: &Selector) -> Option<Vec<u8>> {
     let state;
     let joined;

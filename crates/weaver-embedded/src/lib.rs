@@ -1,15 +1,18 @@
 //! The default store: a directory, nothing to install, nothing lost.
 //!
-//! What queues need to decide is in memory; everything that was acknowledged is in a `redb` file, written in groups and
-//! synced before anybody hears of it (G1). Payloads, results, logs and finished tasks stay on disk.
+//! What queues need to decide is in memory; everything that was acknowledged is in a `redb` file, written in
+//! groups and synced before anybody hears of it (G1). Payloads, results, logs and finished tasks stay on
+//! disk.
 //!
 //! ```text
 //! ports ──jobs──▶ writer ──▶ engine ──▶ Work: index in memory + one table ──▶ codec ──▶ redb ──▶ medium (file)
 //!    └──reads────────────────────────────────────────────── snapshot ─────────────────────┘
 //! ```
 //!
-//! - [`EmbeddedStore`] is the handle and implements every port; start at `store.rs`, then `engine.rs` and `work/`.
-//! - Only [`codec`] knows bytes: each value is versioned, and sealed with a checksum over its kind, key and body.
+//! - [`EmbeddedStore`] is the handle and implements every port; start at `store.rs`, then `engine.rs` and
+//!   `work/`.
+//! - Only [`codec`] knows bytes: each value is versioned, and sealed with a checksum over its kind, key and
+//!   body.
 //! - `keys.rs` is the layout of the file. `directory.rs` is the layout of the directory.
 
 pub mod codec;

@@ -33,8 +33,9 @@ pub(crate) struct Opened {
     pub(crate) health: Arc<Health>,
 }
 
-/// Opens the database, making it if the medium is empty and it may. Every page is checked before it is used: redb trusts
-/// what it reads, and one flipped bit in a branch page makes it lose rows without a word, or panic.
+/// Opens the database, making it if the medium is empty and it may. Every page is checked before it is used:
+/// redb trusts what it reads, and one flipped bit in a branch page makes it lose rows without a word, or
+/// panic.
 pub(crate) fn open_database(
     medium: &dyn Medium,
     options: &EmbeddedOptions,
@@ -68,8 +69,8 @@ pub(crate) fn open_database(
         make_table(&database).map_err(|trouble| StoreError::of_trouble(medium.name(), trouble))?;
         Ok(Opened { database, health })
     };
-    // redb panics on some damaged pages. That also writes a line to stderr: the hook that does belongs to the process,
-    // not to a library.
+    // redb panics on some damaged pages. That also writes a line to stderr: the hook that does belongs to the
+    // process, not to a library.
     catch_unwind(AssertUnwindSafe(open))
         .unwrap_or_else(|_| Err(damaged("a page of it is not what was written".to_owned())))
 }
@@ -139,8 +140,8 @@ fn load_names(table: &impl Rows, memory: &mut Memory) -> Outcome<()> {
 /// The counts of queues as they are stored.
 type StoredCounts = Vec<((Namespace, QueueName), StateCounts)>;
 
-/// Takes in settings and counts; returns how many tasks there should be. A queue whose row cannot be read counts as paused,
-/// and what ended in it is counted anew.
+/// Takes in settings and counts; returns how many tasks there should be. A queue whose row cannot be read
+/// counts as paused, and what ended in it is counted anew.
 fn load_queues(table: &impl Rows, memory: &mut Memory) -> Outcome<StoredCounts> {
     let mut all = Vec::new();
     for row in rows::scan_all(table, &[keys::QUEUE])? {
@@ -251,8 +252,8 @@ impl Tally {
         self.held += u64::from(record.state.is_terminal());
         memory.index.insert(record);
         if let Some(held) = &record.lease {
-            // How long the store was closed is not known if the wall clock was set meanwhile, and a worker that could not
-            // renew all that time is given the chance: a lease found here lasts one TTL more.
+            // How long the store was closed is not known if the wall clock was set meanwhile, and a worker
+            // that could not renew all that time is given the chance: a lease found here lasts one TTL more.
             let until = memory.index.now().saturating_add(held.ttl);
             memory.index.renewed(record.key.id, held.expires_at.max(until));
         }
@@ -301,8 +302,8 @@ impl Tally {
     }
 }
 
-/// Reads specifications in order. Most live tasks stand side by side: walking to the next row costs a fraction of
-/// looking it up.
+/// Reads specifications in order. Most live tasks stand side by side: walking to the next row costs a
+/// fraction of looking it up.
 struct SpecReader<'a, R: Rows> {
     rows: &'a R,
     next: Option<Box<dyn Iterator<Item = Outcome<rows::Row<'a>>> + 'a>>,

@@ -84,8 +84,8 @@ impl StorageBackend for PlainFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let before = self.len()?;
-        // The disk's blocks are taken when the file grows. A full disk then refuses here, where nothing is lost, and
-        // never a page in the middle of a file that looked large enough.
+        // The disk's blocks are taken when the file grows. A full disk then refuses here, where nothing is
+        // lost, and never a page in the middle of a file that looked large enough.
         if len > before {
             allocate(&self.file, before, len - before)?;
         }

@@ -142,8 +142,8 @@ impl Names {
     }
 }
 
-/// Records that will be asked for again soon: those just enqueued, while there is room, and those that run. Everything
-/// in here is on disk as well, or will be when the batch is synced.
+/// Records that will be asked for again soon: those just enqueued, while there is room, and those that run.
+/// Everything in here is on disk as well, or will be when the batch is synced.
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     records: HashMap<TaskId, TaskRecord>,

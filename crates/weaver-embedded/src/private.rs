@@ -14,7 +14,8 @@ const OTHERS: u32 = 0o077;
 /// Set on directories that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Makes a directory, if there is none. Those above it are made as the umask says: they are no part of the store.
+/// Makes a directory, if there is none. Those above it are made as the umask says: they are no part of the
+/// store.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent)?;
@@ -37,8 +38,9 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)
 }
 
-/// Takes from other users what they may on files of a store that was made with a wider mode, and on the directory if
-/// `owns_directory` says that there is nothing else in it. What cannot be changed is logged: it is no reason not to serve.
+/// Takes from other users what they may on files of a store that was made with a wider mode, and on the
+/// directory if `owns_directory` says that there is nothing else in it. What cannot be changed is logged: it
+/// is no reason not to serve.
 pub(crate) fn tighten(directory: &Path, files: &[&str], owns_directory: impl Fn(&str) -> bool) {
     if is_only_ours(directory, owns_directory) {
         tighten_one(directory, DIRECTORY_MODE);

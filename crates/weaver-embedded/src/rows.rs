@@ -76,8 +76,8 @@ pub(crate) fn scan_all<'a>(
     scan(rows, prefix, Bound::Unbounded, Bound::Unbounded)
 }
 
-/// A page of rows whose keys end with a name, by name: those that begin with `begin`, after the cursor. `decode` gets a
-/// row's name and sealed value; rows it makes nothing of are left out.
+/// A page of rows whose keys end with a name, by name: those that begin with `begin`, after the cursor.
+/// `decode` gets a row's name and sealed value; rows it makes nothing of are left out.
 pub(crate) fn page_by_name<T>(
     rows: &impl Rows,
     prefix: &[u8],

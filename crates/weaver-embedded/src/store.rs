@@ -53,7 +53,8 @@ struct Start {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, or makes one, with default options; tells the terminal if it takes long.
+    /// Opens the store in a directory, or makes one, with default options; tells the terminal if it takes
+    /// long.
     pub fn open(directory: impl AsRef<Path>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_with(directory, clock, EmbeddedOptions::default(), progress::to_terminal())
     }
@@ -76,8 +77,8 @@ impl EmbeddedStore {
         Ok(store)
     }
 
-    /// Opens a store on any medium. Without a thread of its own, every call is written and synced by its caller: for
-    /// simulation, where a seed must replay exactly.
+    /// Opens a store on any medium. Without a thread of its own, every call is written and synced by its
+    /// caller: for simulation, where a seed must replay exactly.
     pub fn open_on(
         medium: Arc<dyn Medium>,
         clock: Arc<dyn Clock>,
@@ -139,12 +140,14 @@ impl EmbeddedStore {
         receiver.await.unwrap_or_else(|_| Err(self.unavailable()))
     }
 
-    /// Reads from what is synced. The file is read where the caller stands: a row or a page of rows, mostly from memory.
+    /// Reads from what is synced. The file is read where the caller stands: a row or a page of rows, mostly
+    /// from memory.
     pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> Outcome<T> + Send) -> Result<T> {
         if let Ok(answer) = self.try_read(&act) {
             return answer;
         }
-        // The file failed under somebody's hands. The writer opens it again when it is next asked for anything.
+        // The file failed under somebody's hands. The writer opens it again when it is next asked for
+        // anything.
         self.consult(|_| Ok(())).await?;
         self.try_read(&act).unwrap_or_else(Err)
     }

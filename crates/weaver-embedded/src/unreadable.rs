@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weaver_core::admission::occupies_slot;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::name::Namespace;
 use weaver_core::quarantine::{Quarantined, RawTask, RecordKind, Unreadable};
@@ -58,11 +59,9 @@ impl Fault {
     }
 
     fn occupies_slot(&self) -> bool {
-        use TaskState::{Assigned, Cancelled, Orphaned, Running};
         // A cancelled task among the live ones has a handler that has yet to stop.
-        self.is_live
-            && self.spec.is_some()
-            && matches!(self.state, Some(Assigned | Orphaned | Running | Cancelled))
+        let occupies = |state| occupies_slot(state, true);
+        self.is_live && self.spec.is_some() && self.state.is_some_and(occupies)
     }
 
     pub(crate) fn into_trouble(self) -> Trouble {

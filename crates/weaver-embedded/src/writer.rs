@@ -1,5 +1,5 @@
-//! The writer: one thread that gathers whatever waits and gives it to the engine. In simulation there is none: each call
-//! is a batch of its own, made by its caller, so that a seed replays exactly.
+//! The writer: one thread that gathers whatever waits and gives it to the engine. In simulation there is
+//! none: each call is a batch of its own, made by its caller, so that a seed replays exactly.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -101,8 +101,8 @@ impl Inbox {
     /// What waits; `None` when it is time to stop and nothing is left. Does not wait if there are chores.
     fn next(&self, has_chores: bool, answered: usize) -> Option<Next> {
         let mut waiting = self.waiting.lock();
-        // Whoever was just answered mostly asks again at once. Taking only those who asked meanwhile would split the
-        // callers into two camps that wait for each other's syncs, for good.
+        // Whoever was just answered mostly asks again at once. Taking only those who asked meanwhile would
+        // split the callers into two camps that wait for each other's syncs, for good.
         let expected = waiting.jobs.len() + answered;
         while waiting.jobs.is_empty() && waiting.exclusive.is_empty() && !waiting.stop && !has_chores {
             self.filled.wait(&mut waiting);

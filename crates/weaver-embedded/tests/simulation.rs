@@ -1,5 +1,5 @@
-//! Worlds of the simulation on the embedded store, its writer stepped by whoever calls: held to every guarantee, and a
-//! seed is a world here as well.
+//! Worlds of the simulation on the embedded store, its writer stepped by whoever calls: held to every
+//! guarantee, and a seed is a world here as well.
 
 mod support;
 

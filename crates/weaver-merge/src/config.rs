@@ -1,5 +1,5 @@
-//! The checks a base branch asks for: `.weaver/merge.toml`, read from the base and never from a change, so that a change
-//! cannot weaken its own checks.
+//! The checks a base branch asks for: `.weaver/merge.toml`, read from the base and never from a change, so
+//! that a change cannot weaken its own checks.
 //!
 //! ```toml
 //! [[check]]

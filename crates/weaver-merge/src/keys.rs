@@ -1,7 +1,7 @@
 //! The Ed25519 key a node signs its landings with, and the public keys whose signatures count.
 //!
-//! Both are files outside the store: write access to documents must not allow signing, nor saying whose signature
-//! counts. They are read each time, so a rotation takes effect without a restart.
+//! Both are files outside the store: write access to documents must not allow signing, nor saying whose
+//! signature counts. They are read each time, so a rotation takes effect without a restart.
 //!
 //! ```text
 //! merge.key       ed25519-private:<64 hexadecimal digits>      0600
@@ -99,7 +99,8 @@ enum Source {
 }
 
 impl Keyring {
-    /// With the key in a file, which is made when it is first needed; and a file of the public keys of other nodes.
+    /// With the key in a file, which is made when it is first needed; and a file of the public keys of other
+    /// nodes.
     pub fn at(private: impl Into<PathBuf>, trusted: Option<PathBuf>) -> Self {
         Self(Source::File { private: private.into(), trusted })
     }
@@ -122,7 +123,8 @@ impl Keyring {
         Ok((public(&pair), pair.sign(bytes).as_ref().to_vec()))
     }
 
-    /// The public keys whose signatures count: every one this node had, and those of the file of trusted keys.
+    /// The public keys whose signatures count: every one this node had, and those of the file of trusted
+    /// keys.
     ///
     /// # Errors
     /// If a file is there and cannot be read.

@@ -1,5 +1,6 @@
-//! Telling people. A webhook and a command are tasks like any other (`http`, `exec`): retried, logged, and held to the
-//! operator's policy on addresses and commands. They are in the queue of the checks, so that whoever runs those runs them.
+//! Telling people. A webhook and a command are tasks like any other (`http`, `exec`): retried, logged, and
+//! held to the operator's policy on addresses and commands. They are in the queue of the checks, so that
+//! whoever runs those runs them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::check::{CHECK_QUEUE, MERGE_RETRY};
 use crate::domain::{Departure, MergeQueue, Notice, QueueEntry, Reason, RunEnd};
 use crate::engine::EngineError;
 
-/// How often a message is tried: some seven minutes, as long as a receiver may take to come back from a restart.
+/// How often a message is tried: some seven minutes, as long as a receiver may take to come back from a
+/// restart.
 const SEND_ATTEMPTS: u32 = 10;
 
 /// Who is told, and in which words.
@@ -22,10 +24,11 @@ const SEND_ATTEMPTS: u32 = 10;
 pub struct Notifications {
     /// Called with every message as JSON: `{kind, queue, message}`.
     pub webhook: Option<String>,
-    /// The name of a command the operator allowed for `exec`, which gets `kind`, `queue` and `message` as values.
+    /// The name of a command the operator allowed for `exec`, which gets `kind`, `queue` and `message` as
+    /// values.
     pub command: Option<String>,
-    /// Other words for a kind of message. `{queue}`, `{base}`, `{entry}`, `{change}`, `{position}` and `{details}` are
-    /// replaced.
+    /// Other words for a kind of message. `{queue}`, `{base}`, `{entry}`, `{change}`, `{position}` and
+    /// `{details}` are replaced.
     pub templates: BTreeMap<Kind, String>,
 }
 

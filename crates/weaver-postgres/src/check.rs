@@ -1,7 +1,8 @@
 //! Reading every record, to find those that cannot be read. Nothing is changed.
 //!
-//! Page by page in the order of the primary keys: no statement is long, and none holds a snapshot that vacuum would wait for.
-//! Rows of a page are looked at as they come and let go, so that large payloads do not add up.
+//! Page by page in the order of the primary keys: no statement is long, and none holds a snapshot that vacuum
+//! would wait for. Rows of a page are looked at as they come and let go, so that large payloads do not add
+//! up.
 
 use futures_util::TryStreamExt;
 use sqlx::Row;
@@ -35,7 +36,8 @@ struct Check<'a> {
 }
 
 impl PostgresStore {
-    /// Reads every task, live and finished, queue setting, worker and document; `reads` knows what documents mean.
+    /// Reads every task, live and finished, queue setting, worker and document; `reads` knows what documents
+    /// mean.
     pub async fn check(&self, progress: CheckProgress<'_>, reads: DocumentReader<'_>) -> Result<CheckReport> {
         let mut check = Check { report: CheckReport::default(), progress, reads };
         for table in RUNS {

@@ -5,9 +5,9 @@
 //! pooled      BEGIN · statement · COMMIT     never prepared by name
 //! ```
 //!
-//! A pooler in transaction mode gives each transaction whatever server connection is free. The driver says PARSE and BIND in two
-//! steps: without a transaction around them they may reach two connections, and a name that one of them knows means something
-//! else, or nothing, to another.
+//! A pooler in transaction mode gives each transaction whatever server connection is free. The driver says
+//! PARSE and BIND in two steps: without a transaction around them they may reach two connections, and a name
+//! that one of them knows means something else, or nothing, to another.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -69,7 +69,8 @@ impl Connections {
         })
     }
 
-    /// A statement that may not be in a transaction, such as VACUUM. It has no parameters, so it is one message.
+    /// A statement that may not be in a transaction, such as VACUUM. It has no parameters, so it is one
+    /// message.
     pub(crate) async fn execute_bare(&self, text: String) -> Result<(), Error> {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&self.pool).await.map(|_| ())
     }

@@ -6,7 +6,8 @@
 //!                └─▶ listener of another node ─▶ waiters there
 //! ```
 //!
-//! A hint may name what came. Whoever waits for that goes straight to its lease, and the others go on sleeping.
+//! A hint may name what came. Whoever waits for that goes straight to its lease, and the others go on
+//! sleeping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,11 +29,12 @@ use crate::sql::Statement;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A NOTIFY that comes sooner after the last is left to the teller: notifying transactions commit one after the other.
+/// A NOTIFY that comes sooner after the last is left to the teller: notifying transactions commit one after
+/// the other.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// Tasks that anybody who serves their queue and type can lease: due, without a key, fit to wait in a buffer, in a queue
-/// that has no settings.
+/// Tasks that anybody who serves their queue and type can lease: due, without a key, fit to wait in a buffer,
+/// in a queue that has no settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plain {
     pub(crate) namespace: String,
@@ -70,7 +72,8 @@ pub(crate) struct Hints {
     work: watch::Sender<Said>,
     /// Something moved.
     changes: watch::Sender<()>,
-    /// This process cancelled a running task. Apart from `changes`: each look costs a query, and moves are many.
+    /// This process cancelled a running task. Apart from `changes`: each look costs a query, and moves are
+    /// many.
     cancelled: watch::Sender<()>,
     /// Other nodes should be told. One permit: what comes while one NOTIFY is under way is one more.
     tell: Notify,

@@ -7,9 +7,9 @@
 //!                                                                                               └─▶ counts
 //! ```
 //!
-//! Rules stay in `weaver_core::lifecycle`: what is not on the hot path is read, decided there and written back if its
-//! version still fits; the hot statements (`schema/claim.sql`, `schema/ends.sql`) are held to it by the model test, and
-//! a trigger generated from core's table refuses whatever else.
+//! Rules stay in `weaver_core::lifecycle`: what is not on the hot path is read, decided there and written
+//! back if its version still fits; the hot statements (`schema/claim.sql`, `schema/ends.sql`) are held to it
+//! by the model test, and a trigger generated from core's table refuses whatever else.
 //!
 //! Time is the server's, read through one function (`schema/time.sql`).
 

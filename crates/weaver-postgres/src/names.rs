@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
-use weaver_core::projection::seed_004::State;
+use weaver_core::projection::job_run::State;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
 use crate::error::Trouble;

@@ -80,7 +80,8 @@ struct Head {
 /// The format this Weaver writes runs in, and the newest it reads.
 pub(crate) const RUN_FORMAT: i16 = 1;
 
-/// Reads a run from a row that begins with `run_columns!`. Whatever a row contains, the error is about this row alone.
+/// Reads a run from a row that begins with `run_columns!`. Whatever a row contains, the error is about this
+/// row alone.
 pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Result<TaskRecord, Unreadable> {
     match row.try_get::<i16, _>(0) {
         Ok(1..=RUN_FORMAT) => read(row, seen).map_err(undecodable),
@@ -199,8 +200,9 @@ fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     })
 }
 
-/// The policy of a row that says none: most rows, each some eighty bytes shorter for it. It belongs to the schema, not to the core: should
-/// the default change there, rows of before keep their meaning, and the new default is stored.
+/// The policy of a row that says none: most rows, each some eighty bytes shorter for it. It belongs to the
+/// schema, not to the core: should the default change there, rows of before keep their meaning, and the new
+/// default is stored.
 pub(crate) const RETRY_UNSAID: RetryPolicy = RetryPolicy::Exponential {
     base: std::time::Duration::from_secs(15),
     factor: 16,

@@ -1,5 +1,6 @@
 //! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
 
+mod admission;
 mod defaults;
 mod guard_conditions;
 mod guard_triggers;
@@ -13,6 +14,7 @@ use crate::error::{OpenError, reason};
 use crate::options::PostgresOptions;
 use crate::sql::render;
 
+pub(crate) use admission::with_rules;
 use defaults::type_defaults_sql;
 use guard_triggers::guards_sql;
 pub use guard_triggers::{GuardTrigger, allowed_moves, guard_triggers};
@@ -44,17 +46,20 @@ pub struct Migrations {
 /// Every step, in order, for a schema of this name.
 pub fn migrations(schema: &str) -> Vec<Migration> {
     let first = [
-        include_str!("schema/time.sql"),
-        include_str!("schema/tables.sql"),
+        &with_rules(include_str!("schema/time.sql")),
+        &with_rules(include_str!("schema/tables.sql")),
         &type_defaults_sql(),
         &validation_sql(),
-        &enqueue_sql(include_str!("schema/enqueue.sql")),
-        include_str!("schema/claim.sql"),
-        include_str!("schema/ends.sql"),
-        include_str!("schema/moves.sql"),
-        include_str!("schema/keep.sql"),
+        &with_rules(&enqueue_sql(include_str!("schema/enqueue.sql"))),
+        &with_rules(include_str!("schema/pick.sql")),
+        &with_rules(include_str!("schema/gate.sql")),
+        &with_rules(include_str!("schema/claim.sql")),
+        &with_rules(include_str!("schema/look.sql")),
+        &with_rules(include_str!("schema/ends.sql")),
+        &with_rules(include_str!("schema/moves.sql")),
+        &with_rules(include_str!("schema/keep.sql")),
         include_str!("schema/unreadable.sql"),
-        include_str!("schema/ports.sql"),
+        &with_rules(include_str!("schema/ports.sql")),
         &guards_sql(),
     ]
     .join("\n");

@@ -6,6 +6,8 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{AssertSqlSafe, FromRow, Postgres};
 
+use crate::schema::with_rules;
+
 /// The name the texts are written with.
 const WRITTEN: &str = "weaver.";
 
@@ -31,7 +33,7 @@ pub(crate) struct Statement {
 
 impl Statement {
     pub(crate) fn new(wording: Wording<'_>, text: &str) -> Self {
-        Self { text: render(wording.schema, text).into(), is_kept: wording.is_kept }
+        Self { text: render(wording.schema, &with_rules(text)).into(), is_kept: wording.is_kept }
     }
 
     /// To be sent for rows.
@@ -73,7 +75,8 @@ macro_rules! run_columns {
     };
 }
 
-/// What lease expiry passes over: formats beyond `$2`, and runs this process found unreadable, by namespace and id.
+/// What lease expiry passes over: formats beyond `$2`, and runs this process found unreadable, by namespace
+/// and id.
 macro_rules! overdue_here {
     () => {
         "AND r.format BETWEEN 1 AND $2 AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::bigint[]) \
@@ -135,7 +138,7 @@ statements! {
         JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id ORDER BY r.namespace, r.id \
         FOR NO KEY UPDATE OF r");
     free_runs = "SELECT id FROM weaver.job_runs WHERE namespace = $1 AND id = ANY ($2) FOR NO KEY UPDATE SKIP LOCKED";
-    blocked = "SELECT weaver.blocked($1, $2, $3, $4, $5, $6)";
+    admission_facts = "SELECT paused, max_running, occupied, gated FROM weaver.admission_facts($1, $2, $3, $4, $5, $6)";
     write_runs = concat!("SELECT bool_and(weaver.write_run(", run_values!("i.c"), ")) FROM unnest(", run_values!("$"),
         ") AS i (", run_values!("c"), ")");
     confirm_stopped = "SELECT weaver.confirm_stopped($1, $2, $3, $4)";
@@ -149,7 +152,7 @@ statements! {
         " UNION ALL SELECT ", run_columns!(), ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
         WHERE r.state = 'RUNNING' AND r.lease_token IS NULL ", overdue_here!(), " UNION ALL SELECT ", run_columns!(),
         ", clock.now FROM weaver.clock() AS clock (now), weaver.job_runs r \
-        WHERE r.expires_at IS NOT NULL AND r.executions = 0 AND r.expires_at <= clock.now AND r.finished_at IS NULL ",
+        WHERE {is_expired({is_unstarted(r.executions)}, clock.now, r.expires_at)} AND r.finished_at IS NULL ",
         overdue_here!(), " LIMIT $1");
     /// Runs of formats this process does not know, live and finished.
     unknown_formats = "(SELECT namespace, id FROM weaver.job_runs WHERE format <> 1 AND format NOT BETWEEN 1 AND $1 \

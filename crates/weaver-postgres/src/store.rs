@@ -45,8 +45,8 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects, brings the schema up to date unless told not to, and begins to listen. Must be called within a tokio
-    /// runtime.
+    /// Connects, brings the schema up to date unless told not to, and begins to listen. Must be called within
+    /// a tokio runtime.
     pub async fn open(options: PostgresOptions, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         if options.migrate {
             schema::migrate(&options, false).await?;
@@ -59,7 +59,8 @@ impl PostgresStore {
         let pool = PgPoolOptions::new()
             .max_connections(options.pool_max)
             .acquire_timeout(options.acquire_timeout)
-            // A connection that broke is noticed by the statement that uses it; asking first costs a round trip each.
+            // A connection that broke is noticed by the statement that uses it; asking first costs a round
+            // trip each.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 Box::pin(async move {

@@ -21,7 +21,8 @@ const REVIEW_EVERY: Duration = Duration::from_secs(30);
 const REVIEW_BATCH: usize = 500;
 
 impl PostgresStore {
-    /// The runs of an answer, and the ids of those whose contents make no sense; what cannot be read is quarantined.
+    /// The runs of an answer, and the ids of those whose contents make no sense; what cannot be read is
+    /// quarantined.
     pub(crate) fn records(&self, rows: &[PgRow]) -> (Vec<TaskRecord>, Vec<i64>) {
         let mut seen = Seen::default();
         let (mut records, mut undecodable) = (Vec::with_capacity(rows.len()), Vec::new());

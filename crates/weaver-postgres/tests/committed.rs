@@ -1,4 +1,5 @@
-//! Handlers that end their task in a transaction of their own: what the worker believes is what it reads back.
+//! Handlers that end their task in a transaction of their own: what the worker believes is what it reads
+//! back.
 
 mod support;
 
@@ -42,7 +43,8 @@ impl Shop {
     }
 }
 
-/// Runs one task to its end with a handler; returns it as it ended, how many sales there are, and what the worker counted.
+/// Runs one task to its end with a handler; returns it as it ended, how many sales there are, and what the
+/// worker counted.
 async fn run<F, Fut>(handler: F) -> (TaskRecord, i64, RunSummary)
 where
     F: Fn(Arc<Shop>, Ctx) -> Fut + Send + Sync + 'static,
@@ -118,8 +120,8 @@ async fn a_handler_that_never_completed_its_task_and_says_committed_has_failed()
     assert_eq!((summary.succeeded, summary.failed), (0, 2));
 }
 
-/// The answer to its commit is lost: the handler only knows that it asked. The commit comes through while the worker has
-/// found the task still running and is about to charge a failure.
+/// The answer to its commit is lost: the handler only knows that it asked. The commit comes through while the
+/// worker has found the task still running and is about to charge a failure.
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_whose_answer_was_lost_and_that_comes_late_still_counts() {

@@ -41,8 +41,8 @@ async fn answered<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> T {
     panic!("the store does not come back");
 }
 
-/// Two whole lives, one that fails once and succeeds, one that is cancelled; every call is repeated until it is answered.
-/// Holds what is there to what was told.
+/// Two whole lives, one that fails once and succeeds, one that is cancelled; every call is repeated until it
+/// is answered. Holds what is there to what was told.
 async fn two_lives(store: &PostgresStore, number: u64) {
     let namespace = Namespace::new(format!("n{number}")).expect("a name");
     let task = |name: &str| {

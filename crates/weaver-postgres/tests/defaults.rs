@@ -1,4 +1,5 @@
-//! Defaults on PostgreSQL: what plain SQL enqueues, what a row without a policy means, and how long finished tasks stay.
+//! Defaults on PostgreSQL: what plain SQL enqueues, what a row without a policy means, and how long finished
+//! tasks stay.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Trouble with the server itself: stopped, killed, connections cut. What was acknowledged is there afterwards, nothing
-//! runs twice under one lease, and everybody comes back without being told.
+//! Trouble with the server itself: stopped, killed, connections cut. What was acknowledged is there
+//! afterwards, nothing runs twice under one lease, and everybody comes back without being told.
 
 mod support;
 

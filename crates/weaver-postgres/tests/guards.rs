@@ -1,5 +1,5 @@
-//! The guards of live runs: what the state machine does not allow is refused to hand-written SQL as well, whatever a session
-//! sets.
+//! The guards of live runs: what the state machine does not allow is refused to hand-written SQL as well,
+//! whatever a session sets.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::hand::Hand;
 use weaver_core::prelude::*;
-use weaver_core::projection::seed_004::State;
+use weaver_core::projection::job_run::State;
 use weaver_core::task::Cause;
 use weaver_postgres::allowed_moves;
 

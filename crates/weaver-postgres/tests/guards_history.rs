@@ -1,5 +1,5 @@
-//! The guards of what has ended and of what enters: history, attempts and audit stay as they are; a run enters once, as one that
-//! waits.
+//! The guards of what has ended and of what enters: history, attempts and audit stay as they are; a run
+//! enters once, as one that waits.
 
 mod support;
 

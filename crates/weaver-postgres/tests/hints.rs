@@ -1,5 +1,5 @@
-//! Whoever waits is woken for what it can lease, whatever else is said in the same moment. Clocks of those who wait stand
-//! still: they never poll.
+//! Whoever waits is woken for what it can lease, whatever else is said in the same moment. Clocks of those
+//! who wait stand still: they never poll.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! The integrity proof: two leaders and a worker that was cut off, in every order a bounded script allows. Never two
-//! owners that run, never an end that is overwritten.
+//! The integrity proof: two leaders and a worker that was cut off, in every order a bounded script allows.
+//! Never two owners that run, never an end that is overwritten.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Behind a real PgBouncer in transaction mode, where two statements of one client may reach two connections. The whole
-//! conformance suite runs there with `WEAVER_TEST_POSTGRES_POOLER=1`.
+//! Behind a real PgBouncer in transaction mode, where two statements of one client may reach two connections.
+//! The whole conformance suite runs there with `WEAVER_TEST_POSTGRES_POOLER=1`.
 
 mod support;
 
@@ -22,7 +22,8 @@ async fn open(url: &str) -> Result<PostgresStore, OpenError> {
     PostgresStore::open(options, Arc::new(SystemClock::new())).await
 }
 
-/// A life with every kind of statement in it: one-statement calls, moves in a transaction, documents, streams.
+/// A life with every kind of statement in it: one-statement calls, moves in a transaction, documents,
+/// streams.
 async fn live(store: &PostgresStore, client: u64, turn: u64) {
     let namespace = Namespace::new(format!("n{client}")).expect("a name");
     let task = |name: &str| {
@@ -116,7 +117,8 @@ async fn without_the_option_the_mixed_up_statement_says_what_to_add() {
     let schema = Schema::new();
     let pooler = Pooler::in_front_of(schema.server_url(), 1);
     let plain = schema.url_through(&pooler).replace("&pooler=transaction", "");
-    // Whether the first node meets another's names depends on the pooler; the second does, on the only connection.
+    // Whether the first node meets another's names depends on the pooler; the second does, on the only
+    // connection.
     let first = open(&plain).await;
     let second = open(&plain).await.map(|_| ());
     let refused = first.map(|_| ()).and(second).expect_err("two clients use the same names");

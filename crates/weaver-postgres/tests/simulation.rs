@@ -1,4 +1,5 @@
-//! Worlds of the simulation on PostgreSQL: virtual time outside, a real server inside, held to every guarantee.
+//! Worlds of the simulation on PostgreSQL: virtual time outside, a real server inside, held to every
+//! guarantee.
 
 mod support;
 
@@ -14,7 +15,7 @@ use weaver_testkit::simulation::simulate_on;
 /// Worlds per test: several tests run beside each other.
 const WORLDS: usize = 7;
 /// How many of them a gate runs.
-const SAMPLE: usize = 2;
+const SAMPLE: usize = 1;
 
 fn hold(turn: usize) {
     let chosen = sample_unordered(&format!("worlds of turn {turn} on PostgreSQL"), WORLDS, SAMPLE);

@@ -1,4 +1,5 @@
-//! Others on the same database: a transaction that never ends, a node whose clock is wrong, retention beside work.
+//! Others on the same database: a transaction that never ends, a node whose clock is wrong, retention beside
+//! work.
 
 mod support;
 
@@ -60,7 +61,8 @@ async fn a_strangers_transaction_holds_up_the_one_run_it_locks_and_nobody_else()
     assert!(renewed[1..].iter().all(|answer| *answer == Renewed::Extended), "{renewed:?}");
     let more = lease(&store, 2, 10, TTL).await;
     assert_eq!(more.len(), 1, "the one that is free");
-    // Of a batch of ends, of every kind, those that are free are stored, and the caller is told about the rest.
+    // Of a batch of ends, of every kind, those that are free are stored, and the caller is told about the
+    // rest.
     let outcome = |number: usize| match number % 3 {
         0 => Outcome::DONE,
         1 => Outcome::fatal("x"),

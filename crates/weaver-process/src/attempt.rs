@@ -1,4 +1,5 @@
-//! A process that does one attempt of a task: told to stop when the attempt is, and a little before its time is up.
+//! A process that does one attempt of a task: told to stop when the attempt is, and a little before its time
+//! is up.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -44,8 +45,8 @@ pub async fn run(
     run::run(spec, clock, sink, stop).await
 }
 
-/// Comes a little before the task's timeout, at which the worker drops the handler and everything is killed: the difference
-/// is the command's chance to end in order.
+/// Comes a little before the task's timeout, at which the worker drops the handler and everything is killed:
+/// the difference is the command's chance to end in order.
 async fn time_is_up(ctx: &Ctx, clock: &dyn Clock, grace: Duration) {
     let Some(left) = ctx.time_left() else { return std::future::pending().await };
     let grace = grace.min(left / 10);

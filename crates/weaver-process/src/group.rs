@@ -15,8 +15,8 @@ const KILL_MAX: Duration = Duration::from_secs(5);
 /// Dropped before its end, it kills everything at once.
 pub(crate) struct Group {
     child: Child,
-    /// The first process, and the number of its group. It is not reaped before everything else has ended: until then the
-    /// number is nobody else's, and signals cannot go astray.
+    /// The first process, and the number of its group. It is not reaped before everything else has ended:
+    /// until then the number is nobody else's, and signals cannot go astray.
     leader: Pid,
     members: platform::Members,
     is_over: bool,
@@ -55,7 +55,8 @@ impl Group {
         }
     }
 
-    /// Says whether nothing was left in time. Those that are started meanwhile are found the next time around.
+    /// Says whether nothing was left in time. Those that are started meanwhile are found the next time
+    /// around.
     async fn end_with(&mut self, signal: Signal, clock: &dyn Clock, until: Monotonic) -> bool {
         loop {
             if !self.members.signal(signal).await {
@@ -126,8 +127,8 @@ mod platform {
     use super::signal_group;
     use crate::tree;
 
-    /// How often a killed family is looked for again, when there is no time to wait for it: a member may have forked
-    /// between the look and the signal.
+    /// How often a killed family is looked for again, when there is no time to wait for it: a member may have
+    /// forked between the look and the signal.
     const KILL_ROUNDS: usize = 4;
 
     /// Marks what is about to be started, and all that it will start.
@@ -160,8 +161,8 @@ mod platform {
         /// Sends a signal to everyone who is alive; `false`: nobody is.
         pub(crate) async fn signal(&mut self, signal: Signal) -> bool {
             let (leader, mark) = (self.leader, self.mark.clone());
-            // Beside the handlers: a look at a full `/proc` takes milliseconds. And before the signal: what descends from a
-            // process that is gone can no longer be told from others.
+            // Beside the handlers: a look at a full `/proc` takes milliseconds. And before the signal: what
+            // descends from a process that is gone can no longer be told from others.
             let found = tokio::task::spawn_blocking(move || tree::alive(leader, &mark)).await;
             self.found = found.unwrap_or_default();
             signal_group(self.leader, signal);

@@ -1,8 +1,10 @@
-//! What a guard is told, and what it answers if it cannot do it: a file in memory that is the guard's standard input.
+//! What a guard is told, and what it answers if it cannot do it: a file in memory that is the guard's
+//! standard input.
 //!
-//! Not arguments, which every user can read; not the environment, which is the *command's* and would make the guard, outside
-//! the cell, obey it (`LD_PRELOAD`). The file holds the order as JSON and behind it what the command is to read. The command
-//! itself gets a file of its own: it never has this one, so nothing it does can look like the guard's answer.
+//! Not arguments, which every user can read; not the environment, which is the *command's* and would make the
+//! guard, outside the cell, obey it (`LD_PRELOAD`). The file holds the order as JSON and behind it what the
+//! command is to read. The command itself gets a file of its own: it never has this one, so nothing it does
+//! can look like the guard's answer.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -160,7 +160,8 @@ impl Lines {
     }
 }
 
-/// The length without a character that has begun at the end and not ended; bytes that are no text are all whole.
+/// The length without a character that has begun at the end and not ended; bytes that are no text are all
+/// whole.
 fn whole_characters(bytes: &[u8]) -> usize {
     let trailing = bytes.iter().rev().take(3).take_while(|byte| is_continuation(**byte)).count();
     let Some(start) = bytes.len().checked_sub(trailing + 1) else { return bytes.len() };

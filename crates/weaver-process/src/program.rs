@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Finds a program: a path counts from `directory`, a name is searched for in the absolute directories of `path`.
+/// Finds a program: a path counts from `directory`, a name is searched for in the absolute directories of
+/// `path`.
 ///
 /// # Errors
 /// What was looked for, where, and what to do.

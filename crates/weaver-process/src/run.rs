@@ -7,9 +7,9 @@
 //!     └─ end    SIGTERM to all that belongs to it, a grace, SIGKILL; until nothing is left
 //! ```
 //!
-//! It knows nothing of tasks: whoever runs commands or prompts uses it alike. Dropping the future of [`run`] kills
-//! everything at once, without a grace: a handler whose lease is lost must not go on (G2), and one that was cancelled has
-//! stopped only when its processes have (G11).
+//! It knows nothing of tasks: whoever runs commands or prompts uses it alike. Dropping the future of [`run`]
+//! kills everything at once, without a grace: a handler whose lease is lost must not go on (G2), and one that
+//! was cancelled has stopped only when its processes have (G11).
 //!
 //! If this process itself dies by SIGKILL, its children go on, unless they were started under a guard
 //! ([`ProcessSpec::guard`]): a process between the two that ends them (see [`crate::guard`]).
@@ -33,7 +33,8 @@ use crate::confine::Confinement;
 use crate::group::Group;
 use crate::output::{Output, Summary, pump};
 
-/// How long output is waited for after all processes have ended: only one that hid from us can still hold the pipe.
+/// How long output is waited for after all processes have ended: only one that hid from us can still hold the
+/// pipe.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// What to run.
@@ -47,8 +48,8 @@ pub struct ProcessSpec {
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
     pub current_dir: PathBuf,
-    /// If set, `current_dir` is this or below it and is entered without following links below it, so that another command
-    /// cannot lead this one elsewhere meanwhile. Done by the guard.
+    /// If set, `current_dir` is this or below it and is entered without following links below it, so that
+    /// another command cannot lead this one elsewhere meanwhile. Done by the guard.
     pub beneath: Option<PathBuf>,
     /// What it reads; nothing if not given.
     pub stdin: Option<Bytes>,
@@ -56,15 +57,16 @@ pub struct ProcessSpec {
     pub grace: Duration,
     /// How much of its output is passed on.
     pub limits: OutputLimits,
-    /// The program whose guard stands between this process and the new one, so that the new one does not outlive this one
-    /// and cannot hide from it: a binary that calls [`crate::guard::run_if_asked`]. Only on Linux.
+    /// The program whose guard stands between this process and the new one, so that the new one does not
+    /// outlive this one and cannot hide from it: a binary that calls [`crate::guard::run_if_asked`]. Only on
+    /// Linux.
     pub guard: Option<PathBuf>,
     /// What it may see and do. Needs a guard.
     pub confinement: Option<Confinement>,
 }
 
-/// How much of a process's output is passed on and kept. It may write more: the rest is read and dropped, so that it
-/// never blocks.
+/// How much of a process's output is passed on and kept. It may write more: the rest is read and dropped, so
+/// that it never blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
     /// To the sink, both streams together.
@@ -125,9 +127,9 @@ impl StartError {
     }
 }
 
-/// Runs a process until it ends, or until `stop` resolves and everything it started has been ended. Either way nothing of
-/// it is left: processes it started in the background are ended as well, also those that left its group or were orphaned
-/// (on Linux). Each line goes to `sink` as it comes, byte for byte.
+/// Runs a process until it ends, or until `stop` resolves and everything it started has been ended. Either
+/// way nothing of it is left: processes it started in the background are ended as well, also those that left
+/// its group or were orphaned (on Linux). Each line goes to `sink` as it comes, byte for byte.
 ///
 /// # Errors
 /// If it cannot be started, or cannot be ended (it hangs in the kernel).

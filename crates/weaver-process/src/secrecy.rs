@@ -1,8 +1,9 @@
-//! What is this process's own stays its own: its memory and environment among processes of the same user, its descriptors among
-//! its children.
+//! What is this process's own stays its own: its memory and environment among processes of the same user, its
+//! descriptors among its children.
 
-/// Forbids `/proc/PID/environ`, `/proc/PID/mem`, `ptrace` and core dumps to all but root. `exec` undoes it, so each program
-/// calls it itself; a guard only after it has made its namespaces, because it makes `/proc/self/uid_map` root's.
+/// Forbids `/proc/PID/environ`, `/proc/PID/mem`, `ptrace` and core dumps to all but root. `exec` undoes it,
+/// so each program calls it itself; a guard only after it has made its namespaces, because it makes
+/// `/proc/self/uid_map` root's.
 pub fn forbid_inspection() {
     #[cfg(target_os = "linux")]
     {
@@ -14,14 +15,15 @@ pub fn forbid_inspection() {
     }
 }
 
-/// Keeps descriptors that this process inherited from the programs it starts; its own are kept from them already.
+/// Keeps descriptors that this process inherited from the programs it starts; its own are kept from them
+/// already.
 pub fn keep_descriptors() {
     #[cfg(target_os = "linux")]
     close_fds::set_fds_cloexec(3, &[]);
 }
 
-/// Whether a process can never gain privileges (`no_new_privs`): every command in a cell, and what it starts. A process that is
-/// gone, or cannot be seen, counts as one.
+/// Whether a process can never gain privileges (`no_new_privs`): every command in a cell, and what it starts.
+/// A process that is gone, or cannot be seen, counts as one.
 pub fn is_restricted(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     !status.lines().any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|value| value.trim() == "0"))

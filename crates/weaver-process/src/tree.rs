@@ -5,15 +5,15 @@ use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// The variable that marks everything we start: children inherit it, also when they leave the group, the session and their
-/// parent. Only one that clears its environment *and* all of those is not found.
+/// The variable that marks everything we start: children inherit it, also when they leave the group, the
+/// session and their parent. Only one that clears its environment *and* all of those is not found.
 pub(crate) const MARK_VARIABLE: &str = "WEAVER_PROCESS_MARK";
 
 /// How far up a family is followed.
 const ANCESTORS_MAX: usize = 128;
 
-/// Those that belong to `leader` and are alive. Each comes as a handle that means this very process: a number can be given
-/// to another process before a signal gets there.
+/// Those that belong to `leader` and are alive. Each comes as a handle that means this very process: a number
+/// can be given to another process before a signal gets there.
 pub(crate) fn alive(leader: Pid, mark: &str) -> Vec<(Pid, OwnedFd)> {
     all(|pid| belongs(pid, leader, mark))
 }
@@ -84,7 +84,8 @@ impl Status {
         Self::parse(&String::from_utf8_lossy(&text))
     }
 
-    /// `pid (name) state ppid pgrp …`: the name may contain anything, so the fields are counted from its last `)`.
+    /// `pid (name) state ppid pgrp …`: the name may contain anything, so the fields are counted from its last
+    /// `)`.
     fn parse(text: &str) -> Option<Self> {
         let (_, fields) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = fields.split(' ').collect();

@@ -53,8 +53,8 @@ impl Client {
 
     /// Enqueues many tasks with one call. One that is invalid, and nothing is stored; the error names it.
     ///
-    /// A store may still fail for some members and not for others: then the first such error is returned, and the rest
-    /// *is* enqueued. Tasks with an idempotency key can simply be sent again.
+    /// A store may still fail for some members and not for others: then the first such error is returned, and
+    /// the rest *is* enqueued. Tasks with an idempotency key can simply be sent again.
     pub async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<TaskHandle>> {
         let task_types: Vec<_> = tasks.iter().map(|task| task.task_type_text().clone()).collect();
         let answers = self.store.enqueue_batch(tasks).await?;

@@ -30,8 +30,8 @@ use log::AttemptLog;
 /// Values that handlers share, by type.
 pub(crate) type SharedValues = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
-/// What all handlers of a worker have around them. Behind one pointer: every task's start and end counts it, on whatever
-/// core they happen.
+/// What all handlers of a worker have around them. Behind one pointer: every task's start and end counts it,
+/// on whatever core they happen.
 pub(crate) struct Surroundings {
     pub(crate) source: Arc<dyn WorkSource>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -120,7 +120,8 @@ impl Ctx {
         self.inner.leased.lease.attempt
     }
 
-    /// A number that only grows per task: hand it to the systems you write to, and let them refuse a smaller one.
+    /// A number that only grows per task: hand it to the systems you write to, and let them refuse a smaller
+    /// one.
     pub fn fence(&self) -> u64 {
         self.inner.leased.lease.version.0
     }
@@ -130,8 +131,8 @@ impl Ctx {
         &self.inner.leased.lease
     }
 
-    /// Resolves when the handler should stop; [`stop_reason`](Ctx::stop_reason) says why. A handler that does not listen
-    /// is dropped at its next `.await` a little later.
+    /// Resolves when the handler should stop; [`stop_reason`](Ctx::stop_reason) says why. A handler that does
+    /// not listen is dropped at its next `.await` a little later.
     pub async fn cancelled(&self) {
         loop {
             let told = self.inner.told.notified();
@@ -166,8 +167,9 @@ impl Ctx {
         self.inner.notes.lock().progress = Some(Progress { fraction, message: message.into() });
     }
 
-    /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is reported. The log keeps
-    /// its beginning and its end ([`LogLimits`]) and says how many lines are missing between them.
+    /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is
+    /// reported. The log keeps its beginning and its end ([`LogLimits`]) and says how many lines are missing
+    /// between them.
     pub fn log(&self, line: impl Into<String>) {
         self.log_bytes(line.into().as_bytes());
     }
@@ -185,8 +187,8 @@ impl Ctx {
         self.inner.notes.lock().log.set_limits(limits);
     }
 
-    /// Enqueues a follow-up task in this task's namespace (unless it names another). A handler may run more than once:
-    /// give the follow-up an idempotency key if it must not.
+    /// Enqueues a follow-up task in this task's namespace (unless it names another). A handler may run more
+    /// than once: give the follow-up an idempotency key if it must not.
     pub async fn enqueue(&self, task: NewTask) -> Result<Enqueued> {
         let task = task.default_namespace(&self.key().namespace);
         let task = match &self.record().spec.origin().trace {
@@ -198,8 +200,10 @@ impl Ctx {
         answers.pop().unwrap_or_else(lost)
     }
 
-    /// A value the worker was given for its handlers ([`Registry::share`](crate::Registry::share)). A handler that cannot do without it says so in its
-    /// signature ([`Registry::handle_with`](crate::Registry::handle_with)): then a worker that lacks it is not built. Here it is a failed attempt.
+    /// A value the worker was given for its handlers ([`Registry::share`](crate::Registry::share)). A handler
+    /// that cannot do without it says so in its signature
+    /// ([`Registry::handle_with`](crate::Registry::handle_with)): then a worker that lacks it is not built.
+    /// Here it is a failed attempt.
     pub fn shared<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, TaskError> {
         let found = self.inner.surroundings.values.get(&TypeId::of::<T>()).cloned();
         let value = found.and_then(|value| value.downcast::<T>().ok());

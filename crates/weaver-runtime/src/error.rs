@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use weaver_core::outcome::{Outcome, Retry};
 
-/// Why a handler stopped without a result. Any error becomes one through `?`, and is then retried by the task's policy.
+/// Why a handler stopped without a result. Any error becomes one through `?`, and is then retried by the
+/// task's policy.
 ///
 /// ```
 /// use std::time::Duration;

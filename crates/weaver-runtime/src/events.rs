@@ -1,7 +1,7 @@
 //! The stream of transitions (G10), for whoever wants to follow.
 //!
-//! Pulled, never pushed: a subscriber that is slow reads from further and further behind in the store's own ring, and is
-//! told to resync when that has moved on. It costs the store nothing, and nobody waits for it.
+//! Pulled, never pushed: a subscriber that is slow reads from further and further behind in the store's own
+//! ring, and is told to resync when that has moved on. It costs the store nothing, and nobody waits for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,15 +32,16 @@ pub enum Event {
 pub struct EventAt {
     /// What happened.
     pub event: Event,
-    /// Subscribe from here to go on after this event. Nothing is left out; a few events before it may come again, as
-    /// stores only know the places where a batch of changes ends.
+    /// Subscribe from here to go on after this event. Nothing is left out; a few events before it may come
+    /// again, as stores only know the places where a batch of changes ends.
     pub cursor: ChangeCursor,
 }
 
-/// Follows every transition in a store, from when the stream is first polled. As nothing is known of what came before,
-/// the first item is [`Event::Resync`]: whatever moves after it is heard.
+/// Follows every transition in a store, from when the stream is first polled. As nothing is known of what
+/// came before, the first item is [`Event::Resync`]: whatever moves after it is heard.
 ///
-/// The stream never ends. After an error it goes on where it was, so that a subscriber may wait a little and poll again.
+/// The stream never ends. After an error it goes on where it was, so that a subscriber may wait a little and
+/// poll again.
 pub fn subscribe(store: Arc<dyn Store>) -> impl Stream<Item = Result<Event>> + Send + Unpin + 'static {
     subscribe_from(store, None).map_ok(|item| item.event)
 }
@@ -93,7 +94,8 @@ impl Subscription {
         self.fetched.push_back(EventAt { event: Event::Resync, cursor: next });
     }
 
-    /// Only the last of a batch stands where the batch ends: going on after another means reading the batch again.
+    /// Only the last of a batch stands where the batch ends: going on after another means reading the batch
+    /// again.
     fn keep(&mut self, items: Vec<Change>, before: ChangeCursor, next: ChangeCursor) {
         self.place = Some(next);
         let last = items.len() - 1;

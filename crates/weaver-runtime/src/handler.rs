@@ -19,8 +19,8 @@ pub trait TaskHandler: Send + Sync {
     /// The type it handles.
     fn task_type(&self) -> &TaskType;
 
-    /// Does the work. It may run more than once for one task (at-least-once), and may be dropped at any `.await` when it
-    /// is told to stop.
+    /// Does the work. It may run more than once for one task (at-least-once), and may be dropped at any
+    /// `.await` when it is told to stop.
     async fn execute(&self, payload: Bytes, ctx: Ctx) -> Outcome;
 }
 
@@ -61,8 +61,8 @@ where
     }
 }
 
-/// Runs blocking work (heavy computation, synchronous I/O) where it blocks no other task. It cannot be interrupted: look
-/// at [`Ctx::is_cancelled`] in long loops.
+/// Runs blocking work (heavy computation, synchronous I/O) where it blocks no other task. It cannot be
+/// interrupted: look at [`Ctx::is_cancelled`] in long loops.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TaskError> + Send + 'static,
 ) -> Result<T, TaskError> {

@@ -7,7 +7,8 @@ use weaver_core::time::Timestamp;
 /// So many rounds in a row have to fail before maintenance counts as failing: one lost connection is none.
 const ROUNDS_MIN: u32 = 3;
 
-/// What came of the last rounds of maintenance of a worker. Shared with what answers for the process's health.
+/// What came of the last rounds of maintenance of a worker. Shared with what answers for the process's
+/// health.
 #[derive(Debug, Default)]
 pub struct MaintenanceWatch {
     failing: Mutex<Option<MaintenanceFailing>>,

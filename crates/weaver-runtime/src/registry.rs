@@ -72,9 +72,9 @@ impl Registry {
         Self::default()
     }
 
-    /// Handles tasks of a type with a plain `async fn(Args, Ctx) -> Result<Output, TaskError>`. The payload is read as
-    /// JSON into `Args`; what it returns is kept as JSON, unless it is an `Outcome`. A second handler of the type replaces
-    /// the first.
+    /// Handles tasks of a type with a plain `async fn(Args, Ctx) -> Result<Output, TaskError>`. The payload
+    /// is read as JSON into `Args`; what it returns is kept as JSON, unless it is an `Outcome`. A second
+    /// handler of the type replaces the first.
     pub fn handle<F, Fut, Args, Output>(
         self,
         task_type: impl Into<SharedText>,
@@ -89,8 +89,8 @@ impl Registry {
         Ok(self.handler(TypedHandler::new(TaskType::new(task_type)?, function)))
     }
 
-    /// The same for a handler that needs shared values, which it has as its second argument: a [`Shared`](crate::Shared), or a tuple of
-    /// them. A worker is built only if all of them are shared.
+    /// The same for a handler that needs shared values, which it has as its second argument: a
+    /// [`Shared`](crate::Shared), or a tuple of them. A worker is built only if all of them are shared.
     pub fn handle_with<F, Fut, Args, Values, Output>(
         self,
         task_type: impl Into<SharedText>,
@@ -113,8 +113,9 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Says that handlers cannot do without a shared value of this type: for those that find it with `ctx.shared::<T>()`, and for
-    /// implementations of [`TaskHandler`]. A worker is built only if it is shared.
+    /// Says that handlers cannot do without a shared value of this type: for those that find it with
+    /// `ctx.shared::<T>()`, and for implementations of [`TaskHandler`]. A worker is built only if it is
+    /// shared.
     #[must_use]
     pub fn needs<T: Send + Sync + 'static>(mut self) -> Self {
         self.needs.push((None, SharedType::of::<T>()));

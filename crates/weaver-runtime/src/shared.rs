@@ -1,4 +1,5 @@
-//! Shared values as arguments of handlers: what a handler needs is in its signature, so that a worker without it is not built.
+//! Shared values as arguments of handlers: what a handler needs is in its signature, so that a worker without
+//! it is not built.
 
 use std::any::{TypeId, type_name};
 use std::ops::Deref;
@@ -7,8 +8,8 @@ use std::sync::Arc;
 use crate::ctx::Ctx;
 use crate::error::TaskError;
 
-/// A value that the registry shares with handlers, found by its type. An argument of a handler that is registered with
-/// [`Registry::handle_with`](crate::Registry::handle_with).
+/// A value that the registry shares with handlers, found by its type. An argument of a handler that is
+/// registered with [`Registry::handle_with`](crate::Registry::handle_with).
 pub struct Shared<T> {
     // Named and private: `.0` is the value's own.
     value: Arc<T>,
@@ -46,7 +47,8 @@ impl SharedType {
 /// What a handler can have of the shared values: a [`Shared`], or a tuple of up to four.
 ///
 /// # Contract
-/// [`from_shared`](FromShared::from_shared) succeeds wherever the types that [`needs`](FromShared::needs) names are shared.
+/// [`from_shared`](FromShared::from_shared) succeeds wherever the types that [`needs`](FromShared::needs)
+/// names are shared.
 pub trait FromShared: Sized + Send {
     /// The types that must be shared.
     fn needs() -> Vec<SharedType>;

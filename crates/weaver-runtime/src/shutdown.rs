@@ -15,8 +15,8 @@ impl Shutdown {
         Self::default()
     }
 
-    /// Asks once more: first to finish what runs within the worker's grace, then to stop at once. Either way, what does
-    /// not finish is given back.
+    /// Asks once more: first to finish what runs within the worker's grace, then to stop at once. Either way,
+    /// what does not finish is given back.
     pub fn ask(&self) {
         if self.drain.is_cancelled() {
             self.now.cancel();

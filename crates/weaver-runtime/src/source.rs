@@ -8,31 +8,35 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use weaver_core::error::{Error, Result};
+use weaver_core::error::Result;
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition, decide, was_committed};
+pub use weaver_core::lifecycle::Ended;
+use weaver_core::lifecycle::{Command, OverdueWhy, Transition, decide};
 use weaver_core::name::Namespace;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
+use weaver_core::queue::finish::{EndReport, finish};
 use weaver_core::queue::{Committed, Enqueued, Interest, Overdue, Wake};
-use weaver_core::task::{NewTask, TaskRecord, TaskState};
+use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
 
 use crate::ctx::Ctx;
 
 /// How many overdue tasks one round of maintenance looks at, and how many finished ones one statement purges.
 const MAINTAIN_MAX: u32 = 500;
-/// Between two looks for finished tasks past their retention: of so many rounds, one. A worker has a round each second.
+/// Between two looks for finished tasks past their retention: of so many rounds, one. A worker has a round
+/// each second.
 const ROUNDS_PER_PURGE: u32 = 60;
-/// The most statements that purge in one round: a store that ends more per minute than one of them takes still shrinks, and no
-/// round keeps lease expiry waiting for long.
+/// The most statements that purge in one round: a store that ends more per minute than one of them takes
+/// still shrinks, and no round keeps lease expiry waiting for long.
 const PURGES_PER_ROUND_MAX: u32 = 10;
 
 /// What a worker needs of a store.
 ///
 /// # Contract
 /// - As the ports it stands for: batches answer in the order of their members, and nothing is half done.
-/// - [`finish`](WorkSource::finish) decides: the worker reports outcomes, never states. Repeating it is harmless.
+/// - [`finish`](WorkSource::finish) decides: the worker reports outcomes, never states. Repeating it is
+///   harmless.
 /// - Any call may be dropped at any `.await`, and repeated.
 #[async_trait]
 pub trait WorkSource: Send + Sync {
@@ -50,8 +54,8 @@ pub trait WorkSource: Send + Sync {
     async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
     /// Says goodbye.
     async fn leave(&self, key: &RunnerKey) -> Result<()>;
-    /// Adds entries to a stream (statistics, or the log of the attempt that `lease` is for) and forgets what is older than
-    /// `keep`.
+    /// Adds entries to a stream (statistics, or the log of the attempt that `lease` is for) and forgets what
+    /// is older than `keep`.
     async fn append(
         &self,
         stream: &StreamKey,
@@ -63,8 +67,8 @@ pub trait WorkSource: Send + Sync {
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>>;
     /// The namespaces there are, for workers that serve all.
     async fn namespaces(&self) -> Result<Vec<Namespace>>;
-    /// Does a little of what must be done about tasks that others left behind. Safe to run many times over; needs no
-    /// leader.
+    /// Does a little of what must be done about tasks that others left behind. Safe to run many times over;
+    /// needs no leader.
     async fn maintain(&self) -> Result<Maintained>;
 }
 
@@ -77,7 +81,8 @@ pub struct End {
     pub outcome: Outcome,
 }
 
-/// A [`Leased`] where it already is: in the context that its handler and the worker's table share. Nobody copies the record.
+/// A [`Leased`] where it already is: in the context that its handler and the worker's table share. Nobody
+/// copies the record.
 #[derive(Debug, Clone)]
 pub struct SharedLeased(pub(crate) Ctx);
 
@@ -89,25 +94,19 @@ impl Deref for SharedLeased {
     }
 }
 
-/// What became of a reported end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// The task is in this state now, due again after this long if it is to run again.
-    Recorded {
-        /// The state.
-        state: TaskState,
-        /// How long until it is due.
-        due_after: Option<Duration>,
-    },
-    /// The lease was lost or the task cancelled: the report changed nothing.
-    Lost,
-    /// The result is too large to keep: report a failure instead.
-    ResultTooLarge {
-        /// How large.
-        bytes: usize,
-        /// How large it may be.
-        max_bytes: usize,
-    },
+// The record that was leased is the record that is decided on: the worker has it, so that no read is needed.
+impl EndReport for End {
+    fn lease(&self) -> &Lease {
+        &self.leased.lease
+    }
+
+    fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    fn record_in_hand(&self) -> Option<&TaskRecord> {
+        Some(&self.leased.record)
+    }
 }
 
 /// What a round of maintenance did.
@@ -134,8 +133,8 @@ pub struct LocalSource {
 
 impl LocalSource {
     /// Works on a store. Finished tasks are purged after the retention the store names
-    /// ([`Limits::retention`](weaver_core::limits::Limits::retention)): 30 days on PostgreSQL and DynamoDB; the store in memory and the
-    /// embedded one purge by themselves.
+    /// ([`Limits::retention`](weaver_core::limits::Limits::retention)): 30 days on PostgreSQL and DynamoDB;
+    /// the store in memory and the embedded one purge by themselves.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let retention = store.limits().retention;
         Self::purging(store, retention)
@@ -146,7 +145,8 @@ impl LocalSource {
         Self::purging(store, Some(retention))
     }
 
-    /// Works on a store whose finished tasks this worker does not purge: other workers do, or another program.
+    /// Works on a store whose finished tasks this worker does not purge: other workers do, or another
+    /// program.
     pub fn without_retention(store: Arc<dyn Store>) -> Self {
         Self::purging(store, None)
     }
@@ -158,23 +158,6 @@ impl LocalSource {
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
-    }
-
-    /// Looks at tasks that were ended in a transaction of their handler's, where that is not known yet.
-    async fn read_back(&self, ends: &[End], answers: &mut [Ended]) -> Result<()> {
-        let is_open =
-            |(end, answer): &(&End, &mut Ended)| end.outcome == Outcome::Committed && **answer == Ended::Lost;
-        let open: Vec<_> = ends.iter().zip(answers).filter(is_open).collect();
-        if open.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<_> = open.iter().map(|(end, _)| end.leased.lease.key.clone()).collect();
-        for ((end, answer), record) in open.into_iter().zip(self.store.get_tasks(&keys).await?) {
-            if record.is_some_and(|record| was_committed(&record, &end.leased.lease)) {
-                *answer = Ended::Recorded { state: TaskState::Succeeded, due_after: None };
-            }
-        }
-        Ok(())
     }
 
     /// Purges what has finished this long ago, now and then; while there is more, in every round.
@@ -268,39 +251,7 @@ impl WorkSource for LocalSource {
     }
 
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>> {
-        let mut answers = vec![Ended::Lost; ends.len()];
-        let mut decided = Vec::with_capacity(ends.len());
-        let mut transitions = Vec::with_capacity(ends.len());
-        self.read_back(ends, &mut answers).await?;
-        for (index, end) in ends.iter().enumerate() {
-            if answers[index] != Ended::Lost {
-                continue;
-            }
-            match decide_end(end) {
-                Ok(transition) => {
-                    decided.push((index, transition.to, transition.ready_after));
-                    transitions.push(transition);
-                }
-                Err(Refused::ResultTooLarge { bytes, max_bytes }) => {
-                    answers[index] = Ended::ResultTooLarge { bytes, max_bytes };
-                }
-                Err(_) => {}
-            }
-        }
-        let committed = self.store.commit(transitions, None).await?;
-        if committed.len() != decided.len() {
-            return Err(Error::Unavailable {
-                reason: "the store answered fewer members than it was asked".to_owned(),
-            });
-        }
-        for ((index, state, due_after), committed) in decided.into_iter().zip(committed) {
-            if let Committed::Applied { .. } | Committed::AlreadyApplied = committed {
-                answers[index] = Ended::Recorded { state, due_after };
-            }
-        }
-        // A commit whose answer was lost may have come through only after the first look.
-        self.read_back(ends, &mut answers).await?;
-        Ok(answers)
+        finish(&*self.store, ends).await
     }
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
@@ -365,14 +316,8 @@ impl WorkSource for LocalSource {
     }
 }
 
-/// The newest time of the store that is known here: it called the record overdue, so what it expires by has passed.
+/// The newest time of the store that is known here: it called the record overdue, so what it expires by has
+/// passed.
 fn overdue_since(record: &TaskRecord) -> Timestamp {
     record.spec.expires_at.unwrap_or(record.updated_at)
-}
-
-fn decide_end(end: &End) -> Result<Transition, Refused> {
-    let Leased { lease, record } = &*end.leased;
-    let command = Command::Finish { lease: lease.clone(), outcome: end.outcome.clone() };
-    // The newest time of the store that is known is when it granted the lease; an end depends on none.
-    decide(record, command, record.updated_at)
 }

@@ -1,5 +1,5 @@
-//! For the tests of those who write handlers: run one task, run everything, look at what was enqueued. No worker, no
-//! waiting; time is virtual.
+//! For the tests of those who write handlers: run one task, run everything, look at what was enqueued. No
+//! worker, no waiting; time is virtual.
 //!
 //! ```
 //! use std::time::Duration;
@@ -69,8 +69,8 @@ pub struct TestQueue {
 }
 
 impl TestQueue {
-    /// An empty one, on 2026-01-01. It keeps finished tasks, and with them unique keys, for a hundred years, so that a
-    /// test can look at them however far it moved the clock.
+    /// An empty one, on 2026-01-01. It keeps finished tasks, and with them unique keys, for a hundred years,
+    /// so that a test can look at them however far it moved the clock.
     pub fn new() -> Self {
         const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let retention_count = usize::MAX;
@@ -99,13 +99,13 @@ impl TestQueue {
         Client::new(self.store(), Arc::new(self.clock.clone()))
     }
 
-    /// Runs every task of every namespace and queue to its end, one after the other in the order a worker would take
-    /// them, and returns those that ended, in order. When nothing is due, the clock is moved to when something is: a
-    /// retry, a start, the end of a lease somebody took and left. Stops when nothing is left that time could bring; a
-    /// task in a paused queue stays there.
+    /// Runs every task of every namespace and queue to its end, one after the other in the order a worker
+    /// would take them, and returns those that ended, in order. When nothing is due, the clock is moved to
+    /// when something is: a retry, a start, the end of a lease somebody took and left. Stops when nothing is
+    /// left that time could bring; a task in a paused queue stays there.
     ///
-    /// A handler that waits for this clock or for another task never ends here, and timeouts do not come: run a
-    /// [`Worker`](crate::Worker) for those.
+    /// A handler that waits for this clock or for another task never ends here, and timeouts do not come: run
+    /// a [`Worker`](crate::Worker) for those.
     ///
     /// # Panics
     /// After 100,000 executions: something enqueues or snoozes itself for ever.
@@ -132,8 +132,8 @@ impl TestQueue {
         records
     }
 
-    /// Checks that a task of this type, with a payload like this, was enqueued, by anybody and in any state since; returns
-    /// the first such task.
+    /// Checks that a task of this type, with a payload like this, was enqueued, by anybody and in any state
+    /// since; returns the first such task.
     ///
     /// # Panics
     /// If there is none; says what there is.
@@ -196,8 +196,9 @@ impl std::fmt::Debug for TestQueue {
     }
 }
 
-/// Runs a task's handler once, here and now (whatever its delay), and returns how that ended. Nothing is retried, and what
-/// the handler enqueues is thrown away: to see that, enqueue on a [`TestQueue`] and [`drain`](TestQueue::drain) it.
+/// Runs a task's handler once, here and now (whatever its delay), and returns how that ended. Nothing is
+/// retried, and what the handler enqueues is thrown away: to see that, enqueue on a [`TestQueue`] and
+/// [`drain`](TestQueue::drain) it.
 ///
 /// # Panics
 /// If the task is invalid, or expired before 2026, where this clock stands.

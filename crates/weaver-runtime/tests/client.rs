@@ -62,8 +62,9 @@ async fn a_wait_does_not_end_with_another_task() {
     assert!((&mut wait).now_or_never().is_none());
 }
 
-/// The answer about the stream is held up while the task ends: first the one that fixes the place, then the one after the
-/// record was read. Only if the place is taken before the record is read does the end lie ahead in both cases.
+/// The answer about the stream is held up while the task ends: first the one that fixes the place, then the
+/// one after the record was read. Only if the place is taken before the record is read does the end lie ahead
+/// in both cases.
 #[tokio::test]
 async fn an_end_between_reading_the_record_and_waiting_is_not_missed() {
     for held_up in [1, 2] {

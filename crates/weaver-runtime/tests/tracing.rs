@@ -1,4 +1,5 @@
-//! What a log shows of a task's life: the seed's events, with the seed's fields, in a span with the enqueuer's trace.
+//! What a log shows of a task's life: the seed's events, with the seed's fields, in a span with the
+//! enqueuer's trace.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
@@ -142,8 +143,8 @@ fn moody_task(mood: &str) -> NewTask {
     NewTask::new("moody").json(mood).unwrap().retry(retry)
 }
 
-// Whether an event is wanted is remembered for the whole process, so each test keeps its subscriber to its own thread and
-// all of them want the same.
+// Whether an event is wanted is remembered for the whole process, so each test keeps its subscriber to its
+// own thread and all of them want the same.
 #[tokio::test]
 async fn enqueued_started_and_succeeded_carry_the_task_its_type_and_the_attempt() {
     let log = log_of(moody_task("good")).await;

@@ -8,9 +8,9 @@
 //! settings   known keys in the store, changed at run time
 //! ```
 //!
-//! Any number of nodes run it at once and none of them leads: what a fire becomes is decided by one conditional write, and
-//! the run has a key made of its definition and instant, so that it is one task however often it is enqueued. Nothing here
-//! asks what time it is: the clock is passed in.
+//! Any number of nodes run it at once and none of them leads: what a fire becomes is decided by one
+//! conditional write, and the run has a key made of its definition and instant, so that it is one task
+//! however often it is enqueued. Nothing here asks what time it is: the clock is passed in.
 
 pub mod calendar;
 pub mod definition;

@@ -1,9 +1,11 @@
-//! What becomes of fires that nobody was there for: a pure decision from the stored next fire, the time and the policy.
+//! What becomes of fires that nobody was there for: a pure decision from the stored next fire, the time and
+//! the policy.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
+use weaver_core::whole;
 
 use crate::calendar::Schedule;
 
@@ -13,19 +15,24 @@ pub const RUNS_MAX: u32 = 1000;
 pub const COUNTED_MAX: u64 = 10_000;
 
 /// What to do when several fires are due at once, or one is late.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Misfire {
     /// One run, for the latest of them; the others are merged into it.
+    #[default]
+    #[serde(deserialize_with = "whole::no_fields")]
     RunOnce,
     /// A run for each, the latest `max` of them, oldest first.
     RunAll {
         /// At most so many, and [`RUNS_MAX`].
+        #[serde(deserialize_with = "whole::number")]
         max: u32,
     },
     /// A run for each that is not later than this, the latest [`RUNS_MAX`] of them; the others are left out.
     SkipAfter {
         /// How late a run may begin.
+        #[serde(deserialize_with = "whole::number")]
         seconds: u64,
     },
 }
@@ -60,8 +67,8 @@ pub fn plan(schedule: &Schedule, due: Timestamp, now: Timestamp, policy: Misfire
     Plan { without_run: fires.saturating_sub(runs.len() as u64), is_exact, runs, next }
 }
 
-/// The latest fires from `due` to `now`, at most so many, oldest first. Looks back from `now` in steps that double, so that
-/// a year of seconds costs no more than a minute of them.
+/// The latest fires from `due` to `now`, at most so many, oldest first. Looks back from `now` in steps that
+/// double, so that a year of seconds costs no more than a minute of them.
 fn latest(schedule: &Schedule, due: Timestamp, now: Timestamp, max: usize) -> Vec<Timestamp> {
     let mut back = Duration::from_secs(1);
     loop {
@@ -79,7 +86,8 @@ fn count(schedule: &Schedule, due: Timestamp, now: Timestamp) -> (u64, bool) {
     (counted.min(COUNTED_MAX), counted <= COUNTED_MAX)
 }
 
-/// The fires from `start` to `now`. `due` is one of them by itself: it was stored before anybody edited the schedule.
+/// The fires from `start` to `now`. `due` is one of them by itself: it was stored before anybody edited the
+/// schedule.
 fn between(
     schedule: &Schedule,
     due: Timestamp,

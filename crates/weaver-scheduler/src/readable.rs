@@ -6,7 +6,8 @@ use crate::definition::{DEFINITION_KIND, Stored};
 use crate::event::{EVENT_KIND, StoredEvent};
 use crate::settings::SETTING_KIND;
 
-/// Why the body of a document of this kind cannot be read. A kind that is not the scheduler's is answered with `Ok`.
+/// Why the body of a document of this kind cannot be read. A kind that is not the scheduler's is answered
+/// with `Ok`.
 pub fn check_body(kind: &str, body: &[u8]) -> Result<(), String> {
     match kind {
         DEFINITION_KIND => reads::<Stored>(body),

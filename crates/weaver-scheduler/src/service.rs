@@ -14,7 +14,7 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::{Cursor, Document, DocumentKey, Expect, Page, Store};
 use weaver_core::time::Timestamp;
 
-use crate::calendar::{Fire, Schedule};
+use crate::calendar::Schedule;
 use crate::definition::{DEFINITION_KIND, Definition, DefinitionSpec, Stored, TRIGGER_KIND, Trigger, check};
 use crate::error::{Result, SchedulerError};
 use crate::settings::Settings;
@@ -30,7 +30,8 @@ pub struct Options {
     pub node: String,
 }
 
-/// Schedules, events and settings over a store. Any number of them may work on one store; clones are one and the same.
+/// Schedules, events and settings over a store. Any number of them may work on one store; clones are one and
+/// the same.
 #[derive(Clone)]
 pub struct Scheduler {
     pub(crate) store: Arc<dyn Store>,
@@ -89,8 +90,8 @@ impl Scheduler {
         definition_of(&document)
     }
 
-    /// The definitions of a namespace whose name begins with `prefix`, by name. One that cannot be read is left out and logged:
-    /// [`get`](Scheduler::get) says what is wrong with it.
+    /// The definitions of a namespace whose name begins with `prefix`, by name. One that cannot be read is
+    /// left out and logged: [`get`](Scheduler::get) says what is wrong with it.
     pub async fn list(
         &self,
         namespace: &Namespace,
@@ -103,8 +104,8 @@ impl Scheduler {
         Ok(Page { items, next: page.next, complete: page.complete })
     }
 
-    /// Replaces what a definition says, if it is still the version the caller read. A fire that is due is not lost by it;
-    /// one that is not due yet is planned anew.
+    /// Replaces what a definition says, if it is still the version the caller read. A fire that is due is not
+    /// lost by it; one that is not due yet is planned anew.
     pub async fn edit(
         &self,
         namespace: &Namespace,
@@ -172,7 +173,8 @@ impl Scheduler {
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {
-                    // After the definition: an entry without one finds nothing, a definition without one is not found.
+                    // After the definition: an entry without one finds nothing, a definition without one is
+                    // not found.
                     if let Ok(Stored { spec, .. }) = Stored::read(&document)
                         && let Some(key) = trigger_key(namespace, name, &spec)
                     {
@@ -185,40 +187,29 @@ impl Scheduler {
         Err(busy(name))
     }
 
-    /// The next fires of a definition after an instant (now, if none is given), whether or not it is enabled.
-    pub async fn next_fires(
-        &self,
-        namespace: &Namespace,
-        name: &str,
-        from: Option<Timestamp>,
-        count: usize,
-    ) -> Result<Vec<Fire>> {
-        let definition = self.get(namespace, name).await?;
-        let Trigger::Time(spec) = definition.spec.trigger else { return Ok(Vec::new()) };
-        Ok(Schedule::new(spec)?.next(from.unwrap_or_else(|| self.clock.now()), count))
-    }
-
-    /// Refuses a definition that [`add`](Scheduler::add) or [`edit`](Scheduler::edit) would refuse for what it says, and
-    /// stores nothing.
+    /// Refuses a definition that [`add`](Scheduler::add) or [`edit`](Scheduler::edit) would refuse for what
+    /// it says, and stores nothing.
     pub fn check(&self, name: &str, spec: &DefinitionSpec) -> Result<()> {
         check(name, spec, &self.store.limits()).map(drop)
     }
 
-    /// The definitions of a namespace that fire next, the soonest first. Found among the next `looked_at` of the whole
-    /// installation: fewer than there are, where other namespaces are busier.
+    /// The definitions of a namespace that fire next, the soonest first. Found among the next `looked_at` of
+    /// the whole installation: fewer than there are, where other namespaces are busier.
     pub async fn upcoming(&self, namespace: &Namespace, looked_at: u32) -> Result<Vec<Definition>> {
         let far = Timestamp::MAX;
         let due = self.store.due_documents(DEFINITION_KIND, far, looked_at).await?;
         let ours = due.iter().filter(|document| document.key.namespace == *namespace);
         let mut found: Vec<_> = ours.filter_map(|document| readable(definition_of(document))).collect();
-        // A document is looked at again soon while something about it is unfinished: that is not its next fire.
+        // A document is looked at again soon while something about it is unfinished: that is not its next
+        // fire.
         found.retain(|definition| definition.next_fire_at.is_some());
         found.sort_by_key(|definition| definition.next_fire_at);
         Ok(found)
     }
 
     /// Makes a run now, whether or not the definition is enabled. The overlap policy holds:
-    /// [`SchedulerError::StillRunning`] if it forbids. After an error of the store it may still be made, once.
+    /// [`SchedulerError::StillRunning`] if it forbids. After an error of the store it may still be made,
+    /// once.
     pub async fn run_now(&self, namespace: &Namespace, name: &str) -> Result<TaskKey> {
         self.run_by_hand(namespace, name).await
     }

@@ -1,11 +1,12 @@
-//! Errors as problem documents (RFC 9457): a stable code for programs, and for people what was wrong and what to do.
+//! Errors as problem documents (RFC 9457): a stable code for programs, and for people what was wrong and what
+//! to do.
 
 use std::borrow::Cow;
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use weaver_client::wire;
+use weaver_api as wire;
 use weaver_core::error::{Error, Invalid, Problem as FieldProblem};
 use weaver_core::id::TaskKey;
 use weaver_core::lifecycle::Refused;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use weaver_client::{Client, wire};
+use weaver_api as wire;
+use weaver_client::Client;
 use weaver_core::clock::Clock;
 use weaver_core::prelude::*;
 use weaver_core::task::ContentType;
@@ -100,7 +101,8 @@ async fn a_payload_nested_too_deeply_for_python_fails_its_task_and_not_the_worke
     assert_eq!(client.task("default", &next).await.expect("there").state, TaskState::Succeeded);
 }
 
-/// A handler that tells that it has begun by opening a pipe, and lives as long as that is open. It heeds nothing.
+/// A handler that tells that it has begun by opening a pipe, and lives as long as that is open. It heeds
+/// nothing.
 const FOREVER: &str = r#"
 import os, sys, time
 sys.path.insert(0, os.environ["EXAMPLES"])

@@ -1,5 +1,6 @@
-//! Every operation of the OpenAPI document with generated requests, good and bad: no answer is a 5xx, and every answer is as the
-//! document says. The generator is schemathesis, from PyPI, in an environment of its own beside the compiled tests.
+//! Every operation of the OpenAPI document with generated requests, good and bad: no answer is a 5xx, and
+//! every answer is as the document says. The generator is schemathesis, from PyPI, in an environment of its
+//! own beside the compiled tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,7 +75,8 @@ async fn server() -> (String, CancellationToken) {
     (url, stop)
 }
 
-/// The generator, installed if it is not there. It appears when it is complete: the next run may be killed in the middle.
+/// The generator, installed if it is not there. It appears when it is complete: the next run may be killed in
+/// the middle.
 fn installed() -> PathBuf {
     let shared = std::env::var_os("WEAVER_CI_CACHE").map(PathBuf::from).filter(|cache| cache.is_dir());
     let cache = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));

@@ -1,4 +1,5 @@
-//! Starts the throw-away databases of the tests and keeps them until it is interrupted: `cargo xtask services`.
+//! Starts the throw-away databases of the tests and keeps them until it is interrupted:
+//! `cargo xtask services`.
 
 use weaver_testkit::services::postgres::Shared;
 

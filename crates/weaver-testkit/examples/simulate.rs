@@ -1,4 +1,5 @@
-//! Runs worlds, as many as asked for: `cargo xtask simulate --seeds 100000`, or one again: `… --seed 7 --trace`.
+//! Runs worlds, as many as asked for: `cargo xtask simulate --seeds 100000`, or one again:
+//! `… --seed 7 --trace`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

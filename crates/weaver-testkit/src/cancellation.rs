@@ -12,7 +12,8 @@ use weaver_core::task::NewTask;
 use weaver_core::time::Monotonic;
 use weaver_runtime::{Ctx, Registry, Shutdown, StopReason, SystemClock, TaskError, WorkSource, Worker};
 
-/// So many tasks are cancelled, one after the other: the first as soon as it runs, before anything watches it.
+/// So many tasks are cancelled, one after the other: the first as soon as it runs, before anything watches
+/// it.
 const ROUNDS: usize = 5;
 
 /// What a handler says: that it has begun, and when and why it was told to stop.
@@ -21,8 +22,8 @@ enum Said {
     Told(Option<StopReason>, Monotonic),
 }
 
-/// The median of the times from before a cancellation was asked for until the handler was told: one pause of a busy machine is
-/// nothing of the store's. Nothing of the worker is set: its
+/// The median of the times from before a cancellation was asked for until the handler was told: one pause of
+/// a busy machine is nothing of the store's. Nothing of the worker is set: its
 /// lease is the default one, which it renews every ten seconds.
 ///
 /// # Panics

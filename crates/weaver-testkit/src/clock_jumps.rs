@@ -1,5 +1,5 @@
-//! The wall clock is set while a store of this machine is open: spans last as promised, instants follow it (ADR-0043). For
-//! memory and embedded, which have no server whose clock counts.
+//! The wall clock is set while a store of this machine is open: spans last as promised, instants follow it
+//! (ADR-0043). For memory and embedded, which have no server whose clock counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,8 @@ async fn overdue(store: &Arc<dyn Store>) -> Vec<OverdueWhy> {
     store.overdue(10).await.expect("it answers").iter().map(|overdue| overdue.why).collect()
 }
 
-/// A lease, a delay, a backoff and a hold last exactly as long as promised, and an immediate task is due at once.
+/// A lease, a delay, a backoff and a hold last exactly as long as promised, and an immediate task is due at
+/// once.
 pub async fn spans_last_as_promised(clock: ManualClock, store: Arc<dyn Store>, set: Set) {
     let enqueue = async |task: NewTask| store.enqueue(task).await.expect("stored").key;
     enqueue(NewTask::new("leased")).await;

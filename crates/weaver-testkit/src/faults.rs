@@ -4,12 +4,12 @@
 //! caller ─▶ FaultyStore ── plan says what happens to this call ──▶ the store, never, once or twice
 //! ```
 //!
-//! A plan is a closure over the [`CallSite`], a [`Script`] or drawn from a seed ([`Seeded`]): every run can be repeated.
+//! A plan is a closure over the [`CallSite`], a [`Script`] or drawn from a seed ([`Seeded`]): every run can
+//! be repeated.
 
 mod clock;
 mod jumping;
 mod plan;
-mod ports;
 mod store;
 mod unreadable;
 
@@ -19,7 +19,7 @@ pub use clock::SkewedClock;
 pub use jumping::JumpingClock;
 pub(crate) use plan::split_mix;
 pub use plan::{Rates, Script, Seeded};
-pub use store::FaultyStore;
+pub use store::{Faults, FaultyStore};
 
 /// What happens to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +32,11 @@ pub enum Fault {
     FailAfter,
     /// It arrives this much later, by the decorator's clock.
     Delay(Duration),
-    /// It arrives twice; the caller gets the second answer. A [`wait`](weaver_core::queue::Queue::wait) is made once.
+    /// It arrives twice; the caller gets the second answer. A [`wait`](weaver_core::queue::Queue::wait) is
+    /// made once.
     Duplicate,
-    /// It is answered as the same read was answered before, if it was. Reads only: `get_tasks`, `list_tasks`, `counts`
-    /// and `get_document`; others are carried out.
+    /// It is answered as the same read was answered before, if it was. Reads only: `get_tasks`, `list_tasks`,
+    /// `counts` and `get_document`; others are carried out.
     StaleRead,
 }
 

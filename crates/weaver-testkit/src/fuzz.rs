@@ -1,9 +1,10 @@
 //! Fuzzing on stable Rust: a kept corpus of inputs, and changed copies of them.
 //!
-//! There is no instrumentation, so a target says itself how an input went: it returns a label, such as the error it got. An
-//! input with a label that was not seen before becomes a parent of others. The gate runs a fixed number of inputs;
-//! `FUZZ_SECONDS=600` (`cargo xtask fuzz TARGET --minutes 10`) runs for that long and adds a few inputs with new labels to the
-//! corpus. An input that makes the target panic is added as well, where it is a test from then on.
+//! There is no instrumentation, so a target says itself how an input went: it returns a label, such as the
+//! error it got. An input with a label that was not seen before becomes a parent of others. The gate runs a
+//! fixed number of inputs; `FUZZ_SECONDS=600` (`cargo xtask fuzz TARGET --minutes 10`) runs for that long and
+//! adds a few inputs with new labels to the corpus. An input that makes the target panic is added as well,
+//! where it is a test from then on.
 
 use std::collections::HashSet;
 use std::fs;
@@ -118,13 +119,15 @@ impl Target {
     fn keep(&self, why: &str, input: &[u8]) -> PathBuf {
         let name: u64 = Draws::new(input.len() as u64, &input.escape_ascii().to_string()).next();
         let file = self.corpus.join(format!("{why}-{name:016x}"));
-        // A corpus that cannot be written, such as an unpacked archive of root's, does not change what was found.
+        // A corpus that cannot be written, such as an unpacked archive of root's, does not change what was
+        // found.
         let _ = fs::write(&file, input);
         file
     }
 
     fn change(&self, parents: &[Vec<u8>], kept: usize, draws: &mut Draws) -> Vec<u8> {
-        // Every other one from the corpus, whose inputs get furthest; those that were found are mostly refused early.
+        // Every other one from the corpus, whose inputs get furthest; those that were found are mostly
+        // refused early.
         let choices = if draws.below(2) == 0 { kept } else { parents.len() };
         let mut input = parents[draws.below(choices)].clone();
         for _ in 0..=draws.below(4) {

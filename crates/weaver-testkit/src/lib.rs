@@ -6,16 +6,20 @@
 //! - [`cancellation`]: on real time, how long until a cancelled handler is told.
 //! - [`clock_jumps`]: what a store of this machine promises while its wall clock is set.
 //! - [`faults`]: decorators that make any store fail, lag, repeat itself or lie about time.
+//! - [`harness`]: a store under test with its clock, and workers on it.
+//! - [`intercept`]: the one decorator of stores, which faults and simulation are written with.
 //! - [`sample`]: the cases of a long enumeration that the gate runs.
 //! - [`services`]: throw-away servers for the stores that need one.
-//! - [`simulation`]: whole worlds of workers, producers and trouble on virtual time, checked against every guarantee.
+//! - [`simulation`]: whole worlds of workers, producers and trouble on virtual time, checked against every
+//!   guarantee.
 
-pub mod bed;
 pub mod cancellation;
 pub mod clock_jumps;
 pub mod conformance;
 pub mod faults;
 pub mod fuzz;
+pub mod harness;
+pub mod intercept;
 pub mod model;
 pub mod sample;
 pub mod services;

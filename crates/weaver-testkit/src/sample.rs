@@ -5,8 +5,9 @@
 //! | `GATE_ALL=1` | every case; `cargo xtask test --all` sets it |
 //! | `GATE_SEED=7` | the sample drawn from 7; `cargo xtask test` sets it to a number from the commit |
 //!
-//! Without either, the sample is drawn from the date. The seed is part of a test's output, so that a failure can be repeated.
-//! The names do not begin with `WEAVER_`: the command under test would report them as unknown settings.
+//! Without either, the sample is drawn from the date. The seed is part of a test's output, so that a failure
+//! can be repeated. The names do not begin with `WEAVER_`: the command under test would report them as
+//! unknown settings.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

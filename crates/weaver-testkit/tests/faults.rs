@@ -15,8 +15,8 @@ use weaver_core::ports::{DocumentKey, Documents, Expect, Scope, Tasks};
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_core::queue::{Blocked, Committed, Enqueued, Queue};
 use weaver_core::task::{NewTask, TaskState};
-use weaver_testkit::bed::{seconds, task, worker};
 use weaver_testkit::faults::{Fault, FaultyStore, Plan, Rates, Script, Seeded, SkewedClock};
+use weaver_testkit::harness::{seconds, task, worker};
 
 fn faulty(plan: impl Plan + 'static) -> (ManualClock, Arc<InMemoryQueue>, FaultyStore) {
     let clock = ManualClock::default();

@@ -1,4 +1,5 @@
-//! Whoever checks is checked: each deliberate bug of a naive store is found by some world, and without one none is.
+//! Whoever checks is checked: each deliberate bug of a naive store is found by some world, and without one
+//! none is.
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;

@@ -1,5 +1,5 @@
-//! A cancelled task is over at once. Its handler is told with the next renewal of the lease, and takes what it started
-//! along: here, a process that would run for a minute.
+//! A cancelled task is over at once. Its handler is told with the next renewal of the lease, and takes what
+//! it started along: here, a process that would run for a minute.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What fails comes back: after a delay, as often as its task allows, unless the handler says that it is hopeless.
+//! What fails comes back: after a delay, as often as its task allows, unless the handler says that it is
+//! hopeless.
 //!
 //! The delays pass at once: a `TestQueue` moves its own clock.
 
@@ -25,7 +26,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let queue = TestQueue::new();
     let client = queue.client();
 
-    // One second, two, four; at most five attempts. The default spreads its attempts over hours, and has jitter.
+    // One second, two, four; at most five attempts. The default spreads its attempts over hours, and has
+    // jitter.
     let policy = RetryPolicy::Exponential {
         base: Duration::from_secs(1),
         factor: 2,

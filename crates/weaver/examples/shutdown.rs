@@ -1,5 +1,5 @@
-//! A worker that is asked to stop takes nothing new, lets its handlers finish for a while, tells those left to stop, and
-//! gives their tasks back. Nothing stays behind, and nothing is charged.
+//! A worker that is asked to stop takes nothing new, lets its handlers finish for a while, tells those left
+//! to stop, and gives their tasks back. Nothing stays behind, and nothing is charged.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let long = client.enqueue(NewTask::new("work").json(&60_000)?).await?;
     let _both = begun.acquire_many(2).await?;
 
-    // A program does `tokio::spawn(async move { shutdown.ask_on_signals().await })`. A second request, or a second
-    // signal, does not wait for the grace.
+    // A program does `tokio::spawn(async move { shutdown.ask_on_signals().await })`. A second request, or a
+    // second signal, does not wait for the grace.
     shutdown.ask();
     let summary = working.await?;
     println!("{} succeeded, {} given back, {} failed", summary.succeeded, summary.released, summary.failed);

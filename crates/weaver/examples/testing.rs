@@ -1,4 +1,5 @@
-//! How to test handlers: one of them inline, or everything to the end on virtual time. Usually this is a `#[test]`.
+//! How to test handlers: one of them inline, or everything to the end on virtual time. Usually this is a
+//! `#[test]`.
 
 use std::error::Error;
 use std::time::Duration;

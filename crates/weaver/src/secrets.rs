@@ -1,8 +1,8 @@
 //! Secrets of the environment: taken out of it before anything else is done.
 //!
-//! A process's first environment can be read as long as it lives (`/proc/PID/environ`, core dumps, `ps e` of root), and is
-//! inherited. So a command that finds a secret there starts itself again without it: the value travels in a file in memory,
-//! which the second start reads and empties.
+//! A process's first environment can be read as long as it lives (`/proc/PID/environ`, core dumps, `ps e` of
+//! root), and is inherited. So a command that finds a secret there starts itself again without it: the value
+//! travels in a file in memory, which the second start reads and empties.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,14 +26,15 @@ const STORE: &str = "WEAVER_STORE";
 /// What was taken out of the environment.
 static TAKEN: OnceLock<BTreeMap<String, String>> = OnceLock::new();
 
-/// Takes secrets out of the environment. Does not return if the process has to start again for it. To be called before there
-/// are threads.
+/// Takes secrets out of the environment. Does not return if the process has to start again for it. To be
+/// called before there are threads.
 pub(crate) fn leave_environment() {
     let taken = match std::env::var(DESCRIPTOR) {
         Ok(number) => received(&number).unwrap_or_default(),
         Err(_) => {
             if let Err(error) = start_again() {
-                // They stay where they were: readable to root and, until `PR_SET_DUMPABLE` is set, to the same user.
+                // They stay where they were: readable to root and, until `PR_SET_DUMPABLE` is set, to the
+                // same user.
                 eprintln!("weaver: secrets stay in the environment: {error}");
             }
             BTreeMap::new()

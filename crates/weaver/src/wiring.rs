@@ -1,307 +1,146 @@
-//! The only place that names a concrete store: what a store's URL means, and how it is opened.
+//! The only place that names a concrete store: what a store's URL means, and how it is opened. One file per
+//! kind of store, each behind [`StoreKind`]; [`KINDS`] lists them. To add one: a file, and a line in that
+//! list.
 
-mod check;
 #[cfg(feature = "dynamodb")]
-pub(crate) mod dynamodb;
+mod dynamodb;
+mod embedded;
+mod kind;
+mod memory;
+#[cfg(feature = "postgres")]
+mod postgres;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use weaver::core::clock::Clock;
-use weaver::core::error::Error;
-use weaver::core::ports::Store;
-use weaver::core::queue::memory::InMemoryQueue;
-use weaver::embedded::{EmbeddedOptions, StoreError};
-use weaver_server::api::Figures;
+use weaver_server::Figures;
 
-use crate::config::{Config, keys};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 
-pub(crate) use weaver::embedded::{EmbeddedStore as DirectoryStore, FORMAT, Listener, Opening};
+pub(crate) use embedded::{DirectoryStore, FORMAT, Listener, Opening};
+pub(crate) use kind::{IfMissing, Made, Migrated, MigrationStep, StoreKind};
 
-/// Either of these says that a directory was meant to be a store; opening it tells what is wrong if only one is there.
-pub(crate) const FORMAT_FILE: &str = "FORMAT";
-pub(crate) const DATA_FILE: &str = "weaver.redb";
-pub(crate) const LOCK_FILE: &str = "LOCK";
-
-/// Where a store is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StoreUrl {
-    /// In the memory of this process, and gone with it.
-    Memory,
-    /// In a directory of this machine.
-    Directory(PathBuf),
-    /// In DynamoDB: its whole URL.
-    #[cfg(feature = "dynamodb")]
-    DynamoDb(String),
-    /// On a PostgreSQL server. Shown without its password.
-    #[cfg(feature = "postgres")]
-    Postgres(Box<weaver::postgres::PostgresOptions>),
+/// A kind of store, before anything of it is known but its URL.
+struct Kind {
+    /// What its URLs begin with, up to the colon.
+    schemes: &'static [&'static str],
+    /// How its URLs are written, for messages.
+    example: &'static str,
+    /// Reads a URL with one of its schemes.
+    parse: fn(&str) -> Result<StoreUrl, Failure>,
 }
+
+/// Every kind of store, also those that this build lacks: their URLs are answered with what is missing.
+const KINDS: &[Kind] = &[
+    memory::KIND,
+    embedded::KIND,
+    #[cfg(feature = "postgres")]
+    postgres::KIND,
+    #[cfg(not(feature = "postgres"))]
+    Kind {
+        schemes: &["postgres", "postgresql"],
+        example: "`postgres://…`",
+        parse: |text| Err(lacking(text, "PostgreSQL", "postgres")),
+    },
+    #[cfg(feature = "dynamodb")]
+    dynamodb::KIND,
+    #[cfg(not(feature = "dynamodb"))]
+    Kind {
+        schemes: &["dynamodb"],
+        example: "`dynamodb://…`",
+        parse: |text| Err(lacking(text, "DynamoDB", "dynamodb")),
+    },
+];
+
+/// Where a store is, and what can be done with it there. Shown without its password.
+#[derive(Clone)]
+pub(crate) struct StoreUrl(Arc<dyn StoreKind>);
 
 impl StoreUrl {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong = |message: String| Failure::new(Exit::Usage, message);
-        let known = "use `memory:`, a directory (`./path`), `file:path`, `postgres://…` or `dynamodb://…`";
+        let wrong = |message: String| Failure::new(Exit::Usage, message).next(known());
         if text.is_empty() {
-            return Err(wrong("the store's URL is empty".to_owned()).next(known));
+            return Err(wrong("the store's URL is empty".to_owned()));
         }
-        let Some((scheme, rest)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
-            return Ok(Self::Directory(PathBuf::from(text)));
+        let Some((scheme, _)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
+            return Ok(Self::new(embedded::Embedded::at(PathBuf::from(text))));
         };
-        match scheme {
-            "memory" if rest.is_empty() => Ok(Self::Memory),
-            "memory" => {
-                Err(wrong(format!("`{text}`: a store in memory has no name")).next("write `memory:`"))
-            }
-            "file" => match rest.strip_prefix("//").unwrap_or(rest) {
-                "" => Err(wrong(format!("`{text}` names no directory")).next("write `file:./path`")),
-                path if rest.starts_with("//") && !path.starts_with('/') => {
-                    let meant = format!("write `file:{path}` for a directory of this machine");
-                    Err(wrong(format!("`{text}` names another machine")).next(meant))
-                }
-                path => Ok(Self::Directory(PathBuf::from(path))),
-            },
-            #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => match weaver::postgres::PostgresOptions::parse(text) {
-                Ok(options) => Ok(Self::Postgres(Box::new(options))),
-                Err(error) => Err(wrong(error.to_string())
-                    .next("write `postgres://user:password@host/database`; docs/operating/postgres.md has the options")),
-            },
-            #[cfg(not(feature = "postgres"))]
-            "postgres" | "postgresql" => Err(lacking(text, "PostgreSQL", "postgres")),
-            #[cfg(feature = "dynamodb")]
-            "dynamodb" => Ok(Self::DynamoDb(text.to_owned())),
-            #[cfg(not(feature = "dynamodb"))]
-            "dynamodb" => Err(lacking(text, "DynamoDB", "dynamodb")),
-            other => Err(wrong(format!("`{text}`: there is no store of the kind `{other}:`")).next(known)),
+        match KINDS.iter().find(|kind| kind.schemes.contains(&scheme)) {
+            Some(kind) => (kind.parse)(text),
+            None => Err(wrong(format!("`{text}`: there is no store of the kind `{scheme}:`"))),
         }
     }
 
-    /// Opens what is there. A name that was mistyped must not make an empty store.
-    pub(crate) fn open_existing(&self, opener: &Opener) -> Result<DirectoryStore, Failure> {
-        let directory = self.directory()?;
-        if !is_store(directory) {
-            let shown = directory.display();
-            return Err(Failure::new(Exit::NotFound, format!("there is no store in {shown}")).next(format!(
-                "make one with `weaver store init --store {shown}`, or name another with --store"
-            )));
-        }
-        opener.open(directory)
+    fn new(kind: impl StoreKind + 'static) -> Self {
+        Self(Arc::new(kind))
     }
+}
 
-    /// Opens what is there, or makes it.
-    pub(crate) fn open_or_make(&self, opener: &Opener) -> Result<DirectoryStore, Failure> {
-        opener.open(self.directory()?)
-    }
+impl Deref for StoreUrl {
+    type Target = dyn StoreKind;
 
-    /// Opens what a server serves, made if it is not there.
-    pub(crate) async fn open_to_serve(self, opener: Opener) -> Result<Arc<dyn Store>, Failure> {
-        match self {
-            Self::Memory => Ok(Arc::new(InMemoryQueue::new(Arc::clone(&opener.clock)))),
-            Self::Directory(_) => {
-                let opened = tokio::task::spawn_blocking(move || self.open_or_make(&opener)).await;
-                // A panic of the work is one of the command.
-                let opened =
-                    opened.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
-                Ok(Arc::new(opened?))
-            }
-            #[cfg(feature = "dynamodb")]
-            Self::DynamoDb(url) => {
-                let opened = tokio::task::spawn_blocking(move || opener.open_dynamodb(&url, true)).await;
-                opened.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
-            }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(options) => {
-                let options = opener.with_retention(*options);
-                Ok(Arc::new(weaver::postgres::PostgresStore::open(options, opener.clock).await?))
-            }
-        }
-    }
-
-    /// Brings a schema up to date, or only says what that would take.
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn migrate(&self, dry_run: bool) -> Result<weaver::postgres::Migrations, Failure> {
-        match self {
-            Self::Postgres(options) => Ok(weaver::postgres::PostgresStore::migrate(options, dry_run).await?),
-            _ => {
-                let message =
-                    format!("{self} has no schema to migrate: it is brought up to date when it is opened");
-                Err(Failure::new(Exit::Usage, message).next("name a database with --store postgres://…"))
-            }
-        }
-    }
-
-    /// The guards of a schema that are missing or disabled.
-    #[cfg(feature = "postgres")]
-    pub(crate) async fn weak_guards(&self) -> Result<Vec<weaver::postgres::WeakGuard>, Failure> {
-        match self {
-            Self::Postgres(options) => Ok(weaver::postgres::PostgresStore::weak_guards(options).await?),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// Opens what a worker or a producer works on; it must be there. Blocks.
-    pub(crate) fn open_to_work(&self, opener: &Opener) -> Result<Arc<dyn Store>, Failure> {
-        match self {
-            #[cfg(feature = "dynamodb")]
-            Self::DynamoDb(url) => opener.open_dynamodb(url, false),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(options) => {
-                let mut options = opener.with_retention(*options.clone());
-                options.migrate = false;
-                let open = weaver::postgres::PostgresStore::open(options, Arc::clone(&opener.clock));
-                Ok(Arc::new(tokio::runtime::Handle::current().block_on(open)?))
-            }
-            _ => Ok(Arc::new(self.open_existing(opener)?)),
-        }
-    }
-
-    /// The directory; a failure if it is none.
-    pub(crate) fn directory(&self) -> Result<&Path, Failure> {
-        let directory = match self {
-            Self::Directory(directory) => directory,
-            Self::Memory => {
-                let message = "a store in memory is gone with its process: there is none to open";
-                return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
-            }
-            #[cfg(feature = "dynamodb")]
-            Self::DynamoDb(_) => {
-                let message =
-                    "this command looks after a store in a directory; DynamoDB has backups of its own";
-                return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
-            }
-            #[cfg(feature = "postgres")]
-            Self::Postgres(_) => {
-                let message =
-                    format!("{self} is looked after by PostgreSQL's own tools, not by this command");
-                return Err(Failure::new(Exit::Usage, message).next(
-                    "back it up with pg_dump, check it with pg_amcheck; `weaver store migrate` brings its schema up \
-                     to date (docs/operating/postgres.md)",
-                ));
-            }
-        };
-        if directory.exists() && !directory.is_dir() {
-            let message = format!("{} is a file, and a store is a directory", directory.display());
-            return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
-        }
-        Ok(directory)
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
 impl fmt::Display for StoreUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => out.write_str("memory:"),
-            Self::Directory(path) => path.display().fmt(out),
-            #[cfg(feature = "dynamodb")]
-            Self::DynamoDb(url) => out.write_str(url),
-            #[cfg(feature = "postgres")]
-            Self::Postgres(options) => write!(out, "{}", options.redacted()),
-        }
+        self.0.fmt(out)
     }
 }
 
-/// Whether somebody made a store there, complete or not.
-pub(crate) fn is_store(directory: &Path) -> bool {
-    directory.join(FORMAT_FILE).exists() || directory.join(DATA_FILE).exists()
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "StoreUrl({self})")
+    }
 }
 
 /// What opening a store needs besides its place.
 #[derive(Clone)]
-pub(crate) struct Opener {
+pub(crate) struct Opener<'a> {
+    config: &'a Config,
     clock: Arc<dyn Clock>,
-    options: EmbeddedOptions,
     listener: Listener,
-    #[cfg(feature = "dynamodb")]
-    allow_aws: bool,
     /// Where a store that has figures of its own puts them.
     figures: Arc<OnceLock<Figures>>,
 }
 
-impl Opener {
-    pub(crate) fn new(config: &Config, clock: Arc<dyn Clock>, listener: Listener) -> Self {
-        let options =
-            EmbeddedOptions { retention: config.span(keys::RETENTION), ..EmbeddedOptions::default() };
-        Self {
-            clock,
-            options,
-            listener,
-            #[cfg(feature = "dynamodb")]
-            allow_aws: config.text(keys::DYNAMODB_ALLOW_AWS) == "true",
-            figures: Arc::default(),
-        }
+impl<'a> Opener<'a> {
+    pub(crate) fn new(config: &'a Config, clock: Arc<dyn Clock>, listener: Listener) -> Self {
+        Self { config, clock, listener, figures: Arc::default() }
     }
 
     /// Where to find the store's own figures once it is open.
     pub(crate) fn figures(&self) -> Arc<OnceLock<Figures>> {
         Arc::clone(&self.figures)
     }
+}
 
-    /// The options of a database with the retention of the settings.
-    #[cfg(feature = "postgres")]
-    fn with_retention(
-        &self,
-        mut options: weaver::postgres::PostgresOptions,
-    ) -> weaver::postgres::PostgresOptions {
-        options.retention = self.options.retention;
-        options
-    }
-
-    /// Called where blocking is allowed, inside a runtime.
-    #[cfg(feature = "dynamodb")]
-    fn open_dynamodb(&self, url: &str, may_make: bool) -> Result<Arc<dyn Store>, Failure> {
-        let connection = dynamodb::connection_to(url, self.allow_aws)?;
-        tokio::runtime::Handle::current().block_on(dynamodb::open(&connection, self, may_make))
-    }
-
-    fn open(&self, directory: &Path) -> Result<DirectoryStore, Failure> {
-        let opened = DirectoryStore::open_with(
-            directory,
-            Arc::clone(&self.clock),
-            self.options,
-            Arc::clone(&self.listener),
-        );
-        opened.map_err(Failure::from)
+/// How the URLs of stores are written.
+fn known() -> String {
+    let examples: Vec<&str> = KINDS.iter().map(|kind| kind.example).collect();
+    match examples.split_last() {
+        Some((last, others)) => format!("use {} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        let exit = match &error {
-            StoreError::InUse { .. } | StoreError::Store(Error::Unavailable { .. }) => Exit::Busy,
-            StoreError::Missing { .. }
-            | StoreError::Damaged { .. }
-            | StoreError::Store(Error::Damaged { .. }) => Exit::Damaged,
-            StoreError::NewerFormat { .. } | StoreError::Occupied { .. } | StoreError::ReadOnly { .. } => {
-                Exit::Refused
-            }
-            _ => Exit::Failed,
-        };
-        let failure = Self::new(exit, error.to_string());
-        match error {
-            // The others say in their message what to do.
-            StoreError::Io { .. } => {
-                failure.next("check the path and its disk: `weaver doctor` looks at both")
-            }
-            _ => failure,
-        }
-    }
+/// What documents mean is known to the parts of Weaver that write them.
+#[cfg(any(feature = "postgres", feature = "dynamodb"))]
+fn reads(kind: &str, body: &[u8]) -> Result<(), String> {
+    weaver_scheduler::check_body(kind, body)?;
+    weaver_merge::engine::check_body(kind, body)
 }
 
-#[cfg(feature = "postgres")]
-impl From<weaver::postgres::OpenError> for Failure {
-    fn from(error: weaver::postgres::OpenError) -> Self {
-        use weaver::postgres::OpenError;
-        let exit = match &error {
-            OpenError::Url(_) => Exit::Usage,
-            OpenError::Connect { .. } => Exit::Busy,
-            OpenError::Newer { .. } | OpenError::Older { .. } => Exit::Refused,
-            _ => Exit::Failed,
-        };
-        Self::new(exit, error.to_string())
-    }
+#[cfg(any(feature = "postgres", feature = "dynamodb"))]
+fn unchecked(error: &weaver::core::error::Error) -> Failure {
+    Failure::new(Exit::Busy, format!("the store could not be read to its end: {error}"))
+        .next("repeat the command; `weaver doctor` looks at the way to the store")
 }
 
 #[cfg(not(all(feature = "postgres", feature = "dynamodb")))]
@@ -322,20 +161,20 @@ fn is_scheme(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
 
-    fn directory(text: &str) -> StoreUrl {
-        StoreUrl::Directory(PathBuf::from(text))
-    }
+    use super::*;
 
     #[test]
     fn paths_with_and_without_a_scheme_are_directories() {
+        let directory = |text: &str| StoreUrl::parse(text).unwrap().place().map(Path::to_owned);
         for text in ["./data", "data", "../a:b", "/var/lib/weaver"] {
-            assert_eq!(StoreUrl::parse(text), Ok(directory(text)));
-            assert_eq!(StoreUrl::parse(&format!("file:{text}")), Ok(directory(text)));
+            assert_eq!(directory(text).as_deref(), Some(Path::new(text)));
+            assert_eq!(directory(&format!("file:{text}")).as_deref(), Some(Path::new(text)));
         }
-        assert_eq!(StoreUrl::parse("file:///var/lib/weaver"), Ok(directory("/var/lib/weaver")));
-        assert_eq!(StoreUrl::parse("memory:"), Ok(StoreUrl::Memory));
+        assert_eq!(directory("file:///var/lib/weaver").as_deref(), Some(Path::new("/var/lib/weaver")));
+        assert_eq!(directory("memory:"), None);
+        assert_eq!(StoreUrl::parse("memory:").unwrap().to_string(), "memory:");
     }
 
     #[test]
@@ -371,5 +210,8 @@ mod tests {
             let failure = StoreUrl::parse(text).unwrap_err();
             assert!(failure.next.is_some(), "{text}: {failure:?}");
         }
+        let next = StoreUrl::parse("redis://localhost").unwrap_err().next;
+        let known = "use `memory:`, a directory (`./path`), `file:path`, `postgres://…` or `dynamodb://…`";
+        assert_eq!(next.as_deref(), Some(known));
     }
 }

@@ -5,14 +5,15 @@ use std::process::Command;
 
 /// Builds an example, runs it, and returns what it printed.
 ///
-/// Built with the features of the gate, whose compiled crates it then shares: with others, half the workspace would be
-/// compiled once more for it. That the library builds with fewer features is `lean`'s to show.
+/// Built with the features of the gate, whose compiled crates it then shares: with others, half the workspace
+/// would be compiled once more for it. That the library builds with fewer features is `lean`'s to show.
 fn printed_by(example: &str) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--workspace", "--all-features", "--example", example]);
-    // What cargo tells a test of its package: build scripts that look at it would run again, now and in the next build.
+    // What cargo tells a test of its package: build scripts that look at it would run again, now and in the
+    // next build.
     let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars().filter(|(name, _)| told(name)) {
         build.env_remove(name);

@@ -1,5 +1,6 @@
-//! `cargo xtask setup`: what the tests need besides Rust, installed where that is allowed and named where it is not.
-//! `cargo xtask test` calls it first: minutes of compiling are not spent before a missing program is reported.
+//! `cargo xtask setup`: what the tests need besides Rust, installed where that is allowed and named where it
+//! is not. `cargo xtask test` calls it first: minutes of compiling are not spent before a missing program is
+//! reported.
 
 mod needs;
 
@@ -95,7 +96,8 @@ fn advice(missing: &[Need], has_apt: bool) -> String {
     )
 }
 
-/// The owner of our own entry in /proc is our effective user: no `id` is needed, which may be missing as well.
+/// The owner of our own entry in /proc is our effective user: no `id` is needed, which may be missing as
+/// well.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }

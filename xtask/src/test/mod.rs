@@ -80,8 +80,9 @@ fn calling<'a>(name: &str, cargo: Cargo, project: &'a Project) -> Step<'a> {
     Step::talking(name, cargo.shown(), move || cargo.run(project.root()))
 }
 
-/// The benchmarks compile: nothing else of the gate builds them, and figures that cannot be repeated are worth nothing.
-/// They share the target directory: what clippy has checked of the dependencies is not checked again.
+/// The benchmarks compile: nothing else of the gate builds them, and figures that cannot be repeated are
+/// worth nothing. They share the target directory: what clippy has checked of the dependencies is not checked
+/// again.
 fn benchmarks(project: &Project) -> Cargo {
     let target = setup::target(project.root()).to_string_lossy().into_owned();
     let check = ["check", "--manifest-path", "benches/Cargo.toml", "--bins", "--locked", "--target-dir"];

@@ -34,7 +34,8 @@ impl Options {
                 }
                 unknown => {
                     return Err(format!(
-                        "no option `{unknown}` here; there are --keep-going, --all, --changed [BASE] and --stress N"
+                        "no option `{unknown}` here; there are --keep-going, --all, --changed [BASE], \
+                         --stress N"
                     ));
                 }
             }

@@ -11,24 +11,28 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("weaver-postgres", &["weaver-core"]),
     ("weaver-dynamodb", &["weaver-core"]),
     ("weaver-runtime", &["weaver-core"]),
-    ("weaver-client", &["weaver-core", "weaver-runtime"]),
     ("weaver-scheduler", &["weaver-core", "weaver-runtime"]),
     // One system call, and our only `unsafe`.
     ("weaver-idmap", &[]),
     // Commands that are not ours, for whatever runs them: prompts, checks, `exec`.
     ("weaver-process", &["weaver-core", "weaver-runtime", "weaver-idmap"]),
-    ("weaver-agent", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-process"]),
-    ("weaver-merge", &["weaver-core", "weaver-runtime", "weaver-client", "weaver-process"]),
+    // Built-in task handlers; the program that runs a worker registers them.
+    ("weaver-handlers", &["weaver-core", "weaver-runtime", "weaver-process"]),
+    ("weaver-agent", &["weaver-core", "weaver-runtime", "weaver-process"]),
+    ("weaver-merge", &["weaver-core", "weaver-runtime", "weaver-process"]),
+    // What server and client agree on. A server uses no client.
+    ("weaver-api", &["weaver-core", "weaver-scheduler", "weaver-merge"]),
+    ("weaver-client", &["weaver-core", "weaver-runtime", "weaver-api"]),
     (
         "weaver-server",
         &[
             "weaver-core",
             "weaver-runtime",
-            "weaver-client",
             "weaver-scheduler",
             "weaver-process",
             "weaver-agent",
             "weaver-merge",
+            "weaver-api",
         ],
     ),
     // The façade's wiring is the only place that names a concrete store.
@@ -40,9 +44,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weaver-postgres",
             "weaver-dynamodb",
             "weaver-runtime",
+            "weaver-api",
             "weaver-client",
             "weaver-scheduler",
             "weaver-process",
+            "weaver-handlers",
             "weaver-agent",
             "weaver-merge",
             "weaver-server",

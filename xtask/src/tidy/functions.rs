@@ -1,5 +1,5 @@
-//! Where functions begin and end, told by indentation: the code is formatted by rustfmt, which the gate checks first,
-//! and a parser for Rust would be this crate's largest dependency.
+//! Where functions begin and end, told by indentation: the code is formatted by rustfmt, which the gate
+//! checks first, and a parser for Rust would be this crate's largest dependency.
 
 /// A function and its length, from the line with `fn` to its closing brace.
 #[derive(Debug, PartialEq)]

@@ -4,14 +4,23 @@ use std::collections::HashMap;
 
 /// A line outside fenced code, with its number counted from 1.
 pub(crate) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    lines(text).filter_map(|(number, line, is_code)| (!is_code).then_some((number, line)))
+}
+
+/// The lines of fenced code, with their numbers.
+pub(crate) fn code(text: &str) -> Vec<(usize, &str)> {
+    lines(text).filter_map(|(number, line, is_code)| is_code.then_some((number, line))).collect()
+}
+
+/// Lines with their number and whether they are in fenced code; the fences themselves are left out.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut fence: Option<&str> = None;
     text.lines().enumerate().filter_map(move |(index, line)| {
         let mark = ["```", "~~~"].into_iter().find(|mark| line.trim_start().starts_with(mark));
         match (fence, mark) {
             (None, Some(mark)) => fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => fence = None,
-            (None, None) => return Some((index + 1, line)),
-            _ => {}
+            (open, _) => return Some((index + 1, line, open.is_some())),
         }
         None
     })

@@ -1,6 +1,8 @@
-//! `cargo xtask tidy`: rules of this repository that no compiler knows. Each check is a pure function from texts to
-//! problems, so that a small input proves it can fail.
+//! `cargo xtask tidy`: rules of this repository that no compiler knows. Each check is a pure function from
+//! texts to problems, so that a small input proves it can fail.
 
+mod adr;
+mod dead;
 mod directions;
 mod functions;
 mod licences;
@@ -11,6 +13,8 @@ mod ratchet;
 mod seeds;
 mod sizes;
 mod spdx;
+mod sql_functions;
+mod widths;
 mod words;
 
 use std::fmt;
@@ -58,10 +62,18 @@ pub(crate) fn steps_without_build(project: &Project) -> Vec<Step<'_>> {
         check("directions", |project| Ok(directions::check(project.packages()?))),
         check("manifests", |project| Ok(manifests::check(project.packages()?))),
         check("sizes", |project| {
-            let list = project.texts(ratchet::PATH)?;
-            let list = list.first().map_or("", |(_, text)| text.as_str());
-            Ok(ratchet::check(&sizes::measure(&project.texts(".rs")?), list))
+            Ok(ratchet::check(
+                &sizes::measure(&texts(project, &[".rs", ".sql"])?),
+                &list(project, ratchet::PATH)?,
+            ))
         }),
+        check("widths", |project| {
+            Ok(widths::check(&texts(project, &[".rs", ".sql", ".md"])?, &list(project, widths::PATH)?))
+        }),
+        check("public items", |project| {
+            Ok(dead::check(&texts(project, &[".rs", ".md"])?, &list(project, dead::PATH)?))
+        }),
+        check("decisions", |project| Ok(adr::check(&project.texts(".md")?))),
         check("links", |project| Ok(links::check(&project.texts(".md")?, project.files()?))),
         check("words", |project| Ok(words::check(&project.texts("")?))),
     ]
@@ -88,6 +100,17 @@ pub(crate) fn seeds_step(project: &Project) -> Step<'_> {
         };
         report(&seeds::check(&tables, &known))
     })
+}
+
+/// The files with any of these endings.
+fn texts(project: &Project, endings: &[&str]) -> Result<Vec<(String, String)>, String> {
+    let found = endings.iter().map(|ending| project.texts(ending));
+    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+}
+
+/// The text of a list of exceptions, empty if there is none.
+fn list(project: &Project, path: &str) -> Result<String, String> {
+    Ok(project.texts(path)?.into_iter().next().map_or(String::new(), |(_, text)| text))
 }
 
 fn report(problems: &[Problem]) -> Result<(), String> {

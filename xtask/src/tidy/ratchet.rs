@@ -19,7 +19,7 @@ pub(crate) struct Measured {
 }
 
 pub(crate) fn check(measured: &[Measured], list: &str) -> Vec<Problem> {
-    let (listed, mut problems) = parse(list);
+    let (listed, mut problems) = parse(PATH, list);
     problems.extend(measured.iter().filter_map(|item| too_long(item, &listed)));
     for name in listed.keys() {
         // Methods of several types can share a name in one file; the entry stands for the longest.
@@ -30,7 +30,8 @@ pub(crate) fn check(measured: &[Measured], list: &str) -> Vec<Problem> {
     problems
 }
 
-fn parse(list: &str) -> (BTreeMap<&str, usize>, Vec<Problem>) {
+/// The entries of a list that may only shrink, and what is wrong with its lines.
+pub(crate) fn parse<'a>(path: &str, list: &'a str) -> (BTreeMap<&'a str, usize>, Vec<Problem>) {
     let mut listed = BTreeMap::new();
     let mut problems = Vec::new();
     for (index, line) in list.lines().enumerate() {
@@ -42,9 +43,9 @@ fn parse(list: &str) -> (BTreeMap<&str, usize>, Vec<Problem>) {
                 listed.insert(name, lines);
             }
             None => problems.push(Problem::new(
-                format!("{PATH}:{}", index + 1),
+                format!("{path}:{}", index + 1),
                 format!("`{line}` cannot be read"),
-                "write `lines path` or `lines path fn name`",
+                "write `lines path`, or `lines path fn name` for a function",
             )),
         }
     }

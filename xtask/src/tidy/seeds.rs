@@ -1,5 +1,6 @@
-//! The tables in `docs/seeds/` say, requirement by requirement, what proves it; so do those elsewhere whose last column
-//! is called "shown by". A proof that does not exist is an error: otherwise the tables would say what we meant to do.
+//! The tables in `docs/seeds/` say, requirement by requirement, what proves it; so do those elsewhere whose
+//! last column is called "shown by". A proof that does not exist is an error: otherwise the tables would say
+//! what we meant to do.
 
 use std::collections::HashSet;
 

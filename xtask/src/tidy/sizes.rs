@@ -1,7 +1,7 @@
-//! How long Rust files and functions are.
+//! How long files and functions are, in Rust and in SQL.
 
-use super::functions;
 use super::ratchet::Measured;
+use super::{functions, sql_functions};
 
 /// A file longer than this is looked at again before it grows.
 const FILE_LINES: usize = 400;
@@ -19,7 +19,8 @@ pub(crate) fn measure(files: &[(String, String)]) -> Vec<Measured> {
             limit: FILE_LINES,
             limit_max: Some(FILE_LINES_MAX),
         });
-        for function in functions::find(text) {
+        let found = if path.ends_with(".sql") { sql_functions::find(text) } else { functions::find(text) };
+        for function in found {
             let name = format!("{path} fn {}", function.name);
             measured.push(Measured { name, lines: function.lines, limit: FUNCTION_LINES, limit_max: None });
         }
@@ -33,7 +34,11 @@ mod tests {
     use crate::tidy::ratchet;
 
     fn problems(text: &str) -> usize {
-        ratchet::check(&measure(&[("a.rs".into(), text.into())]), "").len()
+        problems_in("a.rs", text)
+    }
+
+    fn problems_in(path: &str, text: &str) -> usize {
+        ratchet::check(&measure(&[(path.into(), text.into())]), "").len()
     }
 
     #[test]
@@ -47,5 +52,15 @@ mod tests {
         let function = |body_lines: usize| format!("fn f() {{\n{}}}\n", "    x();\n".repeat(body_lines));
         assert_eq!(problems(&function(68)), 0);
         assert_eq!(problems(&function(69)), 1);
+    }
+
+    #[test]
+    fn sql_is_held_to_the_same_lengths() {
+        let function = |lines: usize| {
+            format!("CREATE FUNCTION f() AS $$\n{}$$ LANGUAGE sql;\n", "    x;\n".repeat(lines - 2))
+        };
+        assert_eq!(problems_in("a.sql", &function(70)), 0);
+        assert_eq!(problems_in("a.sql", &function(71)), 1);
+        assert_eq!(problems_in("a.sql", &"x;\n".repeat(401)), 1);
     }
 }

@@ -1,8 +1,8 @@
-//! Just enough of SPDX licence expressions: `OR`, `AND`, `WITH`, parentheses, and `/`, which old manifests write for
-//! `OR`.
+//! Just enough of SPDX licence expressions: `OR`, `AND`, `WITH`, parentheses, and `/`, which old manifests
+//! write for `OR`.
 
-/// Whether the expression can be satisfied using only licences that `allowed` accepts. An exception is part of the
-/// licence's name: `Apache-2.0 WITH LLVM-exception`.
+/// Whether the expression can be satisfied using only licences that `allowed` accepts. An exception is part
+/// of the licence's name: `Apache-2.0 WITH LLVM-exception`.
 pub(crate) fn satisfiable(expression: &str, allowed: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let mut parser = Parser { tokens: tokens(expression), at: 0, allowed };
     let answer = parser.any()?;

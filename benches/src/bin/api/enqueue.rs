@@ -1,13 +1,14 @@
-//! Single durable enqueues beside a handler that does nothing: asked over bare connections, and by the typed client.
+//! Single durable enqueues beside a handler that does nothing: asked over bare connections, and by the typed
+//! client.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::runtime::Runtime;
+use weaver_api as wire;
 use weaver_benches::scratch::Scratch;
 use weaver_benches::{ROUNDS, Samples, per_second, verdict};
-use weaver_client::wire;
 use weaver_core::prelude::*;
 use weaver_embedded::EmbeddedStore;
 use weaver_runtime::SystemClock;

@@ -1,5 +1,5 @@
-//! Requests as fast as they are answered, over connections that stay open. Written by hand, so that little of the machine
-//! goes to asking: every subject is asked the same way.
+//! Requests as fast as they are answered, over connections that stay open. Written by hand, so that little of
+//! the machine goes to asking: every subject is asked the same way.
 
 use std::time::{Duration, Instant};
 

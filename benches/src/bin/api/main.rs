@@ -1,6 +1,8 @@
-//! The server beside an empty one and beside its own store: `cargo xtask bench api [enqueue|batches|wake-up|start]`.
+//! The server beside an empty one and beside its own store:
+//! `cargo xtask bench api [enqueue|batches|wake-up|start]`.
 //!
-//! Everything is asked of the released command (`WEAVER_BIN`, which xtask builds), in a process of its own, over loopback.
+//! Everything is asked of the released command (`WEAVER_BIN`, which xtask builds), in a process of its own,
+//! over loopback.
 
 mod batches;
 mod empty;

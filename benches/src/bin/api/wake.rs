@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use weaver_api as wire;
 use weaver_benches::scratch::Scratch;
 use weaver_benches::{ROUNDS, Samples};
-use weaver_client::wire;
 use weaver_client::{Client, RemoteSource};
 use weaver_core::prelude::*;
 use weaver_embedded::EmbeddedStore;

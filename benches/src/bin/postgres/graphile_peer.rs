@@ -1,4 +1,5 @@
-//! graphile_worker, as its own benchmark sets it up: a local queue of 5,000, 500 handlers, completions by the batch.
+//! graphile_worker, as its own benchmark sets it up: a local queue of 5,000, 500 handlers, completions by the
+//! batch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The limit: the shortest SQL for a task's life on Weaver's own tables, written by hand. It has no rules, no order between
-//! queues, no keys, no events and no counts; its triggers are those of the schema.
+//! The limit: the shortest SQL for a task's life on Weaver's own tables, written by hand. It has no rules, no
+//! order between queues, no keys, no events and no counts; its triggers are those of the schema.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Whole lifecycles: enqueue, lease and end, in batches and one by one; and the bytes of WAL each of them writes.
+//! Whole lifecycles: enqueue, lease and end, in batches and one by one; and the bytes of WAL each of them
+//! writes.
 
 use tokio::runtime::Runtime;
 use weaver_benches::{Samples, interleaved, verdict};
@@ -34,7 +35,8 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
     ok & wal(runtime, server)
 }
 
-/// Counted where the server writes it. Full-page images come with checkpoints, not with work: they are left out.
+/// Counted where the server writes it. Full-page images come with checkpoints, not with work: they are left
+/// out.
 fn wal(runtime: &Runtime, server: &Server) -> bool {
     const LIMIT_BYTES: f64 = 1600.0;
     server.say(runtime, "postgres", "ALTER SYSTEM SET full_page_writes = off");

@@ -1,8 +1,8 @@
-//! The PostgreSQL store beside a hand-written SQL loop on its own schema, apalis-postgres and graphile_worker:
-//! `cargo xtask bench postgres`.
+//! The PostgreSQL store beside a hand-written SQL loop on its own schema, apalis-postgres and
+//! graphile_worker: `cargo xtask bench postgres`.
 //!
-//! Parts can be asked for by name: `cargo xtask bench postgres bulk drain wake lifecycles steady pages` (the last two take
-//! minutes, and some gigabytes of disk).
+//! Parts can be asked for by name: `cargo xtask bench postgres bulk drain wake lifecycles steady
+//! pages` (the last two take minutes, and some gigabytes of disk).
 
 mod apalis_peer;
 mod bulk;

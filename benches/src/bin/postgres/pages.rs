@@ -14,7 +14,8 @@ use crate::weaver;
 const FINISHED: usize = 5_000_000;
 const LIMIT_MS: f64 = 20.0;
 
-/// Finished runs of 50 queues, 20 types and 1,000 groups and sessions; one in a hundred is dead, one in ten has a label.
+/// Finished runs of 50 queues, 20 types and 1,000 groups and sessions; one in a hundred is dead, one in ten
+/// has a label.
 const FILL: &str = "INSERT INTO weaver.job_run_history (id, version, renewals, created_at, updated_at, ready_at, \
     first_started_at, finished_at, lease_started_at, attempt, executions, failures, losses, max_attempts, max_losses, \
     priority, scheduled, state, cause, outcome, continuation_state, namespace, queue, task_type, assigned_worker_id, \

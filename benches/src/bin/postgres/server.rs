@@ -4,7 +4,8 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
 use weaver_testkit::services::postgres::Private;
 
-/// What the server is told beyond its defaults. Everything is synced; the rest is memory, and room between checkpoints.
+/// What the server is told beyond its defaults. Everything is synced; the rest is memory, and room between
+/// checkpoints.
 const SETTINGS: [&str; 3] =
     ["shared_buffers = '512MB'", "max_wal_size = '3GB'", "checkpoint_timeout = '15min'"];
 

@@ -59,8 +59,8 @@ fn rounds(runtime: &Runtime, store: &Arc<PostgresStore>) -> Samples {
     Samples::of((0..ROUNDS).map(round).collect())
 }
 
-/// A million lifecycles at a steady depth with retention, as a worker's upkeep does it; then what it occupies beside the
-/// same contents written anew.
+/// A million lifecycles at a steady depth with retention, as a worker's upkeep does it; then what it occupies
+/// beside the same contents written anew.
 fn sizes(runtime: &Runtime, server: &Server) -> bool {
     server.say(runtime, "postgres", "CREATE DATABASE sizes");
     let options = weaver_postgres::PostgresOptions::parse(&server.url("sizes")).expect("a URL");

@@ -19,7 +19,8 @@ const WAKE_UPS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub fn run(runtime: &Runtime, server: &Server) -> bool {
-    // Two nodes: one enqueues, the other works, and only NOTIFY is between them, as for the peers. And one that does both.
+    // Two nodes: one enqueues, the other works, and only NOTIFY is between them, as for the peers. And one
+    // that does both.
     let (producer, node) = (weaver::open(runtime, server), weaver::open(runtime, server));
     let (apalis, graphile) = (Apalis::open(runtime, server), Graphile::open(runtime, server));
     let tallies: [Arc<Tally>; 4] = std::array::from_fn(|_| Tally::expecting(1));

@@ -50,7 +50,8 @@ pub fn ends(leased: &[Leased]) -> Vec<Transition> {
     leased.iter().map(end).collect()
 }
 
-/// Whole lifecycles a second: so many clients, each enqueuing, leasing and ending so many in a call, so often.
+/// Whole lifecycles a second: so many clients, each enqueuing, leasing and ending so many in a call, so
+/// often.
 pub fn lifecycles(
     runtime: &Runtime,
     store: &Arc<PostgresStore>,

@@ -28,7 +28,8 @@ fn main() {
         .enable_time()
         .build()
         .expect("a runtime");
-    // All parts, or those that are named; `weaver` (with `waits` or `once`) for a profiler, which should see nobody else.
+    // All parts, or those that are named; `weaver` (with `waits` or `once`) for a profiler, which should see
+    // nobody else.
     let parts: Vec<String> = std::env::args().skip(1).collect();
     let asked = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
     if !parts.is_empty() && asked("weaver") {
@@ -99,8 +100,8 @@ async fn enqueue(store: &dyn Store, count: u64, batch: u64) {
         } else {
             store.enqueue_batch((0..batch).map(|_| new_task()).collect()).await.expect("enqueued");
         }
-        // As the other subjects' producers. A store in memory never has its caller wait: without this the producer would
-        // keep its thread, and the worker it has woken there, until everything is enqueued.
+        // As the other subjects' producers. A store in memory never has its caller wait: without this the
+        // producer would keep its thread, and the worker it has woken there, until everything is enqueued.
         tokio::task::coop::consume_budget().await;
     }
 }

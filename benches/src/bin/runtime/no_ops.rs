@@ -137,8 +137,8 @@ fn bare_no_ops(runtime: &Runtime, load: Load) -> f64 {
     })
 }
 
-/// The peer's own in-memory storage and worker. The producer has a sink of its own: one shared with the worker panics when
-/// both use it at once.
+/// The peer's own in-memory storage and worker. The producer has a sink of its own: one shared with the
+/// worker panics when both use it at once.
 fn apalis_no_ops(runtime: &Runtime, load: Load, spawned: bool) -> f64 {
     let tally = Arc::new(Tally::default());
     let (sender, receiver) = futures::channel::mpsc::unbounded::<Task<u64>>();

@@ -20,7 +20,8 @@ const PAUSE: Duration = Duration::from_micros(100);
 enum From {
     /// A thread of its own: a thread of the runtime must be woken, as by a request that comes in.
     Outside,
-    /// A task on the runtime, which then waits: the same thread goes on with the other task, and nobody is woken.
+    /// A task on the runtime, which then waits: the same thread goes on with the other task, and nobody is
+    /// woken.
     Inside,
 }
 

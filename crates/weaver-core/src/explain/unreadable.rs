@@ -1,5 +1,6 @@
 //! What stands in a task's way and cannot be read.
 
+use crate::admission;
 use crate::error::Result;
 use crate::explain::Reason;
 use crate::id::TaskId;
@@ -21,7 +22,7 @@ pub(super) async fn key_holder<S: Store + ?Sized>(
     let holders = found.into_iter().filter(|each| each.serial_key.as_ref() == Some(key));
     let goes_first = |each: Quarantined| {
         let id = each.id.parse::<TaskId>().ok()?;
-        (id < record.key.id || !waits_for_its_first_start(&each)).then_some(id)
+        admission::goes_first(id, !waits_for_its_first_start(&each), true, record.key.id, false).then_some(id)
     };
     let by = holders.filter_map(goes_first).min();
     Ok(by.map(|by| Reason::KeyUnreadable { by }))

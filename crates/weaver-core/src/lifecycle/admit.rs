@@ -1,5 +1,6 @@
 //! A new task enters: Queued if it may start at once, Scheduled if not before a time.
 
+use crate::admission;
 use crate::error::{Invalid, Problem};
 use crate::id::{TaskId, TaskKey, Version};
 use crate::store_clock::StoreNow;
@@ -12,19 +13,19 @@ pub fn admit(task: ValidTask, id: TaskId, now: Timestamp) -> Result<TaskRecord, 
     Ok(TaskRecord { ready_by: ReadyBy::Span, ..record })
 }
 
-/// The same in a store that tells spans from instants. Whoever asks for an instant that has passed by the wall clock, or for
-/// none, asks for a span of zero: it is due at once.
+/// The same in a store that tells spans from instants. Whoever asks for an instant that has passed by the
+/// wall clock, or for none, asks for a span of zero: it is due at once.
 pub fn admit_at(task: ValidTask, id: TaskId, now: StoreNow) -> Result<TaskRecord, Invalid> {
     let StoreNow { steady: now, wall } = now;
     let (ready_at, ready_by) = match task.start {
-        Start::At(instant) if instant > wall => (instant, ReadyBy::Instant),
+        Start::At(instant) if !admission::is_due(instant, wall) => (instant, ReadyBy::Instant),
         Start::Now | Start::At(_) => (now, ReadyBy::Span),
         Start::After(delay) => {
             let overflow = || Invalid::new("delay", Problem::TimeOverflow { latest: Timestamp::MAX });
             (now.checked_add(delay).ok_or_else(overflow)?, ReadyBy::Span)
         }
     };
-    let is_later = ready_by == ReadyBy::Instant || ready_at > now;
+    let is_later = ready_by == ReadyBy::Instant || !admission::is_due(ready_at, now);
     let state = if is_later { TaskState::Scheduled } else { TaskState::Queued };
     Ok(TaskRecord {
         key: TaskKey::new(task.namespace, id),

@@ -1,5 +1,5 @@
-//! Anything that has not ended → Cancelled. A running handler is told by a renewal, which a wake-up brings forward; until it confirms that it
-//! has stopped, its lease stays as a hold on key and slot (G11).
+//! Anything that has not ended → Cancelled. A running handler is told by a renewal, which a wake-up brings
+//! forward; until it confirms that it has stopped, its lease stays as a hold on key and slot (G11).
 
 use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
 use crate::outcome::bounded_error;

@@ -1,5 +1,6 @@
-//! `Outcome::Committed`: the handler says that it ended the task in a transaction of its own. The record has the last
-//! word: ended under this lease is done; still running means that the transaction was rolled back, and the attempt failed.
+//! `Outcome::Committed`: the handler says that it ended the task in a transaction of its own. The record has
+//! the last word: ended under this lease is done; still running means that the transaction was rolled back,
+//! and the attempt failed.
 
 use crate::lease::Lease;
 use crate::lifecycle::{Refused, Transition, fail};
@@ -15,8 +16,8 @@ pub(super) fn decide(record: &TaskRecord) -> Result<Transition, Refused> {
     fail::decide(record, NOT_COMMITTED, Retry::ByPolicy)
 }
 
-/// Whether the task was ended well under this lease. The version is the fence: nothing but that end makes the next one of
-/// it a success.
+/// Whether the task was ended well under this lease. The version is the fence: nothing but that end makes the
+/// next one of it a success.
 pub fn was_committed(record: &TaskRecord, lease: &Lease) -> bool {
     record.key == lease.key && record.state == TaskState::Succeeded && record.version == lease.version.next()
 }

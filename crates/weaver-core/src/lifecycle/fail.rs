@@ -15,7 +15,11 @@ pub(super) fn decide(record: &TaskRecord, error: &str, retry: Retry) -> Result<T
 
 /// The delay before the next start, or `None` if this failure is the last.
 pub(super) fn next_delay(record: &TaskRecord, retry: Retry) -> Option<Duration> {
-    let failures = record.failures.saturating_add(1);
+    delay_after(record, record.failures.saturating_add(1), retry)
+}
+
+/// The delay after failure number `failures`, or `None` if it is the last.
+pub(super) fn delay_after(record: &TaskRecord, failures: u32, retry: Retry) -> Option<Duration> {
     if failures >= record.spec.max_attempts {
         return None;
     }

@@ -1,5 +1,5 @@
-//! Running → RetryScheduled(lost) or Dead(lost): the lease ran out, so its worker has vanished. Dead on loss number
-//! `max_losses + 1`; until then due at once, as nothing says that the task itself is at fault.
+//! Running → RetryScheduled(lost) or Dead(lost): the lease ran out, so its worker has vanished. Dead on loss
+//! number `max_losses + 1`; until then due at once, as nothing says that the task itself is at fault.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ pub(super) fn decide(record: &TaskRecord) -> Result<Transition, Refused> {
     transition.ready_after = (!last).then_some(Duration::ZERO);
     transition.attempt_ended = Some(AttemptOutcome::Lost);
     transition.holder = HolderChange::Nobody;
-    // A record that runs without a lease was damaged from outside. No worker can renew or finish it: it is lost like one
-    // whose lease expired, or it would run for ever (G3).
+    // A record that runs without a lease was damaged from outside. No worker can renew or finish it: it is
+    // lost like one whose lease expired, or it would run for ever (G3).
     transition.error = Some(match &record.lease {
         Some(held) => bounded_error(&format!("worker {} was lost: its lease ran out", held.worker)),
         None => bounded_error("it was running without a lease; maintenance released it"),

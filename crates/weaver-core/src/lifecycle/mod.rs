@@ -15,10 +15,11 @@
 //!   Everything that has not ended can be cancelled. Nothing that has ended moves, ever.
 //! ```
 //!
-//! [`decide`] is pure: from a record and a command it computes a [`Transition`], or says why not. A store applies the
-//! transition if and only if the record still has the version it was decided on; [`Transition::apply`] says what that
-//! does to the record. `lease` is the one transition stores perform themselves, because choosing the task and taking
-//! it must be one step; the model test holds them to [`decide`].
+//! [`decide`] is pure: from a record and a command it computes a [`Transition`], or says why not. A store
+//! applies the transition if and only if the record still has the version it was decided on;
+//! [`Transition::apply`] says what that does to the record. `lease` is the one transition stores perform
+//! themselves, because choosing the task and taking it must be one step; the model test holds them to
+//! [`decide`].
 //!
 //! One file per transition; the allowed moves are data in [`table`].
 
@@ -29,6 +30,7 @@ mod bury;
 mod cancel;
 mod command;
 mod committed;
+mod end;
 mod expire;
 mod fail;
 mod lease;
@@ -49,6 +51,8 @@ pub use admit::{admit, admit_at};
 pub use again::again;
 pub use command::{Command, Grant, OverdueWhy, Refused};
 pub use committed::was_committed;
+pub(crate) use end::recorded_before;
+pub use end::{EndDecision, Ended, decide_end};
 pub use logging::{LOG_AFTER_END, may_log};
 pub use renew::{confirm_stopped, is_cancelled, renew};
 pub use table::Verb;
@@ -61,10 +65,12 @@ use crate::task::{CancelReason, TaskRecord, TaskState};
 
 /// Decides what a command does to a record.
 ///
-/// `now` is the newest time of the *store's* clock that the caller knows. It is used only to refuse what is plainly
-/// too early; no instant of it enters the transition, and the store looks at its own clock again when it applies it.
+/// `now` is the newest time of the *store's* clock that the caller knows. It is used only to refuse what is
+/// plainly too early; no instant of it enters the transition, and the store looks at its own clock again when
+/// it applies it.
 ///
-/// A store that tells spans from instants gives a [`StoreNow`]; with one clock for both, a [`Timestamp`](crate::time::Timestamp) does.
+/// A store that tells spans from instants gives a [`StoreNow`]; with one clock for both, a
+/// [`Timestamp`](crate::time::Timestamp) does.
 pub fn decide(
     record: &TaskRecord,
     command: Command,
@@ -107,23 +113,17 @@ pub fn decide(
     }
 }
 
-/// Decides what a failure does when the user has a delay function of their own: it supplies the delay, nothing else.
-pub fn fail_with(
-    record: &TaskRecord,
-    lease: Lease,
-    error: &str,
-    delay: &crate::retry::DelayFunction,
-) -> Result<Transition, Refused> {
+/// A failure whose delay the user's own function supplies; it has no say in anything else.
+pub fn failed_with(record: &TaskRecord, error: &str, delay: &crate::retry::DelayFunction) -> Outcome {
     let retry = match delay(record.failures.saturating_add(1), error) {
         Some(delay) => Retry::After(delay),
         None => Retry::ByPolicy,
     };
-    let outcome = Outcome::Failed { error: error.into(), retry };
-    decide(record, Command::Finish { lease, outcome }, record.updated_at)
+    Outcome::Failed { error: error.into(), retry }
 }
 
-/// The end of an attempt is reported under the lease it ran under, or not at all (G2). The epoch is compared with the
-/// one in the lease, never with the current leader's: a new leader does not kill running work.
+/// The end of an attempt is reported under the lease it ran under, or not at all (G2). The epoch is compared
+/// with the one in the lease, never with the current leader's: a new leader does not kill running work.
 fn check_lease(record: &TaskRecord, lease: &Lease) -> Result<(), Refused> {
     let held = match &record.lease {
         Some(held) if record.state == TaskState::Running => held,

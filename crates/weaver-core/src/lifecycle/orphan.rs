@@ -1,4 +1,5 @@
-//! Assigned → Orphaned: the worker it was assigned to is gone. A vanished worker is a loss, started or not (G5).
+//! Assigned → Orphaned: the worker it was assigned to is gone. A vanished worker is a loss, started or not
+//! (G5).
 
 use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
 use crate::task::{AttemptOutcome, TaskRecord, TaskState};

@@ -1,4 +1,5 @@
-//! Running → RetryScheduled(released): the worker shuts down and gives the task back. Due at once, charges nothing.
+//! Running → RetryScheduled(released): the worker shuts down and gives the task back. Due at once, charges
+//! nothing.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! What touches a running task without moving it: renewals, progress, continuation (they count in `renewals`, never in
-//! `version`), and the end of a hold.
+//! What touches a running task without moving it: renewals, progress, continuation (they count in `renewals`,
+//! never in `version`), and the end of a hold.
 
 use crate::lease::{ContinuationChange, LEASE_TTL_MAX, Lease, Renewal, Renewed};
 use crate::task::{Continuation, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// Extends a lease by its `ttl` if it is still the valid one. A lease whose time has passed but that nobody has taken
-/// away yet is still valid.
+/// Extends a lease by its `ttl` if it is still the valid one. A lease whose time has passed but that nobody
+/// has taken away yet is still valid.
 pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renewed {
     let lease = &renewal.lease;
     if record.key != lease.key {
@@ -42,8 +42,8 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     Renewed::Extended
 }
 
-/// Whether the task was cancelled while it ran under this lease. Also when the cancellation hold has already ended: the
-/// handler is told "cancelled", not "lost".
+/// Whether the task was cancelled while it ran under this lease. Also when the cancellation hold has already
+/// ended: the handler is told "cancelled", not "lost".
 pub fn is_cancelled(record: &TaskRecord, lease: &Lease) -> bool {
     record.key == lease.key
         && record.state == TaskState::Cancelled
@@ -51,7 +51,8 @@ pub fn is_cancelled(record: &TaskRecord, lease: &Lease) -> bool {
         && record.lease.as_ref().is_none_or(|held| held.token == lease.token)
 }
 
-/// Removes the hold of a handler that has stopped. Touches neither state nor version; says whether there was one.
+/// Removes the hold of a handler that has stopped. Touches neither state nor version; says whether there was
+/// one.
 pub fn confirm_stopped(record: &mut TaskRecord, lease: &Lease) -> bool {
     let held = record.hold().is_some_and(|hold| {
         hold.key == lease.key && hold.version == lease.version && hold.token == lease.token

@@ -1,5 +1,5 @@
-//! The allowed moves, as data. Databases generate their own guards from it; tests enumerate it; the properties of the
-//! lifecycle hold every decision to it.
+//! The allowed moves, as data. Databases generate their own guards from it; tests enumerate it; the
+//! properties of the lifecycle hold every decision to it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Running → RetryScheduled(timed out) or Dead(timed out): the handler took longer than the task's timeout. It is
-//! charged like a failure.
+//! Running → RetryScheduled(timed out) or Dead(timed out): the handler took longer than the task's timeout.
+//! It is charged like a failure.
 
 use crate::lifecycle::fail::{charge, next_delay};
 use crate::lifecycle::{Refused, Transition, Verb};

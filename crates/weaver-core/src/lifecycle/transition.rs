@@ -13,8 +13,8 @@ use crate::task::{
 };
 use crate::time::Timestamp;
 
-/// A move that was decided and not yet made. It carries no instant: delays are spans from, and stamps are set at, the
-/// moment the store applies it, by the store's clock.
+/// A move that was decided and not yet made. It carries no instant: delays are spans from, and stamps are set
+/// at, the moment the store applies it, by the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a transition does nothing until a store commits it"]
 pub struct Transition {
@@ -26,8 +26,8 @@ pub struct Transition {
     pub expected_version: Version,
     /// For the expiry of a lease, the renewals it was decided on: one more renewal and nothing has expired.
     pub expected_renewals: Option<u64>,
-    /// For the end of an attempt, the leader's epoch it started under (0: it was pulled). The store compares it with the
-    /// one in the lease, never with the current leader's.
+    /// For the end of an attempt, the leader's epoch it started under (0: it was pulled). The store compares
+    /// it with the one in the lease, never with the current leader's.
     pub expected_epoch: Option<Epoch>,
     /// What moves it.
     pub verb: Verb,
@@ -35,7 +35,8 @@ pub struct Transition {
     pub to: TaskState,
     /// Why.
     pub cause: Option<Cause>,
-    /// Due this long after it is applied (a task that waits already: not later than it was); `None`: due when it was.
+    /// Due this long after it is applied (a task that waits already: not later than it was); `None`: due when
+    /// it was.
     pub ready_after: Option<Duration>,
     /// The counters afterwards.
     pub counters: Counters,
@@ -92,7 +93,8 @@ pub enum HolderChange {
 }
 
 impl Transition {
-    /// A move that changes the state and charges what its verb charges. The files of this module add the rest.
+    /// A move that changes the state and charges what its verb charges. The files of this module add the
+    /// rest.
     pub(super) fn new(record: &TaskRecord, verb: Verb, to: TaskState, cause: Option<Cause>) -> Self {
         debug_assert!(
             table::allows(record.state, verb, to, cause),
@@ -123,8 +125,8 @@ impl Transition {
         }
     }
 
-    /// Whether it takes a waiting task into somebody's hands. A store then looks again, in the same write, whether the
-    /// task is due, its queue open, its key free and a slot left.
+    /// Whether it takes a waiting task into somebody's hands. A store then looks again, in the same write,
+    /// whether the task is due, its queue open, its key free and a slot left.
     pub fn admits(&self) -> bool {
         self.from.is_waiting() && matches!(self.to, TaskState::Assigned | TaskState::Running)
     }
@@ -138,7 +140,8 @@ impl Transition {
             && self.expected_epoch == record.lease.as_ref().map(|held| held.epoch)
     }
 
-    /// Whether the record shows that this very move was made before: its report got lost and it was sent again.
+    /// Whether the record shows that this very move was made before: its report got lost and it was sent
+    /// again.
     pub fn is_already_applied(&self, record: &TaskRecord) -> bool {
         if record.key != self.key || record.version <= self.expected_version {
             return false;
@@ -187,8 +190,8 @@ impl Transition {
         record.losses = self.counters.losses;
         record.attempt = self.counters.attempt;
         if record.ready_by == ReadyBy::Instant {
-            // The instant has come, or does not matter any more: from here on the store's own time counts, by which it may
-            // lie ahead. A task that is taken is due by that time too, should it be given back.
+            // The instant has come, or does not matter any more: from here on the store's own time counts, by
+            // which it may lie ahead. A task that is taken is due by that time too, should it be given back.
             record.ready_by = ReadyBy::Span;
             if self.to == TaskState::Running || self.to == TaskState::Assigned {
                 record.ready_at = record.ready_at.min(now);

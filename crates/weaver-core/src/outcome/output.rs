@@ -34,7 +34,8 @@ fn encode<Output: Serialize>(output: &Output) -> Outcome {
     }
 }
 
-/// A text being written. Most results are `null`, or short: they are not worth an allocation of their own to find out.
+/// A text being written. Most results are `null`, or short: they are not worth an allocation of their own to
+/// find out.
 #[derive(Default)]
 struct Json {
     short: [u8; 32],

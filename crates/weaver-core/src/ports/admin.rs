@@ -16,9 +16,10 @@ use crate::task::TaskState;
 /// # Contract
 /// - **G9** A rule or setting touches only the namespace it names.
 /// - [`put_queue`](Admin::put_queue) writes only if what is there is what the caller expects, else
-///   [`Error::Conflict`](crate::error::Error::Conflict). It takes effect for every lease call that begins afterwards.
-/// - [`purge_tasks`](Admin::purge_tasks) removes terminal records without a hold, and nothing else (G4: what has ended
-///   stays as it ended until it is removed). It can be repeated, and run by many at once.
+///   [`Error::Conflict`](crate::error::Error::Conflict). It takes effect for every lease call that begins
+///   afterwards.
+/// - [`purge_tasks`](Admin::purge_tasks) removes terminal records without a hold, and nothing else (G4: what
+///   has ended stays as it ended until it is removed). It can be repeated, and run by many at once.
 #[async_trait]
 pub trait Admin: Send + Sync {
     /// The queues of a namespace that have tasks or settings, by name.
@@ -70,8 +71,8 @@ pub struct QueueInfo {
     pub settings: QueueSettings,
     /// The version of the settings; 0 if nothing was ever set.
     pub version: Version,
-    /// How many of its slots are taken: assigned, orphaned, running, or held by a handler that has yet to stop. Exact for
-    /// a queue with a limit; for others as good as the store's counts.
+    /// How many of its slots are taken: assigned, orphaned, running, or held by a handler that has yet to
+    /// stop. Exact for a queue with a limit; for others as good as the store's counts.
     pub occupied: u64,
 }
 

@@ -22,16 +22,16 @@ pub const DOCUMENT_WRITES_MAX: usize = 1000;
 /// # Contract
 /// - A write happens only if what is there is what the caller expects, else
 ///   [`Error::Conflict`](crate::error::Error::Conflict), and then changes nothing.
-/// - Versions of one key only grow, also across deletion: a version seen once never means another body. Leadership
-///   rests on it (see [`LeaderEpoch`](crate::queue::LeaderEpoch)).
+/// - Versions of one key only grow, also across deletion: a version seen once never means another body.
+///   Leadership rests on it (see [`LeaderEpoch`](crate::queue::LeaderEpoch)).
 /// - **G9** A document belongs to the namespace in its key.
 #[async_trait]
 pub trait Documents: Send + Sync {
     /// Reads a document.
     async fn get_document(&self, key: &DocumentKey) -> Result<Option<Document>>;
 
-    /// Writes a document of at most [`DOCUMENT_MAX_BYTES`]. `due` is when [`due_documents`](Documents::due_documents)
-    /// should bring it up.
+    /// Writes a document of at most [`DOCUMENT_MAX_BYTES`]. `due` is when
+    /// [`due_documents`](Documents::due_documents) should bring it up.
     async fn put_document(
         &self,
         key: &DocumentKey,
@@ -44,9 +44,9 @@ pub trait Documents: Send + Sync {
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()>;
 
     /// Writes or removes many documents, at most [`DOCUMENT_WRITES_MAX`], each as
-    /// [`put_document`](Documents::put_document) or [`delete_document`](Documents::delete_document) would. If one member is
-    /// invalid, or two are about one key, nothing is written, and the error names it; else each succeeds or conflicts by
-    /// itself. Answers the new version of each, `None` for one that was removed.
+    /// [`put_document`](Documents::put_document) or [`delete_document`](Documents::delete_document) would. If
+    /// one member is invalid, or two are about one key, nothing is written, and the error names it; else each
+    /// succeeds or conflicts by itself. Answers the new version of each, `None` for one that was removed.
     async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>>;
 
     /// The documents of a kind whose id begins with `prefix`, by id.
@@ -59,7 +59,8 @@ pub trait Documents: Send + Sync {
         limit: u32,
     ) -> Result<Page<Document>>;
 
-    /// The documents of a kind, in any namespace, that are due at or before an instant, the most overdue first.
+    /// The documents of a kind, in any namespace, that are due at or before an instant, the most overdue
+    /// first.
     async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>>;
 }
 
@@ -112,7 +113,8 @@ impl DocumentWrite {
     }
 }
 
-/// Refuses batches that are too large, invalid members, and two about one key. Stores call it before they write.
+/// Refuses batches that are too large, invalid members, and two about one key. Stores call it before they
+/// write.
 pub fn check_document_writes(writes: &[DocumentWrite]) -> Result<(), Invalid> {
     if writes.len() > DOCUMENT_WRITES_MAX {
         let (value, max) = (writes.len() as u64, DOCUMENT_WRITES_MAX as u64);

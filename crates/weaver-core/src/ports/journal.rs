@@ -19,9 +19,10 @@ pub const APPEND_MAX_BYTES: usize = 1024 * 1024;
 /// Streams of entries.
 ///
 /// # Contract
-/// - Entries of one append are stored together, in order, with consecutive numbers; numbers of a stream only grow.
-/// - Readers see an entry only after all before it. What was trimmed (or, in memory, pushed out by newer entries) is a
-///   gap in the numbers, never a renumbering.
+/// - Entries of one append are stored together, in order, with consecutive numbers; numbers of a stream only
+///   grow.
+/// - Readers see an entry only after all before it. What was trimmed (or, in memory, pushed out by newer
+///   entries) is a gap in the numbers, never a renumbering.
 /// - **G9** A stream belongs to the namespace in its key.
 /// - The streams of a task go when the task is purged.
 #[async_trait]
@@ -36,7 +37,8 @@ pub trait Journal: Send + Sync {
     async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()>;
 }
 
-/// Refuses entries that are too large, and more of them than fit one request. Stores call it before they write.
+/// Refuses entries that are too large, and more of them than fit one request. Stores call it before they
+/// write.
 pub fn check_entries(bodies: &[Bytes]) -> Result<(), Invalid> {
     for (index, body) in bodies.iter().enumerate() {
         if body.len() > ENTRY_MAX_BYTES {

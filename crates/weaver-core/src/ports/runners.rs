@@ -18,14 +18,16 @@ pub const ALIVE_WITHIN: Duration = Duration::from_secs(120);
 /// # Contract
 /// - A beat is stamped with the store's clock (the caller's, where the store has none).
 /// - A directive stays until it is replaced: every beat returns the current one, so none is missed.
-/// - Liveness is for people and for assignment. Nobody's lease ends because a beat is late (G3 rests on leases).
+/// - Liveness is for people and for assignment. Nobody's lease ends because a beat is late (G3 rests on
+///   leases).
 /// - **G9** A runner serves, and is listed in, one namespace; a worker of several beats in each.
 #[async_trait]
 pub trait Runners: Send + Sync {
     /// Says that runners are alive; answers what each should do.
     async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
 
-    /// Tells a runner what to do from its next beat on. Telling one that is not there is remembered for when it comes.
+    /// Tells a runner what to do from its next beat on. Telling one that is not there is remembered for when
+    /// it comes.
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()>;
 
     /// The runners of a namespace, by id, stopped ones included.
@@ -97,6 +99,7 @@ impl Beat {
 
 /// What a runner is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Directive {
     /// Go on.
@@ -123,6 +126,7 @@ pub struct RunnerRecord {
 
 /// Whether a runner said goodbye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunnerStatus {
     /// It has not.
@@ -137,7 +141,8 @@ impl RunnerRecord {
         self.status == RunnerStatus::Running && now.since(self.last_heartbeat) < ALIVE_WITHIN
     }
 
-    /// How it reads to others: one that has been silent for [`ALIVE_WITHIN`] is stopped, goodbye or not (seed 000).
+    /// How it reads to others: one that has been silent for [`ALIVE_WITHIN`] is stopped, goodbye or not (seed
+    /// 000).
     pub fn status_at(&self, now: Timestamp) -> RunnerStatus {
         if self.is_alive(now) { RunnerStatus::Running } else { RunnerStatus::Stopped }
     }

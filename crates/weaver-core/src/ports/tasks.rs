@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::id::{TaskId, TaskKey};
@@ -18,13 +19,14 @@ pub const SCAN_MAX_DEFAULT: u32 = 10_000;
 ///
 /// # Contract
 /// - **G9** Only tasks of the namespace that was named.
-/// - A read that begins after a write was answered sees it, except where the store documents an index that lags.
-/// - [`list_tasks`](Tasks::list_tasks) shows every task that matches throughout, exactly once, over all its pages; one
-///   that changes meanwhile may or may not appear.
+/// - A read that begins after a write was answered sees it, except where the store documents an index that
+///   lags.
+/// - [`list_tasks`](Tasks::list_tasks) shows every task that matches throughout, exactly once, over all its
+///   pages; one that changes meanwhile may or may not appear.
 #[async_trait]
 pub trait Tasks: Send + Sync {
-    /// Finds tasks by the text of their ids. A decimal number is itself, whether or not there is such a task; any other
-    /// text is found only if a task has it as its own name.
+    /// Finds tasks by the text of their ids. A decimal number is itself, whether or not there is such a task;
+    /// any other text is found only if a task has it as its own name.
     async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>>;
 
     /// Reads records; `None` where there is none.
@@ -44,8 +46,8 @@ pub trait Tasks: Send + Sync {
     /// How many tasks are in each state. The cost does not depend on the number of records.
     async fn counts(&self, scope: Scope) -> Result<Counts>;
 
-    /// How many tasks of its queue would be leased before this one, counting no further than `cap`. `None` if it is not
-    /// waiting to be leased.
+    /// How many tasks of its queue would be leased before this one, counting no further than `cap`. `None` if
+    /// it is not waiting to be leased.
     async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>>;
 }
 
@@ -64,7 +66,8 @@ pub struct TaskQuery {
     pub cursor: Option<Cursor>,
     /// How many at most.
     pub limit: u32,
-    /// How many records may be looked at for one page. A page cut short by this is not `complete` and has a cursor.
+    /// How many records may be looked at for one page. A page cut short by this is not `complete` and has a
+    /// cursor.
     pub scan_max: u32,
 }
 
@@ -167,7 +170,9 @@ impl TaskFilter {
 }
 
 /// Which end of time comes first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// By descending id.
     NewestFirst,

@@ -12,12 +12,15 @@ use crate::quarantine::{Discarded, Quarantined, RawTask};
 ///
 /// # Contract
 /// - One unreadable record fails no call about others: it is left out of lists and batches, and appears here.
-/// - Its state, version and bytes stay as they are. Its serial key and slot stay held as far as they can be read.
+/// - Its state, version and bytes stay as they are. Its serial key and slot stay held as far as they can be
+///   read.
 /// - A record whose format number this process does not know is never leased, expired or changed by it.
-/// - A finding is this process's own. It leaves the list within a minute of the record being readable again, or gone.
+/// - A finding is this process's own. It leaves the list within a minute of the record being readable again,
+///   or gone.
 #[async_trait]
 pub trait UnreadableRecords: Send + Sync {
-    /// What this process found unreadable so far; `None`: in every namespace. A full search is `weaver store check`.
+    /// What this process found unreadable so far; `None`: in every namespace. A full search is
+    /// `weaver store check`.
     async fn list_quarantined(
         &self,
         namespace: Option<&Namespace>,
@@ -25,13 +28,15 @@ pub trait UnreadableRecords: Send + Sync {
         limit: u32,
     ) -> Result<Page<Quarantined>>;
 
-    /// The finding about each task, for callers to whom [`get_tasks`](crate::ports::Tasks::get_tasks) showed nothing.
+    /// The finding about each task, for callers to whom [`get_tasks`](crate::ports::Tasks::get_tasks) showed
+    /// nothing.
     async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>>;
 
     /// A task in its stored form, readable or not, live or finished.
     async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>>;
 
-    /// Removes a task with its logs, readable or not, live or finished, if its stored form is still `expected`. Its unique
-    /// keys stay (G8); a worker that still holds its lease is answered [`Lost`](crate::lease::Renewed::Lost).
+    /// Removes a task with its logs, readable or not, live or finished, if its stored form is still
+    /// `expected`. Its unique keys stay (G8); a worker that still holds its lease is answered
+    /// [`Lost`](crate::lease::Renewed::Lost).
     async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded>;
 }

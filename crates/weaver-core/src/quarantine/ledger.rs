@@ -12,8 +12,8 @@ use crate::name::Namespace;
 use crate::ports::{Cursor, Page};
 use crate::quarantine::{Quarantined, RecordKind};
 
-/// The most records one process lists. More are passed over and logged, but not listed: a table that is unreadable as a whole
-/// must not fill the memory.
+/// The most records one process lists. More are passed over and logged, but not listed: a table that is
+/// unreadable as a whole must not fill the memory.
 pub const QUARANTINE_MAX: usize = 10_000;
 
 type Place = (Namespace, RecordKind, String);
@@ -26,7 +26,8 @@ pub struct Quarantine {
 }
 
 impl Quarantine {
-    /// Adds a finding; a later one about the same record replaces it but keeps when it was first found. Logs what is new.
+    /// Adds a finding; a later one about the same record replaces it but keeps when it was first found. Logs
+    /// what is new.
     pub fn add(&self, finding: Quarantined) {
         let place = (finding.namespace.clone(), finding.kind, finding.id.clone());
         let mut found = self.found.lock();
@@ -50,7 +51,8 @@ impl Quarantine {
         !found.is_empty() && found.remove(&(namespace.clone(), kind, id.to_owned())).is_some()
     }
 
-    /// Everything of one kind in a namespace was looked at, and these are what could not be read: other findings are over.
+    /// Everything of one kind in a namespace was looked at, and these are what could not be read: other
+    /// findings are over.
     pub fn settle(&self, namespace: &Namespace, kind: RecordKind, unreadable: Vec<Quarantined>) {
         {
             let mut found = self.found.lock();

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::quarantine::{QUARANTINE_MAX, RecordKind, Unreadable};
 
-/// A record that a check could not read. Its names are text: a name that is none is one of the things that can be wrong.
+/// A record that a check could not read. Its names are text: a name that is none is one of the things that
+/// can be wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableRecord {
     /// What it is.
@@ -121,8 +122,8 @@ impl CheckReport {
 /// Told how many records were read so far; answers whether to go on.
 pub type CheckProgress<'a> = &'a (dyn Fn(u64) -> bool + Send + Sync);
 
-/// Says of a document's kind and body why they cannot be read. A store keeps bodies and does not know what they mean: the
-/// parts of Weaver that write them do.
+/// Says of a document's kind and body why they cannot be read. A store keeps bodies and does not know what
+/// they mean: the parts of Weaver that write them do.
 pub type DocumentReader<'a> = &'a (dyn Fn(&str, &[u8]) -> Result<(), String> + Send + Sync);
 
 #[cfg(test)]

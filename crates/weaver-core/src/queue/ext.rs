@@ -9,11 +9,12 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::explain::{Explanation, explain};
 use crate::id::TaskKey;
-use crate::lease::{LeaseRequest, Leased};
-use crate::lifecycle::{self, Command, Transition, decide};
+use crate::lease::{Lease, LeaseRequest, Leased};
+use crate::lifecycle::{self, Command, Ended, Refused, Transition, decide};
 use crate::name::Namespace;
 use crate::outcome::Outcome;
 use crate::ports::{Page, PurgeRule, Purged, Scope, StateCounts, Store, TaskQuery};
+use crate::queue::finish::{EndReport, finish};
 use crate::queue::{Committed, Enqueued};
 use crate::retry::DelayFunction;
 use crate::task::{AttemptRecord, NewTask, TaskRecord, TaskState};
@@ -105,18 +106,21 @@ pub trait QueueExt: Store {
 
     /// The same with the user's own delay function, given the number of failures and the error.
     async fn mark_failed_with(&self, leased: &Leased, error: &str, delay: &DelayFunction) -> Result<()> {
-        let transition = lifecycle::fail_with(&leased.record, leased.lease.clone(), error, delay)
-            .map_err(|refused| Error::Refused { key: leased.lease.key.clone(), refused })?;
-        self.make(transition).await
+        self.mark(leased, lifecycle::failed_with(&leased.record, error, delay)).await
     }
 
-    /// Reports any outcome of a task.
+    /// Reports any outcome of a task by [`finish`]: [`Error::Stale`] if the lease was lost or the task
+    /// cancelled, [`Error::Refused`] if its result is too large to keep.
     async fn mark(&self, leased: &Leased, outcome: Outcome) -> Result<()> {
-        let command = Command::Finish { lease: leased.lease.clone(), outcome };
-        // The newest time of the store that we know of is when it granted the lease; an end depends on none.
-        let transition = decide(&leased.record, command, leased.record.updated_at)
-            .map_err(|refused| Error::Refused { key: leased.lease.key.clone(), refused })?;
-        self.make(transition).await
+        let key = leased.lease.key.clone();
+        let answer = finish(self, &[Marked { leased, outcome }]).await?.pop().ok_or_else(no_answer)?;
+        match answer {
+            Ended::Recorded { .. } => Ok(()),
+            Ended::Lost => Err(Error::Stale { key }),
+            Ended::ResultTooLarge { bytes, max_bytes } => {
+                Err(Error::Refused { key, refused: Refused::ResultTooLarge { bytes, max_bytes } })
+            }
+        }
     }
 
     /// Commits one transition; [`Error::Stale`] if the task has moved on.
@@ -171,8 +175,8 @@ pub trait QueueExt: Store {
         Err(Error::Stale { key: key.clone() })
     }
 
-    /// Runs a finished task again, as a new task that names the old one in `retry_of`. The new one has neither the old
-    /// unique keys nor its expiry. Refused while the task has not ended.
+    /// Runs a finished task again, as a new task that names the old one in `retry_of`. The new one has
+    /// neither the old unique keys nor its expiry. Refused while the task has not ended.
     async fn retry(&self, key: &TaskKey) -> Result<Enqueued> {
         let record = self.get_task(key).await?;
         let again =
@@ -195,8 +199,8 @@ pub trait QueueExt: Store {
         explain(self, key).await
     }
 
-    /// Removes the tasks of a namespace that ended at least this long ago, in batches, until there are none; returns how
-    /// many there were.
+    /// Removes the tasks of a namespace that ended at least this long ago, in batches, until there are none;
+    /// returns how many there were.
     async fn purge(&self, namespace: &Namespace, finished_for: Duration) -> Result<u64> {
         const BATCH: u32 = 1000;
         let mut count = 0;
@@ -214,6 +218,26 @@ pub trait QueueExt: Store {
 
 #[async_trait]
 impl<T: Store + ?Sized> QueueExt for T {}
+
+/// An end reported by the holder of what was leased.
+struct Marked<'a> {
+    leased: &'a Leased,
+    outcome: Outcome,
+}
+
+impl EndReport for Marked<'_> {
+    fn lease(&self) -> &Lease {
+        &self.leased.lease
+    }
+
+    fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    fn record_in_hand(&self) -> Option<&TaskRecord> {
+        Some(&self.leased.record)
+    }
+}
 
 /// Why a task that was asked for is not shown: there is none, or this process cannot read it.
 pub(crate) async fn absent<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Error> {

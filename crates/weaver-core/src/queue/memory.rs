@@ -75,12 +75,13 @@ impl Default for MemoryOptions {
 pub struct InMemoryQueue {
     clock: StoreClock,
     limits: Limits,
-    // One lock. Eight shards were measured and were no faster: the work under it is a fraction of a microsecond.
+    // One lock. Eight shards were measured and were no faster: the work under it is a fraction of a
+    // microsecond.
     inner: Mutex<Inner>,
     /// Rung after every call that wrote into the ring.
     changed: Notify,
-    /// Rung after every call that cancelled a running task. Apart from `changed`: those who wait for it are few, and must not
-    /// be woken by every move of a busy store.
+    /// Rung after every call that cancelled a running task. Apart from `changed`: those who wait for it are
+    /// few, and must not be woken by every move of a busy store.
     cancelled: Notify,
     // Locked before `inner`, never after: a leader's commit looks at its document first.
     documents: Mutex<DocumentsState>,
@@ -116,8 +117,8 @@ impl InMemoryQueue {
         }
     }
 
-    /// Takes the lock, looking again and again for about as long as a batch takes under it. Going to sleep and being
-    /// woken costs more than that: two threads that sleep are slower than one thread alone.
+    /// Takes the lock, looking again and again for about as long as a batch takes under it. Going to sleep
+    /// and being woken costs more than that: two threads that sleep are slower than one thread alone.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         const LOOKS: usize = 400;
         const PAUSES_BETWEEN: usize = 16;
@@ -168,7 +169,8 @@ impl Queue for InMemoryQueue {
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         let tasks = validate_batch(tasks, &self.limits)?;
-        // Memory for the records is fetched here, where nobody waits for it: it is new to the process as often as not.
+        // Memory for the records is fetched here, where nobody waits for it: it is new to the process as
+        // often as not.
         let boxes: Vec<_> = tasks.iter().map(|_| Box::new_uninit()).collect();
         Ok(self.with(|state| {
             tasks.into_iter().zip(boxes).map(|(task, place)| state.enqueue(task, place)).collect()

@@ -1,5 +1,6 @@
-//! What a task is unless its producer says otherwise, by its type. Every way in (library, HTTP, CLI, schedules, SQL, adopted items) has
-//! the same defaults because all of them end in [`NewTask::validate`](super::NewTask::validate), or are generated from here.
+//! What a task is unless its producer says otherwise, by its type. Every way in (library, HTTP, CLI,
+//! schedules, SQL, adopted items) has the same defaults because all of them end in
+//! [`NewTask::validate`](super::NewTask::validate), or are generated from here.
 
 use crate::retry::RetryPolicy;
 use crate::task::Priority;
@@ -36,8 +37,8 @@ impl TypeDefaults {
         is_serial_by_session: false,
     };
 
-    /// Of a prompt: it runs once, because an agent has changed files by the time it fails (ADR 0024); and the prompts of a session run one
-    /// after another.
+    /// Of a prompt: it runs once, because an agent has changed files by the time it fails (ADR 0024); and the
+    /// prompts of a session run one after another.
     pub const PROMPT: Self =
         Self { max_attempts: 1, max_losses: 0, is_serial_by_session: true, ..Self::GENERAL };
 

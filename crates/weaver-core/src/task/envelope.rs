@@ -24,9 +24,10 @@ pub struct TaskEnvelope {
 }
 
 impl TaskEnvelope {
-    /// Reads the payload as JSON. What this version of a handler cannot decode, a newer one may: in a rolling deploy a task of the new form
-    /// reaches old workers first. A handler that meets this error fails the attempt
-    /// ([`Outcome::undecodable`](crate::outcome::Outcome::undecodable)), so that the task is retried within its budget (ADR 0066).
+    /// Reads the payload as JSON. What this version of a handler cannot decode, a newer one may: in a rolling
+    /// deploy a task of the new form reaches old workers first. A handler that meets this error fails the
+    /// attempt ([`Outcome::undecodable`](crate::outcome::Outcome::undecodable)), so that the task is retried
+    /// within its budget (ADR 0066).
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Invalid> {
         if self.content_type != ContentType::JSON {
             let reason = format!("its content type is `{}`, not `{}`", self.content_type, ContentType::JSON);

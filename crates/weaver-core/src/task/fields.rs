@@ -1,6 +1,6 @@
-//! The fields of a submission and their limits, as data: [`NewTask::validate`](super::NewTask::validate) checks by these
-//! constants, and databases that take tasks from SQL generate their checks from the tables. A limit is changed here and
-//! nowhere else.
+//! The fields of a submission and their limits, as data: [`NewTask::validate`](super::NewTask::validate)
+//! checks by these constants, and databases that take tasks from SQL generate their checks from the tables. A
+//! limit is changed here and nowhere else.
 
 use std::time::Duration;
 
@@ -31,7 +31,8 @@ pub struct Field {
 /// What a field holds, with its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Printable text of 1 to [`NAME_MAX_BYTES`] bytes: [`name_problem`](crate::name::name_problem) finds nothing.
+    /// Printable text of 1 to [`NAME_MAX_BYTES`] bytes: [`name_problem`](crate::name::name_problem) finds
+    /// nothing.
     Name,
     /// A whole number.
     Integer {

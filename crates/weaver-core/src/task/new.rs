@@ -176,14 +176,15 @@ impl NewTask {
         self
     }
 
-    /// Lost attempts that it survives; 0: it never runs again after its lease expired. If not given, the default of its type
-    /// ([`MAX_LOSSES_DEFAULT`](crate::task::MAX_LOSSES_DEFAULT) of most).
+    /// Lost attempts that it survives; 0: it never runs again after its lease expired. If not given, the
+    /// default of its type ([`MAX_LOSSES_DEFAULT`](crate::task::MAX_LOSSES_DEFAULT) of most).
     pub fn max_losses(mut self, count: u32) -> Self {
         self.max_losses = Some(count);
         self
     }
 
-    /// How long to wait after a failed attempt. If not given, the default of its type ([`RetryPolicy::DEFAULT`] of most).
+    /// How long to wait after a failed attempt. If not given, the default of its type
+    /// ([`RetryPolicy::DEFAULT`] of most).
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Some(policy);
         self
@@ -240,8 +241,9 @@ impl NewTask {
         self.extra.get_or_insert_default()
     }
 
-    /// "Run it again": a new task like a terminal one, linked to it, without its unique keys and without its expiry
-    /// (which has passed or would). It keeps the numbers the original had, whatever the defaults of its type are today.
+    /// "Run it again": a new task like a terminal one, linked to it, without its unique keys and without its
+    /// expiry (which has passed or would). It keeps the numbers the original had, whatever the defaults of
+    /// its type are today.
     pub(crate) fn again(namespace: &Namespace, id: TaskId, spec: &TaskSpec) -> Self {
         let origin = spec.origin();
         let mut task = Self::new(&spec.envelope.task_type)

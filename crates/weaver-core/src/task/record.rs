@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::admission;
 use crate::bytes_text;
 use crate::id::{Epoch, LeaseToken, TaskKey, Version};
 use crate::lease::Lease;
@@ -53,7 +54,8 @@ pub struct TaskRecord {
     pub finished_at: Option<Timestamp>,
     /// What the last failed attempt reported.
     pub last_error: Option<Arc<str>>,
-    /// Who runs it. On a cancelled task: the *hold* of a handler that has not yet confirmed that it stopped (G11).
+    /// Who runs it. On a cancelled task: the *hold* of a handler that has not yet confirmed that it stopped
+    /// (G11).
     pub lease: Option<HeldLease>,
     /// Whom a leader gave it to.
     pub assignment: Option<Assignment>,
@@ -98,43 +100,53 @@ impl TaskRecord {
 
     /// Whether it takes one of its queue's slots.
     pub fn occupies_slot(&self) -> bool {
-        matches!(self.state, TaskState::Assigned | TaskState::Orphaned | TaskState::Running)
-            || self.has_hold()
+        admission::occupies_slot(self.state, self.lease.is_some())
     }
 
     /// Whether it holds its serial key: from its first start (or assignment) to its end, retries included.
     pub fn holds_key(&self) -> bool {
-        let begun = self.executions > 0 || self.occupies_slot();
-        self.spec.serial_key.is_some() && begun && (!self.state.is_terminal() || self.has_hold())
+        let is_live = !self.state.is_terminal() || self.has_hold();
+        let has_begun = admission::has_begun(self.is_unstarted(), self.state.is_waiting());
+        self.spec.serial_key.is_some() && is_live && has_begun
     }
 
-    /// Whether a loss of its worker has happened, or would be one too many. Such a task starts at once and is never
-    /// buffered beside others ([`LeaseRequest::slots`](crate::lease::LeaseRequest::slots)): one that kills its worker
-    /// takes no bystanders along.
+    /// Whether it counts against [`LeaseRequest::slots`](crate::lease::LeaseRequest::slots):
+    /// [`admission::is_fragile`].
     pub fn is_fragile(&self) -> bool {
-        self.losses > 0 || self.spec.tolerates_no_loss()
+        admission::is_fragile(self.losses, self.spec.max_losses)
     }
 
-    /// Whether it is due, if it waits: what came from a span by the store's own time, what named an instant by the wall clock.
+    /// Whether it is due, if it waits: what came from a span by the store's own time, what named an instant
+    /// by the wall clock.
     pub fn is_due(&self, now: StoreNow) -> bool {
         self.ready_by.is_due(self.ready_at, now)
     }
 
-    /// Whether its `expires_at` has passed before its first start. It names an instant: `now` is the wall clock.
+    /// Whether its `expires_at` has passed before its first start. It names an instant: `now` is the wall
+    /// clock.
     pub fn is_expired(&self, now: Timestamp) -> bool {
-        self.executions == 0
-            && !self.state.is_terminal()
-            && self.spec.expires_at.is_some_and(|instant| instant <= now)
+        !self.state.is_terminal() && admission::is_expired(self.is_unstarted(), now, self.spec.expires_at)
+    }
+
+    /// Whether it never started.
+    pub fn is_unstarted(&self) -> bool {
+        admission::is_unstarted(self.executions)
+    }
+
+    /// Whether it waits, its time has come and it has not expired: what is left is its queue and its serial
+    /// key.
+    pub fn is_startable(&self, now: StoreNow) -> bool {
+        self.state.is_waiting() && self.is_due(now) && !self.is_expired(now.wall)
     }
 }
 
-/// By which time a waiting task is due. Memory and embedded have two (ADR-0043); where a store has one clock for everything,
-/// it is always [`Span`](ReadyBy::Span).
+/// By which time a waiting task is due. Memory and embedded have two (ADR-0043); where a store has one clock
+/// for everything, it is always [`Span`](ReadyBy::Span).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadyBy {
-    /// Its `ready_at` came from a span: a delay, a backoff, or none at all, which is a span of zero. The store's own time
-    /// counts, so that it lasts as long as promised.
+    /// Its `ready_at` came from a span: a delay, a backoff, or none at all, which is a span of zero. The
+    /// store's own time counts, so that it lasts as long as promised.
     #[default]
     Span,
     /// Its `ready_at` is the instant that was asked for (`run_at`). The wall clock counts.
@@ -149,8 +161,8 @@ impl ReadyBy {
     /// Whether what is due at `ready_at` is due now.
     pub fn is_due(self, ready_at: Timestamp, now: StoreNow) -> bool {
         match self {
-            Self::Span => ready_at <= now.steady,
-            Self::Instant => ready_at <= now.wall,
+            Self::Span => admission::is_due(ready_at, now.steady),
+            Self::Instant => admission::is_due(ready_at, now.wall),
         }
     }
 }
@@ -198,8 +210,8 @@ pub struct Assignment {
     pub assigned_at: Timestamp,
 }
 
-/// Whether a worker that was cut off is finding out if it may go on (seed 004, 1.2). The state stays Running: nothing
-/// goes back, and nobody takes the task away before the deadline.
+/// Whether a worker that was cut off is finding out if it may go on (seed 004, 1.2). The state stays Running:
+/// nothing goes back, and nobody takes the task away before the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Continuation {

@@ -46,7 +46,8 @@ impl Default for Priority {
     }
 }
 
-/// What was asked for, checked. Shared by every copy of the record, so that handing out a lease copies no payload.
+/// What was asked for, checked. Shared by every copy of the record, so that handing out a lease copies no
+/// payload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// The queue it waits in.
@@ -70,8 +71,9 @@ pub struct TaskSpec {
     pub serial_key: Option<SerialKey>,
     /// Enqueued once per key.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Where it comes from and belongs to; read it with [`TaskSpec::origin`]. Boxed: most tasks have none of it, and a
-    /// million of them wait in memory. Made with [`Origin::boxed`], so that nothing is always `None`.
+    /// Where it comes from and belongs to; read it with [`TaskSpec::origin`]. Boxed: most tasks have none of
+    /// it, and a million of them wait in memory. Made with [`Origin::boxed`], so that nothing is always
+    /// `None`.
     pub origin: Option<Box<Origin>>,
 }
 
@@ -102,11 +104,6 @@ impl TaskSpec {
     /// Whether it may be started only once: its first failure is its last, and so is its first loss.
     pub fn runs_once(&self) -> bool {
         self.max_attempts == 1 && self.max_losses == 0
-    }
-
-    /// Whether its first loss is its last.
-    pub fn tolerates_no_loss(&self) -> bool {
-        self.max_losses == 0
     }
 }
 

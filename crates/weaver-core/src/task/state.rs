@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 /// Where a task is in its life. The rules between states are in [`crate::lifecycle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum TaskState {
     /// Waiting for its first start, due since it was created.
     Queued,
-    /// Waiting for its first start, due at a time that was asked for. Due tasks keep this state until they start.
+    /// Waiting for its first start, due at a time that was asked for. Due tasks keep this state until they
+    /// start.
     Scheduled,
     /// Given to one worker by a leader; not started.
     Assigned,
@@ -98,6 +100,56 @@ pub enum Cause {
     Cancelled(CancelReason),
 }
 
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Self; 9] = [
+        Self::Failed,
+        Self::TimedOut,
+        Self::Lost,
+        Self::Released,
+        Self::Snoozed,
+        Self::Cancelled(CancelReason::User),
+        Self::Cancelled(CancelReason::Handler),
+        Self::Cancelled(CancelReason::Expired),
+        Self::Cancelled(CancelReason::Replaced),
+    ];
+
+    /// The word for it in the JSON API. Stored records have the form that serde gives it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Lost => "lost",
+            Self::Released => "released",
+            Self::Snoozed => "snoozed",
+            Self::Cancelled(CancelReason::User) => "cancelled_by_user",
+            Self::Cancelled(CancelReason::Handler) => "cancelled_by_handler",
+            Self::Cancelled(CancelReason::Expired) => "expired",
+            Self::Cancelled(CancelReason::Replaced) => "replaced",
+        }
+    }
+
+    /// The cause of a word of the JSON API.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.as_str() == word)
+    }
+}
+
+/// The words of the JSON API.
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Cause {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .description(Some("Why a task waits again, died or was cancelled."))
+            .enum_values(Some(Self::ALL.map(Self::as_str)))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Cause {}
+
 /// Who or what cancelled a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -125,5 +177,25 @@ impl fmt::Display for Cause {
             Self::Cancelled(CancelReason::Expired) => "expired before its first start",
             Self::Cancelled(CancelReason::Replaced) => "replaced by a newer run",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_for_a_state_is_the_one_that_serde_writes() {
+        for state in TaskState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+    }
+
+    #[test]
+    fn a_cause_is_found_by_its_word_and_by_no_other() {
+        for cause in Cause::ALL {
+            assert_eq!(Cause::from_word(cause.as_str()), Some(cause));
+        }
+        assert_eq!(Cause::from_word("cancelled"), None);
     }
 }

@@ -1,5 +1,5 @@
-//! Every move that tasks with small budgets can make, found by trying every command on every record that another move
-//! leads to. Shared by the tests of the lifecycle and of the projections.
+//! Every move that tasks with small budgets can make, found by trying every command on every record that
+//! another move leads to. Shared by the tests of the lifecycle and of the projections.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -22,8 +22,8 @@ const EXECUTIONS_MAX: u32 = 4;
 /// What was decided, and the record after it was made.
 pub(crate) type Decided = Result<(Transition, TaskRecord), Refused>;
 
-/// Tries everything that can be asked of a few tasks with small budgets, and of every record that comes of it; shows each
-/// record, what was asked of it and what was decided.
+/// Tries everything that can be asked of a few tasks with small budgets, and of every record that comes of
+/// it; shows each record, what was asked of it and what was decided.
 pub(crate) fn explore(mut show: impl FnMut(&TaskRecord, &Command, &Decided)) {
     let mut waiting: Vec<TaskRecord> = beginnings();
     let mut known = HashSet::new();
@@ -44,8 +44,8 @@ pub(crate) fn explore(mut show: impl FnMut(&TaskRecord, &Command, &Decided)) {
     }
 }
 
-/// Everything that can be asked of a record, allowed or not. Ends are reported under its valid lease, or under one that
-/// is right in everything but that nobody holds it.
+/// Everything that can be asked of a record, allowed or not. Ends are reported under its valid lease, or
+/// under one that is right in everything but that nobody holds it.
 pub(crate) fn commands(record: &TaskRecord) -> Vec<Command> {
     let worker = WorkerId::new("explorer").expect("it is a name");
     let grant = Grant { worker: worker.clone(), token: LeaseToken(record.version.0.into()), ttl: HOUR };

@@ -1,4 +1,5 @@
-//! Random lives of one task: what is asked of it, by whom and when, allowed or not; and what was seen to happen.
+//! Random lives of one task: what is asked of it, by whom and when, allowed or not; and what was seen to
+//! happen.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weaver_core::id::TaskId;
-use weaver_core::lifecycle::{Command, Verb, fail_with};
+use weaver_core::lifecycle::{Command, Verb, decide, failed_with};
 use weaver_core::outcome::{Outcome, Retry};
 use weaver_core::retry::{DELAY_MAX, FACTOR_MAX, RetryPolicy};
 use weaver_core::task::{Cause, TaskRecord, TaskState};
@@ -142,7 +142,8 @@ proptest! {
                 noted.lock().unwrap().push((failures, error.to_owned()));
                 answer
             };
-            let transition = fail_with(&record, lease, "no route to host", &function).unwrap();
+            let outcome = failed_with(&record, "no route to host", &function);
+            let transition = decide(&record, Command::Finish { lease, outcome }, record.updated_at).unwrap();
             let failures = record.failures + 1;
             let asked = std::mem::take(&mut *asked.lock().unwrap());
             prop_assert_eq!(asked, [(failures, "no route to host".to_owned())]);
@@ -157,14 +158,16 @@ proptest! {
     }
 }
 
-/// The shortest and the longest delay after failure number `failures`; computed apart from the policy, in `f64`.
+/// The shortest and the longest delay after failure number `failures`; computed apart from the policy, in
+/// `f64`.
 fn bounds(policy: &RetryPolicy, failures: u32) -> (Duration, Duration) {
     match *policy {
         RetryPolicy::None => (Duration::ZERO, Duration::ZERO),
         RetryPolicy::Fixed { delay } => (delay, delay),
         RetryPolicy::Exponential { base, factor, cap, jitter } => {
             let full = base.as_secs_f64() * f64::from(factor).powf(f64::from(failures - 1));
-            // Timestamps are whole microseconds, and so many steps of `f64` are not exact: hence the allowance.
+            // Timestamps are whole microseconds, and so many steps of `f64` are not exact: hence the
+            // allowance.
             let slack = Duration::from_micros(2);
             let most = if base.is_zero() || full < cap.as_secs_f64() { full } else { cap.as_secs_f64() };
             let most = Duration::from_secs_f64(if base.is_zero() { 0.0 } else { most });

@@ -1,11 +1,11 @@
-//! The seeds' words are a projection of the one state machine. For each seed every ordered pair of its words is looked
-//! at: the allowed ones are made by some rule of the lifecycle, the forbidden ones by none.
+//! The seeds' words are a projection of the one state machine. For each seed every ordered pair of its words
+//! is looked at: the allowed ones are made by some rule of the lifecycle, the forbidden ones by none.
 
 #[path = "../lifecycle/explore.rs"]
 mod explore;
-mod seed_000;
-mod seed_001;
-mod seed_004;
+mod job_run;
+mod queue_item;
+mod task_state;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -14,7 +14,8 @@ use explore::explore;
 use weaver_core::projection::Addition;
 use weaver_core::task::TaskRecord;
 
-/// The pairs of words that real records go through, told by projecting a record before and after each of its moves.
+/// The pairs of words that real records go through, told by projecting a record before and after each of its
+/// moves.
 fn pairs_of_records<Word: Ord>(project: impl Fn(&TaskRecord) -> Word) -> BTreeSet<(Word, Word)> {
     moves().iter().map(|(before, after)| (project(before), project(after))).collect()
 }

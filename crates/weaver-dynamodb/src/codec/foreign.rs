@@ -1,5 +1,5 @@
-//! Items that others wrote or changed, who know only seed 000. What such an item says is told by making the moves its `status`
-//! stands for, by the rules of the lifecycle: a record is never put together by hand.
+//! Items that others wrote or changed, who know only seed 000. What such an item says is told by making the
+//! moves its `status` stands for, by the rules of the lifecycle: a record is never put together by hand.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use weaver_core::lifecycle::{self, Command, Grant};
 use weaver_core::name::{ExternalId, QueueName, SessionId, TaskGroupId, TaskType, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::ALIVE_WITHIN;
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::task::{
     ContentType, Origin, Start, TaskEnvelope, TaskRecord, TaskSpec, TaskState, TypeDefaults, ValidTask,
 };
@@ -54,8 +54,9 @@ pub(crate) fn status_of(item: &Item) -> Option<Status> {
     item.text("status")?.parse().ok()
 }
 
-/// A new task of another client: a prompt, with the defaults of prompts. But for the serial key: a client that knows only seed 000 starts
-/// tasks without looking at a gate, and a key that its task never took could never be given up.
+/// A new task of another client: a prompt, with the defaults of prompts. But for the serial key: a client
+/// that knows only seed 000 starts tasks without looking at a gate, and a key that its task never took could
+/// never be given up.
 fn admit(item: &Item) -> Result<TaskRecord> {
     let TaskKey { namespace, id } = record::key_of(item)?;
     let name = item.text("task_id").unwrap_or_default();

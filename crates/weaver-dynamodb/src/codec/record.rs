@@ -1,5 +1,5 @@
-//! A task's item: seed 000's attributes first, for clients that know only those, then ours. What conditions and indexes need
-//! is an attribute of its own; the rest of the specification and of the history is JSON.
+//! A task's item: seed 000's attributes first, for clients that know only those, then ours. What conditions
+//! and indexes need is an attribute of its own; the rest of the specification and of the history is JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use weaver_core::error::{Error, Result};
 use weaver_core::id::{Epoch, LeaseToken, TaskKey, Version};
 use weaver_core::name::{Namespace, WorkerId};
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::task::{Continuation, HeldLease, ReadyBy, TaskEnvelope, TaskRecord, TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
@@ -199,7 +199,8 @@ fn history(item: &mut Item, texts: &mut Texts, record: &TaskRecord) -> Result<()
     Ok(())
 }
 
-/// The attempts as JSON. Where twenty huge errors would not fit one item, the oldest attempts lose their errors.
+/// The attempts as JSON. Where twenty huge errors would not fit one item, the oldest attempts lose their
+/// errors.
 fn attempts(record: &TaskRecord) -> Result<String> {
     let mut attempts = record.attempts.to_vec();
     let mut text = json(&attempts)?;

@@ -1,7 +1,9 @@
-//! What is too large for the task's item, which every write pays for as a whole and `status-index` copies: payloads, results,
-//! errors and attempts above 1 KiB are items of their own, written before the item that refers to them.
+//! What is too large for the task's item, which every write pays for as a whole and `status-index` copies:
+//! payloads, results, errors and attempts above 1 KiB are items of their own, written before the item that
+//! refers to them.
 //!
-//! Each has a name drawn at random, so that of two writers who race, the loser cannot replace what the winner refers to.
+//! Each has a name drawn at random, so that of two writers who race, the loser cannot replace what the winner
+//! refers to.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The real one: Amazon's client, with our own patience. Its retries are switched off, so that every request is counted.
+//! The real one: Amazon's client, with our own patience. Its retries are switched off, so that every request
+//! is counted.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -59,7 +60,8 @@ impl AwsDb {
         &self.client
     }
 
-    /// Reads one page of a table, whatever partition it is in: for looking at everything, never for finding something.
+    /// Reads one page of a table, whatever partition it is in: for looking at everything, never for finding
+    /// something.
     pub(crate) async fn scan(&self, table: Table, start: Option<Item>) -> Result<Found> {
         let call = || {
             let request = self.client.scan().table_name(table.name()).consistent_read(true);
@@ -72,8 +74,8 @@ impl AwsDb {
         Ok(Found { items: answer.items.unwrap_or_default(), next })
     }
 
-    /// Sends a request until it is answered for good, with pauses that grow and are drawn at random, so that those who
-    /// were throttled together do not come back together.
+    /// Sends a request until it is answered for good, with pauses that grow and are drawn at random, so that
+    /// those who were throttled together do not come back together.
     async fn send<T, E, R, F>(
         &self,
         operation: &'static str,

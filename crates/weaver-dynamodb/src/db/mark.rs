@@ -1,6 +1,6 @@
-//! Whether a write that was refused had been done. An answer can get lost: the write is sent again, and its condition, which its
-//! first sending made untrue, refuses it. So each write leaves a mark drawn at random, and who is refused after a doubtful
-//! sending looks whether the mark is its own.
+//! Whether a write that was refused had been done. An answer can get lost: the write is sent again, and its
+//! condition, which its first sending made untrue, refuses it. So each write leaves a mark drawn at random,
+//! and who is refused after a doubtful sending looks whether the mark is its own.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 

@@ -1,5 +1,6 @@
-//! What the store asks of DynamoDB, and nothing else of it: get, conditional write, query by key, small transactions.
-//! A trait, so that whoever tests the store can stand in between (an index that lags, an answer that is lost).
+//! What the store asks of DynamoDB, and nothing else of it: get, conditional write, query by key, small
+//! transactions. A trait, so that whoever tests the store can stand in between (an index that lags, an answer
+//! that is lost).
 
 mod aws;
 mod build;
@@ -121,8 +122,8 @@ pub struct Found {
 /// - Reads of tables are strongly consistent; reads of an [`Index`] are not.
 /// - Throttling, lost connections and unprocessed items are retried; what is still missing then is
 ///   [`Error::Unavailable`](weaver_core::error::Error::Unavailable).
-/// - A write is sent again after its answer got lost. If it had been done it is recognised by its mark and is done once, unless
-///   somebody else has written the item since: then it is refused, though it was done.
+/// - A write is sent again after its answer got lost. If it had been done it is recognised by its mark and is
+///   done once, unless somebody else has written the item since: then it is refused, though it was done.
 #[async_trait]
 pub trait Db: Send + Sync {
     /// Reads items by key, in any number and order; those that are not there are left out.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use weaver_core::admission::{QueueFacts, fits_slots};
 use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::lease::LeaseRequest;
@@ -27,12 +28,13 @@ pub(super) struct Claim {
 }
 
 impl DynamoStore {
-    /// Chooses what to claim: from the head when alone; at random within the claim window when others take the same.
+    /// Chooses what to claim: from the head when alone; at random within the claim window when others take
+    /// the same.
     pub(super) async fn choose(
         &self,
         request: &LeaseRequest,
         max: usize,
-        slots: usize,
+        slots: u32,
         tried: &HashSet<TaskKey>,
     ) -> Result<Vec<Claim>> {
         let namespace = &request.namespace;
@@ -44,8 +46,8 @@ impl DynamoStore {
         let rooms: Vec<_> = queues
             .into_iter()
             .map(|queue| {
-                let room = states.get(&queue).and_then(|state| state.room());
-                (queue, room)
+                let facts = states.get(&queue).map(|state| state.facts()).unwrap_or_default();
+                (queue, facts)
             })
             .collect();
         let now = self.clock.monotonic();
@@ -77,7 +79,12 @@ impl DynamoStore {
         let claim = |ready: Ready| {
             let queue = queue_of(&ready, &rooms, namespace)?;
             let gate = ready.serial_key.as_ref().and_then(|key| gates.get(key)).copied();
-            Some(Claim { queue: queue.0.clone(), is_limited: queue.1.is_some(), gate, ready })
+            Some(Claim {
+                queue: queue.0.clone(),
+                is_limited: queue.1.settings.max_running.is_some(),
+                gate,
+                ready,
+            })
         };
         Ok(tasks.into_iter().filter_map(claim).collect())
     }
@@ -86,31 +93,31 @@ impl DynamoStore {
 /// The queue that a task waits in.
 fn queue_of<'a>(
     ready: &Ready,
-    rooms: &'a [(QueueName, Option<u64>)],
+    rooms: &'a [(QueueName, QueueFacts)],
     namespace: &Namespace,
-) -> Option<&'a (QueueName, Option<u64>)> {
+) -> Option<&'a (QueueName, QueueFacts)> {
     rooms.iter().find(|(queue, _)| keys::ready_partition(namespace, queue) == ready.partition)
 }
 
-/// Those of an order that may be taken together: as many as were asked for, as each queue has room for, and of the fragile ones
-/// as many as there are slots.
+/// Those of an order that may be taken together: as many as were asked for, as each queue has room for, and
+/// of the fragile ones as many as there are slots.
 fn pick(
     tasks: &[Ready],
-    rooms: &[(QueueName, Option<u64>)],
+    rooms: &[(QueueName, QueueFacts)],
     namespace: &Namespace,
     look: &Look<'_>,
 ) -> Vec<Ready> {
-    let (mut picked, mut fragile) = (Vec::new(), 0);
+    let (mut picked, mut slots) = (Vec::new(), look.slots);
     let mut taken: HashMap<&QueueName, u64> = HashMap::new();
     for ready in tasks {
-        let Some((queue, room)) = queue_of(ready, rooms, namespace) else { continue };
+        let Some((queue, facts)) = queue_of(ready, rooms, namespace) else { continue };
         let taken = taken.entry(queue).or_default();
-        let is_full = room.is_some_and(|room| *taken >= room);
-        if picked.len() == look.max || is_full || (ready.is_fragile && fragile == look.slots) {
+        let is_full = facts.with_more(*taken).is_full();
+        if picked.len() == look.max || is_full || !fits_slots(ready.is_fragile, slots) {
             continue;
         }
         *taken += 1;
-        fragile += usize::from(ready.is_fragile);
+        slots = slots.saturating_sub(u32::from(ready.is_fragile));
         picked.push(ready.clone());
     }
     picked

@@ -1,5 +1,5 @@
-//! Making decided moves: the whole item is replaced on condition that it is still what the move was decided on. Where a key, a
-//! limited queue or a leader is concerned, they are in the same transaction.
+//! Making decided moves: the whole item is replaced on condition that it is still what the move was decided
+//! on. Where a key, a limited queue or a leader is concerned, they are in the same transaction.
 
 use std::collections::HashSet;
 
@@ -161,7 +161,7 @@ impl DynamoStore {
         let mut queue = None;
         let mut gate = None;
         if transition.admits() {
-            if before.ready_at > now || before.is_expired(now) {
+            if !before.is_startable(now.into()) {
                 return Ok(Try::Answer(Committed::Blocked(Blocked::NotDue)));
             }
             let states =
@@ -226,14 +226,15 @@ impl DynamoStore {
         let version = after.record.version;
         self.moved(counted_before(before).as_ref(), &after);
         self.left_lease(&before.record, &after.record).await;
-        if before.record.executions == 0 && (after.record.executions > 0 || after.record.state.is_terminal())
+        if before.record.is_unstarted() && (!after.record.is_unstarted() || after.record.state.is_terminal())
         {
             self.started(&after).await;
         }
         Ok(Try::Answer(Committed::Applied { version }))
     }
 
-    /// Writes down what somebody else has done to a task of ours, or that a task of somebody else's is ours now.
+    /// Writes down what somebody else has done to a task of ours, or that a task of somebody else's is ours
+    /// now.
     pub(crate) async fn settle(&self, stored: Stored) -> Result<bool> {
         let after = Stored {
             item: self.prepare(&stored.record, Some(&stored)).await?,
@@ -309,7 +310,8 @@ fn are_independent(transitions: &[Transition], known: &[Option<Stored>]) -> bool
     distinct.len() == transitions.len() && transitions.iter().zip(known).all(plain)
 }
 
-/// What a move writes to its queue's item: only where the queue has a limit, or had one when the task was counted.
+/// What a move writes to its queue's item: only where the queue has a limit, or had one when the task was
+/// counted.
 fn slot_writes(before: &Stored, after: &mut Stored, queue: Option<QueueState>) -> Option<Write> {
     match (before.record.occupies_slot(), after.record.occupies_slot()) {
         (false, true) if queue.is_some_and(|queue| queue.settings.max_running.is_some()) => {

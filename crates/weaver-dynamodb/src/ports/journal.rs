@@ -1,4 +1,5 @@
-//! The port `Journal`: a head that counts, and one item per append and 350 KB, whose key is the last number in it.
+//! The port `Journal`: a head that counts, and one item per append and 350 KB, whose key is the last number
+//! in it.
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;

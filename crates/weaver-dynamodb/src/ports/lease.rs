@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use weaver_core::error::Result;
 use weaver_core::id::{Epoch, TaskKey};
 use weaver_core::lease::{LeaseRequest, Leased};
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::task::{Cause, HeldLease, Priority, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
@@ -39,7 +39,7 @@ impl DynamoStore {
         for _ in 0..ROUNDS_MAX {
             let missing = request.max as usize - leased.len();
             let fragile = leased.iter().filter(|(_, leased)| leased.record.is_fragile()).count();
-            let slots = (request.slots as usize).saturating_sub(fragile);
+            let slots = request.slots.saturating_sub(u32::try_from(fragile).unwrap_or(u32::MAX));
             let claims = self.choose(request, missing, slots, &tried).await?;
             if claims.is_empty() && plan.is_none() {
                 // A repeated call whose tasks are all under way finds nothing new either.
@@ -112,8 +112,8 @@ impl DynamoStore {
         Ok(written)
     }
 
-    /// What an earlier call with this token was granted and still holds; `None` if there was none. What it planned and has not
-    /// claimed yet is left to it: its plan is closed by the next revision.
+    /// What an earlier call with this token was granted and still holds; `None` if there was none. What it
+    /// planned and has not claimed yet is left to it: its plan is closed by the next revision.
     async fn repeated(&self, request: &LeaseRequest) -> Result<Option<Vec<Leased>>> {
         let Some(mut plan) = self.plan(request.token).await? else { return Ok(None) };
         let under =
@@ -188,8 +188,9 @@ impl DynamoStore {
         Ok(Some((ready.sort.clone(), Leased { lease, record: stored.record })))
     }
 
-    /// Gives back what was taken and cannot be read, as [`Release`](weaver_core::lifecycle::Command) does: due at once, and
-    /// nothing is charged. It keeps its key. What cannot be read cannot be added to: its list of attempts lacks this one.
+    /// Gives back what was taken and cannot be read, as [`Release`](weaver_core::lifecycle::Command) does:
+    /// due at once, and nothing is charged. It keeps its key. What cannot be read cannot be added to: its
+    /// list of attempts lacks this one.
     async fn release_unreadable(&self, request: &LeaseRequest, claim: &Claim, now: Timestamp) -> Result<()> {
         let ready = &claim.ready;
         let released = Write::update(
@@ -224,8 +225,8 @@ impl DynamoStore {
         Ok(())
     }
 
-    /// Makes the writes of a claim; `None` if it was not to be had. One whose items somebody has right now is tried again: to
-    /// pass it over would be to take a later one before it.
+    /// Makes the writes of a claim; `None` if it was not to be had. One whose items somebody has right now is
+    /// tried again: to pass it over would be to take a later one before it.
     async fn write_claim(&self, ready: &Ready, writes: Vec<Write>) -> Result<Option<Item>> {
         for attempt in 0..BUSY_MAX {
             if attempt > 0 {

@@ -1,10 +1,11 @@
-//! What must be looked after. DynamoDB has no clock: a lease is over when its `renewals` have not moved for as long as it lasts on
-//! the clock of whoever looks, which is compared with no other.
+//! What must be looked after. DynamoDB has no clock: a lease is over when its `renewals` have not moved for
+//! as long as it lasts on the clock of whoever looks, which is compared with no other.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use weaver_core::admission;
 use weaver_core::error::Result;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::lifecycle::OverdueWhy;
@@ -97,7 +98,8 @@ impl DynamoStore {
         (seen.at.saturating_add(span) <= now).then_some(why)
     }
 
-    /// A plan with nothing under it goes when it has been so for long: its caller may still be carrying it out.
+    /// A plan with nothing under it goes when it has been so for long: its caller may still be carrying it
+    /// out.
     async fn drop_moot_plan(&self, plan: &Plan) {
         let now = self.clock.monotonic();
         let is_old = {
@@ -120,7 +122,8 @@ impl DynamoStore {
     /// Tasks whose `expires_at` has passed before their first start.
     async fn overdue_expiries(&self, limit: usize) -> Result<Vec<Overdue>> {
         let now = self.now();
-        let next = now.saturating_add(Duration::from_micros(1));
+        let Some(latest) = admission::latest_expired(now) else { return Ok(Vec::new()) };
+        let next = latest.saturating_add(Duration::from_micros(1));
         let query = Query::table(Table::Data, keys::EXPIRING).range(Range::Before(next.to_string()));
         let (mut overdue, mut start) = (Vec::new(), None);
         loop {

@@ -1,4 +1,5 @@
-//! Removing what has ended. What belongs to a task goes before it, so that a purge that stops half-way is found and repeated.
+//! Removing what has ended. What belongs to a task goes before it, so that a purge that stops half-way is
+//! found and repeated.
 
 use std::collections::HashSet;
 
@@ -6,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::id::TaskKey;
 use weaver_core::ports::{PurgeRule, Purged, StreamKey};
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::task::TaskState;
 use weaver_core::time::Timestamp;
 
@@ -126,8 +127,8 @@ impl DynamoStore {
     }
 }
 
-/// Whether a rule is about a task: it has ended, long enough ago, and holds nothing. What others wrote and nobody adopted is
-/// theirs.
+/// Whether a rule is about a task: it has ended, long enough ago, and holds nothing. What others wrote and
+/// nobody adopted is theirs.
 fn is_meant(rule: &PurgeRule, stored: &Stored, now: Timestamp) -> bool {
     let record = &stored.record;
     record.finished_at.is_some_and(|at| at.saturating_add(rule.finished_for) <= now)

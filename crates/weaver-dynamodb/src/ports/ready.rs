@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join_all;
+use weaver_core::admission::{QueueFacts, fits_slots};
 use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::name::{Namespace, QueueName, SerialKey, TaskType};
@@ -26,7 +27,7 @@ pub(crate) struct Look<'a> {
     /// At most so many of each queue.
     pub(crate) max: usize,
     /// At most so many fragile ones.
-    pub(crate) slots: usize,
+    pub(crate) slots: u32,
     /// Not these.
     pub(crate) except: &'a HashSet<TaskKey>,
     pub(crate) now: Timestamp,
@@ -44,9 +45,9 @@ pub(crate) struct Due {
 }
 
 impl DynamoStore {
-    /// The first due tasks of some queues, each with what it may still give (`None`: anything), as one order.
-    pub(crate) async fn due_in(&self, look: &Look<'_>, queues: &[(QueueName, Option<u64>)]) -> Result<Due> {
-        let found = queues.iter().map(|(queue, room)| self.due_in_queue(look, queue, *room));
+    /// The first due tasks of some queues, of each as many as it has slots for, as one order.
+    pub(crate) async fn due_in(&self, look: &Look<'_>, queues: &[(QueueName, QueueFacts)]) -> Result<Due> {
+        let found = queues.iter().map(|(queue, facts)| self.due_in_queue(look, queue, *facts));
         let mut all = Due::default();
         for due in try_join_all(found).await? {
             all.tasks.extend(due.tasks);
@@ -57,15 +58,14 @@ impl DynamoStore {
         Ok(all)
     }
 
-    async fn due_in_queue(&self, look: &Look<'_>, queue: &QueueName, room: Option<u64>) -> Result<Due> {
-        let room = room.map_or(usize::MAX, |room| usize::try_from(room).unwrap_or(usize::MAX));
-        let max = look.max.min(room);
+    async fn due_in_queue(&self, look: &Look<'_>, queue: &QueueName, facts: QueueFacts) -> Result<Due> {
+        let is_enough = |found: usize| found == look.max || facts.with_more(found as u64).is_full();
         let partition = keys::ready_partition(look.namespace, queue);
         let mut due = Due::default();
-        let mut fragile = 0;
+        let mut slots = look.slots;
         // Everything up to here has been looked at.
         let mut position = String::new();
-        while due.tasks.len() < max {
+        while !is_enough(due.tasks.len()) {
             let range = if position.is_empty() { Range::All } else { Range::After(position.clone()) };
             let query = Query::index(Index::Ready, &partition).range(range).limit(CLAIM_WINDOW as u32);
             let found = self.db.query(query).await?;
@@ -85,12 +85,12 @@ impl DynamoStore {
                     .is_none_or(|key| due.gates.get(key).is_some_and(|gate| gate.lets(ready.key.id)));
                 if !may_go
                     || self.is_quarantined(&ready.key)
-                    || (ready.is_fragile && fragile >= look.slots)
-                    || due.tasks.len() == max
+                    || !fits_slots(ready.is_fragile, slots)
+                    || is_enough(due.tasks.len())
                 {
                     continue;
                 }
-                fragile += usize::from(ready.is_fragile);
+                slots = slots.saturating_sub(u32::from(ready.is_fragile));
                 due.tasks.push(ready);
             }
             match end {
@@ -130,7 +130,7 @@ impl Look<'_> {
                 self.note_next(&ready, next_at);
                 continue;
             }
-            if ready.ready_at() > self.now {
+            if !ready.is_due(self.now) {
                 self.note_next(&ready, next_at);
                 // The character after the digit: behind everything of this priority.
                 jump = Some(char::from(b'0' + ready.priority() + 1).to_string());
@@ -151,6 +151,6 @@ impl Look<'_> {
 
     fn wants(&self, ready: &Ready) -> bool {
         let of_type = |types: &[TaskType]| types.iter().any(|name| name.as_str() == ready.task_type);
-        (self.slots > 0 || !ready.is_fragile) && self.types.is_none_or(of_type)
+        fits_slots(ready.is_fragile, self.slots) && self.types.is_none_or(of_type)
     }
 }

@@ -1,10 +1,11 @@
-//! Extending leases. Mostly one blind update each; whatever is not as expected is read, and the lifecycle says what it means.
+//! Extending leases. Mostly one blind update each; whatever is not as expected is read, and the lifecycle
+//! says what it means.
 
 use futures_util::stream::{self, StreamExt};
 use weaver_core::error::Result;
 use weaver_core::lease::{Renewal, Renewed};
 use weaver_core::lifecycle;
-use weaver_core::projection::seed_000::Status;
+use weaver_core::projection::queue_item::Status;
 use weaver_core::task::Continuation;
 
 use crate::codec::foreign;
@@ -59,7 +60,8 @@ impl DynamoStore {
         Ok(Renewed::Busy)
     }
 
-    /// Extends the lease of a task this process knows, without reading it; `None` if that cannot be said without a look.
+    /// Extends the lease of a task this process knows, without reading it; `None` if that cannot be said
+    /// without a look.
     async fn renew_blindly(&self, renewal: &Renewal, mut stored: Stored) -> Result<Option<Renewed>> {
         let lease = &renewal.lease;
         let now = self.now();

@@ -146,8 +146,8 @@ pub(crate) fn read_runner(namespace: &Namespace, item: &Item) -> Option<Result<R
     Some(read)
 }
 
-/// A runner; `None` for one that was told something before it ever came. One that knows only seed 000 runs prompts, one at a
-/// time.
+/// A runner; `None` for one that was told something before it ever came. One that knows only seed 000 runs
+/// prompts, one at a time.
 fn runner_of(namespace: &Namespace, item: &Item) -> Option<RunnerRecord> {
     let instant = |text: &str, exact: &str| item.instant(exact).or_else(|| item.text(text)?.parse().ok());
     let texts = |name: &str| {

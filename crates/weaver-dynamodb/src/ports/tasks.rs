@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
+use weaver_core::admission;
 use weaver_core::error::Result;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::limits::check_page;
@@ -13,6 +14,7 @@ use weaver_core::time::Timestamp;
 
 use crate::codec::value::Attributes;
 use crate::db::{Index, Query, Range, Table};
+use crate::gate;
 use crate::keys;
 use crate::overlay::Ready;
 use crate::ports::ready::Look;
@@ -98,7 +100,7 @@ impl DynamoStore {
     async fn ahead_in_queue(&self, own: &Ready, cap: usize) -> Result<usize> {
         let (now, except) = (self.now(), HashSet::new());
         let namespace = &own.key.namespace;
-        let look = Look { namespace, types: None, max: cap, slots: cap, except: &except, now };
+        let look = Look { namespace, types: None, max: cap, slots: u32::MAX, except: &except, now };
         let mut ahead: HashSet<TaskKey> = HashSet::new();
         let mut gates = HashMap::new();
         // Behind nothing: a key is never empty, and the first priority is zero.
@@ -110,8 +112,7 @@ impl DynamoStore {
             let page: Vec<Ready> = found.items.iter().filter_map(Ready::of_item).collect();
             let end = found.next.is_some().then(|| page.last().map(|ready| ready.sort.clone())).flatten();
             let page = self.overlay.lock().correct(&own.partition, &position, end.as_deref(), page);
-            let due =
-                |ready: &Ready| ready.sort < own.sort && ready.ready_at() <= now && !ready.is_expired(now);
+            let due = |ready: &Ready| ready.sort < own.sort && ready.is_due(now) && !ready.is_expired(now);
             let before: Vec<Ready> = page.into_iter().filter(due).collect();
             self.read_gates(&look, &before, &mut gates).await?;
             let may_go = |ready: &Ready| {
@@ -137,9 +138,11 @@ impl DynamoStore {
             if sort == keys::ALONE {
                 return item.number("holder").is_some_and(|holder| holder != record.key.id.0);
             }
-            let due = item.instant("ready_at_us").is_some_and(|at| at <= now)
-                && item.instant("expires_at_us").is_none_or(|at| at > now);
-            due && sort < keys::member_sort(record.key.id).as_str()
+            let id = keys::split(sort).get(1).and_then(|text| text.parse().ok()).map(TaskId);
+            let is_startable = gate::is_startable(item, now);
+            id.is_some_and(|id| {
+                id != record.key.id && admission::goes_first(id, false, is_startable, record.key.id, false)
+            })
         };
         Ok(items.iter().filter(goes_first).count())
     }
@@ -179,7 +182,7 @@ impl DynamoStore {
         let except = HashSet::new();
         let look = Look { namespace, types: None, max: 1, slots: 1, except: &except, now };
         for ready in page {
-            if ready.ready_at() > now {
+            if !ready.is_due(now) {
                 return Ok(None);
             }
             if ready.is_expired(now) {

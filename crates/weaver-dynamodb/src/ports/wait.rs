@@ -1,9 +1,10 @@
-//! Waiting: woken at once by what this process does, at the moment the next task is due, and once a second to look what others
-//! did.
+//! Waiting: woken at once by what this process does, at the moment the next task is due, and once a second to
+//! look what others did.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
+use weaver_core::admission::QueueFacts;
 use weaver_core::error::Result;
 use weaver_core::event::ChangeCursor;
 use weaver_core::lease::Lease;
@@ -65,14 +66,14 @@ impl DynamoStore {
 
     async fn look(&self, taste: &Taste) -> Result<Seen> {
         let states = self.queue_states(&taste.namespace, &taste.queues).await?;
-        let mut rooms: Vec<(QueueName, Option<u64>)> = Vec::new();
+        let mut rooms: Vec<(QueueName, QueueFacts)> = Vec::new();
         for queue in &taste.queues {
             let state = states.get(queue).copied().unwrap_or_default();
             if state.blocked().is_none() && !rooms.iter().any(|(known, _)| known == queue) {
-                rooms.push((queue.clone(), state.room()));
+                rooms.push((queue.clone(), state.facts()));
             }
         }
-        let (except, slots) = (HashSet::new(), usize::from(taste.fragile));
+        let (except, slots) = (HashSet::new(), u32::from(taste.fragile));
         let (namespace, types) = (&taste.namespace, taste.types.as_deref());
         let look = Look { namespace, types, max: 1, slots, except: &except, now: self.now() };
         let due = self.due_in(&look, &rooms).await?;
@@ -94,8 +95,8 @@ impl DynamoStore {
         }
     }
 
-    /// One BatchGetItem (per hundred) of what is in hand. Another's client cancels by writing the status alone, so any move
-    /// that is not ours counts: the renewal that follows says what it means.
+    /// One BatchGetItem (per hundred) of what is in hand. Another's client cancels by writing the status
+    /// alone, so any move that is not ours counts: the renewal that follows says what it means.
     async fn any_cancelled(&self, leases: &[Lease]) -> Result<bool> {
         let tasks: Vec<_> = leases.iter().map(|lease| lease.key.clone()).collect();
         let names = self.names_of(&tasks).await?;

@@ -1,5 +1,5 @@
-//! Indexes that lag: each page of an index is the one that the look before would have got, unless that was seconds ago. The
-//! local jar never lags, and passing there would prove little.
+//! Indexes that lag: each page of an index is the one that the look before would have got, unless that was
+//! seconds ago. The local jar never lags, and passing there would prove little.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ impl<D: Db> Lagging<D> {
     }
 
     async fn stale(&self, index: Index, query: Query) -> Result<Found> {
-        // Before it is fetched: a test may move the clock while the answer is on its way, and a page is as old as its request.
+        // Before it is fetched: a test may move the clock while the answer is on its way, and a page is as
+        // old as its request.
         let now = self.clock.monotonic();
         let fresh = self.whole_partition(&query).await?;
         let shown = {

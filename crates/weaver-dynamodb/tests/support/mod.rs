@@ -18,7 +18,7 @@ use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_dynamodb::db::{AwsDb, Db, Item, Table, Write, Written};
 use weaver_dynamodb::{Connection, DynamoOptions, DynamoStore, ensure_tables};
-use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
+use weaver_testkit::harness::{Spoil, Spoiled, TestStore};
 use weaver_testkit::services::dynamodb;
 
 use lagging::Lagging;

@@ -1,5 +1,5 @@
-//! A bad line to DynamoDB: a proxy in front of the real one that loses answers, refuses, is slow, or does half of a batch, as it
-//! is told for each request.
+//! A bad line to DynamoDB: a proxy in front of the real one that loses answers, refuses, is slow, or does
+//! half of a batch, as it is told for each request.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! A memory for a world that has its database to itself: what nobody has written since it was last read is not read again. Most of
-//! what idle workers ask is of this kind, and the local server is slow.
+//! A memory for a world that has its database to itself: what nobody has written since it was last read is
+//! not read again. Most of what idle workers ask is of this kind, and the local server is slow.
 
 use std::collections::HashMap;
 

@@ -34,7 +34,8 @@ impl Clock for Mirror {
     }
 }
 
-/// What the bad line does to a request: of a hundred writes it loses three answers and three requests, and three are throttled.
+/// What the bad line does to a request: of a hundred writes it loses three answers and three requests, and
+/// three are throttled.
 fn fault(seed: u64, number: u64, operation: &str) -> Fault {
     if matches!(operation, "Query" | "GetItem" | "BatchGetItem") {
         return Fault::None;
@@ -60,8 +61,8 @@ fn io() -> &'static Runtime {
     })
 }
 
-/// A store in a database of its own, on the world's clock, behind indexes that lag and, if asked for, a bad line whose faults
-/// are drawn from the seed.
+/// A store in a database of its own, on the world's clock, behind indexes that lag and, if asked for, a bad
+/// line whose faults are drawn from the seed.
 pub(crate) fn stepped(clock: Arc<dyn Clock>, seed: u64, has_bad_line: bool) -> Elsewhere {
     let mirror = Arc::new(Mirror::default());
     *mirror.0.lock() = (clock.now(), clock.monotonic().0);

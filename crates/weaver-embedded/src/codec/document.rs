@@ -15,7 +15,8 @@ pub struct StoredDocument {
     pub due: Option<Timestamp>,
     /// When it was written.
     pub updated_at: Timestamp,
-    /// What it says. `None`: deleted; the row stays to keep its version, so that no version is ever used twice.
+    /// What it says. `None`: deleted; the row stays to keep its version, so that no version is ever used
+    /// twice.
     pub body: Option<Bytes>,
 }
 

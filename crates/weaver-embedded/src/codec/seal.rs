@@ -1,5 +1,5 @@
-//! The checksum on every value. `redb` returns a page with a flipped bit as data if the file was closed cleanly; sealed
-//! values do not, and one that was read from another key or table does not either.
+//! The checksum on every value. `redb` returns a page with a flipped bit as data if the file was closed
+//! cleanly; sealed values do not, and one that was read from another key or table does not either.
 
 use crc32fast::Hasher;
 

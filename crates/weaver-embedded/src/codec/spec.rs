@@ -15,8 +15,8 @@ use weaver_core::time::Timestamp;
 
 use super::{Defect, FORMAT_VERSION, Reader, Undecodable, Writer};
 
-// What an absent field means. These belong to the format, not to the core: should a default change there, what was
-// written before must not change its meaning.
+// What an absent field means. These belong to the format, not to the core: should a default change there,
+// what was written before must not change its meaning.
 const QUEUE: &str = "default";
 const CONTENT_TYPE: ContentType = ContentType::JSON;
 const PRIORITY: u8 = 5;

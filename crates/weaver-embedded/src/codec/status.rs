@@ -1,5 +1,5 @@
-//! How a task is going: written with every transition, so it is small. Absent things cost a bit, instants are distances
-//! from `created_at` (which is in the spec), and a task that was just accepted takes five bytes.
+//! How a task is going: written with every transition, so it is small. Absent things cost a bit, instants are
+//! distances from `created_at` (which is in the spec), and a task that was just accepted takes five bytes.
 //!
 //! ```text
 //! version │ state and cause (1 byte) │ presence (2 bytes) │ record version │ what is present
@@ -92,7 +92,8 @@ pub fn encode_status(writer: &mut Writer, record: &TaskRecord) {
     }
 }
 
-/// Puts a record together from its key, its spec ([`decode_spec`](super::decode_spec)) and what [`encode_status`] wrote.
+/// Puts a record together from its key, its spec ([`decode_spec`](super::decode_spec)) and what
+/// [`encode_status`] wrote.
 pub fn record_from(
     namespace: Namespace,
     id: TaskId,

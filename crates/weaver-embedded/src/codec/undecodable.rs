@@ -28,7 +28,8 @@ pub enum Defect {
     /// A text is unfit to be a name.
     #[error("it is not a valid name")]
     NotAName,
-    /// An enumeration or a set of bits has a member this version does not know, or two that exclude each other.
+    /// An enumeration or a set of bits has a member this version does not know, or two that exclude each
+    /// other.
     #[error("{0} has no meaning there")]
     Unknown(u32),
     /// Another format version wrote it.

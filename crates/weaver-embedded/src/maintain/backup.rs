@@ -18,9 +18,10 @@ use crate::trouble::{Outcome, Trouble};
 const ROWS_PER_STEP: usize = 20_000;
 
 impl EmbeddedStore {
-    /// Writes a copy of the store into a directory that has none. The copy is a store like any other, as small as its
-    /// contents, and is complete or not there at all: it appears under its name when it is synced. Callers of the store
-    /// are not held up; its file may grow while the copy is made. Blocks: call it where that is allowed.
+    /// Writes a copy of the store into a directory that has none. The copy is a store like any other, as
+    /// small as its contents, and is complete or not there at all: it appears under its name when it is
+    /// synced. Callers of the store are not held up; its file may grow while the copy is made. Blocks: call
+    /// it where that is allowed.
     ///
     /// Answers how many rows were copied.
     pub fn backup(&self, directory: impl AsRef<Path>) -> Result<u64, StoreError> {

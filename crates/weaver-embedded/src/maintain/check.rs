@@ -48,9 +48,10 @@ impl CheckReport {
 }
 
 impl EmbeddedStore {
-    /// Reads every row of one moment, verifies its checksum, and compares: each task has what it needs and is found
-    /// under everything it is looked up by; counts are what counting gives. (The pages of the file itself were checked
-    /// when it was opened.) The store goes on meanwhile. Blocks: call it where that is allowed.
+    /// Reads every row of one moment, verifies its checksum, and compares: each task has what it needs and is
+    /// found under everything it is looked up by; counts are what counting gives. (The pages of the file
+    /// itself were checked when it was opened.) The store goes on meanwhile. Blocks: call it where that is
+    /// allowed.
     pub fn check(&self) -> Result<CheckReport, StoreError> {
         let report = self.read_blocking(&|table: &Snapshot| {
             let mut check = Check::default();

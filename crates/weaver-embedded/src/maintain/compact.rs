@@ -6,8 +6,8 @@ use crate::EmbeddedStore;
 use crate::error::StoreError;
 
 impl EmbeddedStore {
-    /// Moves the file's pages together and gives the rest back to the disk; answers how many bytes that were. Nothing
-    /// else is done meanwhile, about a second for every few hundred megabytes.
+    /// Moves the file's pages together and gives the rest back to the disk; answers how many bytes that were.
+    /// Nothing else is done meanwhile, about a second for every few hundred megabytes.
     pub async fn compact(&self) -> Result<u64, StoreError> {
         let before = self.file_bytes()?;
         let (sender, receiver) = tokio::sync::oneshot::channel();

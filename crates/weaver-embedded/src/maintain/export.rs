@@ -25,9 +25,9 @@ pub struct Exported {
 }
 
 impl EmbeddedStore {
-    /// Writes the store as it is at one moment, as lines of JSON: queues, tasks, unique keys, documents and journal
-    /// streams. Runners are left out: they introduce themselves. The store goes on meanwhile. Blocks: call it where that
-    /// is allowed.
+    /// Writes the store as it is at one moment, as lines of JSON: queues, tasks, unique keys, documents and
+    /// journal streams. Runners are left out: they introduce themselves. The store goes on meanwhile. Blocks:
+    /// call it where that is allowed.
     pub fn export(&self, mut out: impl Write) -> Result<Exported, StoreError> {
         let written_at = self.clock.now();
         let database = self.database()?;

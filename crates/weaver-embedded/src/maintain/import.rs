@@ -29,9 +29,10 @@ pub struct Imported {
 }
 
 impl EmbeddedStore {
-    /// Reads what [`export`](EmbeddedStore::export) wrote. A line about something that is there already changes nothing;
-    /// a task under a number that another task has here is refused (import into an empty directory then). Steps are
-    /// synced as it goes: an import that was cut short is finished by repeating it.
+    /// Reads what [`export`](EmbeddedStore::export) wrote. A line about something that is there already
+    /// changes nothing; a task under a number that another task has here is refused (import into an empty
+    /// directory then). Steps are synced as it goes: an import that was cut short is finished by repeating
+    /// it.
     pub async fn import(&self, input: impl BufRead) -> Result<Imported, StoreError> {
         let mut imported = Imported::default();
         let mut step = Vec::new();

@@ -1,5 +1,5 @@
-//! The line format of an export: one JSON object per line, its one member naming what it is. `docs/operating/embedded.md`
-//! shows an example of each.
+//! The line format of an export: one JSON object per line, its one member naming what it is.
+//! `docs/operating/embedded.md` shows an example of each.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

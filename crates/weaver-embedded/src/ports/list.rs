@@ -46,7 +46,8 @@ impl EmbeddedStore {
         page.await
     }
 
-    /// The ids that only the index knows, in order; one more than may be looked at, so that the page knows of it.
+    /// The ids that only the index knows, in order; one more than may be looked at, so that the page knows of
+    /// it.
     async fn candidates(&self, query: &TaskQuery, span: Span) -> Result<Option<Vec<TaskId>>> {
         let wanted = match &query.selector {
             Selector::State(state) if !state.is_terminal() => query.selector.clone(),
@@ -112,7 +113,8 @@ impl Span {
     }
 }
 
-/// The first id created at or after an instant, by halving: about thirty look-ups. Nothing, if one of them cannot be read.
+/// The first id created at or after an instant, by halving: about thirty look-ups. Nothing, if one of them
+/// cannot be read.
 fn first_created_at(table: &impl Rows, number: u32, instant: Timestamp, end: u64) -> Outcome<Option<TaskId>> {
     let (mut low, mut high) = (0, end);
     while low < high {

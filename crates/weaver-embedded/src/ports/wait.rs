@@ -1,5 +1,5 @@
-//! Waiting: for an arrival, for the next due time and for the timeout at once, without polling. Nobody is woken by what
-//! is not synced yet.
+//! Waiting: for an arrival, for the next due time and for the timeout at once, without polling. Nobody is
+//! woken by what is not synced yet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,7 +46,8 @@ impl EmbeddedStore {
                 }
             };
             let until = match next_due {
-                // Looked at again each second: the wall clock may be set, and a timer does not count a machine's sleep.
+                // Looked at again each second: the wall clock may be set, and a timer does not count a
+                // machine's sleep.
                 Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
@@ -115,8 +116,8 @@ enum Look {
     Waits { next_due: Option<Duration> },
 }
 
-/// A waiter, from before its registration is asked for. Dropped at any moment (its caller gave up), it leaves no trace:
-/// if it had been woken, the wake-up goes to somebody else.
+/// A waiter, from before its registration is asked for. Dropped at any moment (its caller gave up), it leaves
+/// no trace: if it had been woken, the wake-up goes to somebody else.
 struct Waiting<'a> {
     store: &'a EmbeddedStore,
     wanted: Wanted,

@@ -1,5 +1,5 @@
-//! Journal streams on disk. Entries lie under a number, not a name: a stream that is discarded is unlinked at once, and
-//! its entries go bit by bit, however many they are.
+//! Journal streams on disk. Entries lie under a number, not a name: a stream that is discarded is unlinked at
+//! once, and its entries go bit by bit, however many they are.
 
 use std::ops::Bound;
 

@@ -1,5 +1,5 @@
-//! What goes when its time is over: finished tasks, unique keys, emptied streams. A little with every batch, so that no
-//! caller pays for all.
+//! What goes when its time is over: finished tasks, unique keys, emptied streams. A little with every batch,
+//! so that no caller pays for all.
 
 use std::ops::Bound;
 

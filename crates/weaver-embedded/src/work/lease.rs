@@ -21,7 +21,8 @@ impl Work<'_> {
         while taken.len() < request.max as usize
             && let Some(id) = self.memory.index.pick(&mut picks)
         {
-            // One that cannot be read was set aside by being picked: it keeps its key, and those behind it run.
+            // One that cannot be read was set aside by being picked: it keeps its key, and those behind it
+            // run.
             taken.extend(self.take(id, request)?);
         }
         Ok(taken)

@@ -63,8 +63,8 @@ impl<'a> Work<'a> {
         self.memory.index.tick(self.clock.now());
     }
 
-    /// Removes some of what is past its time: as much as this batch has added, and more. What is over a limit is gone
-    /// before long, and no batch pays for all.
+    /// Removes some of what is past its time: as much as this batch has added, and more. What is over a limit
+    /// is gone before long, and no batch pays for all.
     pub(crate) fn tidy(&mut self) -> Outcome<()> {
         self.forget_keys(2 * self.new_keys + 16)?;
         self.retire(2 * self.ended + 16)?;
@@ -126,7 +126,8 @@ impl<'a> Work<'a> {
     }
 
     fn save_queue(&mut self, namespace: &Namespace, queue: &weaver_core::name::QueueName) -> Outcome<()> {
-        // Its bytes stay as they are until it is set again; its counts are counted anew when the store is opened.
+        // Its bytes stay as they are until it is set again; its counts are counted anew when the store is
+        // opened.
         if self.memory.unread_queues.contains(&(namespace.clone(), queue.clone())) {
             return Ok(());
         }
@@ -158,7 +159,8 @@ impl<'a> Work<'a> {
         self.find(namespace, number, id)
     }
 
-    /// Reads a task from its rows. One that cannot be read is quarantined, and as good as not there: nothing is done to it.
+    /// Reads a task from its rows. One that cannot be read is quarantined, and as good as not there: nothing
+    /// is done to it.
     pub(crate) fn find(
         &self,
         namespace: &Namespace,

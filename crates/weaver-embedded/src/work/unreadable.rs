@@ -52,7 +52,8 @@ impl Work<'_> {
 
     fn discard_unreadable(&mut self, number: u32, fault: &Fault) -> Outcome<()> {
         let (namespace, id) = (fault.key.namespace.clone(), fault.key.id);
-        // What it is looked up by is in rows that cannot be read: every look-up row is asked whether it is about it.
+        // What it is looked up by is in rows that cannot be read: every look-up row is asked whether it is
+        // about it.
         let mut ended_as = None;
         for prefix in [keys::of_namespace(keys::LOOKUP, number), vec![keys::ENDED]] {
             let mut about = Vec::new();

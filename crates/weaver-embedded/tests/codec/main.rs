@@ -1,4 +1,5 @@
-//! What the codec writes it reads back, what was cut or made up it refuses, and its bytes do not change unnoticed.
+//! What the codec writes it reads back, what was cut or made up it refuses, and its bytes do not change
+//! unnoticed.
 
 mod fuzz;
 mod golden;

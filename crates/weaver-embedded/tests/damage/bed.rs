@@ -14,7 +14,7 @@ use weaver_core::outcome::Outcome;
 use weaver_core::ports::{DocumentKey, Expect, Store, StreamKey};
 use weaver_core::task::{ContentType, NewTask};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore, Medium, StoreError};
-use weaver_testkit::bed::{queue, worker};
+use weaver_testkit::harness::{queue, worker};
 
 use crate::support::look::{KIND, Look, STREAMS};
 use crate::support::ram::RamMedium;

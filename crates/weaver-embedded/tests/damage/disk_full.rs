@@ -10,7 +10,7 @@ use weaver_core::ports::{Scope, Selector, Store, TaskQuery};
 use weaver_core::queue::{Interest, Wake};
 use weaver_core::task::TaskState;
 use weaver_embedded::Medium;
-use weaver_testkit::bed::queue;
+use weaver_testkit::harness::queue;
 
 use crate::bed::{enqueue, look, open_in, open_on, wait};
 use crate::processes::on_small_disk;

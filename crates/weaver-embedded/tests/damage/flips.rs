@@ -110,7 +110,8 @@ fn any_flipped_bit_of_the_header_is_refused_or_does_no_harm() {
     for image in [&images.clean, &images.unclean] {
         let mut tally = Tally::default();
         for bit in 0..HEADER_BYTES * 8 {
-            // Every bit of the flags, which have our checksum; of the slots, which have redb's, one bit of each byte.
+            // Every bit of the flags, which have our checksum; of the slots, which have redb's, one bit of
+            // each byte.
             if !(64 * 8..320 * 8).contains(&bit) || bit % 8 == bit / 8 % 8 {
                 tally.flip(image, &images, bit / 8, 1 << (bit % 8));
             }

@@ -1,5 +1,5 @@
-//! A disk that fails: those who wait hear of it, the store opens its file again, nothing acknowledged is lost, and
-//! writing goes on without a restart.
+//! A disk that fails: those who wait hear of it, the store opens its file again, nothing acknowledged is
+//! lost, and writing goes on without a restart.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -55,7 +55,8 @@ fn a_call_that_fails_once_loses_nothing_and_writing_goes_on() {
                         assert_unavailable(&error, &medium);
                     }
                 }
-                // Reads heal by themselves: only one that meets the fault itself may fail, and none does twice.
+                // Reads heal by themselves: only one that meets the fault itself may fail, and none does
+                // twice.
                 wait(store.get_tasks(&acknowledged)).expect("a read is tried again");
             }
             struck += medium.failed();

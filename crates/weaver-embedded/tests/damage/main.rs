@@ -1,5 +1,5 @@
-//! Damage, row by row as in `docs/operating/embedded.md`: what a store does when its files are not what it wrote, when
-//! the disk fails, and when it is full.
+//! Damage, row by row as in `docs/operating/embedded.md`: what a store does when its files are not what it
+//! wrote, when the disk fails, and when it is full.
 
 mod bed;
 mod directory;

@@ -1,6 +1,6 @@
-//! Other processes, and directories that may only be read. A child is this program again, with the name of the same test
-//! and a directory: given one, a test does the child's part. What needs a mount happens in a mount namespace of its own, so
-//! that nothing is left behind, however the test ends.
+//! Other processes, and directories that may only be read. A child is this program again, with the name of
+//! the same test and a directory: given one, a test does the child's part. What needs a mount happens in a
+//! mount namespace of its own, so that nothing is left behind, however the test ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};

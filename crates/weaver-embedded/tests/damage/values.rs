@@ -15,7 +15,7 @@ use weaver_core::queue::{Queue, QueueExt};
 use weaver_core::task::{NewTask, TaskState};
 use weaver_embedded::codec::{seal, unseal};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore, StoreError};
-use weaver_testkit::bed::{Spoiled, worker};
+use weaver_testkit::harness::{Spoiled, worker};
 
 use crate::bed::wait;
 use crate::support::{Scratch, row_of, tamper};

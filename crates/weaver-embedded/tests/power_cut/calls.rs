@@ -12,7 +12,7 @@ use weaver_core::ports::{
     Beat, DocumentKey, Expect, PurgeRule, QueueSettings, RunnerKey, Seq, Store, StreamKey, TrimBefore,
 };
 use weaver_core::task::{ContentType, NewTask, TaskRecord};
-use weaver_testkit::bed::{queue, seconds, worker};
+use weaver_testkit::harness::{queue, seconds, worker};
 
 use crate::support::look::{KIND, STREAMS};
 use crate::support::rng::Rng;

@@ -1,5 +1,6 @@
-//! Several clients at once, written in shared batches by the store's own thread, until the power goes. Which calls share a
-//! batch depends on the machine, so there is no twin: each client keeps what it was told, and that must be there.
+//! Several clients at once, written in shared batches by the store's own thread, until the power goes. Which
+//! calls share a batch depends on the machine, so there is no twin: each client keeps what it was told, and
+//! that must be there.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use weaver_core::ports::{DocumentKey, Documents, Expect, Journal, ReadFrom, Seq,
 use weaver_core::queue::{Committed, Queue};
 use weaver_core::task::{NewTask, TaskState};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
-use weaver_testkit::bed::{queue, worker};
+use weaver_testkit::harness::{queue, worker};
 
 use crate::support::look::{KIND, Look};
 use crate::support::power::PowerMedium;

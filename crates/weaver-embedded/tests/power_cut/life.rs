@@ -1,8 +1,8 @@
 //! The life of a store whose power is cut again and again, beside a twin whose power never is.
 //!
-//! Every call is made on the store first. If it answers, the twin must answer the same. If it does not, because the power
-//! went, the store must afterwards show either exactly what the twin shows, or exactly what the twin shows once the call
-//! is made on it as well: wholly there or wholly absent.
+//! Every call is made on the store first. If it answers, the twin must answer the same. If it does not,
+//! because the power went, the store must afterwards show either exactly what the twin shows, or exactly what
+//! the twin shows once the call is made on it as well: wholly there or wholly absent.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use weaver_core::lease::Leased;
 use weaver_core::name::Namespace;
 use weaver_core::queue::Queue;
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
-use weaver_testkit::bed::seconds;
+use weaver_testkit::harness::seconds;
 
 use crate::calls::{Answer, Call, Chooser};
 use crate::support::look::Look;

@@ -20,7 +20,7 @@ use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_embedded::codec::{seal, unseal};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
-use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
+use weaver_testkit::harness::{Spoil, Spoiled, TestStore};
 
 /// A directory that is removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);
@@ -59,8 +59,8 @@ pub(crate) fn on_disk() -> Box<dyn TestStore> {
     Box::new(OnDisk { store, clock, scratch })
 }
 
-/// Changes a closed store behind its back, and makes the header's own checksum right again: what is left is for the
-/// store to find.
+/// Changes a closed store behind its back, and makes the header's own checksum right again: what is left is
+/// for the store to find.
 pub(crate) fn tamper(path: &Path, act: impl FnOnce(&mut redb::Table<'_, &'static [u8], &'static [u8]>)) {
     const TABLE: redb::TableDefinition<'static, &'static [u8], &'static [u8]> =
         redb::TableDefinition::new("weaver");

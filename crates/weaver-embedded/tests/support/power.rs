@@ -1,4 +1,5 @@
-//! A disk whose power is cut. What was synced is there afterwards; of what was written since, anything may be.
+//! A disk whose power is cut. What was synced is there afterwards; of what was written since, anything may
+//! be.
 //!
 //! ```text
 //! write, set_len ─▶ seen (what reads return) and unsynced
@@ -33,7 +34,8 @@ struct Disk {
     is_off: bool,
     /// How many more syncs succeed before one fails.
     syncs_left: Option<u64>,
-    /// Says that it synced and did not: no store can survive that, so a test that does not notice is worth nothing.
+    /// Says that it synced and did not: no store can survive that, so a test that does not notice is worth
+    /// nothing.
     lies: bool,
     rng: Rng,
 }
@@ -64,8 +66,8 @@ impl PowerMedium {
         self.0.lock().left = Some(calls);
     }
 
-    /// A sync fails, after so many have succeeded. What it should have written may be on the disk or not, and is read
-    /// back all the same, as Linux does it: the next sync will not write it.
+    /// A sync fails, after so many have succeeded. What it should have written may be on the disk or not, and
+    /// is read back all the same, as Linux does it: the next sync will not write it.
     pub(crate) fn fail_sync_after(&self, syncs: u64) {
         self.0.lock().syncs_left = Some(syncs);
     }

@@ -1,4 +1,5 @@
-//! The process that gets killed: it opens the store, reads everything in it, and puts load on it until it is no more.
+//! The process that gets killed: it opens the store, reads everything in it, and puts load on it until it is
+//! no more.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -30,7 +31,8 @@ pub(crate) struct Orders {
     pub(crate) seed: u64,
     /// Which of the children of one store this is.
     pub(crate) life: u64,
-    /// What its clock shows at first, in microseconds. Time is the children's own: a loaded machine takes no lease away.
+    /// What its clock shows at first, in microseconds. Time is the children's own: a loaded machine takes no
+    /// lease away.
     pub(crate) starts_at: i64,
     /// Lease calls of earlier lives, to be repeated.
     pub(crate) tokens: Vec<LeaseToken>,

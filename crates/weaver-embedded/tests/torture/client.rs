@@ -1,4 +1,5 @@
-//! One client of the store: whatever comes to its mind, again and again, every call announced and every answer told.
+//! One client of the store: whatever comes to its mind, again and again, every call announced and every
+//! answer told.
 
 use std::time::Duration;
 
@@ -185,7 +186,8 @@ impl<'a> Client<'a> {
                 Err(error) => told(call, failed(&error)),
             }
         }
-        // The record is the one of the start: under a lease that was lost this is the report of a worker that came back.
+        // The record is the one of the start: under a lease that was lost this is the report of a worker that
+        // came back.
         self.finish(vec![leased]).await;
     }
 

@@ -1,5 +1,5 @@
-//! Looking at a store when nobody else has it: everything in it, whether it agrees with itself, and whether it can be
-//! worked off.
+//! Looking at a store when nobody else has it: everything in it, whether it agrees with itself, and whether
+//! it can be worked off.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

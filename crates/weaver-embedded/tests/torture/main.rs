@@ -1,12 +1,12 @@
-//! Torture: a process under load is killed with SIGKILL at random instants, again and again on one store; what it had
-//! been told before holds afterwards (G1–G5, and what of G8 and G10 a crash could break).
+//! Torture: a process under load is killed with SIGKILL at random instants, again and again on one store;
+//! what it had been told before holds afterwards (G1–G5, and what of G8 and G10 a crash could break).
 //!
 //! ```text
 //! round ──orders──▶ child: store + clients ──lines──▶ round ──kill──▶ … ──▶ inspect ──▶ checker
 //! ```
 //!
-//! Start at `round.rs`, then `child.rs` and `client.rs`; the proof is in `checker/`. A kill leaves everything that was
-//! handed to the kernel: whether it was synced is for the power cuts to find out, not for this.
+//! Start at `round.rs`, then `child.rs` and `client.rs`; the proof is in `checker/`. A kill leaves everything
+//! that was handed to the kernel: whether it was synced is for the power cuts to find out, not for this.
 //!
 //! `cargo xtask torture --minutes N` goes on for longer.
 

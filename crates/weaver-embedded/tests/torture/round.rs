@@ -1,5 +1,5 @@
-//! One store and the children that die on it: each is killed at some instant of its life, then everything they said is
-//! held against what is there.
+//! One store and the children that die on it: each is killed at some instant of its life, then everything
+//! they said is held against what is there.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};

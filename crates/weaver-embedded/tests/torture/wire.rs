@@ -15,7 +15,8 @@ pub(crate) enum Line {
     Told(u64, Told),
     /// A record was read.
     Saw(Sight),
-    /// So many records were read, and there are no others: the beginning of the load, or the end of everything.
+    /// So many records were read, and there are no others: the beginning of the load, or the end of
+    /// everything.
     SawAll(usize),
     /// A document was read.
     SawDocument { id: String, found: Option<(u64, String)> },
@@ -23,7 +24,8 @@ pub(crate) enum Line {
     SawStream { stream: String, entries: Vec<(u64, String)> },
     /// Changes were read: task, version, state; and the place in the stream after them.
     Published { moves: Vec<(u64, u64, TaskState)>, next: (u64, u64) },
-    /// The stream of changes was asked for what came after a place of an earlier life, and said resync or did not.
+    /// The stream of changes was asked for what came after a place of an earlier life, and said resync or did
+    /// not.
     OldPlace { resync: bool },
 }
 
@@ -153,7 +155,8 @@ impl Sight {
     }
 }
 
-/// The payload of a task: its nonce, again and again. Some fill several pages, so that half of one would show.
+/// The payload of a task: its nonce, again and again. Some fill several pages, so that half of one would
+/// show.
 pub(crate) fn payload(nonce: u64) -> Vec<u8> {
     let times = if nonce.is_multiple_of(16) { 600 } else { 1 + nonce % 8 };
     (0..times).flat_map(|_| nonce.to_be_bytes()).collect()

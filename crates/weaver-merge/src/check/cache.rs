@@ -1,5 +1,5 @@
-//! A directory that all checks of a repository share, if the operator declared one. It is shared trust: what the code of one
-//! change writes there, the checks of the next change read. Never between repositories.
+//! A directory that all checks of a repository share, if the operator declared one. It is shared trust: what
+//! the code of one change writes there, the checks of the next change read. Never between repositories.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};

@@ -31,8 +31,8 @@ const TAIL_MAX_BYTES: usize = 4 * 1024;
 /// Where and how checks run.
 #[derive(Debug, Clone)]
 pub struct CheckOptions {
-    /// Directories of checks are made here, and those of processes that died are removed. Processes may share it, and
-    /// everybody may be able to write to it: the directory for temporary files will do.
+    /// Directories of checks are made here, and those of processes that died are removed. Processes may share
+    /// it, and everybody may be able to write to it: the directory for temporary files will do.
     pub directory: PathBuf,
     /// Where programs are looked for; the `PATH` of checks.
     pub path: OsString,
@@ -40,8 +40,8 @@ pub struct CheckOptions {
     pub grace: Duration,
     /// What checks may see and do besides their own files, and what enforces that.
     pub isolation: Isolation,
-    /// Where each repository has a directory that its checks share and may write to (`WEAVER_CACHE`); what one change leaves
-    /// there, the next one's checks read. None: every check begins with nothing.
+    /// Where each repository has a directory that its checks share and may write to (`WEAVER_CACHE`); what
+    /// one change leaves there, the next one's checks read. None: every check begins with nothing.
     pub cache: Option<PathBuf>,
 }
 
@@ -138,7 +138,8 @@ impl CheckHandler {
         })
     }
 
-    /// Where and as whom the check runs. An error is about this machine and its configuration, never about the change.
+    /// Where and as whom the check runs. An error is about this machine and its configuration, never about
+    /// the change.
     fn cell(&self, place: &Place, repository: &Repository) -> Result<Cell, String> {
         let isolation = &self.options.isolation;
         let user = isolation.user_for(None);
@@ -220,8 +221,9 @@ impl CheckHandler {
                 let summary = format!("`{}` {how}\n{}", check.name, finished.tail.trim_end());
                 Ok(RunEnd::Failed { summary, log_hash: hex(finished.output_sha256) })
             }
-            // A program of the change's own that is no program (a link out of the cell, an interpreter that is not there) is
-            // the change's fault: else it could make the machine look broken, and the queue pause.
+            // A program of the change's own that is no program (a link out of the cell, an interpreter that
+            // is not there) is the change's fault: else it could make the machine look broken, and the queue
+            // pause.
             Err(error)
                 if is_its_own(spec) && matches!(StartError::of(&error), Some(StartError::Program(_))) =>
             {

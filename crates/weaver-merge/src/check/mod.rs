@@ -1,5 +1,6 @@
-//! `weaver.check`: the task that runs a check. Its payload names a check and never a command: what the check is stands in
-//! the configuration on the base branch, so whoever may enqueue tasks can run nothing else by it.
+//! `weaver.check`: the task that runs a check. Its payload names a check and never a command: what the check
+//! is stands in the configuration on the base branch, so whoever may enqueue tasks can run nothing else by
+//! it.
 
 mod cache;
 mod handler;
@@ -18,8 +19,8 @@ use crate::domain::{CheckName, EntryId, Oid, On, QueueId, RunEnd};
 pub const CHECK_TASK_TYPE: &str = "weaver.check";
 /// The queue they are in.
 pub const CHECK_QUEUE: &str = "merge";
-/// When a check or a message of the queue that could not be run is tried again: always within a minute, because changes wait for the one and
-/// people for the other.
+/// When a check or a message of the queue that could not be run is tried again: always within a minute,
+/// because changes wait for the one and people for the other.
 pub const MERGE_RETRY: RetryPolicy = RetryPolicy::Exponential {
     base: Duration::from_secs(10),
     factor: 2,

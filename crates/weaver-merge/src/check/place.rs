@@ -1,7 +1,7 @@
 //! Where a check runs: a directory of its own, gone afterwards whatever happens.
 //!
-//! A process that is killed removes nothing. Whoever runs a check holds a lock on its directory, which the kernel lets go of
-//! with the process; the next check in the same place removes what nobody holds.
+//! A process that is killed removes nothing. Whoever runs a check holds a lock on its directory, which the
+//! kernel lets go of with the process; the next check in the same place removes what nobody holds.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,8 @@ use weaver_process::confine::User;
 
 /// How the names of directories begin: nothing else is ever removed.
 const PREFIX: &str = "weaver-check-";
-/// How many names are tried: one may be taken, or somebody who cleans up may take a new directory for a forgotten one.
+/// How many names are tried: one may be taken, or somebody who cleans up may take a new directory for a
+/// forgotten one.
 const TRIES_MAX: usize = 32;
 
 /// Directories of one run. Removed when dropped.
@@ -83,8 +84,8 @@ fn is_there(root: &Path, held: &File) -> io::Result<bool> {
     Ok(std::fs::symlink_metadata(root).is_ok_and(|there| there.ino() == inode))
 }
 
-/// Removes our directories of runs whose process is gone. What cannot be removed is left for the next time: a check must
-/// not fail because of another one.
+/// Removes our directories of runs whose process is gone. What cannot be removed is left for the next time: a
+/// check must not fail because of another one.
 fn clean_up(parent: &Path, owner: u32) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_named_so = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());

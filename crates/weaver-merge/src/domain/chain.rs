@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{EntryId, Oid};
 
-/// The end of a queue's chain of links. It is part of the queue's document, so its conditional write moves it.
+/// The end of a queue's chain of links. It is part of the queue's document, so its conditional write moves
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
     /// The last link.

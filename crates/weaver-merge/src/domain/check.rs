@@ -6,7 +6,8 @@ use weaver_core::time::Timestamp;
 
 use super::CheckName;
 
-/// The most runs one check of one candidate may have: the first, its retry, the control, and a few that got lost.
+/// The most runs one check of one candidate may have: the first, its retry, the control, and a few that got
+/// lost.
 pub const RUNS_MAX: usize = 12;
 
 /// A check of a candidate.
@@ -64,7 +65,8 @@ pub enum RunEnd {
     },
     /// It did not end in time, or nothing was heard of it.
     TimedOut,
-    /// It did not run to its end for reasons of ours: a lost worker, no room for its files. Says nothing about the change.
+    /// It did not run to its end for reasons of ours: a lost worker, no room for its files. Says nothing
+    /// about the change.
     Lost {
         /// What happened.
         reason: String,
@@ -106,8 +108,8 @@ impl Check {
         Self { name, is_reused: false, runs: Vec::new() }
     }
 
-    /// What the runs say. A red run on the candidate is repeated, and run on the base: the two answers tell a flaky check,
-    /// a broken base and a culprit apart.
+    /// What the runs say. A red run on the candidate is repeated, and run on the base: the two answers tell a
+    /// flaky check, a broken base and a culprit apart.
     pub fn judge(&self) -> Judgement {
         if self.is_reused {
             return Judgement::Passed;

@@ -25,8 +25,8 @@ pub enum Reason {
     },
     /// The base has everything the change has, through another entry that landed, or from before the queue.
     AlreadyMerged,
-    /// The base has everything the change has, through a move that this queue did not make and that was accepted: it was
-    /// not tested here.
+    /// The base has everything the change has, through a move that this queue did not make and that was
+    /// accepted: it was not tested here.
     MergedOutside,
     /// The change was closed.
     Closed,
@@ -79,8 +79,8 @@ pub enum Departure {
     Removed(Reason),
 }
 
-/// Something people and programs are told. Stored with the queue by the same write as what it tells of, and taken off once
-/// it is told: it may be told twice, never not at all.
+/// Something people and programs are told. Stored with the queue by the same write as what it tells of, and
+/// taken off once it is told: it may be told twice, never not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "notice")]
 pub enum Notice {

@@ -61,7 +61,8 @@ pub struct QueueEntry {
     pub id: EntryId,
     /// The change.
     pub pull_request: PullRequest,
-    /// Where it is, counted from 0. Stored although it follows from the order: a list that was tampered with shows.
+    /// Where it is, counted from 0. Stored although it follows from the order: a list that was tampered with
+    /// shows.
     pub position: usize,
     /// From 0, the most urgent, to 9.
     pub priority: u8,
@@ -92,8 +93,8 @@ pub struct QueueEntry {
 /// The merge of one exact head onto one exact base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its number among those of the entry. The same base and head may be tried again after a pause, and that is another
-    /// candidate: its runs are not those of the first.
+    /// Its number among those of the entry. The same base and head may be tried again after a pause, and that
+    /// is another candidate: its runs are not those of the first.
     pub number: u32,
     /// The base's tip it is built on: its first parent, and the only value the base may have when it lands.
     pub base: Oid,
@@ -126,14 +127,15 @@ pub struct Trouble {
 }
 
 impl QueueEntry {
-    /// Whether the queue is at work on it. The seed adds "and is the first", which would make its invariant true of any
-    /// queue; here the invariant says it.
+    /// Whether the queue is at work on it. The seed adds "and is the first", which would make its invariant
+    /// true of any queue; here the invariant says it.
     pub fn is_processing(&self) -> bool {
         self.status.is_processing()
     }
 
-    /// Whether somebody may be moving the base to its candidate right now. Then it can neither be taken out nor rebuilt: it
-    /// could land all the same, and again. One that was tried and failed counts too: another process may still be at it.
+    /// Whether somebody may be moving the base to its candidate right now. Then it can neither be taken out
+    /// nor rebuilt: it could land all the same, and again. One that was tried and failed counts too: another
+    /// process may still be at it.
     pub fn is_landing(&self) -> bool {
         self.status == Status::Ready
     }

@@ -45,7 +45,8 @@ impl fmt::Display for CheckName {
     }
 }
 
-/// The name of a git object, in full: 40 (or 64) hexadecimal digits. Never a ref, which could move or look like an option.
+/// The name of a git object, in full: 40 (or 64) hexadecimal digits. Never a ref, which could move or look
+/// like an option.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Oid(String);

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use super::{EntryId, MergeError, MergeQueue, QueueEntry, Status};
 
 impl MergeQueue {
-    /// Checks the queue by itself: positions are contiguous from 0, only the head is processed, each change is there once,
-    /// and candidates are where the statuses say.
+    /// Checks the queue by itself: positions are contiguous from 0, only the head is processed, each change
+    /// is there once, and candidates are where the statuses say.
     pub fn validate(&self) -> Result<(), MergeError> {
         let mut seen = HashSet::with_capacity(self.entries.len());
         for (expected, entry) in self.entries.iter().enumerate() {
@@ -25,8 +25,8 @@ impl MergeQueue {
         Ok(())
     }
 
-    /// Checks the change from what was saved before: every entry moved along an edge of the table or not at all, none came
-    /// back, and none but the processed one may have landed.
+    /// Checks the change from what was saved before: every entry moved along an edge of the table or not at
+    /// all, none came back, and none but the processed one may have landed.
     pub fn validate_after(&self, before: &Self) -> Result<(), MergeError> {
         self.validate()?;
         let corrupted = |problem: String| Err(MergeError::QueueCorrupted(problem));

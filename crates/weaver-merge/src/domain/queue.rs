@@ -66,6 +66,7 @@ pub struct MergeQueue {
 
 /// What a queue does when others moved its base forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = MergeOnForeign))]
 #[serde(rename_all = "snake_case")]
 pub enum OnForeign {
     /// What they brought is taken as it is, named as untested.
@@ -242,7 +243,8 @@ impl MergeQueue {
         Ok(entry)
     }
 
-    /// Takes out an entry that landed or cannot, stops its checks and leaves word of it. Answers the tasks to stop.
+    /// Takes out an entry that landed or cannot, stops its checks and leaves word of it. Answers the tasks to
+    /// stop.
     pub fn depart(
         &mut self,
         id: EntryId,
@@ -292,7 +294,8 @@ impl MergeQueue {
         Ok(stopped)
     }
 
-    /// Gives an entry another priority: it goes behind everybody of that priority, and never before one that is processed.
+    /// Gives an entry another priority: it goes behind everybody of that priority, and never before one that
+    /// is processed.
     pub fn set_priority(&mut self, id: EntryId, priority: u8) -> Result<usize, MergeError> {
         let index = self.index(id)?;
         let priority = priority.min(PRIORITY_LOWEST);
@@ -346,7 +349,8 @@ impl MergeQueue {
         self.outbox.push(Notice::Foreign { moved: Box::new(moved), accepted_by, link: None });
     }
 
-    /// Counts an entry that a hook declined; says whether that makes `limit` different ones in a row in the same words.
+    /// Counts an entry that a hook declined; says whether that makes `limit` different ones in a row in the
+    /// same words.
     pub(crate) fn note_declined(&mut self, id: EntryId, text: &str, limit: usize) -> bool {
         let mut declines = self.declines.take().filter(|declines| declines.text == text);
         let known = declines.get_or_insert_with(|| Declines { text: text.to_owned(), entries: Vec::new() });

@@ -43,7 +43,8 @@ pub struct CertifiedCheck {
     /// The program and its arguments; nothing in certificates of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// `passed`, `flaky` (it passed when repeated) or `reused` (the same tree had passed); nothing in older versions.
+    /// `passed`, `flaky` (it passed when repeated) or `reused` (the same tree had passed); nothing in older
+    /// versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result: String,
     /// The SHA-256 of all the output of the run that passed; none if the same tree had passed before.
@@ -115,7 +116,8 @@ pub(super) fn message_of(queue: &MergeQueue, entry: &QueueEntry) -> String {
 }
 
 impl MergeEngine {
-    /// Checks the certificate of an entry that landed: that a signed link of the chain has it, and against the repository.
+    /// Checks the certificate of an entry that landed: that a signed link of the chain has it, and against
+    /// the repository.
     pub async fn verify(&self, queue: &QueueId, id: EntryId) -> Result<Option<Verified>, EngineError> {
         let stored = self.get(queue).await?.queue;
         let detail = self.ledger.entry(&self.options.namespace, queue, id).await?;
@@ -141,8 +143,8 @@ impl MergeEngine {
         Ok(Some(Verified { certificate, differences }))
     }
 
-    /// Checks the whole chain; against the repository the links of `audited`. With the first of them, every entry that says
-    /// it landed is compared with the chain.
+    /// Checks the whole chain; against the repository the links of `audited`. With the first of them, every
+    /// entry that says it landed is compared with the chain.
     pub async fn verify_all(
         &self,
         queue: &QueueId,

@@ -1,5 +1,6 @@
-//! The chain of a queue: every move of its base, signed. Links are written before the queue that names the last of them, under
-//! names that have their hashes: what a process writes that is then not the first is a document no chain leads to.
+//! The chain of a queue: every move of its base, signed. Links are written before the queue that names the
+//! last of them, under names that have their hashes: what a process writes that is then not the first is a
+//! document no chain leads to.
 
 use weaver_core::time::Timestamp;
 
@@ -11,7 +12,8 @@ use crate::forge::{Forge, Moved};
 const TAKEN_BACK_MAX: usize = 100;
 
 impl MergeEngine {
-    /// Begins the chain of a queue that has none: where its base is, or was before a landing that is not reported yet.
+    /// Begins the chain of a queue that has none: where its base is, or was before a landing that is not
+    /// reported yet.
     pub(super) async fn start_chain(&self, stored: &mut Stored) -> Result<bool, EngineError> {
         let forge = self.forges.open(&stored.queue.repository);
         let Some(tip) = forge.tip(&stored.queue.base_branch).await? else { return Ok(false) };
@@ -40,7 +42,8 @@ impl MergeEngine {
         Ok(())
     }
 
-    /// Makes the links of what a queue is about to say, and moves the end of its chain. Answers what they certify.
+    /// Makes the links of what a queue is about to say, and moves the end of its chain. Answers what they
+    /// certify.
     pub(super) async fn certify(
         &self,
         before: &MergeQueue,

@@ -191,8 +191,8 @@ impl MergeEngine {
     }
 }
 
-/// Whether a change conflicts with the base as it is now. By the time it is its turn this may have changed either way: the
-/// plan goes by the candidate.
+/// Whether a change conflicts with the base as it is now. By the time it is its turn this may have changed
+/// either way: the plan goes by the candidate.
 async fn conflicts(
     forge: &dyn Forge,
     base_branch: &str,

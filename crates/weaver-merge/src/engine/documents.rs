@@ -58,8 +58,8 @@ impl Ledger {
         found.map(|document| Ok(Stored { queue: decode(&document)?, version: document.version })).transpose()
     }
 
-    /// Every queue of a namespace, by name. One whose document cannot be read is left out and logged: it stops nothing but
-    /// its own, and [`load`](Self::load) says what is wrong with it.
+    /// Every queue of a namespace, by name. One whose document cannot be read is left out and logged: it
+    /// stops nothing but its own, and [`load`](Self::load) says what is wrong with it.
     pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
         let (mut queues, mut cursor) = (Vec::new(), None);
         loop {
@@ -82,8 +82,8 @@ impl Ledger {
             .map(|version| version.is_some())
     }
 
-    /// Saves what comes after what is stored, entries first, those that landed with their certificates; `false` if that is
-    /// no longer what is stored.
+    /// Saves what comes after what is stored, entries first, those that landed with their certificates;
+    /// `false` if that is no longer what is stored.
     pub async fn save(
         &self,
         namespace: &Namespace,
@@ -97,8 +97,8 @@ impl Ledger {
             let Some(detail) = detail_of(notice, certificates) else { continue };
             let entry_key = entry_key(namespace, &next.id, detail.entry.id);
             let written = self.store.get_document(&entry_key).await?;
-            // Whoever stores the queue tells of the entry and writes it for good. Looked at in this order, a process that comes
-            // too late cannot write over that.
+            // Whoever stores the queue tells of the entry and writes it for good. Looked at in this order, a
+            // process that comes too late cannot write over that.
             let now = self.store.get_document(&key).await?;
             if now.is_none_or(|now| now.version != stored.version) {
                 return Ok(false);
@@ -136,7 +136,8 @@ impl Ledger {
         found.as_ref().map(decode).transpose()
     }
 
-    /// The entries of a queue that came last, the oldest of them first. Those that cannot be read are left out and logged.
+    /// The entries of a queue that came last, the oldest of them first. Those that cannot be read are left
+    /// out and logged.
     pub async fn entries(
         &self,
         namespace: &Namespace,

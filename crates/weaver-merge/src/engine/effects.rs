@@ -11,8 +11,8 @@ use crate::domain::{EntryId, MergeQueue, Oid};
 use crate::forge::{Forge, Landing, MergeOutcome, MergeRequest};
 use crate::plan::{Action, Report};
 
-/// How often a check is tried again when it could not be run at all (no room for its files, say). What a check finds out
-/// is never a failure of its task.
+/// How often a check is tried again when it could not be run at all (no room for its files, say). What a
+/// check finds out is never a failure of its task.
 const RUN_ATTEMPTS: u32 = 3;
 
 /// What came of an action.
@@ -79,8 +79,9 @@ impl MergeEngine {
         Ok(Performed::Report(report))
     }
 
-    /// Looks once more before the base moves: that it is where the chain says, that the landing can be signed, and that what
-    /// lands is what its parents make. No ref leads to a candidate: one that `git gc` took away is made again by this.
+    /// Looks once more before the base moves: that it is where the chain says, that the landing can be
+    /// signed, and that what lands is what its parents make. No ref leads to a candidate: one that `git gc`
+    /// took away is made again by this.
     async fn hold_back(
         &self,
         forge: &dyn Forge,

@@ -25,8 +25,8 @@ pub struct Written {
     pub event: Event,
 }
 
-/// Something that happened. It may be written twice (a crash between writing and noting that): `entry` and `event` say
-/// whether two are one.
+/// Something that happened. It may be written twice (a crash between writing and noting that): `entry` and
+/// `event` say whether two are one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {

@@ -1,4 +1,5 @@
-//! The history of landings, looked at again every so often: what was sound when it landed may have been changed since.
+//! The history of landings, looked at again every so often: what was sound when it landed may have been
+//! changed since.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,12 +10,13 @@ use super::MergeEngine;
 use super::error::EngineError;
 use crate::domain::QueueId;
 
-/// How many landings are made again from their parents in one round. Signatures and hashes are checked for the whole chain.
+/// How many landings are made again from their parents in one round. Signatures and hashes are checked for
+/// the whole chain.
 const LINKS_PER_ROUND: u64 = 200;
 
 impl MergeEngine {
-    /// Verifies the history of every queue, part by part, until told to stop. A queue whose history is not as its chain says is
-    /// paused.
+    /// Verifies the history of every queue, part by part, until told to stop. A queue whose history is not as
+    /// its chain says is paused.
     pub async fn watch_history(&self, every: Duration, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop);
         let mut places = HashMap::new();
@@ -42,8 +44,8 @@ impl MergeEngine {
         }
     }
 
-    /// Verifies the next part of a queue's history, and pauses the queue if it is not sound. `place` is where the part begins;
-    /// it goes on, and round again.
+    /// Verifies the next part of a queue's history, and pauses the queue if it is not sound. `place` is where
+    /// the part begins; it goes on, and round again.
     ///
     /// # Errors
     /// If the store or the repository cannot be asked.
@@ -52,7 +54,8 @@ impl MergeEngine {
         let report = self.verify_all(queue, part.clone()).await?;
         let is_last = report.links.iter().all(|link| link.sequence.saturating_add(1) < part.end);
         *place = if is_last { 0 } else { part.end };
-        // Where the base is now is compared with the chain whenever the queue is looked at (`plan/foreign.rs`).
+        // Where the base is now is compared with the chain whenever the queue is looked at
+        // (`plan/foreign.rs`).
         let of_links = report.links.iter().flat_map(|link| {
             link.differences.iter().map(|difference| format!("link {}: {difference}", link.sequence))
         });

@@ -1,6 +1,7 @@
 //! The links of a queue's chain: signed, each with the hash of the one before. Pure.
 //!
-//! What is signed is the text of a link, kept as it was signed: a reader checks the bytes first and reads them after.
+//! What is signed is the text of a link, kept as it was signed: a reader checks the bytes first and reads
+//! them after.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -112,7 +113,8 @@ impl SignedLink {
         Ok(Self { body, key, signature: hex(&signature) })
     }
 
-    /// The hash that the next link has of this one: of all of it, so that neither text nor signature can be another.
+    /// The hash that the next link has of this one: of all of it, so that neither text nor signature can be
+    /// another.
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(DOMAIN);

@@ -4,9 +4,9 @@
 //! reconcile ── load ─▶ observe ─▶ plan ─▶ save ─▶ perform ─▶ apply ─▶ save ─▶ publish ─▶ save
 //! ```
 //!
-//! What is to be done is stored before it is done, and what came of it after. Every write of the queue expects the version
-//! that was read, so two processes on one queue disturb each other and harm nothing. Entry documents are written before the
-//! queue that mentions them.
+//! What is to be done is stored before it is done, and what came of it after. Every write of the queue
+//! expects the version that was read, so two processes on one queue disturb each other and harm nothing.
+//! Entry documents are written before the queue that mentions them.
 
 mod certificate;
 mod chain;
@@ -48,7 +48,8 @@ use crate::notify::Notifications;
 use crate::plan::{Policy, apply, plan};
 use effects::Performed;
 
-/// How many plans one call makes at most. Each makes progress, so only a queue that others keep changing takes as many.
+/// How many plans one call makes at most. Each makes progress, so only a queue that others keep changing
+/// takes as many.
 const ROUNDS_MAX: usize = 200;
 
 /// What an engine works with.
@@ -106,13 +107,15 @@ impl MergeEngine {
         self.changed.subscribe()
     }
 
-    /// Changes when this engine or a clone of it wrote events. Others may write too: look every so often anyway.
+    /// Changes when this engine or a clone of it wrote events. Others may write too: look every so often
+    /// anyway.
     pub fn told(&self) -> watch::Receiver<u64> {
         self.told.subscribe()
     }
 
-    /// Brings every queue as far as it goes now, the most urgent first. Answers when there is something to do next even if
-    /// nothing happens, and what went wrong with which queue: one in trouble does not hold up the others.
+    /// Brings every queue as far as it goes now, the most urgent first. Answers when there is something to do
+    /// next even if nothing happens, and what went wrong with which queue: one in trouble does not hold up
+    /// the others.
     pub async fn reconcile_all(
         &self,
     ) -> Result<(Option<Timestamp>, Vec<(QueueId, EngineError)>), EngineError> {

@@ -123,7 +123,8 @@ fn asked_for(queue: &MergeQueue, entry: &QueueEntry, check: &Check, on: On) -> O
 fn run_seen(record: Option<&TaskRecord>, asked: Option<&CheckPayload>) -> RunSeen {
     let lost = |reason: &str| RunSeen::Over(RunEnd::Lost { reason: reason.to_owned() });
     let Some(record) = record else { return lost("its task is gone") };
-    // Whoever may enqueue can guess the key of a run and be there first, with a task that says what they like.
+    // Whoever may enqueue can guess the key of a run and be there first, with a task that says what they
+    // like.
     let envelope = &record.spec.envelope;
     let is_it = |asked: &CheckPayload| {
         envelope.task_type.as_str() == CHECK_TASK_TYPE

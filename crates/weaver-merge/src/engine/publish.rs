@@ -19,8 +19,8 @@ impl MergeEngine {
         for problem in problems {
             next.pause(problem, self.clock.now());
         }
-        // If somebody else was faster, what is left is told again: twice rather than not at all. A queue whose invariants
-        // are broken keeps its outbox until somebody mends it.
+        // If somebody else was faster, what is left is told again: twice rather than not at all. A queue
+        // whose invariants are broken keeps its outbox until somebody mends it.
         if next.validate().is_ok() {
             self.save(stored, next).await?;
             return Ok(true);

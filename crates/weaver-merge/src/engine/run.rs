@@ -17,7 +17,8 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const BATCH: u32 = 1000;
 
 impl MergeEngine {
-    /// Reconciles until told to stop. Every round waits, also one that failed: an error must not make a loop hot.
+    /// Reconciles until told to stop. Every round waits, also one that failed: an error must not make a loop
+    /// hot.
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop);
         let mut changed = self.changes();

@@ -62,7 +62,8 @@ impl ChainReport {
 }
 
 impl ChainExport {
-    /// Checks every signature and every hash; the links of `audited` are checked against the repository besides.
+    /// Checks every signature and every hash; the links of `audited` are checked against the repository
+    /// besides.
     ///
     /// # Errors
     /// If the repository cannot be asked.
@@ -194,8 +195,9 @@ fn untested(fact: &Fact) -> Option<String> {
     }
 }
 
-/// Checks a certificate against the repository: the merge is made again from its parents, and the checks are compared with
-/// the configuration of its base. `tip` is that of the branch, if the landing must still be on it.
+/// Checks a certificate against the repository: the merge is made again from its parents, and the checks are
+/// compared with the configuration of its base. `tip` is that of the branch, if the landing must still be on
+/// it.
 pub(super) async fn audit(
     forge: &dyn Forge,
     base_branch: &str,

@@ -1,5 +1,5 @@
-//! The port to where branches and changes live. Plain git is the first behind it; a forge with pull requests fits the same
-//! calls (`land` is a conditional update of a ref there, `changes` a query for pull requests).
+//! The port to where branches and changes live. Plain git is the first behind it; a forge with pull requests
+//! fits the same calls (`land` is a conditional update of a ref there, `changes` a query for pull requests).
 
 pub mod git;
 
@@ -64,7 +64,8 @@ pub trait Forge: Send + Sync {
     /// What came to a branch between two commits, and who brought it as far as commits and the reflog tell.
     async fn moved(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Moved, ForgeError>;
 
-    /// The first commit of the branch's own history (by first parents) that has a commit; `None` if the tip has not.
+    /// The first commit of the branch's own history (by first parents) that has a commit; `None` if the tip
+    /// has not.
     async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError>;
 
     /// What a queue does when its base was moved by others, unless it says so itself.
@@ -73,7 +74,8 @@ pub trait Forge: Send + Sync {
     /// What a commit is made of.
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError>;
 
-    /// Writes the files of a commit into an empty directory, without anything that leads back to the repository.
+    /// Writes the files of a commit into an empty directory, without anything that leads back to the
+    /// repository.
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
 }
 

@@ -1,5 +1,5 @@
-//! Reports, written into the queue. One about something that is no longer so (an older candidate, an entry that left)
-//! changes nothing: it came late.
+//! Reports, written into the queue. One about something that is no longer so (an older candidate, an entry
+//! that left) changes nothing: it came late.
 
 use weaver_core::time::Timestamp;
 

@@ -1,4 +1,5 @@
-//! Who may process, and how many checks may start: the seed's open points on parallel queues and their priority.
+//! Who may process, and how many checks may start: the seed's open points on parallel queues and their
+//! priority.
 
 use weaver_core::time::Timestamp;
 
@@ -41,13 +42,13 @@ impl Demand {
 pub struct Allotment {
     /// Process an entry.
     pub is_active: bool,
-    /// Start so many checks. All that is free: queues are planned by priority, one after the other, each with what the
-    /// ones before it left.
+    /// Start so many checks. All that is free: queues are planned by priority, one after the other, each with
+    /// what the ones before it left.
     pub slots: usize,
 }
 
-/// What one queue may do beside the others. Queues that are processing go on (a half-tested candidate is worth more than
-/// an untouched one), then come the more urgent, then the older.
+/// What one queue may do beside the others. Queues that are processing go on (a half-tested candidate is
+/// worth more than an untouched one), then come the more urgent, then the older.
 pub fn allot(id: &QueueId, all: &[Demand], policy: &Policy) -> Allotment {
     let mut wanting: Vec<&Demand> = all.iter().filter(|demand| demand.has_work).collect();
     wanting.sort_by_key(|demand| (!demand.is_processing, demand.priority, demand.created_at, &demand.id));

@@ -137,7 +137,8 @@ impl Plan {
         self.land(id, now)
     }
 
-    /// Asks for the runs that are missing, as far as there are slots, and again for those whose task is not known.
+    /// Asks for the runs that are missing, as far as there are slots, and again for those whose task is not
+    /// known.
     fn start_missing(
         &mut self,
         id: EntryId,

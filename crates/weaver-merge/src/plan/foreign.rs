@@ -9,8 +9,8 @@ use crate::domain::{OnForeign, PauseCause};
 const BY_SETTING: &str = "on_foreign = accept";
 
 impl Plan {
-    /// Accepts what others brought, or pauses; says whether it was accepted. A base that was moved back is never accepted
-    /// by a setting: what landed is gone from it.
+    /// Accepts what others brought, or pauses; says whether it was accepted. A base that was moved back is
+    /// never accepted by a setting: what landed is gone from it.
     pub(super) fn take_foreign(&mut self, seen: &Observations, now: Timestamp) -> bool {
         let Some(moved) = &seen.foreign else { return false };
         if seen.on_foreign == OnForeign::Accept && !moved.is_back() {

@@ -23,7 +23,8 @@ impl Plan {
         });
         match status {
             Status::Pending | Status::Updating => self.build(id, base, &head, checks, now),
-            // Somebody may be moving the base at this moment. What was tested lands, and a later push is a later change.
+            // Somebody may be moving the base at this moment. What was tested lands, and a later push is a
+            // later change.
             Status::Ready if entry.is_landing() && is_on(entry, base) => self.land(id, now),
             // Whatever was tested is no longer what would land.
             Status::Checking | Status::Ready if is_void => self.rebuild(id, base, &head, checks, now),

@@ -1,5 +1,5 @@
-//! Planning: what is stored and what is seen in, what will be stored and what is to be done out. Pure, so that every
-//! situation is a test.
+//! Planning: what is stored and what is seen in, what will be stored and what is to be done out. Pure, so
+//! that every situation is a test.
 //!
 //! ```text
 //! queue ─┐                     ┌─▶ queue, saved first            ┌─▶ queue, saved again
@@ -7,9 +7,10 @@
 //! seen ──┘                     └─▶ actions ─▶ effects ─▶ Report ─┴─ apply(report)
 //! ```
 //!
-//! A plan moves each entry along at most one edge. Whatever stops between the arrows, planning again from what is stored
-//! and seen comes to the same actions, and each of those can be repeated: building makes the same objects, starting a run
-//! finds the task of that run, landing moves the base from the tested parent or not at all.
+//! A plan moves each entry along at most one edge. Whatever stops between the arrows, planning again from
+//! what is stored and seen comes to the same actions, and each of those can be repeated: building makes the
+//! same objects, starting a run finds the task of that run, landing moves the base from the tested parent or
+//! not at all.
 
 mod action;
 mod apply;
@@ -46,7 +47,8 @@ pub struct Plan {
 /// Plans.
 ///
 /// # Errors
-/// If the queue is not one that was ever saved: [`MergeError::QueueCorrupted`] or one of the broken invariants.
+/// If the queue is not one that was ever saved: [`MergeError::QueueCorrupted`] or one of the broken
+/// invariants.
 pub fn plan(
     queue: &MergeQueue,
     seen: &Observations,

@@ -74,7 +74,8 @@ impl Bench {
         Registry::new().handler(CheckHandler::new(self.tasks.store(), forges(), clock, options))
     }
 
-    /// Brings everything as far as it goes, with a worker that runs what there is; minutes pass where nothing moves.
+    /// Brings everything as far as it goes, with a worker that runs what there is; minutes pass where nothing
+    /// moves.
     pub(crate) async fn settle(&self) {
         self.settle_with(&self.engine).await;
     }

@@ -1,6 +1,6 @@
-//! The repository cannot be written to, for real: its refs are mounted read-only, or its disk is full. That happens in a
-//! mount namespace of a process of its own, which is this program again with the name of the same test, so that nothing is
-//! left behind however the test ends.
+//! The repository cannot be written to, for real: its refs are mounted read-only, or its disk is full. That
+//! happens in a mount namespace of a process of its own, which is this program again with the name of the
+//! same test, so that nothing is left behind however the test ends.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -16,7 +16,8 @@ const IS_CHILD: &str = "WEAVER_MERGE_ON_SMALL_DISK";
 /// Enough for the repository and not for much else.
 const DISK: &str = "4m";
 
-/// Does a test in a process whose temporary directory is a small disk of its own; says whether this is that process.
+/// Does a test in a process whose temporary directory is a small disk of its own; says whether this is that
+/// process.
 fn is_on_small_disk(test: &str) -> bool {
     if std::env::var_os(IS_CHILD).is_some() {
         return true;

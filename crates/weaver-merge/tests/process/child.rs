@@ -1,4 +1,5 @@
-//! A process of the merge queue, as `weaver merge run --until-idle` is one; killed at one of its effects if it is told to.
+//! A process of the merge queue, as `weaver merge run --until-idle` is one; killed at one of its effects if
+//! it is told to.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -134,8 +135,8 @@ pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> 
     let deadline = clock.monotonic().saturating_add(STORE_WAIT);
     loop {
         match EmbeddedStore::open(store, Arc::clone(clock)) {
-            // A thread beside the one that had it open is just starting a process, which holds all files until it is another
-            // program.
+            // A thread beside the one that had it open is just starting a process, which holds all files
+            // until it is another program.
             Err(StoreError::InUse { .. }) if clock.monotonic() < deadline => {
                 clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await;
             }

@@ -41,7 +41,8 @@ fn vanishing_head() {
     assert!(merge(&world).starts_with("Ok(Merged("));
 }
 
-/// The process is killed while its git moves the base. That git goes on, before or after another process is started.
+/// The process is killed while its git moves the base. That git goes on, before or after another process is
+/// started.
 fn outliving_order(is_released_first: bool) {
     let mut world = World::new(&[("a", "a"), ("b", "b")]);
     let notes = world.repo.scratch("notes");

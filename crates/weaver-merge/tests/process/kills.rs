@@ -1,5 +1,5 @@
-//! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same end. A gate
-//! kills at a sample of the effects, other ones for each commit ([`sample`]).
+//! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same
+//! end. A gate kills at a sample of the effects, other ones for each commit ([`sample`]).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +48,8 @@ fn many(when: When) {
     assert!(effects > 40, "{effects}");
 }
 
-/// A world in which nothing is killed, and one for each of so many of its effects. Says how many effects it has.
+/// A world in which nothing is killed, and one for each of so many of its effects. Says how many effects it
+/// has.
 fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
     let whole = World::new(changes);
     let End::Done(effects) = whole.run(&whole.orders()) else { panic!("nothing killed it") };
@@ -72,7 +73,8 @@ fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
 }
 
 fn killed_while_a_check_runs() {
-    // The first run of the check leaves a process in a session of its own, kills the queue's process and stays.
+    // The first run of the check leaves a process in a session of its own, kills the queue's process and
+    // stays.
     let script = |root: &Path| {
         format!(
             "if test ! -e {0}/ran; then touch {0}/ran; \

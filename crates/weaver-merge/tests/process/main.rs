@@ -1,5 +1,5 @@
-//! The merge queue as real processes: killed by SIGKILL at every effect, two at once, deaf, and with a git that gets in
-//! their way.
+//! The merge queue as real processes: killed by SIGKILL at every effect, two at once, deaf, and with a git
+//! that gets in their way.
 //!
 //! ```text
 //! world.rs   a repository and a store; starts processes, and proves what must be true after them

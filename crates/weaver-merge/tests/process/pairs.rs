@@ -20,7 +20,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A world whose store is a database, as only that can be shared. Its schema is left to the server, which is thrown away.
+/// A world whose store is a database, as only that can be shared. Its schema is left to the server, which is
+/// thrown away.
 fn shared_world(server: &Shared) -> World {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

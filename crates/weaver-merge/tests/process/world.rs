@@ -1,4 +1,5 @@
-//! A repository, a store and changes in line; processes that are started on them; and what must be true afterwards.
+//! A repository, a store and changes in line; processes that are started on them; and what must be true
+//! afterwards.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -136,7 +137,8 @@ impl World {
         self.look(LATER_S, async |engine| engine.get(&self.queue).await.unwrap().queue)
     }
 
-    /// Those of the changes that end with `bad` left because of a check, all others landed; and what must always be true is.
+    /// Those of the changes that end with `bad` left because of a check, all others landed; and what must
+    /// always be true is.
     pub(crate) fn prove_all_done(&self, outsiders: &[Oid]) {
         let (tasks, runs) = (self.tasks(), self.state().tally.runs);
         assert!(tasks as u64 <= runs, "{tasks} tasks for {runs} runs");

@@ -166,7 +166,8 @@ fn a_late_start_of_an_old_candidate_is_stopped_and_not_forgotten() {
 #[test]
 fn a_late_report_of_a_landing_that_is_not_the_candidates_lands_nobody() {
     let old = merged(&oid(100), &oid(1)).commit;
-    // It landed; before its process could say so, the base was forced elsewhere and the change built onto that.
+    // It landed; before its process could say so, the base was forced elsewhere and the change built onto
+    // that.
     let mut scene = ready();
     scene.plan();
     scene.set_base(&oid(101));

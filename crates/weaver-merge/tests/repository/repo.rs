@@ -50,7 +50,8 @@ impl Repo {
         GitForge::new(self.path(), Arc::new(SystemClock::new()))
     }
 
-    /// Commits files onto a branch (or onto `from`, which makes or resets the branch). Empty contents remove a file.
+    /// Commits files onto a branch (or onto `from`, which makes or resets the branch). Empty contents remove
+    /// a file.
     pub(crate) fn commit(&self, branch: &str, from: Option<&str>, files: &[(&str, &str)]) -> Oid {
         let name = format!("refs/heads/{branch}");
         let parent = self.try_git(&["rev-parse", "--verify", "--quiet", from.unwrap_or(&name)]);

@@ -1,5 +1,6 @@
-//! What must be true after every test, whatever happened in it. Nothing here takes the queue's word for what the repository
-//! can say itself: where the base has been is in its reflog, and what was tested is what the check wrote down.
+//! What must be true after every test, whatever happened in it. Nothing here takes the queue's word for what
+//! the repository can say itself: where the base has been is in its reflog, and what was tested is what the
+//! check wrote down.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -89,7 +90,8 @@ impl Proof<'_> {
         certified
     }
 
-    /// By the reflog: from the tested parent to the candidate, once each, and by nobody else but the outsiders.
+    /// By the reflog: from the tested parent to the candidate, once each, and by nobody else but the
+    /// outsiders.
     fn the_base_moved_only_by_landings(&self, certified: &BTreeMap<Oid, Certificate>, outsiders: &[Oid]) {
         let log = std::fs::read_to_string(self.repo.path().join("logs/refs/heads/main")).unwrap();
         let mut arrived = BTreeSet::new();

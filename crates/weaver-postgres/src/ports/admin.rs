@@ -79,7 +79,7 @@ impl PostgresStore {
             let (text, version): (String, i64) = (row.try_get(0)?, row.try_get(3)?);
             let (settings, why) = match settings_of(&row) {
                 Ok(settings) => (settings, None),
-                // As `weaver.is_open` has it.
+                // As `weaver.is_set_to_pause` has it.
                 Err(trouble) => {
                     (QueueSettings { paused: true, max_running: None }, Some(undecodable(trouble)))
                 }
@@ -167,7 +167,8 @@ impl PostgresStore {
         Ok(Page { items, next, complete: true })
     }
 
-    /// Off everybody's way: a few seconds apart, a batch at a time, by one node at once. What fails is done next time.
+    /// Off everybody's way: a few seconds apart, a batch at a time, by one node at once. What fails is done
+    /// next time.
     pub(crate) async fn tidy_now_and_then(&self) {
         self.vacuum_now_and_then().await;
         let now = self.clock.monotonic();
@@ -192,8 +193,9 @@ impl PostgresStore {
         }
     }
 
-    /// Gives the room of rows that are gone back to their tables. The server's own vacuum looks once a minute, in which a busy
-    /// queue leaves many times its size behind; what it finds in order it leaves alone, and so does this.
+    /// Gives the room of rows that are gone back to their tables. The server's own vacuum looks once a
+    /// minute, in which a busy queue leaves many times its size behind; what it finds in order it leaves
+    /// alone, and so does this.
     async fn vacuum_now_and_then(&self) {
         let now = self.clock.monotonic();
         {

@@ -23,7 +23,8 @@ use crate::row::undecodable;
 use crate::sql::{Statement, Wording};
 use crate::types::At;
 
-/// The most documents one statement writes: each takes an advisory lock, and the server has a few thousand for everybody.
+/// The most documents one statement writes: each takes an advisory lock, and the server has a few thousand
+/// for everybody.
 const WRITES_AT_ONCE_MAX: usize = 500;
 
 /// The tables documents are in.
@@ -272,8 +273,8 @@ fn shown(key: &DocumentKey) -> String {
     format!("document {}/{}/{}", key.namespace, key.kind, key.id)
 }
 
-/// The documents of an answer. A body is any bytes: only a row in a namespace that is none cannot be read, and such a row
-/// belongs to no list.
+/// The documents of an answer. A body is any bytes: only a row in a namespace that is none cannot be read,
+/// and such a row belongs to no list.
 fn readable(kind: &str, rows: &[PgRow]) -> Vec<Document> {
     let read = |row: &PgRow| match document(kind, row) {
         Ok(document) => Some(document),

@@ -1,5 +1,5 @@
-//! The port `Journal`. Logs of runs, the audit and everything else have a table each; what has left the database for a
-//! file is read from there.
+//! The port `Journal`. Logs of runs, the audit and everything else have a table each; what has left the
+//! database for a file is read from there.
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! Finding tasks. Both tables are read in the order of ids: live runs as they stand, looking at each; finished ones
-//! through the selector's own index.
+//! Finding tasks. Both tables are read in the order of ids: live runs as they stand, looking at each;
+//! finished ones through the selector's own index.
 
 use sqlx::Row;
 use weaver_core::error::{Invalid, Problem};
@@ -13,8 +13,8 @@ use crate::names::words_of;
 use crate::sql::{Statement, Wording};
 use crate::types::At;
 
-/// A stretch of candidates: ids in order with whether the filter keeps them, and the last id that was looked at if there
-/// may be more.
+/// A stretch of candidates: ids in order with whether the filter keeps them, and the last id that was looked
+/// at if there may be more.
 struct Stretch {
     ids: Vec<(i64, bool)>,
     cut_at: Option<i64>,
@@ -106,7 +106,8 @@ impl PostgresStore {
             Order::OldestFirst => (">", "ASC"),
         };
         let (selected, name, value) = condition(&query.selector);
-        // Live runs have an index for few selectors: the others are looked at one by one, up to what the caller allows.
+        // Live runs have an index for few selectors: the others are looked at one by one, up to what the
+        // caller allows.
         let (inside, outside) = match table {
             Table::Live if !is_indexed_live(&query.selector) => ("true", selected),
             // What it is found by is a hash.
@@ -114,7 +115,8 @@ impl PostgresStore {
             Table::Live | Table::History => (selected, "true"),
         };
         let from = match (table, &query.selector) {
-            // The labels of finished runs are a table in the order of ids: the page is cut there, whatever the planner thinks.
+            // The labels of finished runs are a table in the order of ids: the page is cut there, whatever
+            // the planner thinks.
             (Table::History, Selector::Label(..)) => format!(
                 "(SELECT l.run_id FROM weaver.job_run_labels l WHERE l.namespace = $1 AND l.run_id {compare} $2
                     AND l.label = weaver.label($10::text, $11::text) ORDER BY l.run_id {order} LIMIT $3) l
@@ -139,7 +141,8 @@ impl PostgresStore {
             Selector::State(state) => Some(state.index() as i16),
             _ => None,
         };
-        // Planned for these values each time: for any values, the planner thinks of reading a tenth of what is selected.
+        // Planned for these values each time: for any values, the planner thinks of reading a tenth of what
+        // is selected.
         let rows = Statement::new(Wording { is_kept: false, ..self.options.wording() }, &text)
             .query()
             .bind(query.namespace.as_str())

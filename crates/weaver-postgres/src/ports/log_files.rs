@@ -1,6 +1,6 @@
-//! Logs that have left the database for files (seed 004, section 5). The stream's row keeps `log_ref`, and up to which
-//! entry the file counts: an entry is read from the file up to there and from the table after it, so that a crash at any
-//! moment neither loses nor doubles one.
+//! Logs that have left the database for files (seed 004, section 5). The stream's row keeps `log_ref`, and up
+//! to which entry the file counts: an entry is read from the file up to there and from the table after it, so
+//! that a crash at any moment neither loses nor doubles one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

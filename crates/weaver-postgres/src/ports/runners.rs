@@ -70,7 +70,8 @@ pub(crate) struct RunnerPage {
 }
 
 impl PostgresStore {
-    /// Workers after an id. One that cannot be read counts as absent until it beats again, which writes its row anew.
+    /// Workers after an id. One that cannot be read counts as absent until it beats again, which writes its
+    /// row anew.
     pub(crate) async fn runner_page(
         &self,
         namespace: &Namespace,

@@ -59,7 +59,8 @@ impl Tasks for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Reads runs, live or finished, in one snapshot: one that ends meanwhile is seen in one place or the other.
+    /// Reads runs, live or finished, in one snapshot: one that ends meanwhile is seen in one place or the
+    /// other.
     pub(crate) async fn read(&self, keys: &[TaskKey]) -> Outcome<Vec<Option<TaskRecord>>> {
         let known = |key: &&TaskKey| i64::try_from(key.id.0).is_ok();
         let namespaces: Vec<&str> = keys.iter().filter(known).map(|key| key.namespace.as_str()).collect();

@@ -1,8 +1,8 @@
 //! The stream of changes (G10): a ring in this process that follows the table of moves.
 //!
-//! A reader's place is a snapshot: what it can see and the last snapshot could not is new, however the transactions
-//! overlapped. That needs no second write per move and does not wait for somebody's long transaction, as reading below
-//! the oldest running one would.
+//! A reader's place is a snapshot: what it can see and the last snapshot could not is new, however the
+//! transactions overlapped. That needs no second write per move and does not wait for somebody's long
+//! transaction, as reading below the oldest running one would.
 
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -20,7 +20,8 @@ use crate::types::At;
 
 /// How many changes are kept for readers that lag behind.
 const RING_CAPACITY: usize = 262_144;
-/// How many rows of moves are read at once. A process that has more to catch up with announces a resync instead.
+/// How many rows of moves are read at once. A process that has more to catch up with announces a resync
+/// instead.
 const ROWS_MAX: i64 = 100_000;
 
 /// Where this process has got to.

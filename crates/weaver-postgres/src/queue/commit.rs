@@ -10,7 +10,7 @@ use weaver_core::lease::Lease;
 use weaver_core::lifecycle::{HolderChange, Refused, Transition};
 use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
-use weaver_core::projection::seed_004::State;
+use weaver_core::projection::job_run::State;
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
@@ -115,8 +115,9 @@ impl PostgresStore {
         }
     }
 
-    /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that a stranger
-    /// stops one task and not a batch. Whoever repeats the call finds them ended, and is told about the rest.
+    /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that
+    /// a stranger stops one task and not a batch. Whoever repeats the call finds them ended, and is told
+    /// about the rest.
     async fn end_free(&self, kind: Option<End>, members: &[&Transition], held: Trouble) -> Trouble {
         let free = self.sql.free_runs.scalar().bind(members[0].key.namespace.as_str()).bind(ids(members));
         let free: HashSet<i64> = match free.fetch_all(&self.connections).await {
@@ -234,9 +235,10 @@ impl PostgresStore {
         Ok(applied.unwrap_or_default())
     }
 
-    /// Ends a task well within a transaction of the handler's: its writes and the end are stored together or not at all.
-    /// What it yields is what the handler returns after its commit:
-    /// [`Outcome::Committed`](weaver_core::outcome::Outcome::Committed), upon which the worker reads the task back.
+    /// Ends a task well within a transaction of the handler's: its writes and the end are stored together or
+    /// not at all. What it yields is what the handler returns after its commit:
+    /// [`Outcome::Committed`](weaver_core::outcome::Outcome::Committed), upon which the worker reads the task
+    /// back.
     /// [`Error::Stale`]: the lease was lost; return the error, and the transaction is rolled back with the rest.
     ///
     /// ```no_run
@@ -251,8 +253,8 @@ impl PostgresStore {
     /// # }
     /// ```
     ///
-    /// A commit whose answer got lost may have been made: a handler that returns what this yielded all the same has it
-    /// looked up.
+    /// A commit whose answer got lost may have been made: a handler that returns what this yielded all the
+    /// same has it looked up.
     pub async fn complete_in(
         &self,
         connection: &mut PgConnection,

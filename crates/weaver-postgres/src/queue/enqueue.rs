@@ -17,8 +17,8 @@ use weaver_core::queue::Enqueued;
 /// Tasks with keys take a lock each until they are stored; more of them than this go in several transactions.
 const KEYED_MAX: usize = 500;
 
-/// Wakes workers for tasks that were enqueued in a transaction of the caller's. Send it after the commit; workers that
-/// were not told find the tasks when they next poll.
+/// Wakes workers for tasks that were enqueued in a transaction of the caller's. Send it after the commit;
+/// workers that were not told find the tasks when they next poll.
 #[must_use = "send it after the commit, or workers find the tasks only when they next poll"]
 #[derive(Debug)]
 pub struct WakeUp(std::sync::Arc<crate::hints::Hints>);

@@ -139,8 +139,8 @@ impl PostgresStore {
         Ok(Claimed { leased, released })
     }
 
-    /// Gives back what was taken and cannot be read, uncharged, so that it does not stay running. If this fails, the call
-    /// fails: repeated with its token, it finds them again.
+    /// Gives back what was taken and cannot be read, uncharged, so that it does not stay running. If this
+    /// fails, the call fails: repeated with its token, it finds them again.
     async fn release(&self, request: &LeaseRequest, ids: Vec<i64>) -> Outcome<()> {
         let release = || async {
             let release = self.sql.release.query().bind(request.namespace.as_str());

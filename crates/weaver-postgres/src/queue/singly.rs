@@ -10,8 +10,8 @@ use crate::error::{Outcome, Trouble};
 use crate::row::undecodable;
 
 impl PostgresStore {
-    /// A row of the batch makes no sense to the server: the others are ended one by one. What the server refuses by itself
-    /// is logged, and stale.
+    /// A row of the batch makes no sense to the server: the others are ended one by one. What the server
+    /// refuses by itself is logged, and stale.
     pub(super) async fn end_each(
         &self,
         kind: Option<End>,
@@ -60,7 +60,8 @@ impl PostgresStore {
     }
 }
 
-/// Its row can be read and not written, because of what is stored beside it: it stays as it is, and its transition is stale.
+/// Its row can be read and not written, because of what is stored beside it: it stays as it is, and its
+/// transition is stale.
 fn refused_by_data(key: &TaskKey, trouble: Trouble) {
     tracing::error!(task = %key, why = %undecodable(trouble), "a task cannot be written; others go on");
 }

@@ -16,8 +16,8 @@ use crate::types::{Token, span};
 
 /// How long a hint that got lost can go unnoticed.
 const WORK_POLL: Duration = Duration::from_secs(1);
-/// A cancellation by another process is found by polling: a look is one lookup by primary key, only a worker with tasks in
-/// hand looks, and G11's second then holds behind a pooler and whatever client cancelled.
+/// A cancellation by another process is found by polling: a look is one lookup by primary key, only a worker
+/// with tasks in hand looks, and G11's second then holds behind a pooler and whatever client cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(500);
 /// Other nodes' moves are not announced one by one: whoever follows them looks this often.
 const CHANGES_POLL: Duration = Duration::from_millis(250);
@@ -54,8 +54,8 @@ impl PostgresStore {
         }
     }
 
-    /// Sleeps until somebody says that there may be work. True: there was something for this interest, so there is no need
-    /// to look; what was said for others is slept through.
+    /// Sleeps until somebody says that there may be work. True: there was something for this interest, so
+    /// there is no need to look; what was said for others is slept through.
     async fn pause_for_work(
         &self,
         work: &mut watch::Receiver<Said>,
@@ -116,8 +116,8 @@ impl PostgresStore {
         }
     }
 
-    /// Whether any of these leases was cancelled. A cancelled run stays in `job_runs` while its hold lasts, which is as long
-    /// as its worker may go on: history need not be asked.
+    /// Whether any of these leases was cancelled. A cancelled run stays in `job_runs` while its hold lasts,
+    /// which is as long as its worker may go on: history need not be asked.
     async fn any_cancelled(&self, leases: &[Lease]) -> Outcome<bool> {
         let namespaces: Vec<&str> = leases.iter().map(|lease| lease.key.namespace.as_str()).collect();
         let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();

@@ -1,12 +1,14 @@
-//! Decided moves on locked rows: core's `apply`, and what it left is written. A batch is locked with one statement and
-//! written with another, whatever its size.
+//! Decided moves on locked rows: core's `apply`, and what it left is written. A batch is locked with one
+//! statement and written with another, whatever its size.
 
 use std::collections::HashMap;
 
 use sqlx::{PgConnection, Postgres, Row, Transaction};
+use weaver_core::admission::{self, QueueFacts};
 use weaver_core::id::TaskKey;
 use weaver_core::lifecycle::Transition;
-use weaver_core::projection::seed_004::State;
+use weaver_core::ports::QueueSettings;
+use weaver_core::projection::job_run::State;
 use weaver_core::queue::{Blocked, Committed};
 use weaver_core::task::{Assignment, Continuation, HeldLease, TaskRecord};
 use weaver_core::time::Timestamp;
@@ -90,7 +92,8 @@ impl PostgresStore {
                     answers.push(Committed::Blocked(why));
                     continue;
                 }
-                // Read after its key and slot were seen free: no start is stamped before its predecessor's end.
+                // Read after its key and slot were seen free: no start is stamped before its predecessor's
+                // end.
                 now = self.clock_of(connection).await?;
             }
             let from = after.state.index() as i32;
@@ -130,13 +133,14 @@ impl PostgresStore {
         found: &TaskRecord,
         now: Timestamp,
     ) -> Outcome<Option<Blocked>> {
-        if found.ready_at > now || found.is_expired(now) {
-            return Ok(Some(Blocked::NotDue));
+        let is_startable = found.is_startable(now.into());
+        if !is_startable {
+            return Ok(admission::blocked(is_startable, QueueFacts::default(), || false));
         }
-        let why: Option<String> = self
+        let row = self
             .sql
-            .blocked
-            .scalar()
+            .admission_facts
+            .query()
             .bind(found.key.namespace.as_str())
             .bind(found.spec.queue.as_str())
             .bind(found.spec.serial_key.as_ref().map(|key| key.as_str()))
@@ -145,12 +149,13 @@ impl PostgresStore {
             .bind(At(now))
             .fetch_one(connection)
             .await?;
-        Ok(match why.as_deref() {
-            None => None,
-            Some("paused") => Some(Blocked::Paused),
-            Some("limit") => Some(Blocked::LimitReached),
-            Some(_) => Some(Blocked::KeyHeld),
-        })
+        let (paused, max_running): (bool, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
+        let (occupied, is_gated): (i64, bool) = (row.try_get(2)?, row.try_get(3)?);
+        // A limit that is none of Weaver's counts as a pause already.
+        let max_running = max_running.and_then(|max| u32::try_from(max).ok());
+        let settings = QueueSettings { paused, max_running };
+        let facts = QueueFacts { settings, occupied: occupied.unsigned_abs() };
+        Ok(admission::blocked(is_startable, facts, || is_gated))
     }
 
     async fn write(&self, connection: &mut PgConnection, writes: Vec<Write<'_>>) -> Outcome<()> {

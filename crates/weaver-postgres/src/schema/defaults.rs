@@ -1,4 +1,5 @@
-//! What a task is unless its producer says otherwise, for producers that speak SQL. Generated from core, which is the one place that knows.
+//! What a task is unless its producer says otherwise, for producers that speak SQL. Generated from core,
+//! which is the one place that knows.
 
 use serde_json::json;
 use weaver_core::task::TypeDefaults;

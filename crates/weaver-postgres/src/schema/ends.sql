@@ -39,11 +39,12 @@ BEGIN
     ), counted AS (
         SELECT queue, count(*)::integer AS count FROM gone GROUP BY 1
     ), deltas AS (
-        SELECT queue, 4 AS state, -count AS delta FROM counted UNION ALL SELECT queue, 6, count FROM counted
+        SELECT queue, {number(running)} AS state, -count AS delta FROM counted
+        UNION ALL SELECT queue, {number(succeeded)}, count FROM counted
     ), moved AS (
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
-        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[6], c.namespaces, c.queues, c.states, c.deltas
+        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[{number(succeeded)}], c.namespaces, c.queues, c.states, c.deltas
         FROM (SELECT array_agg(id) AS ids, CASE WHEN min(version) = max(version) THEN ARRAY[min(version) + 1]
                     ELSE array_agg(version + 1) END AS versions FROM gone) t,
             (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
@@ -94,11 +95,12 @@ BEGIN
     ), counted AS (
         SELECT queue, count(*)::integer AS count FROM again GROUP BY 1
     ), deltas AS (
-        SELECT queue, 4 AS state, -count AS delta FROM counted UNION ALL SELECT queue, 5, count FROM counted
+        SELECT queue, {number(running)} AS state, -count AS delta FROM counted
+        UNION ALL SELECT queue, {number(retry_scheduled)}, count FROM counted
     ), moved AS (
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)
-        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[5], c.namespaces, c.queues, c.states, c.deltas
+        SELECT v_now, t.ids, ARRAY[p_namespace], t.versions, ARRAY[{number(retry_scheduled)}], c.namespaces, c.queues, c.states, c.deltas
         FROM (SELECT array_agg(id) AS ids, array_agg(version) AS versions FROM again) t,
             (SELECT array_agg(p_namespace) AS namespaces, array_agg(queue) AS queues, array_agg(state) AS states,
                 array_agg(delta) AS deltas FROM deltas) c
@@ -149,7 +151,7 @@ BEGIN
     ), counted AS (
         SELECT queue, new_number, count(*)::integer AS count FROM gone GROUP BY 1, 2
     ), deltas AS (
-        SELECT queue, 4 AS state, -sum(count)::integer AS delta FROM counted GROUP BY 1
+        SELECT queue, {number(running)} AS state, -sum(count)::integer AS delta FROM counted GROUP BY 1
         UNION ALL SELECT queue, new_number, count FROM counted
     ), moved AS (
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,

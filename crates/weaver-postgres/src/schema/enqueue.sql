@@ -18,8 +18,8 @@ BEGIN
     FROM unnest(run_ids, p_payloads) AS i (id, payload);
     INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
         count_deltas)
-    VALUES (v_now, run_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[0], ARRAY[p_namespace], ARRAY[p_queue], ARRAY[0],
-        ARRAY[cardinality(run_ids)]);
+    VALUES (v_now, run_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[{number(queued)}], ARRAY[p_namespace], ARRAY[p_queue],
+        ARRAY[{number(queued)}], ARRAY[cardinality(run_ids)]);
     is_open := NOT EXISTS (SELECT FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue);
     IF p_teller IS NOT NULL THEN
         PERFORM pg_notify('weaver.work',
@@ -117,7 +117,7 @@ BEGIN
             queue, task_type, payload, content_type, retry, timeout_us, expires_at, serial_key, idempotency_key,
             task_group_id, session_id, labels, job_definition_id, scheduled_for, retry_of, trace)
         SELECT i.id, 1, 0, v_now, v_now, t.ready_at, 0, 0, 0, 0, (i.extra ->> 'max_attempts')::integer,
-            (i.extra ->> 'max_losses')::integer, i.priority, t.ready_at > v_now, 'PENDING', 'NONE',
+            (i.extra ->> 'max_losses')::integer, i.priority, NOT {is_due(t.ready_at, v_now)}, 'PENDING', 'NONE',
             i.namespace, i.queue, i.task_type, i.payload, i.extra ->> 'content_type', i.extra -> 'retry',
             (i.extra ->> 'timeout_us')::bigint, (i.extra ->> 'expires_at')::timestamptz, i.extra ->> 'serial_key',
             i.extra ->> 'idempotency_key', i.extra ->> 'task_group_id', i.extra ->> 'session_id', i.extra -> 'labels',
@@ -135,9 +135,9 @@ BEGIN
         count_deltas)
     SELECT v_now, n.ids, n.namespaces, ARRAY[1], n.states, c.namespaces, c.queues, c.states, c.deltas
     FROM (SELECT array_agg(id ORDER BY id) AS ids, array_agg(namespace ORDER BY id) AS namespaces,
-            array_agg(scheduled::integer ORDER BY id) AS states FROM new) n,
+            array_agg({waiting_number(scheduled)} ORDER BY id) AS states FROM new) n,
         (SELECT array_agg(namespace) AS namespaces, array_agg(queue) AS queues,
-            array_agg(scheduled::integer) AS states, array_agg(count) AS deltas FROM counted) c
+            array_agg({waiting_number(scheduled)}) AS states, array_agg(count) AS deltas FROM counted) c
     WHERE n.ids IS NOT NULL;
     IF p_teller IS NOT NULL THEN
         PERFORM pg_notify('weaver.work', p_teller);

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use weaver_core::lifecycle::table::{Presence, RULES, Rule, Shape, Verb};
-use weaver_core::projection::seed_004::State;
+use weaver_core::projection::job_run::State;
 use weaver_core::task::TaskState;
 use weaver_core::task::fields::{Kind, MAX_ATTEMPTS, MAX_LOSSES, NAME_BYTES, PRIORITY};
 
+use super::admission::with_rules;
 use super::guard_triggers::allowed_moves;
 use crate::names::cause_word;
 
@@ -104,7 +105,7 @@ pub(super) fn entry_condition() -> String {
         "NEW.state = 'PENDING' AND NEW.version = 1 AND NEW.continuation_state = 'NONE'".to_owned(),
         "NEW.renewals | NEW.attempt | NEW.executions | NEW.failures | NEW.losses = 0".to_owned(),
         "NEW.updated_at = NEW.created_at AND NEW.ready_at >= NEW.created_at".to_owned(),
-        "NEW.scheduled = (NEW.ready_at > NEW.created_at)".to_owned(),
+        with_rules("NEW.scheduled = (NOT {is_due(NEW.ready_at, NEW.created_at)})"),
     ];
     let empty = EMPTY_AT_FIRST.map(|column| format!("NEW.{column}"));
     parts.push(format!("num_nonnulls({}) = 0", empty.join(", ")));
@@ -132,9 +133,9 @@ pub(super) fn end_condition() -> String {
     text + "        ELSE false END"
 }
 
-/// A number for what is the same in a run that leaves and in the row of history it becomes. What its end charges is taken
-/// off, and the version of a run that has yet to end is the next one. Not every column: each is measured in
-/// percents of what an end costs.
+/// A number for what is the same in a run that leaves and in the row of history it becomes. What its end
+/// charges is taken off, and the version of a run that has yet to end is the next one. Not every column: each
+/// is measured in percents of what an end costs.
 pub(super) fn digest() -> String {
     let charged = |counter: fn(&Rule) -> u32| {
         let ends = RULES.iter().filter(|rule| rule.from == TaskState::Running && rule.to.is_terminal());
@@ -196,8 +197,8 @@ fn move_condition(old: &str, new: &str) -> String {
     text + "            ELSE false END"
 }
 
-/// The same for the lease of a run that waits, as short as can be: every statement that leases reads it again. It says
-/// no more than the table and the shape of what runs.
+/// The same for the lease of a run that waits, as short as can be: every statement that leases reads it
+/// again. It says no more than the table and the shape of what runs.
 pub(super) fn lease_condition() -> String {
     let waiting = [State::Pending, State::RetryScheduled].map(|word| format!("'{word}'")).join(", ");
     let rule = RULES.iter().find(|rule| rule.verb == Verb::Lease);

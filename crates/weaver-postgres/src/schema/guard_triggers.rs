@@ -1,10 +1,10 @@
-//! Guards: triggers that refuse what the state machine does not allow, whatever client writes it. Generated from core's
-//! tables, so that there is one of each.
+//! Guards: triggers that refuse what the state machine does not allow, whatever client writes it. Generated
+//! from core's tables, so that there is one of each.
 
 use std::fmt::Write as _;
 
 use weaver_core::lifecycle::table::RULES;
-use weaver_core::projection::seed_004::State;
+use weaver_core::projection::job_run::State;
 
 use super::guard_conditions::{
     MOVED, RENEWED, digest, end_condition, entry_condition, is_terminal, lease_condition, update_condition,

@@ -55,8 +55,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT r.ready_at FROM weaver.job_runs r
             WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
-                AND r.state IN ('PENDING', 'RETRY_SCHEDULED') AND r.ready_at <= p_now
-                AND (r.expires_at IS NULL OR r.expires_at > p_now OR r.executions > 0)
+                AND r.state IN ({waiting})
+                AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, p_now, r.expires_at)}
             ORDER BY r.ready_at, r.id
             LIMIT 1
         ) d);

@@ -1,26 +1,21 @@
 -- Single moves: decided in Rust on the locked row, and written as they were decided.
 
--- Why a waiting run that is due cannot be taken right now; nothing if it can. What it looks at stays as it is to the end
--- of the transaction.
-CREATE FUNCTION weaver.blocked(p_namespace text, p_queue text, p_key text, p_id bigint, p_executions integer,
-    p_now timestamptz) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    v_paused boolean;
-    v_max_running bigint;
+-- What decides whether a waiting run may start besides its time. It is judged in Rust (`admission::blocked`), and stays as it
+-- is to the end of the transaction.
+CREATE FUNCTION weaver.admission_facts(p_namespace text, p_queue text, p_key text, p_id bigint, p_executions integer,
+    p_now timestamptz, OUT paused boolean, OUT max_running bigint, OUT occupied bigint, OUT gated boolean)
+LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT s.paused, s.max_running INTO v_paused, v_max_running FROM weaver.queues s
-    WHERE s.namespace = p_namespace AND s.queue = p_queue FOR NO KEY UPDATE;
-    IF NOT weaver.is_open(v_paused, v_max_running) THEN
-        RETURN 'paused';
-    ELSIF v_max_running IS NOT NULL AND weaver.occupied(p_namespace, p_queue) >= v_max_running THEN
-        RETURN 'limit';
-    ELSIF p_key IS NOT NULL THEN
+    SELECT weaver.is_set_to_pause(s.paused, s.max_running), s.max_running INTO paused, max_running
+    FROM weaver.queues s WHERE s.namespace = p_namespace AND s.queue = p_queue FOR NO KEY UPDATE;
+    paused := coalesce(paused, false);
+    occupied := CASE WHEN max_running IS NULL THEN 0 ELSE weaver.occupied(p_namespace, p_queue) END;
+    gated := false;
+    -- Not waited for where the answer is known without it.
+    IF p_key IS NOT NULL AND {is_open(paused, occupied, max_running)} THEN
         PERFORM pg_advisory_xact_lock(hashtextextended('weaver.gate ' || p_namespace || E'\x01' || p_key, 11));
-        IF weaver.is_gated(p_namespace, p_key, p_id, p_executions, p_now) THEN
-            RETURN 'key';
-        END IF;
+        gated := weaver.is_gated(p_namespace, p_key, p_id, p_executions, p_now);
     END IF;
-    RETURN NULL;
 END
 $$;
 

@@ -126,7 +126,7 @@ DECLARE
     v_of_key bigint := 0;
 BEGIN
     SELECT * INTO v_run FROM weaver.job_runs r
-    WHERE r.namespace = p_namespace AND r.id = p_id AND r.state IN ('PENDING', 'RETRY_SCHEDULED');
+    WHERE r.namespace = p_namespace AND r.id = p_id AND r.state IN ({waiting});
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -135,11 +135,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT FROM weaver.job_runs r
             WHERE r.namespace = p_namespace AND r.queue = v_run.queue AND r.priority = p.number::smallint
-                AND r.state IN ('PENDING', 'RETRY_SCHEDULED') AND r.ready_at <= v_now
                 AND (p.number < v_run.priority OR (r.ready_at, r.id) < (v_run.ready_at, v_run.id))
-                AND (r.expires_at IS NULL OR r.expires_at > v_now OR r.executions > 0)
-                AND (r.serial_key IS NULL
-                    OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, v_now))
+                AND {leasable(v_now)}
             LIMIT p_cap
         ) d LIMIT p_cap
     ) a;
@@ -147,8 +144,8 @@ BEGIN
         SELECT count(*) INTO v_of_key FROM (
             SELECT FROM weaver.job_runs k
             WHERE k.namespace = p_namespace AND k.serial_key = v_run.serial_key AND k.id <> p_id
-                AND (k.executions > 0 OR k.state NOT IN ('PENDING', 'RETRY_SCHEDULED')
-                    OR (k.id < p_id AND weaver.is_due(k.state, k.ready_at, k.expires_at, k.executions, v_now)))
+                AND {goes_first(k.id, {has_begun({is_unstarted(k.executions)}, k.state IN ({waiting}))},
+                    {is_startable(k.ready_at, {is_unstarted(k.executions)}, v_now, k.expires_at)}, p_id, false)}
             LIMIT p_cap) k;
     END IF;
     RETURN greatest(v_in_queue, v_of_key);

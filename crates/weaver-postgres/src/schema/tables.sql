@@ -76,7 +76,7 @@ CREATE TABLE weaver.job_runs (
 
 -- Seed 3.1 `(state, scheduled_for)`: who goes next. Only what waits is in it, in the order of G7.
 CREATE INDEX job_runs_ready ON weaver.job_runs (namespace, queue, priority, ready_at, id)
-    WHERE state IN ('PENDING', 'RETRY_SCHEDULED');
+    WHERE state IN ({waiting});
 -- Seed 3.1 `(assigned_worker_id, state)`: orphans of a worker. Pulled runs are found by their lease.
 CREATE INDEX job_runs_assigned ON weaver.job_runs (assigned_worker_id, state)
     WHERE state IN ('ASSIGNED', 'ORPHANED');
@@ -85,7 +85,7 @@ CREATE INDEX job_runs_leased ON weaver.job_runs (lease_token) WHERE lease_token 
 -- What runs without a lease: nothing, unless a row was changed past the guards. Maintenance finds it here.
 CREATE INDEX job_runs_unleased ON weaver.job_runs (id) WHERE state = 'RUNNING' AND lease_token IS NULL;
 CREATE INDEX job_runs_serial ON weaver.job_runs (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
-CREATE INDEX job_runs_expiring ON weaver.job_runs (expires_at) WHERE expires_at IS NOT NULL AND executions = 0;
+CREATE INDEX job_runs_expiring ON weaver.job_runs (expires_at) WHERE expires_at IS NOT NULL AND {is_unstarted(executions)};
 CREATE INDEX job_runs_group ON weaver.job_runs (namespace, task_group_id, id) WHERE task_group_id IS NOT NULL;
 CREATE INDEX job_runs_session ON weaver.job_runs (namespace, session_id, id) WHERE session_id IS NOT NULL;
 CREATE INDEX job_runs_labels ON weaver.job_runs USING gin (labels) WHERE labels IS NOT NULL;

@@ -15,21 +15,14 @@ $$;
 -- Weaver's own state, as a number: the words of the seed do not tell queued from scheduled.
 CREATE FUNCTION weaver.task_state(p_state text, p_scheduled boolean) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
     SELECT (CASE p_state
-        WHEN 'PENDING' THEN CASE WHEN p_scheduled THEN 1 ELSE 0 END
-        WHEN 'ASSIGNED' THEN 2
-        WHEN 'ORPHANED' THEN 3
-        WHEN 'RUNNING' THEN 4
-        WHEN 'RETRY_SCHEDULED' THEN 5
-        WHEN 'SUCCEEDED' THEN 6
-        WHEN 'FAILED' THEN 7
-        WHEN 'TIMED_OUT' THEN 7
-        WHEN 'CANCELED' THEN 8
+        WHEN 'PENDING' THEN {waiting_number(p_scheduled)}
+        WHEN 'ASSIGNED' THEN {number(assigned)}
+        WHEN 'ORPHANED' THEN {number(orphaned)}
+        WHEN 'RUNNING' THEN {number(running)}
+        WHEN 'RETRY_SCHEDULED' THEN {number(retry_scheduled)}
+        WHEN 'SUCCEEDED' THEN {number(succeeded)}
+        WHEN 'FAILED' THEN {number(dead)}
+        WHEN 'TIMED_OUT' THEN {number(dead)}
+        WHEN 'CANCELED' THEN {number(cancelled)}
     END)::smallint
-$$;
-
--- Whether a waiting run may start: due, and not for the first time after its expiry.
-CREATE FUNCTION weaver.is_due(p_state text, p_ready_at timestamptz, p_expires_at timestamptz, p_executions integer,
-    p_now timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT p_state IN ('PENDING', 'RETRY_SCHEDULED') AND p_ready_at <= p_now
-        AND (p_expires_at IS NULL OR p_expires_at > p_now OR p_executions > 0)
 $$;

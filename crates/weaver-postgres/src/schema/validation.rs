@@ -1,4 +1,5 @@
-//! What plain SQL may enqueue: checks generated from core's table of fields, so that a limit is changed in one place.
+//! What plain SQL may enqueue: checks generated from core's table of fields, so that a limit is changed in
+//! one place.
 
 use weaver_core::limits::PAYLOAD_MAX_BYTES_DEFAULT;
 use weaver_core::name::RESERVED_PREFIX;
@@ -95,7 +96,8 @@ fn tagged(variants: &[Variant]) -> String {
     )
 }
 
-/// How a member that is not required is not given. As the JSON API has it: one with a default of its own cannot be null.
+/// How a member that is not required is not given. As the JSON API has it: one with a default of its own
+/// cannot be null.
 #[derive(Clone, Copy)]
 enum Left {
     Out,

@@ -1,4 +1,5 @@
-//! A schema of its own for each test, on a server they share, with a clock that stands still until it is moved.
+//! A schema of its own for each test, on a server they share, with a clock that stands still until it is
+//! moved.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -18,7 +19,7 @@ use weaver_core::id::TaskKey;
 use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_postgres::{PostgresOptions, PostgresStore};
-use weaver_testkit::bed::{Spoil, Spoiled, TestStore};
+use weaver_testkit::harness::{Spoil, Spoiled, TestStore};
 use weaver_testkit::services::pooler::Pooler;
 use weaver_testkit::services::postgres::Shared;
 

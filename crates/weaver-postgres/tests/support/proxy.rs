@@ -50,8 +50,8 @@ impl Proxy {
         (Self { state }, through)
     }
 
-    /// Lets so many packets of clients pass, then cuts every connection once: before the server has got the next one, or
-    /// after it has done what it says.
+    /// Lets so many packets of clients pass, then cuts every connection once: before the server has got the
+    /// next one, or after it has done what it says.
     pub(crate) fn cut_after(&self, packets: i64, delivers: bool) {
         self.state.delivers.store(delivers, Ordering::SeqCst);
         self.state.left.store(packets, Ordering::SeqCst);

@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 use sqlx::{Connection, PgConnection};
 use support::Schema;
-use weaver_client::wire;
+use weaver_api as wire;
 use weaver_core::limits::Limits;
 use weaver_core::prelude::*;
 use weaver_core::task::{ContentType, Start, TaskSpec, ValidTask};

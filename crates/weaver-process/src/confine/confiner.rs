@@ -16,7 +16,8 @@ pub struct User {
     pub gid: u32,
 }
 
-/// The user that a server which runs as root gives its commands, unless one is configured: `nobody`, which owns no files.
+/// The user that a server which runs as root gives its commands, unless one is configured: `nobody`, which
+/// owns no files.
 pub(super) const UNPRIVILEGED: User = User { uid: 65534, gid: 65534 };
 
 /// Why a command is run: what is the default for it, and what is its own.
@@ -52,7 +53,8 @@ pub struct ConfinerOptions {
     pub home: Option<PathBuf>,
     /// Whether this process runs as root.
     pub is_root: bool,
-    /// Whether it can never gain privileges: then the server cannot tell its commands from its user's other processes.
+    /// Whether it can never gain privileges: then the server cannot tell its commands from its user's other
+    /// processes.
     pub is_restricted: bool,
 }
 
@@ -76,7 +78,8 @@ impl Confiner {
         &self.guard
     }
 
-    /// The kernel user of a command whose own directory belongs to `owner`: another one than ours only if we are root.
+    /// The kernel user of a command whose own directory belongs to `owner`: another one than ours only if we
+    /// are root.
     pub fn user_for(&self, owner: Option<User>) -> Option<User> {
         let is_needed = self.options.is_root || self.options.mode == Mode::SecondUid;
         let owner = owner.filter(|owner| owner.uid != 0 && self.options.mode == Mode::Namespaces);
@@ -88,7 +91,8 @@ impl Confiner {
         self.options.mode == Mode::Namespaces
     }
 
-    /// The cell of a command that works in `own` (its directories) with `home` as its home. `None`: the operator trusts it.
+    /// The cell of a command that works in `own` (its directories) with `home` as its home. `None`: the
+    /// operator trusts it.
     ///
     /// # Errors
     /// Which path is refused, why, and what to do.
@@ -182,8 +186,8 @@ impl Confiner {
         }
     }
 
-    /// What must be masked because a command's own directory contains it. Only direct children: a command can rename what is
-    /// above a mask, and then look at it from the side.
+    /// What must be masked because a command's own directory contains it. Only direct children: a command can
+    /// rename what is above a mask, and then look at it from the side.
     fn hidden(&self, own: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         let mut hidden = self.options.protected.clone();
         for directory in own {
@@ -230,7 +234,8 @@ fn is_root_of_all(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| path == Path::new("/"))
 }
 
-/// A home that can be mounted: a service's is often `/`, or a directory of the system, which a private one would cover.
+/// A home that can be mounted: a service's is often `/`, or a directory of the system, which a private one
+/// would cover.
 fn usable_home(home: &Path) -> PathBuf {
     let system = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/proc", "/sys", "/dev"];
     let is_usable = home.is_absolute()

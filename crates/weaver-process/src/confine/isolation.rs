@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Confinement, Confiner, Purpose, Rules, User};
 
-/// Who confines a command, and by which rules. The default confines and has nothing to do it with: every command is refused.
+/// Who confines a command, and by which rules. The default confines and has nothing to do it with: every
+/// command is refused.
 #[derive(Debug, Clone, Default)]
 pub struct Isolation {
     /// What makes the cells; `None`: this program has no guard, and a command outlives it if it is killed.

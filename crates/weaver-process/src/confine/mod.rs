@@ -1,5 +1,5 @@
-//! What a command may see and do. [`Rules`] are the operator's words, a [`Confinement`] is one command's cell, and
-//! [`Confiner`] makes the second of the first.
+//! What a command may see and do. [`Rules`] are the operator's words, a [`Confinement`] is one command's
+//! cell, and [`Confiner`] makes the second of the first.
 
 mod confiner;
 mod isolation;

@@ -1,4 +1,5 @@
-//! What the operator writes about commands: `[confine.check]`, `[handlers.exec.confine]`, `[profiles.NAME.confine]`.
+//! What the operator writes about commands: `[confine.check]`, `[handlers.exec.confine]`,
+//! `[profiles.NAME.confine]`.
 
 use std::path::PathBuf;
 
@@ -34,7 +35,8 @@ pub enum NetworkRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
-    /// Paths that are visible besides the system (`/usr`, `/bin`, `/lib`, parts of `/etc`). `~/` is the home directory.
+    /// Paths that are visible besides the system (`/usr`, `/bin`, `/lib`, parts of `/etc`). `~/` is the home
+    /// directory.
     pub read_only: Vec<PathBuf>,
     /// Paths that are visible and writable. Not for checks, which have a declared cache instead.
     pub read_write: Vec<PathBuf>,
@@ -42,7 +44,8 @@ pub struct Rules {
     pub network: Option<NetworkRule>,
     /// TCP ports it may connect to if there is. 443, 80 and 53.
     pub ports: Option<Vec<u16>>,
-    /// Not confined at all: only a process group and its guard. For what cannot work otherwise, and is trusted.
+    /// Not confined at all: only a process group and its guard. For what cannot work otherwise, and is
+    /// trusted.
     pub unconfined: bool,
     /// Limits other than the default ones.
     pub limits: Limits,

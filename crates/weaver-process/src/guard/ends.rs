@@ -50,7 +50,8 @@ pub(super) async fn end_all(grace: Duration) {
     }
 }
 
-/// Says whether nothing was left in time. Each is sent the signal once; those started meanwhile are found the next time.
+/// Says whether nothing was left in time. Each is sent the signal once; those started meanwhile are found the
+/// next time.
 async fn end_with(signal: Signal, clock: &dyn Clock, until: Monotonic) -> bool {
     loop {
         let found = tree::below(getpid());

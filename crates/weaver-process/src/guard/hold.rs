@@ -1,4 +1,5 @@
-//! A process that makes a user namespace and waits until it is not needed any more (`confine/linux/owners.rs`).
+//! A process that makes a user namespace and waits until it is not needed any more
+//! (`confine/linux/owners.rs`).
 
 use std::io::{Read, Write};
 

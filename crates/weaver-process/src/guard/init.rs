@@ -1,4 +1,5 @@
-//! The first process of a cell: builds it, shuts itself in, runs the command, reaps, and ends what the command left behind.
+//! The first process of a cell: builds it, shuts itself in, runs the command, reaps, and ends what the
+//! command left behind.
 
 use std::io;
 use std::process::Command;

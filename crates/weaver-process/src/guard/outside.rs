@@ -88,7 +88,8 @@ async fn stand(order: &Order, mut command: Command) -> Result<u8, StartError> {
         return Err(gone());
     }
     set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
-    // Before the command starts: no end of it is missed. And signals meant for the command are not the guard's own.
+    // Before the command starts: no end of it is missed. And signals meant for the command are not the
+    // guard's own.
     let mut children = signal(SignalKind::child()).map_err(failed)?;
     let _ignored = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let child = command.spawn().map_err(|error| match order.confinement {

@@ -1,4 +1,5 @@
-//! What a confined command cannot do. Each of these succeeds for a command that is not confined (`unconfined_it_works`).
+//! What a confined command cannot do. Each of these succeeds for a command that is not confined
+//! (`unconfined_it_works`).
 
 use std::io::Read;
 use std::net::TcpListener;
@@ -57,7 +58,8 @@ fn no_server() {
     bench.fails("ls -l /proc/1/fd || cat /proc/1/mem");
     let alone = Bench::new().in_mode(Mode::Landlock).with_network(&[443]);
     alone.fails(&format!("cat /proc/{me}/environ"));
-    // Signal 0 asks only whether it might be sent. A server that runs as root has given its command another user.
+    // Signal 0 asks only whether it might be sent. A server that runs as root has given its command another
+    // user.
     alone.fails(&format!("kill -0 {me}"));
 }
 
@@ -100,7 +102,8 @@ fn no_links() {
     bench.fails("cat out/token");
     bench.fails("echo x > out/token");
     bench.fails(&format!("cat ../{}/token", secret.path().file_name().unwrap().to_string_lossy()));
-    // Where a command may be started is decided before; what the path leads to by then is looked at again, cell or not.
+    // Where a command may be started is decided before; what the path leads to by then is looked at again,
+    // cell or not.
     for confinement in [Some(bench.confinement().unwrap()), None] {
         let spec = ProcessSpec {
             beneath: Some(bench.dir.path().to_owned()),
@@ -186,7 +189,8 @@ fn no_daemon() {
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 
-/// It holds what it got, while another cell of the same kernel user starts processes under a smaller limit of its own.
+/// It holds what it got, while another cell of the same kernel user starts processes under a smaller limit of
+/// its own.
 fn no_fork_bomb() {
     let mut bench = Bench::new();
     bench.rules.limits.processes_max = 64;
@@ -262,7 +266,8 @@ fn no_privileges() {
     assert!(!status.contains("Uid: 0 "), "{status}");
 }
 
-/// The guard stands outside: a library that the command's environment names would be loaded there with the server's rights.
+/// The guard stands outside: a library that the command's environment names would be loaded there with the
+/// server's rights.
 fn guard_is_not_fooled() {
     let mut bench = Bench::new();
     let witness = bench.dir.path().join("loaded-by");

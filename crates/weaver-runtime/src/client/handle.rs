@@ -53,7 +53,8 @@ impl TaskHandle {
 
     /// Waits until it has ended, well or not. An error is the store's, not the task's: wait again.
     ///
-    /// Every wait reads the whole stream of changes. To follow thousands of tasks, [`subscribe`](crate::subscribe) once.
+    /// Every wait reads the whole stream of changes. To follow thousands of tasks,
+    /// [`subscribe`](crate::subscribe) once.
     pub async fn wait(&self) -> Result<TaskRecord> {
         loop {
             if let Some(record) = self.wait_until(None).await? {
@@ -67,7 +68,8 @@ impl TaskHandle {
         self.wait_until(Some(self.clock.monotonic().saturating_add(timeout))).await
     }
 
-    /// Waits until it has ended and reads what it returned, as JSON; a handler that returned nothing returned `null`.
+    /// Waits until it has ended and reads what it returned, as JSON; a handler that returned nothing returned
+    /// `null`.
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T, NoResult> {
         let record = self.wait().await?;
         let TaskRecord { key, cause, last_error, failures, .. } = record;
@@ -86,7 +88,8 @@ impl TaskHandle {
     }
 
     async fn wait_until(&self, deadline: Option<Monotonic>) -> Result<Option<TaskRecord>> {
-        // The place in the stream first, the record second: an end in between is then still ahead in the stream.
+        // The place in the stream first, the record second: an end in between is then still ahead in the
+        // stream.
         let mut place = match self.store.changes(None, CHANGES_MAX).await? {
             Changes::Next { next, .. } | Changes::Resync { next } => next,
         };
@@ -129,7 +132,8 @@ impl TaskHandle {
             if left.is_zero() {
                 return Ok(());
             }
-            // The store's own timeout is a courtesy: this clock, and not the store's, says when the time is over.
+            // The store's own timeout is a courtesy: this clock, and not the store's, says when the time is
+            // over.
             let changes = self.store.wait(Interest::Changes { after: *place }, left);
             tokio::select! {
                 biased;

@@ -1,5 +1,5 @@
-//! The log of an attempt: its beginning is written as it comes, its end is kept until the attempt ends, and what lies between
-//! is counted. So a log has a limit and still shows the error at its end.
+//! The log of an attempt: its beginning is written as it comes, its end is kept until the attempt ends, and
+//! what lies between is counted. So a log has a limit and still shows the error at its end.
 //!
 //! ```text
 //! line ──▶ head, until head_bytes ──▶ written within a second

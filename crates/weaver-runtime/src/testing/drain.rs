@@ -114,14 +114,15 @@ impl Drain<'_> {
     }
 }
 
-/// Follows the store's changes: what has ended, and when something will be to be done. Listing every task at every step
-/// would do as well, for a few hundred tasks.
+/// Follows the store's changes: what has ended, and when something will be to be done. Listing every task at
+/// every step would do as well, for a few hundred tasks.
 struct Watch<'a> {
     queue: &'a TestQueue,
     place: ChangeCursor,
     known_ended: HashSet<TaskKey>,
     ended: Vec<TaskRecord>,
-    /// When something may be to be done, and about which task. May be out of date; looked at again when its turn comes.
+    /// When something may be to be done, and about which task. May be out of date; looked at again when its
+    /// turn comes.
     moments: BTreeSet<(Timestamp, TaskKey)>,
 }
 

@@ -146,14 +146,15 @@ impl WorkerBuilder {
         self
     }
 
-    /// The types it takes. If not given, those that have a handler: the others are left to other workers, so that in a rolling deploy an
-    /// old worker fails nothing that a new one can run.
+    /// The types it takes. If not given, those that have a handler: the others are left to other workers, so
+    /// that in a rolling deploy an old worker fails nothing that a new one can run.
     pub fn types<T: Into<SharedText>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.types = Types::Listed(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Takes tasks of any type, and fails those that have no handler: for a queue whose workers must notice a type without one.
+    /// Takes tasks of any type, and fails those that have no handler: for a queue whose workers must notice a
+    /// type without one.
     pub fn any_type(mut self) -> Self {
         self.types = Types::Any;
         self
@@ -201,8 +202,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// How long it waits for work before it looks by itself; 10 s if not given. New work wakes it wherever the store has
-    /// wake-ups.
+    /// How long it waits for work before it looks by itself; 10 s if not given. New work wakes it wherever
+    /// the store has wake-ups.
     pub fn poll_every(mut self, span: Duration) -> Self {
         self.poll_every = span;
         self
@@ -214,7 +215,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Takes only what it can start at once. Without this, a few tasks more are leased while quick handlers run.
+    /// Takes only what it can start at once. Without this, a few tasks more are leased while quick handlers
+    /// run.
     pub fn nothing_ahead(mut self) -> Self {
         self.ahead = false;
         self

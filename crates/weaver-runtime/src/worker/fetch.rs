@@ -34,7 +34,8 @@ struct Want {
     types: Option<Vec<TaskType>>,
 }
 
-/// Fetches until a shutdown is asked for. A call under way is not interrupted by that: what it grants would be lost.
+/// Fetches until a shutdown is asked for. A call under way is not interrupted by that: what it grants would
+/// be lost.
 pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut turn = 0;
     let mut retry = RETRY_MIN;
@@ -58,7 +59,8 @@ pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
                 })
                 .await;
                 if in_vain >= IN_VAIN_MAX {
-                    // Told again and again that there is work, and given none: others are faster, or the store is wrong.
+                    // Told again and again that there is work, and given none: others are faster, or the
+                    // store is wrong.
                     in_vain = 0;
                     unless_asked(shutdown, shared.pause(RETRY_MIN)).await;
                 }
@@ -78,8 +80,8 @@ impl Shared {
         self.clock.sleep_until(self.clock.monotonic().saturating_add(span)).await;
     }
 
-    /// Free slots, and a buffer as large as what ended since the last fetch: quick handlers find their next task already
-    /// there, slow ones hoard nothing. At most twice the concurrency is buffered.
+    /// Free slots, and a buffer as large as what ended since the last fetch: quick handlers find their next
+    /// task already there, slow ones hoard nothing. At most twice the concurrency is buffered.
     fn want(self: &Arc<Self>) -> Want {
         let mut table = self.table.lock();
         self.start_buffered(&mut table);
@@ -99,8 +101,8 @@ impl Shared {
         Want { free, total, types }
     }
 
-    /// The types to ask for. While one is at its limit, only those that are known and are not: otherwise its tasks would
-    /// fill the buffer, and others could not get past them.
+    /// The types to ask for. While one is at its limit, only those that are known and are not: otherwise its
+    /// tasks would fill the buffer, and others could not get past them.
     fn types_with_room(&self, table: &Table) -> Option<Vec<TaskType>> {
         let limits = &self.options.type_limits;
         let full: Vec<_> = limits.iter().filter(|(limited, max)| table.is_saturated(limited, *max)).collect();

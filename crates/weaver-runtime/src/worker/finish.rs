@@ -1,5 +1,5 @@
-//! Reporting ends: whatever has stopped since the last report goes into one call. While one call is under way the next
-//! batch gathers, so the delay is bounded by one call and batches grow with the load.
+//! Reporting ends: whatever has stopped since the last report goes into one call. While one call is under way
+//! the next batch gathers, so the delay is bounded by one call and batches grow with the load.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -124,8 +124,9 @@ impl Shared {
                     continue;
                 }
                 (told, outcome) if runs_once => only_run(told, outcome, now >= started.valid_until),
-                // It was told to stop: a failure is what stopping looks like, and nothing to be charged for. If the lease
-                // is lost indeed, the store refuses the report; if it is not, the task is free again at once.
+                // It was told to stop: a failure is what stopping looks like, and nothing to be charged for.
+                // If the lease is lost indeed, the store refuses the report; if it is not, the task is free
+                // again at once.
                 (Some(_), None | Some(Outcome::Failed { .. } | Outcome::TimedOut)) => Outcome::Released,
                 (_, Some(outcome)) => outcome,
                 (None, None) => Outcome::failed(DROPPED),
@@ -138,8 +139,9 @@ impl Shared {
     }
 }
 
-/// How the only execution of a task ended that may be started once. To be cut off is its end: given back, it would run a
-/// second time. And what it says after its lease has ended counts for nothing, even if nobody has noticed the end yet.
+/// How the only execution of a task ended that may be started once. To be cut off is its end: given back, it
+/// would run a second time. And what it says after its lease has ended counts for nothing, even if nobody has
+/// noticed the end yet.
 fn only_run(told: Option<StopReason>, outcome: Option<Outcome>, is_late: bool) -> Outcome {
     const CUT_OFF: &str = "it may run only once, and was cut off";
     match (told, outcome) {
@@ -151,7 +153,8 @@ fn only_run(told: Option<StopReason>, outcome: Option<Outcome>, is_late: bool) -
     }
 }
 
-/// What handlers logged is stored before their end is known. Best effort: a log is no reason to lose a result.
+/// What handlers logged is stored before their end is known. Best effort: a log is no reason to lose a
+/// result.
 pub(super) async fn write_logs<'a>(shared: &Shared, contexts: impl Iterator<Item = &'a Ctx>, is_end: bool) {
     for ctx in contexts.filter(|ctx| ctx.has_logged()) {
         // One writer at a time, so that lines stay in order.
@@ -192,7 +195,8 @@ pub(crate) fn appends(mut lines: &[Bytes]) -> impl Iterator<Item = &[Bytes]> {
     })
 }
 
-/// Tells the store that handlers of cancelled tasks have stopped. If it cannot be told, the holds end with the leases.
+/// Tells the store that handlers of cancelled tasks have stopped. If it cannot be told, the holds end with
+/// the leases.
 async fn confirm(shared: &Shared, stopped: Vec<Lease>) {
     if stopped.is_empty() {
         return;

@@ -1,4 +1,5 @@
-//! Keeping leases: renewed every third of their time, all in one call; given up before they end if they cannot be (G2).
+//! Keeping leases: renewed every third of their time, all in one call; given up before they end if they
+//! cannot be (G2).
 //!
 //! ```text
 //! sent ────────── 1/3 ────────── 2/3 ───── 8/10 ──── 9/10 ──── end by the store's clock

@@ -10,9 +10,10 @@
 //!                upkeep.rs: heartbeats, statistics, maintenance
 //! ```
 //!
-//! All loops are one future: dropping it is a crash, and takes the handlers along. (A finisher as a task of its own was
-//! tried: the store's state then travels between the cores, and two cores are slower than one.) No loop waits for
-//! another's store call, so a call that hangs never keeps leases from being given up in time (G2).
+//! All loops are one future: dropping it is a crash, and takes the handlers along. (A finisher as a task of
+//! its own was tried: the store's state then travels between the cores, and two cores are slower than one.)
+//! No loop waits for another's store call, so a call that hangs never keeps leases from being given up in
+//! time (G2).
 
 mod builder;
 mod fetch;
@@ -81,16 +82,16 @@ pub(crate) struct Shared {
     pub(crate) table: Mutex<Table>,
     /// Handlers that have a slot and are yet to begin. Locked after the table, never before.
     pub(crate) fresh: Mutex<Fresh>,
-    /// Handlers that have stopped and are yet to be reported. Apart from the table, so that a handler that ends does not
-    /// wait for whoever looks at the table.
+    /// Handlers that have stopped and are yet to be reported. Apart from the table, so that a handler that
+    /// ends does not wait for whoever looks at the table.
     pub(crate) done: Mutex<Vec<Done>>,
     /// Leases of tasks that were cancelled before they were started: to be confirmed.
     pub(crate) never_started: Mutex<Vec<Lease>>,
     /// Rung when `done` or `never_started` has something.
     pub(crate) stopped: Notify,
-    /// Set for the fetcher when a handler's slot or a place in the buffer has become free. A flag and no bell: only the other
-    /// loops set it, and the fetcher is polled after them. A bell would have the future wake itself, and the scheduler
-    /// wake a thread for it.
+    /// Set for the fetcher when a handler's slot or a place in the buffer has become free. A flag and no
+    /// bell: only the other loops set it, and the fetcher is polled after them. A bell would have the future
+    /// wake itself, and the scheduler wake a thread for it.
     pub(crate) room: AtomicBool,
     /// Rung at the same time for whoever waits until nothing is in hand.
     pub(crate) idle: Notify,
@@ -124,8 +125,8 @@ pub(crate) struct Options {
 }
 
 impl Worker {
-    /// A worker on a source of work. Without more it serves queue `default` of namespace `default`, and takes the types that its
-    /// registry has handlers for.
+    /// A worker on a source of work. Without more it serves queue `default` of namespace `default`, and takes
+    /// the types that its registry has handlers for.
     pub fn builder(source: Arc<dyn WorkSource>, clock: Arc<dyn Clock>) -> WorkerBuilder {
         WorkerBuilder::new(source, clock)
     }
@@ -140,8 +141,8 @@ impl Worker {
         Arc::clone(&self.shared.maintenance)
     }
 
-    /// Works until it is asked to stop: then takes nothing new, waits for its handlers within its grace, tells those left
-    /// to stop, and gives back what they did not finish. Asked twice, it does not wait.
+    /// Works until it is asked to stop: then takes nothing new, waits for its handlers within its grace,
+    /// tells those left to stop, and gives back what they did not finish. Asked twice, it does not wait.
     pub async fn run(self, shutdown: Shutdown) -> RunSummary {
         let shared = &self.shared;
         // Whatever ends this future, a drop included, ends the handlers.

@@ -1,4 +1,5 @@
-//! What a worker tells: structured events with the seed's names, inside a span that carries the enqueuer's trace.
+//! What a worker tells: structured events with the seed's names, inside a span that carries the enqueuer's
+//! trace.
 
 use std::time::Duration;
 

@@ -10,8 +10,9 @@ pub(crate) struct Seat {
     position: u32,
 }
 
-/// A list with holes: tasks come and go with every turn, and a tree was a twentieth of a worker's time. What is done to all
-/// is done in the order of the seats, which depends on nothing but who came and went: a simulation repeats itself.
+/// A list with holes: tasks come and go with every turn, and a tree was a twentieth of a worker's time. What
+/// is done to all is done in the order of the seats, which depends on nothing but who came and went: a
+/// simulation repeats itself.
 #[derive(Default)]
 pub(crate) struct Seats {
     list: Vec<Option<(u64, Started)>>,

@@ -1,14 +1,16 @@
 //! Starting handlers.
 //!
-//! Many handlers are done the first time they are polled, and a tokio task each would cost them more than their own work:
-//! an allocation, a place in the scheduler's lists, and often a sleeping thread woken. So a *starter*, itself a tokio
-//! task, gives fresh handlers their first poll, a few in one turn; one that has to wait goes on as a tokio task of its own.
-//! Nothing is lost by that: a handler can only be stopped while it waits, and then it is such a task. If most of a turn have
-//! to wait, the next ones become tasks right away; once in a while it is tried again.
+//! Many handlers are done the first time they are polled, and a tokio task each would cost them more than
+//! their own work: an allocation, a place in the scheduler's lists, and often a sleeping thread woken. So
+//! a *starter*, itself a tokio task, gives fresh handlers their first poll, a few in one turn; one that has
+//! to wait goes on as a tokio task of its own. Nothing is lost by that: a handler can only be stopped while
+//! it waits, and then it is such a task. If most of a turn have to wait, the next ones become tasks right
+//! away; once in a while it is tried again.
 //!
-//! A first poll may take long (a computation), and then the others of its turn wait for it. So a turn is as many handlers
-//! as fit into [`TURN`] at the pace of the last one: if they take longer than that, one. What a starter leaves behind is
-//! another's, which another thread can take; so long first polls run beside each other, as tasks would.
+//! A first poll may take long (a computation), and then the others of its turn wait for it. So a turn is as
+//! many handlers as fit into [`TURN`] at the pace of the last one: if they take longer than that, one. What a
+//! starter leaves behind is another's, which another thread can take; so long first polls run beside each
+//! other, as tasks would.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -63,8 +65,8 @@ impl Fresh {
 }
 
 impl Shared {
-    /// Puts newly leased tasks into the buffer and starts as many as there are slots. Fragile ones go first: they were
-    /// asked for by the number of free slots, and must not wait beside others.
+    /// Puts newly leased tasks into the buffer and starts as many as there are slots. Fragile ones go first:
+    /// they were asked for by the number of free slots, and must not wait beside others.
     pub(crate) fn accept(self: &Arc<Self>, leased: Vec<Leased>, sent_at: Monotonic) {
         let valid_until = self.valid_until(sent_at);
         let mut table = self.table.lock();
@@ -223,9 +225,9 @@ async fn start_fresh(shared: Arc<Shared>) {
     shared.turn_over(&mut ended, begun, shared.clock.monotonic().0.saturating_sub(since.0));
 }
 
-/// Goes to the end of the thread's queue, where other threads can take it. What was just spawned is in the one place where
-/// they cannot, and would wait for this turn however long it takes: so it goes first. (`yield_now` would wait until the
-/// thread has nothing else to do.)
+/// Goes to the end of the thread's queue, where other threads can take it. What was just spawned is in the
+/// one place where they cannot, and would wait for this turn however long it takes: so it goes first.
+/// (`yield_now` would wait until the thread has nothing else to do.)
 async fn give_way() {
     let mut has_given_way = false;
     poll_fn(|task| {
@@ -238,10 +240,11 @@ async fn give_way() {
     .await;
 }
 
-/// The first poll of a handler; returns its end, if that was all. Whatever it does, the starter goes on: a panic of the
-/// handler itself is caught where it is run, and one of what it leaves behind is caught here.
+/// The first poll of a handler; returns its end, if that was all. Whatever it does, the starter goes on: a
+/// panic of the handler itself is caught where it is run, and one of what it leaves behind is caught here.
 ///
-/// It happens at a desk, which a handler that is done leaves to the next of the turn: an allocation less for each.
+/// It happens at a desk, which a handler that is done leaves to the next of the turn: an allocation less for
+/// each.
 fn begin<Run: Future<Output = Report> + Send + 'static>(
     shared: &Arc<Shared>,
     seat: Seat,
@@ -297,8 +300,8 @@ async fn run(mut report: Report) -> Report {
     report
 }
 
-/// Reports that a handler has stopped, whatever stopped it: dropped with its task, it cannot be forgotten. That is why
-/// no task stays Running because its handler was aborted.
+/// Reports that a handler has stopped, whatever stopped it: dropped with its task, it cannot be forgotten.
+/// That is why no task stays Running because its handler was aborted.
 struct Report {
     shared: Arc<Shared>,
     ctx: Ctx,

@@ -1,4 +1,5 @@
-//! The tasks a worker has in hand: buffered, running, or ended and being reported. Each has a lease to be renewed.
+//! The tasks a worker has in hand: buffered, running, or ended and being reported. Each has a lease to be
+//! renewed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -80,7 +81,8 @@ impl Started {
 pub(crate) struct Done {
     pub(crate) seat: Seat,
     pub(crate) outcome: Option<Outcome>,
-    /// What it had been told by then. What it is told later, while its end waits to be reported, changes nothing about it.
+    /// What it had been told by then. What it is told later, while its end waits to be reported, changes
+    /// nothing about it.
     pub(crate) told: Option<StopReason>,
 }
 

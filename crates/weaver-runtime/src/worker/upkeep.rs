@@ -1,4 +1,5 @@
-//! What every worker does beside its work: says that it is alive, tells how it went, and cleans up after others.
+//! What every worker does beside its work: says that it is alive, tells how it went, and cleans up after
+//! others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

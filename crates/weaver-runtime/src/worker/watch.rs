@@ -1,6 +1,6 @@
-//! Cancellation arrives within a second (G11): the worker waits for it beside its renewals, and renews at once when the store
-//! says that a task in hand was cancelled. The renewal says which; without this the handler would run on for up to a third
-//! of its lease.
+//! Cancellation arrives within a second (G11): the worker waits for it beside its renewals, and renews at
+//! once when the store says that a task in hand was cancelled. The renewal says which; without this the
+//! handler would run on for up to a third of its lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub(super) async fn watch(shared: &Arc<Shared>) {
                 // Until the renewal is answered the wait would say the same again.
                 shared.rest(LOOK_EVERY).await;
             }
-            // Quick handlers: a short wait ends by itself, where a long one would have to be given up again and again.
+            // Quick handlers: a short wait ends by itself, where a long one would have to be given up again
+            // and again.
             Ok(Wake::TimedOut) => timeout = (timeout * 2).min(WAIT_MAX),
             Err(error) => {
                 let worker = &shared.options.name;

@@ -8,7 +8,7 @@ use weaver_core::prelude::*;
 use weaver_core::task::{CancelReason, Cause};
 use weaver_runtime::{BuildError, Ctx, Registry, TaskError, blocking};
 
-use crate::rig::{Notes, Rig, settle, until};
+use crate::harness::{Notes, WorkerHarness, harness, settle, until};
 
 #[derive(Serialize, Deserialize)]
 struct Sum {
@@ -21,24 +21,24 @@ async fn sum(args: Sum, _ctx: Ctx) -> Result<i64, TaskError> {
 
 #[tokio::test]
 async fn a_plain_async_fn_is_a_handler_and_what_it_returns_is_kept() {
-    let rig = Rig::new();
-    let _running = rig.work(Registry::new().handle("sum", sum).unwrap());
-    let key = rig.enqueue(NewTask::new("sum").json(&Sum { numbers: vec![1, 2, 3] }).unwrap()).await;
-    let record = rig.until(&key, TaskState::Succeeded).await;
+    let harness = harness();
+    let _running = harness.work(Registry::new().handle("sum", sum).unwrap());
+    let key = harness.enqueue(NewTask::new("sum").json(&Sum { numbers: vec![1, 2, 3] }).unwrap()).await;
+    let record = harness.until(&key, TaskState::Succeeded).await;
     assert_eq!(record.result.as_deref(), Some(&b"6"[..]));
 }
 
 #[tokio::test]
 async fn handlers_share_values_without_globals() {
-    let rig = Rig::new();
+    let harness = harness();
     let notes = Notes::default();
     let registry = Registry::new().share(notes.clone()).handle("note", |text: String, ctx: Ctx| async move {
         ctx.shared::<Notes>()?.add(text);
         Ok(())
     });
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("note").json("hello").unwrap()).await;
-    rig.until(&key, TaskState::Succeeded).await;
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("note").json("hello").unwrap()).await;
+    harness.until(&key, TaskState::Succeeded).await;
     assert_eq!(notes.all(), ["hello"]);
 }
 
@@ -62,8 +62,8 @@ fn outcomes() -> Registry {
 
 #[tokio::test]
 async fn a_handler_says_what_becomes_of_its_task() {
-    let rig = Rig::new();
-    let _running = rig.work(outcomes());
+    let harness = harness();
+    let _running = harness.work(outcomes());
     let expected = [
         ("done", TaskState::Succeeded, None),
         ("retry", TaskState::RetryScheduled, Some(Cause::Failed)),
@@ -74,8 +74,8 @@ async fn a_handler_says_what_becomes_of_its_task() {
         ("any error", TaskState::RetryScheduled, Some(Cause::Failed)),
     ];
     for (name, state, cause) in expected {
-        let key = rig.enqueue(NewTask::new("outcome").json(name).unwrap()).await;
-        let record = rig.until(&key, state).await;
+        let key = harness.enqueue(NewTask::new("outcome").json(name).unwrap()).await;
+        let record = harness.until(&key, state).await;
         assert_eq!(record.cause, cause, "{name}");
         let wait = record.next_run_at().map(|at| at.since(record.updated_at).as_secs());
         assert!(name != "retry after" || wait == Some(7), "{wait:?}");
@@ -85,41 +85,41 @@ async fn a_handler_says_what_becomes_of_its_task() {
 
 #[tokio::test]
 async fn a_panic_is_a_failure_that_carries_its_message() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("panic", |_: (), _: Ctx| async move {
         if true {
             panic!("the {} fell over", "handler");
         }
         Ok(())
     });
-    let running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("panic")).await;
-    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    let running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("panic")).await;
+    let record = harness.until(&key, TaskState::RetryScheduled).await;
     assert!(record.last_error.unwrap().contains("the handler fell over"));
     assert!(!running.worker.is_finished(), "the worker goes on");
 }
 
 #[tokio::test]
 async fn blocking_work_runs_beside_the_others_and_its_panics_are_failures_too() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("digest", |text: String, _: Ctx| async move {
         blocking(move || if text.is_empty() { panic!("nothing to digest") } else { Ok(text.len()) }).await
     });
-    let _running = rig.work(registry.unwrap());
-    let good = rig.enqueue(NewTask::new("digest").json("four").unwrap()).await;
-    let bad = rig.enqueue(NewTask::new("digest").json("").unwrap()).await;
+    let _running = harness.work(registry.unwrap());
+    let good = harness.enqueue(NewTask::new("digest").json("four").unwrap()).await;
+    let bad = harness.enqueue(NewTask::new("digest").json("").unwrap()).await;
     // Real threads are at work here: their end is an event that is waited for, not a time.
     let ended = |record: &TaskRecord| record.state != TaskState::Running && record.executions > 0;
-    while !ended(&rig.record(&good).await) || !ended(&rig.record(&bad).await) {
+    while !ended(&harness.record(&good).await) || !ended(&harness.record(&bad).await) {
         tokio::task::yield_now().await;
     }
-    assert_eq!(rig.record(&good).await.result.as_deref(), Some(&b"4"[..]));
-    assert!(rig.record(&bad).await.last_error.unwrap().contains("nothing to digest"));
+    assert_eq!(harness.record(&good).await.result.as_deref(), Some(&b"4"[..]));
+    assert!(harness.record(&bad).await.last_error.unwrap().contains("nothing to digest"));
 }
 
 #[tokio::test]
 async fn a_handler_that_takes_longer_than_its_timeout_is_dropped_and_has_timed_out() {
-    let rig = Rig::new();
+    let harness = harness();
     let notes = Notes::default();
     let registry = Registry::new().share(notes.clone()).handle("slow", |_: (), ctx: Ctx| async move {
         let notes = ctx.shared::<Notes>()?;
@@ -127,30 +127,30 @@ async fn a_handler_that_takes_longer_than_its_timeout_is_dropped_and_has_timed_o
         std::future::pending::<()>().await;
         Ok(())
     });
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("slow").timeout(Duration::from_secs(20))).await;
-    rig.until(&key, TaskState::Running).await;
-    rig.pass(19).await;
-    assert_eq!(rig.record(&key).await.state, TaskState::Running);
-    rig.pass(1).await;
-    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("slow").timeout(Duration::from_secs(20))).await;
+    harness.until(&key, TaskState::Running).await;
+    harness.pass(19).await;
+    assert_eq!(harness.record(&key).await.state, TaskState::Running);
+    harness.pass(1).await;
+    let record = harness.until(&key, TaskState::RetryScheduled).await;
     assert_eq!((record.cause, record.failures), (Some(Cause::TimedOut), 1));
     assert_eq!(notes.all(), ["Some(20s)"]);
 }
 
 #[tokio::test]
 async fn a_result_that_is_too_large_ends_the_task_and_says_so() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("huge", |_: (), _: Ctx| async move { Ok("x".repeat(100_000)) });
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("huge")).await;
-    let record = rig.until(&key, TaskState::Dead).await;
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("huge")).await;
+    let record = harness.until(&key, TaskState::Dead).await;
     assert!(record.last_error.unwrap().contains("65536"));
 }
 
 #[tokio::test]
 async fn what_a_handler_logs_can_be_read_and_what_it_enqueues_runs() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new()
         .handle("first", |_: (), ctx: Ctx| async move {
             ctx.log("one");
@@ -160,27 +160,28 @@ async fn what_a_handler_logs_can_be_read_and_what_it_enqueues_runs() {
             Ok(ctx.fence())
         })
         .and_then(|registry| registry.handle("second", |_: (), _: Ctx| async move { Ok(()) }));
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("first")).await;
-    let record = rig.until(&key, TaskState::Succeeded).await;
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("first")).await;
+    let record = harness.until(&key, TaskState::Succeeded).await;
     assert_eq!(record.result.as_deref(), Some(&b"2"[..]), "the fence is the version it ran under");
-    let log = rig.store.read_entries(&StreamKey::attempt_log(&key, 1), ReadFrom::Last(10), 10).await.unwrap();
+    let log =
+        harness.store.read_entries(&StreamKey::attempt_log(&key, 1), ReadFrom::Last(10), 10).await.unwrap();
     let lines: Vec<_> = log.entries.iter().map(|entry| entry.body.as_ref()).collect();
     assert_eq!(lines, [b"one", b"two"]);
     let follow_up = TaskKey::new(Namespace::default(), TaskId(key.id.0 + 1));
-    rig.until(&follow_up, TaskState::Succeeded).await;
+    harness.until(&follow_up, TaskState::Succeeded).await;
 }
 
 #[tokio::test]
 async fn no_more_handlers_run_at_once_than_asked_and_no_more_of_a_type() {
-    let rig = Rig::new();
+    let harness = harness();
     let notes = Notes::default();
     let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
     let registry = Registry::new().share(notes.clone()).share(gate.clone()).handle("any", hold).unwrap();
     let registry = registry.handle("rare", hold).unwrap();
-    let _running = rig.start(rig.builder(registry).concurrency(5).type_limit("rare", 2));
+    let _running = harness.start(harness.builder(registry).concurrency(5).type_limit("rare", 2));
     for task_type in ["rare", "rare", "rare", "rare", "any", "any", "any", "any"] {
-        rig.enqueue(NewTask::new(task_type)).await;
+        harness.enqueue(NewTask::new(task_type)).await;
     }
     until("five run", || notes.all().len() == 5).await;
     settle().await;
@@ -200,8 +201,8 @@ async fn hold(_: (), ctx: Ctx) -> Result<(), TaskError> {
 
 #[test]
 fn a_worker_that_makes_no_sense_is_not_built() {
-    let rig = Rig::new();
-    let builder = || rig.builder(Registry::new().handle("sum", sum).unwrap());
+    let harness = harness();
+    let builder = || harness.builder(Registry::new().handle("sum", sum).unwrap());
     assert!(matches!(builder().concurrency(0).build().err(), Some(BuildError::OutOfRange { .. })));
     assert!(matches!(builder().lease_ttl(Duration::ZERO).build().err(), Some(BuildError::OutOfRange { .. })));
     assert!(matches!(builder().queues(["a\nb"]).build().err(), Some(BuildError::Invalid(_))));
@@ -214,10 +215,10 @@ fn a_worker_that_makes_no_sense_is_not_built() {
 }
 
 /// The text of every line of a task's first log.
-async fn log_of(rig: &Rig, key: &TaskKey) -> Vec<String> {
+async fn log_of(harness: &WorkerHarness, key: &TaskKey) -> Vec<String> {
     let (stream, mut lines, mut after) = (StreamKey::attempt_log(key, 1), Vec::new(), Seq(0));
     loop {
-        let page = rig.store.read_entries(&stream, ReadFrom::After(after), 1000).await.unwrap();
+        let page = harness.store.read_entries(&stream, ReadFrom::After(after), 1000).await.unwrap();
         let Some(last) = page.entries.last() else { return lines };
         after = last.seq;
         lines.extend(page.entries.iter().map(|entry| String::from_utf8_lossy(&entry.body).into_owned()));
@@ -227,16 +228,16 @@ async fn log_of(rig: &Rig, key: &TaskKey) -> Vec<String> {
 #[tokio::test]
 async fn a_log_that_is_too_long_keeps_its_beginning_and_its_end_and_counts_what_is_missing() {
     const LINES: usize = 100_000;
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("flood", |_: (), ctx: Ctx| async move {
         (0..LINES).for_each(|number| ctx.log(format!("line {number:0>60}")));
         ctx.log("the error");
         Err::<(), _>(TaskError::fatal("no"))
     });
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("flood")).await;
-    rig.until(&key, TaskState::Dead).await;
-    let log = log_of(&rig, &key).await;
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("flood")).await;
+    harness.until(&key, TaskState::Dead).await;
+    let log = log_of(&harness, &key).await;
     assert_eq!(log[0], format!("line {:0>60}", 0));
     assert_eq!(log.last().unwrap(), "the error");
     let at = log.iter().position(|line| line.contains("lines are missing here")).unwrap();
@@ -247,20 +248,20 @@ async fn a_log_that_is_too_long_keeps_its_beginning_and_its_end_and_counts_what_
 
 #[tokio::test]
 async fn what_a_cancelled_handler_logs_last_is_kept() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("careful", |_: (), ctx: Ctx| async move {
         ctx.log("begun");
         ctx.cancelled().await;
         ctx.log("tidied up");
         Ok(())
     });
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("careful")).await;
-    rig.until(&key, TaskState::Running).await;
-    rig.store.cancel(&key).await.unwrap();
-    rig.pass(2).await;
-    while rig.record(&key).await.has_hold() {
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("careful")).await;
+    harness.until(&key, TaskState::Running).await;
+    harness.store.cancel(&key).await.unwrap();
+    harness.pass(2).await;
+    while harness.record(&key).await.has_hold() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(log_of(&rig, &key).await, ["begun", "tidied up"]);
+    assert_eq!(log_of(&harness, &key).await, ["begun", "tidied up"]);
 }

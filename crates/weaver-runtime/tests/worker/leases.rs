@@ -9,7 +9,7 @@ use weaver_core::task::Cause;
 use weaver_runtime::{Ctx, Registry, TaskError};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
-use crate::rig::{Notes, Rig, settle, until};
+use crate::harness::{Notes, WorkerHarness, harness, settle, until};
 
 /// Runs until it is told to stop, and notes why.
 async fn obedient(_: (), ctx: Ctx) -> Result<(), TaskError> {
@@ -39,155 +39,158 @@ fn registry(notes: &Notes) -> Registry {
     registry.handle("stubborn", stubborn).unwrap()
 }
 
-fn faulty(rig: &Rig, plan: impl Fn(&CallSite) -> Fault + Send + Sync + 'static) -> Arc<dyn Store> {
-    Arc::new(FaultyStore::new(Arc::clone(&rig.store), Arc::new(rig.clock.clone()), plan))
+fn faulty(
+    harness: &WorkerHarness,
+    plan: impl Fn(&CallSite) -> Fault + Send + Sync + 'static,
+) -> Arc<dyn Store> {
+    Arc::new(FaultyStore::new(Arc::clone(&harness.store), Arc::new(harness.clock.clone()), plan))
 }
 
 /// The store, as seen by somebody whose renewals fail.
-fn without_renewals(rig: &Rig) -> Arc<dyn Store> {
+fn without_renewals(harness: &WorkerHarness) -> Arc<dyn Store> {
     let plan = |call: &CallSite| if call.method == "renew" { Fault::FailBefore } else { Fault::None };
-    faulty(rig, plan)
+    faulty(harness, plan)
 }
 
 #[tokio::test]
 async fn a_lease_is_renewed_as_long_as_its_handler_runs() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let _running = rig.work(registry(&notes));
-    let key = rig.enqueue(NewTask::new("obedient")).await;
-    rig.until(&key, TaskState::Running).await;
-    rig.pass(300).await;
-    let record = rig.record(&key).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let _running = harness.work(registry(&notes));
+    let key = harness.enqueue(NewTask::new("obedient")).await;
+    harness.until(&key, TaskState::Running).await;
+    harness.pass(300).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.attempt), (TaskState::Running, 1));
     assert!(record.renewals >= 29, "once every ten seconds: {}", record.renewals);
 }
 
 #[tokio::test]
 async fn progress_travels_with_the_renewals() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("walk", |_: (), ctx: Ctx| async move {
         ctx.progress(0.5, "half way");
         std::future::pending::<()>().await;
         Ok(())
     });
-    let _running = rig.work(registry.unwrap());
-    let key = rig.enqueue(NewTask::new("walk")).await;
-    rig.until(&key, TaskState::Running).await;
-    rig.pass(11).await;
-    let progress = rig.record(&key).await.progress.expect("it said how far it is");
+    let _running = harness.work(registry.unwrap());
+    let key = harness.enqueue(NewTask::new("walk")).await;
+    harness.until(&key, TaskState::Running).await;
+    harness.pass(11).await;
+    let progress = harness.record(&key).await.progress.expect("it said how far it is");
     assert_eq!((progress.fraction, progress.message.as_str()), (0.5, "half way"));
 }
 
 #[tokio::test]
 async fn a_worker_that_cannot_renew_stops_its_handlers_before_their_leases_end() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let cut_off = without_renewals(&rig);
-    let _running = rig.start(rig.builder_on(cut_off, registry(&notes)));
-    let obedient = rig.enqueue(NewTask::new("obedient")).await;
-    let stubborn = rig.enqueue(NewTask::new("stubborn")).await;
-    rig.until(&obedient, TaskState::Running).await;
-    rig.until(&stubborn, TaskState::Running).await;
-    rig.pass(23).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let cut_off = without_renewals(&harness);
+    let _running = harness.start(harness.builder_on(cut_off, registry(&notes)));
+    let obedient = harness.enqueue(NewTask::new("obedient")).await;
+    let stubborn = harness.enqueue(NewTask::new("stubborn")).await;
+    harness.until(&obedient, TaskState::Running).await;
+    harness.until(&stubborn, TaskState::Running).await;
+    harness.pass(23).await;
     assert!(!notes.has("Some(LeaseLost)"), "{:?}", notes.all());
-    rig.pass(2).await;
+    harness.pass(2).await;
     assert!(notes.has("Some(LeaseLost)"), "told at eight tenths: {:?}", notes.all());
-    rig.pass(3).await;
+    harness.pass(3).await;
     assert!(notes.has("dropped"), "dropped at nine tenths: {:?}", notes.all());
     // The leases end at thirty seconds, and not before: nobody else can have started them.
-    assert_eq!(rig.record(&stubborn).await.state, TaskState::Running);
+    assert_eq!(harness.record(&stubborn).await.state, TaskState::Running);
 }
 
 #[tokio::test]
 async fn a_handler_of_a_cancelled_task_is_told_within_a_heartbeat_and_its_hold_ends_when_it_stops() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let _running = rig.work(registry(&notes));
-    let key = rig.enqueue(NewTask::new("obedient")).await;
-    rig.until(&key, TaskState::Running).await;
-    rig.store.cancel(&key).await.unwrap();
-    assert!(rig.record(&key).await.hold().is_some());
-    rig.pass(11).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let _running = harness.work(registry(&notes));
+    let key = harness.enqueue(NewTask::new("obedient")).await;
+    harness.until(&key, TaskState::Running).await;
+    harness.store.cancel(&key).await.unwrap();
+    assert!(harness.record(&key).await.hold().is_some());
+    harness.pass(11).await;
     assert!(notes.has("Some(Cancelled)"), "{:?}", notes.all());
-    let record = rig.record(&key).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.hold()), (TaskState::Cancelled, None));
 }
 
 #[tokio::test]
 async fn a_handler_that_ignores_a_cancellation_is_dropped() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let _running = rig.work(registry(&notes));
-    let key = rig.enqueue(NewTask::new("stubborn")).await;
-    rig.until(&key, TaskState::Running).await;
-    rig.store.cancel(&key).await.unwrap();
-    rig.pass(16).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let _running = harness.work(registry(&notes));
+    let key = harness.enqueue(NewTask::new("stubborn")).await;
+    harness.until(&key, TaskState::Running).await;
+    harness.store.cancel(&key).await.unwrap();
+    harness.pass(16).await;
     assert!(notes.has("dropped"), "{:?}", notes.all());
-    assert_eq!(rig.record(&key).await.hold(), None);
+    assert_eq!(harness.record(&key).await.hold(), None);
 }
 
 #[tokio::test]
 async fn a_task_whose_worker_crashed_is_found_and_run_by_another() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let crashed = rig.work(registry(&notes));
-    let key = rig.enqueue(NewTask::new("stubborn")).await;
-    rig.until(&key, TaskState::Running).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let crashed = harness.work(registry(&notes));
+    let key = harness.enqueue(NewTask::new("stubborn")).await;
+    harness.until(&key, TaskState::Running).await;
     // Leased is not begun: between the two lies the way to the worker.
     until("its handler has begun", || notes.has("begun")).await;
     crashed.worker.abort();
     until("its handlers end with it", || notes.has("dropped")).await;
-    let _other = rig.start(rig.builder(registry(&notes)).name("w2"));
-    rig.pass(32).await;
-    let record = rig.until(&key, TaskState::Running).await;
+    let _other = harness.start(harness.builder(registry(&notes)).name("w2"));
+    harness.pass(32).await;
+    let record = harness.until(&key, TaskState::Running).await;
     assert_eq!((record.losses, record.failures, record.attempt), (1, 0, 2));
     assert_eq!(record.lease.unwrap().worker.as_str(), "w2");
 }
 
 #[tokio::test]
 async fn a_worker_that_cannot_renew_but_can_report_gives_its_tasks_back_without_charge() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let running = rig.start(rig.builder_on(without_renewals(&rig), registry(&notes)));
-    let key = rig.enqueue(NewTask::new("obedient")).await;
-    rig.until(&key, TaskState::Running).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let running = harness.start(harness.builder_on(without_renewals(&harness), registry(&notes)));
+    let key = harness.enqueue(NewTask::new("obedient")).await;
+    harness.until(&key, TaskState::Running).await;
     running.shutdown.ask();
-    rig.pass(25).await;
-    let record = rig.until(&key, TaskState::RetryScheduled).await;
+    harness.pass(25).await;
+    let record = harness.until(&key, TaskState::RetryScheduled).await;
     assert_eq!((record.losses, record.failures), (0, 0));
     running.worker.await.unwrap();
 }
 
 #[tokio::test]
 async fn a_worker_that_is_cut_off_stops_its_handlers_and_what_they_report_does_not_count() {
-    let (rig, notes) = (Rig::new(), Notes::default());
+    let (harness, notes) = (harness(), Notes::default());
     let leased = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let cut = leased.clone();
-    let cut_off = faulty(&rig, move |_| {
+    let cut_off = faulty(&harness, move |_| {
         if cut.load(std::sync::atomic::Ordering::Relaxed) { Fault::FailBefore } else { Fault::None }
     });
-    let running = rig.start(rig.builder_on(cut_off, registry(&notes)));
-    let key = rig.enqueue(NewTask::new("obedient")).await;
-    rig.until(&key, TaskState::Running).await;
+    let running = harness.start(harness.builder_on(cut_off, registry(&notes)));
+    let key = harness.enqueue(NewTask::new("obedient")).await;
+    harness.until(&key, TaskState::Running).await;
     leased.store(true, std::sync::atomic::Ordering::Relaxed);
-    let _other = rig.start(rig.builder(registry(&notes)).name("w2"));
-    rig.pass(33).await;
-    let record = rig.until(&key, TaskState::Running).await;
+    let _other = harness.start(harness.builder(registry(&notes)).name("w2"));
+    harness.pass(33).await;
+    let record = harness.until(&key, TaskState::Running).await;
     assert_eq!((record.attempt, record.losses, record.failures), (2, 1, 0));
     running.shutdown.ask();
     running.shutdown.ask();
-    rig.pass(40).await;
+    harness.pass(40).await;
     let summary = running.worker.await.unwrap();
     assert_eq!((summary.lost, summary.failed), (1, 0), "{summary:?}");
 }
 
 #[tokio::test]
 async fn an_end_whose_report_was_lost_is_reported_again_and_counts_once() {
-    let rig = Rig::new();
+    let harness = harness();
     let plan = |call: &CallSite| {
         if call.method == "commit" && call.number == 1 { Fault::FailAfter } else { Fault::None }
     };
-    let store = faulty(&rig, plan);
+    let store = faulty(&harness, plan);
     let registry = Registry::new().handle("once", |_: (), _: Ctx| async move { Ok(1) }).unwrap();
-    let running = rig.start(rig.builder_on(store, registry));
-    let key = rig.enqueue(NewTask::new("once")).await;
-    let record = rig.until(&key, TaskState::Succeeded).await;
+    let running = harness.start(harness.builder_on(store, registry));
+    let key = harness.enqueue(NewTask::new("once")).await;
+    let record = harness.until(&key, TaskState::Succeeded).await;
     settle().await;
-    rig.clock.advance(Duration::from_millis(100));
+    harness.clock.advance(Duration::from_millis(100));
     settle().await;
     running.shutdown.ask();
     let summary = running.worker.await.unwrap();
@@ -196,14 +199,14 @@ async fn an_end_whose_report_was_lost_is_reported_again_and_counts_once() {
 
 #[tokio::test]
 async fn a_lease_call_whose_answer_was_lost_is_repeated_and_loses_nothing() {
-    let rig = Rig::new();
+    let harness = harness();
     let plan = |call: &CallSite| {
         if call.method == "lease" && call.number == 1 { Fault::FailAfter } else { Fault::None }
     };
-    let store = faulty(&rig, plan);
-    let key = rig.enqueue(NewTask::new("once")).await;
+    let store = faulty(&harness, plan);
+    let key = harness.enqueue(NewTask::new("once")).await;
     let registry = Registry::new().handle("once", |_: (), _: Ctx| async move { Ok(()) }).unwrap();
-    let _running = rig.start(rig.builder_on(store, registry));
-    let record = rig.until(&key, TaskState::Succeeded).await;
+    let _running = harness.start(harness.builder_on(store, registry));
+    let record = harness.until(&key, TaskState::Succeeded).await;
     assert_eq!((record.attempt, record.cause), (1, None::<Cause>));
 }

@@ -4,9 +4,9 @@
 
 mod deploys;
 mod handlers;
+mod harness;
 mod leases;
 mod once;
-mod rig;
 mod shutdown;
 mod starts;
 mod upkeep;

@@ -8,7 +8,7 @@ use weaver_core::task::Cause;
 use weaver_runtime::{Ctx, Registry, TaskError};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
-use crate::rig::{Notes, Rig, settle, until};
+use crate::harness::{Notes, WorkerHarness, harness, settle, until};
 
 /// Ends well when a permit is there, whatever it is told.
 async fn deaf(_: (), ctx: Ctx) -> Result<(), TaskError> {
@@ -33,22 +33,22 @@ fn once(task_type: &'static str) -> NewTask {
     NewTask::new(task_type).max_attempts(1).max_losses(0)
 }
 
-fn without_renewals(rig: &Rig) -> Arc<dyn Store> {
+fn without_renewals(harness: &WorkerHarness) -> Arc<dyn Store> {
     let plan = |call: &CallSite| if call.method == "renew" { Fault::FailBefore } else { Fault::None };
-    Arc::new(FaultyStore::new(Arc::clone(&rig.store), Arc::new(rig.clock.clone()), plan))
+    Arc::new(FaultyStore::new(Arc::clone(&harness.store), Arc::new(harness.clock.clone()), plan))
 }
 
 #[tokio::test]
 async fn a_task_that_may_run_once_is_dead_when_a_shutdown_cuts_it_off() {
     for (task_type, said) in [("deaf", "shut down"), ("obedient", "stopped in the middle")] {
-        let (rig, notes) = (Rig::new(), Notes::default());
-        let running = rig.work(registry(&notes));
-        let key = rig.enqueue(once(task_type)).await;
+        let (harness, notes) = (harness(), Notes::default());
+        let running = harness.work(registry(&notes));
+        let key = harness.enqueue(once(task_type)).await;
         until("it runs", || notes.has("begun")).await;
         running.shutdown.ask();
-        rig.pass(40).await;
+        harness.pass(40).await;
         assert_eq!(running.worker.await.unwrap().released, 0);
-        let record = rig.record(&key).await;
+        let record = harness.record(&key).await;
         assert_eq!((record.state, record.executions), (TaskState::Dead, 1));
         assert!(record.last_error.as_ref().unwrap().contains(said), "{record:?}");
     }
@@ -57,11 +57,11 @@ async fn a_task_that_may_run_once_is_dead_when_a_shutdown_cuts_it_off() {
 #[tokio::test]
 async fn a_task_that_may_run_once_is_dead_when_its_lease_cannot_be_kept() {
     for task_type in ["deaf", "obedient"] {
-        let (rig, notes) = (Rig::new(), Notes::default());
-        let _running = rig.start(rig.builder_on(without_renewals(&rig), registry(&notes)));
-        let key = rig.enqueue(once(task_type)).await;
-        rig.pass(29).await;
-        let record = rig.record(&key).await;
+        let (harness, notes) = (harness(), Notes::default());
+        let _running = harness.start(harness.builder_on(without_renewals(&harness), registry(&notes)));
+        let key = harness.enqueue(once(task_type)).await;
+        harness.pass(29).await;
+        let record = harness.record(&key).await;
         assert_eq!((record.state, record.executions), (TaskState::Dead, 1), "{task_type}: {record:?}");
         assert_eq!(record.cause, Some(Cause::Failed));
     }
@@ -69,7 +69,7 @@ async fn a_task_that_may_run_once_is_dead_when_its_lease_cannot_be_kept() {
 
 #[tokio::test]
 async fn what_a_task_that_may_run_once_says_after_its_lease_does_not_count() {
-    let (rig, notes) = (Rig::new(), Notes::default());
+    let (harness, notes) = (harness(), Notes::default());
     let permits = Arc::new(tokio::sync::Semaphore::new(0));
     let waiting = Arc::clone(&permits);
     let registry = Registry::new().share(notes.clone()).handle("wait", move |_: (), ctx: Ctx| {
@@ -80,49 +80,49 @@ async fn what_a_task_that_may_run_once_says_after_its_lease_does_not_count() {
             Ok(())
         }
     });
-    let _running = rig.start(rig.builder(registry.unwrap()));
-    let key = rig.enqueue(once("wait")).await;
+    let _running = harness.start(harness.builder(registry.unwrap()));
+    let key = harness.enqueue(once("wait")).await;
     until("it runs", || notes.has("begun")).await;
     // The process sleeps past its lease, and its handler is done at the very moment it wakes.
-    rig.clock.advance(std::time::Duration::from_secs(31));
+    harness.clock.advance(std::time::Duration::from_secs(31));
     permits.add_permits(1);
-    rig.pass(3).await;
-    let record = rig.until(&key, TaskState::Dead).await;
+    harness.pass(3).await;
+    let record = harness.until(&key, TaskState::Dead).await;
     assert_eq!(record.executions, 1);
 }
 
 #[tokio::test]
 async fn a_worker_of_one_takes_nothing_ahead() {
-    let (rig, notes) = (Rig::new(), Notes::default());
+    let (harness, notes) = (harness(), Notes::default());
     let quick = registry(&notes).handle("quick", |_: (), _: Ctx| async move { Ok(()) }).unwrap();
-    let _running = rig.start(rig.builder(quick).concurrency(1).nothing_ahead());
+    let _running = harness.start(harness.builder(quick).concurrency(1).nothing_ahead());
     for _ in 0..5 {
-        rig.enqueue(NewTask::new("quick")).await;
+        harness.enqueue(NewTask::new("quick")).await;
     }
-    let first = rig.enqueue(NewTask::new("deaf")).await;
-    let second = rig.enqueue(NewTask::new("deaf")).await;
-    rig.until(&first, TaskState::Running).await;
+    let first = harness.enqueue(NewTask::new("deaf")).await;
+    let second = harness.enqueue(NewTask::new("deaf")).await;
+    harness.until(&first, TaskState::Running).await;
     until("it has begun", || notes.has("begun")).await;
     settle().await;
-    assert_eq!(rig.record(&second).await.state, TaskState::Queued);
+    assert_eq!(harness.record(&second).await.state, TaskState::Queued);
 }
 
 #[tokio::test]
 async fn a_worker_beats_as_often_as_it_is_asked_to_while_a_task_runs_and_while_it_waits() {
     let second = std::time::Duration::from_secs(1);
     for busy in [true, false] {
-        let (rig, notes) = (Rig::new(), Notes::default());
-        let builder = rig.builder(registry(&notes)).concurrency(1).beat_every(second);
-        let _running = rig.start(builder.poll_every(std::time::Duration::from_secs(30)));
+        let (harness, notes) = (harness(), Notes::default());
+        let builder = harness.builder(registry(&notes)).concurrency(1).beat_every(second);
+        let _running = harness.start(builder.poll_every(std::time::Duration::from_secs(30)));
         if busy {
-            rig.enqueue(NewTask::new("deaf")).await;
+            harness.enqueue(NewTask::new("deaf")).await;
             until("it runs", || notes.has("begun")).await;
         }
         let mut last = None;
         for _ in 0..5 {
-            rig.pass(1).await;
+            harness.pass(1).await;
             let runner =
-                rig.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
+                harness.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
             let before = last.replace(runner.last_heartbeat);
             assert!(before.is_none_or(|before| runner.last_heartbeat.since(before) == second));
         }

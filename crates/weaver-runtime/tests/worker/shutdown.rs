@@ -4,7 +4,7 @@ use weaver_core::prelude::*;
 use weaver_core::task::Cause;
 use weaver_runtime::{Ctx, Registry, TaskError};
 
-use crate::rig::{Notes, Rig, settle, until};
+use crate::harness::{Notes, harness, settle, until};
 
 /// Ends well when a permit is there; notes why it is told to stop, if it is.
 async fn wait_for_permit(_: (), ctx: Ctx) -> Result<(), TaskError> {
@@ -36,7 +36,7 @@ fn registry(notes: &Notes) -> Registry {
 
 #[tokio::test]
 async fn a_graceful_shutdown_takes_nothing_new_and_lets_handlers_finish() {
-    let (rig, notes) = (Rig::new(), Notes::default());
+    let (harness, notes) = (harness(), Notes::default());
     let permits = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
     let waiting = permits.clone();
     let registry = Registry::new().share(notes.clone()).handle("wait", move |_: (), _: Ctx| {
@@ -46,45 +46,45 @@ async fn a_graceful_shutdown_takes_nothing_new_and_lets_handlers_finish() {
             Ok(())
         }
     });
-    let running = rig.work(registry.unwrap());
-    let first = rig.enqueue(NewTask::new("wait")).await;
-    rig.until(&first, TaskState::Running).await;
+    let running = harness.work(registry.unwrap());
+    let first = harness.enqueue(NewTask::new("wait")).await;
+    harness.until(&first, TaskState::Running).await;
     running.shutdown.ask();
     settle().await;
-    let second = rig.enqueue(NewTask::new("wait")).await;
-    rig.pass(5).await;
+    let second = harness.enqueue(NewTask::new("wait")).await;
+    harness.pass(5).await;
     assert!(!running.worker.is_finished());
     permits.add_permits(1);
     let summary = running.worker.await.unwrap();
     assert_eq!(summary.succeeded, 1);
-    assert_eq!(rig.record(&first).await.state, TaskState::Succeeded);
-    assert_eq!(rig.record(&second).await.state, TaskState::Queued);
+    assert_eq!(harness.record(&first).await.state, TaskState::Succeeded);
+    assert_eq!(harness.record(&second).await.state, TaskState::Queued);
 }
 
 #[tokio::test]
 async fn after_the_grace_handlers_are_told_to_stop_and_their_tasks_given_back_without_charge() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let running = rig.work(registry(&notes));
-    let key = rig.enqueue(NewTask::new("wait")).await;
-    rig.until(&key, TaskState::Running).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let running = harness.work(registry(&notes));
+    let key = harness.enqueue(NewTask::new("wait")).await;
+    harness.until(&key, TaskState::Running).await;
     running.shutdown.ask();
-    rig.pass(29).await;
+    harness.pass(29).await;
     assert!(!notes.has("Some(Shutdown)"));
-    rig.pass(2).await;
+    harness.pass(2).await;
     let summary = running.worker.await.unwrap();
     assert!(notes.has("Some(Shutdown)"));
     assert_eq!((summary.released, summary.failed), (1, 0));
-    let record = rig.record(&key).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.cause), (TaskState::RetryScheduled, Some(Cause::Released)));
     assert_eq!((record.failures, record.losses), (0, 0));
 }
 
 #[tokio::test]
 async fn a_second_request_stops_at_once_and_still_gives_back() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let running = rig.work(registry(&notes));
-    let key = rig.enqueue(NewTask::new("stubborn")).await;
-    rig.until(&key, TaskState::Running).await;
+    let (harness, notes) = (harness(), Notes::default());
+    let running = harness.work(registry(&notes));
+    let key = harness.enqueue(NewTask::new("stubborn")).await;
+    harness.until(&key, TaskState::Running).await;
     running.shutdown.ask();
     settle().await;
     assert!(!running.worker.is_finished());
@@ -92,27 +92,28 @@ async fn a_second_request_stops_at_once_and_still_gives_back() {
     // No time passes.
     let summary = running.worker.await.unwrap();
     assert_eq!(summary.released, 1);
-    assert_eq!(rig.record(&key).await.cause, Some(Cause::Released));
+    assert_eq!(harness.record(&key).await.cause, Some(Cause::Released));
 }
 
 #[tokio::test]
 async fn what_was_buffered_is_given_back_at_once() {
-    let (rig, notes) = (Rig::new(), Notes::default());
+    let (harness, notes) = (harness(), Notes::default());
     let registry = registry(&notes).handle("quick", |_: (), _: Ctx| async move { Ok(()) }).unwrap();
-    let running = rig.start(rig.builder(registry).concurrency(2));
+    let running = harness.start(harness.builder(registry).concurrency(2));
     for _ in 0..20 {
-        rig.enqueue(NewTask::new("quick")).await;
+        harness.enqueue(NewTask::new("quick")).await;
     }
     let last: Vec<_> =
-        [rig.enqueue(NewTask::new("stubborn")).await, rig.enqueue(NewTask::new("stubborn")).await].into();
-    let waiting = rig.enqueue(NewTask::new("stubborn")).await;
+        [harness.enqueue(NewTask::new("stubborn")).await, harness.enqueue(NewTask::new("stubborn")).await]
+            .into();
+    let waiting = harness.enqueue(NewTask::new("stubborn")).await;
     for key in &last {
-        rig.until(key, TaskState::Running).await;
+        harness.until(key, TaskState::Running).await;
     }
     until("both run", || notes.all().len() == 2).await;
     running.shutdown.ask();
     settle().await;
-    let record = rig.record(&waiting).await;
+    let record = harness.record(&waiting).await;
     assert!(
         record.state != TaskState::Running,
         "buffered or not, it is not held while others finish: {record:?}"
@@ -124,18 +125,12 @@ async fn what_was_buffered_is_given_back_at_once() {
 
 #[tokio::test]
 async fn a_worker_that_stopped_says_goodbye() {
-    let (rig, notes) = (Rig::new(), Notes::default());
-    let running = rig.work(registry(&notes));
+    let (harness, notes) = (harness(), Notes::default());
+    let running = harness.work(registry(&notes));
     settle().await;
     running.shutdown.ask();
     running.worker.await.unwrap();
-    let runners = rig.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items;
+    let runners = harness.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items;
     assert_eq!(runners.len(), 1);
-    assert!(!runners[0].is_alive(rig.record_time()));
-}
-
-impl Rig {
-    fn record_time(&self) -> Timestamp {
-        weaver_core::clock::Clock::now(&self.clock)
-    }
+    assert!(!runners[0].is_alive(harness.now().await));
 }

@@ -6,17 +6,17 @@ use tokio::sync::Semaphore;
 use weaver_core::prelude::*;
 use weaver_runtime::{Ctx, Registry, TaskError};
 
-use crate::rig::{Rig, settle};
+use crate::harness::{WorkerHarness, harness, settle};
 
-async fn enqueue_together(rig: &Rig, names: &[&'static str]) -> Vec<TaskKey> {
+async fn enqueue_together(harness: &WorkerHarness, names: &[&'static str]) -> Vec<TaskKey> {
     let tasks = names.iter().map(|name| NewTask::new(*name)).collect();
-    let enqueued = rig.store.enqueue_batch(tasks).await.unwrap();
+    let enqueued = harness.store.enqueue_batch(tasks).await.unwrap();
     enqueued.into_iter().map(|enqueued| enqueued.unwrap().key).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handlers_that_block_at_once_run_beside_each_other() {
-    let rig = Rig::new();
+    let harness = harness();
     // Neither gets past the barrier alone.
     let (both, passed) = (Barrier::new(2), Arc::new(Semaphore::new(0)));
     let pass = Arc::clone(&passed);
@@ -25,23 +25,23 @@ async fn handlers_that_block_at_once_run_beside_each_other() {
         pass.add_permits(1);
         std::future::ready(Ok::<(), TaskError>(()))
     });
-    let _running = rig.work(registry.unwrap());
-    enqueue_together(&rig, &["meet", "meet"]).await;
+    let _running = harness.work(registry.unwrap());
+    enqueue_together(&harness, &["meet", "meet"]).await;
     let _passed = passed.acquire_many(2).await.unwrap();
 }
 
 #[tokio::test]
 async fn handlers_that_wait_and_handlers_that_do_not_begin_together_and_all_end() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("ready", |_: (), _: Ctx| async { Ok(()) }).unwrap();
     let registry = registry.handle("waits", |_: (), _: Ctx| async {
         settle().await;
         Ok(())
     });
-    let _running = rig.work(registry.unwrap());
+    let _running = harness.work(registry.unwrap());
     for names in [["ready"; 8], ["waits"; 8], ["ready"; 8], ["waits"; 8]] {
-        for key in enqueue_together(&rig, &names).await {
-            rig.until(&key, TaskState::Succeeded).await;
+        for key in enqueue_together(&harness, &names).await {
+            harness.until(&key, TaskState::Succeeded).await;
         }
     }
 }
@@ -57,7 +57,7 @@ impl Drop for Bomb {
 
 #[tokio::test]
 async fn what_a_handler_leaves_behind_may_panic_without_harm_to_the_others() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = Registry::new().handle("ready", |_: (), _: Ctx| async { Ok(()) }).unwrap();
     let registry = registry.handle("bomb", |_: (), _: Ctx| {
         let bomb = Bomb;
@@ -66,9 +66,9 @@ async fn what_a_handler_leaves_behind_may_panic_without_harm_to_the_others() {
             Ok(())
         }
     });
-    let _running = rig.work(registry.unwrap());
-    let keys = enqueue_together(&rig, &["ready", "bomb", "ready"]).await;
-    rig.until(&keys[0], TaskState::Succeeded).await;
-    rig.until(&keys[1], TaskState::RetryScheduled).await;
-    rig.until(&keys[2], TaskState::Succeeded).await;
+    let _running = harness.work(registry.unwrap());
+    let keys = enqueue_together(&harness, &["ready", "bomb", "ready"]).await;
+    harness.until(&keys[0], TaskState::Succeeded).await;
+    harness.until(&keys[1], TaskState::RetryScheduled).await;
+    harness.until(&keys[2], TaskState::Succeeded).await;
 }

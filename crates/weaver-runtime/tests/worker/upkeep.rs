@@ -5,7 +5,7 @@ use weaver_core::prelude::*;
 use weaver_core::task::{CancelReason, Cause};
 use weaver_runtime::{Ctx, Registry, TaskError};
 
-use crate::rig::{Rig, settle};
+use crate::harness::{harness, settle};
 
 async fn noop(_: (), _ctx: Ctx) -> Result<(), TaskError> {
     Ok(())
@@ -21,17 +21,17 @@ fn w1() -> RunnerKey {
 
 #[tokio::test]
 async fn a_worker_beats_every_ten_seconds_with_what_it_serves_and_runs() {
-    let rig = Rig::new();
+    let harness = harness();
     let registry = registry().handle("pending", |_: (), _: Ctx| async move {
         std::future::pending::<()>().await;
         Ok(())
     });
-    let _running = rig.start(rig.builder(registry.unwrap()).concurrency(3));
-    let key = rig.enqueue(NewTask::new("pending")).await;
-    rig.until(&key, TaskState::Running).await;
-    let first = rig.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
-    rig.pass(11).await;
-    let second = rig.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
+    let _running = harness.start(harness.builder(registry.unwrap()).concurrency(3));
+    let key = harness.enqueue(NewTask::new("pending")).await;
+    harness.until(&key, TaskState::Running).await;
+    let first = harness.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
+    harness.pass(11).await;
+    let second = harness.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items.remove(0);
     assert_eq!(second.last_heartbeat.since(first.last_heartbeat).as_secs(), 10);
     assert_eq!((second.beat.capacity, second.beat.running), (3, 1));
     assert_eq!(second.beat.queues, [QueueName::default()]);
@@ -39,36 +39,36 @@ async fn a_worker_beats_every_ten_seconds_with_what_it_serves_and_runs() {
 
 #[tokio::test]
 async fn a_worker_that_is_told_to_drain_takes_nothing_until_it_is_told_to_run() {
-    let rig = Rig::new();
-    let _running = rig.work(registry());
-    rig.store.direct(&w1(), Directive::Drain).await.unwrap();
-    rig.pass(11).await;
-    let key = rig.enqueue(NewTask::new("noop")).await;
-    rig.pass(5).await;
-    assert_eq!(rig.record(&key).await.state, TaskState::Queued);
-    rig.store.direct(&w1(), Directive::Run).await.unwrap();
-    rig.pass(11).await;
-    rig.until(&key, TaskState::Succeeded).await;
+    let harness = harness();
+    let _running = harness.work(registry());
+    harness.store.direct(&w1(), Directive::Drain).await.unwrap();
+    harness.pass(11).await;
+    let key = harness.enqueue(NewTask::new("noop")).await;
+    harness.pass(5).await;
+    assert_eq!(harness.record(&key).await.state, TaskState::Queued);
+    harness.store.direct(&w1(), Directive::Run).await.unwrap();
+    harness.pass(11).await;
+    harness.until(&key, TaskState::Succeeded).await;
 }
 
 #[tokio::test]
 async fn a_worker_that_is_told_to_stop_stops() {
-    let rig = Rig::new();
-    let running = rig.work(registry());
-    rig.store.direct(&w1(), Directive::Stop).await.unwrap();
-    rig.pass(11).await;
+    let harness = harness();
+    let running = harness.work(registry());
+    harness.store.direct(&w1(), Directive::Stop).await.unwrap();
+    harness.pass(11).await;
     running.worker.await.unwrap();
 }
 
 #[tokio::test]
 async fn a_minute_of_statistics_is_appended_for_charts() {
-    let rig = Rig::new();
-    let _running = rig.work(registry());
-    let key = rig.enqueue(NewTask::new("noop")).await;
-    rig.until(&key, TaskState::Succeeded).await;
-    rig.pass(61).await;
+    let harness = harness();
+    let _running = harness.work(registry());
+    let key = harness.enqueue(NewTask::new("noop")).await;
+    harness.until(&key, TaskState::Succeeded).await;
+    harness.pass(61).await;
     let stream = StreamKey::new(Namespace::default(), "stats");
-    let entries = rig.store.read_entries(&stream, ReadFrom::Last(10), 10).await.unwrap().entries;
+    let entries = harness.store.read_entries(&stream, ReadFrom::Last(10), 10).await.unwrap().entries;
     let minute: serde_json::Value = serde_json::from_slice(&entries[0].body).unwrap();
     assert_eq!(minute["queues"]["default"]["succeeded"], 1, "{minute}");
     assert_eq!(minute["queues"]["default"]["run_ms_log2"][0], 1, "{minute}");
@@ -76,37 +76,37 @@ async fn a_minute_of_statistics_is_appended_for_charts() {
 
 #[tokio::test]
 async fn an_expired_task_is_cancelled_by_whoever_is_there() {
-    let rig = Rig::new();
-    let _running = rig.start(rig.builder(registry()).queues(["another"]));
+    let harness = harness();
+    let _running = harness.start(harness.builder(registry()).queues(["another"]));
     let expires_at =
-        weaver_core::clock::Clock::now(&rig.clock).saturating_add(std::time::Duration::from_secs(5));
-    let key = rig.enqueue(NewTask::new("noop").expires_at(expires_at)).await;
-    rig.pass(7).await;
-    let record = rig.until(&key, TaskState::Cancelled).await;
+        weaver_core::clock::Clock::now(&harness.clock).saturating_add(std::time::Duration::from_secs(5));
+    let key = harness.enqueue(NewTask::new("noop").expires_at(expires_at)).await;
+    harness.pass(7).await;
+    let record = harness.until(&key, TaskState::Cancelled).await;
     assert_eq!(record.cause, Some(Cause::Cancelled(CancelReason::Expired)));
 }
 
 #[tokio::test]
 async fn a_worker_of_all_namespaces_follows_new_ones() {
-    let rig = Rig::new();
-    let _running = rig.start(rig.builder(registry()).namespaces(["*"]));
+    let harness = harness();
+    let _running = harness.start(harness.builder(registry()).namespaces(["*"]));
     settle().await;
-    let key = rig.enqueue(NewTask::new("noop").namespace("born later")).await;
-    rig.pass(11).await;
-    rig.until(&key, TaskState::Succeeded).await;
+    let key = harness.enqueue(NewTask::new("noop").namespace("born later")).await;
+    harness.pass(11).await;
+    harness.until(&key, TaskState::Succeeded).await;
 }
 
 #[tokio::test]
 async fn a_worker_of_listed_namespaces_serves_those_and_no_other() {
-    let rig = Rig::new();
-    let _running = rig.start(rig.builder(registry()).namespaces(["a", "b"]));
+    let harness = harness();
+    let _running = harness.start(harness.builder(registry()).namespaces(["a", "b"]));
     let served = [
-        rig.enqueue(NewTask::new("noop").namespace("a")).await,
-        rig.enqueue(NewTask::new("noop").namespace("b")).await,
+        harness.enqueue(NewTask::new("noop").namespace("a")).await,
+        harness.enqueue(NewTask::new("noop").namespace("b")).await,
     ];
-    let other = rig.enqueue(NewTask::new("noop").namespace("c")).await;
+    let other = harness.enqueue(NewTask::new("noop").namespace("c")).await;
     for key in &served {
-        rig.until(key, TaskState::Succeeded).await;
+        harness.until(key, TaskState::Succeeded).await;
     }
-    assert_eq!(rig.record(&other).await.state, TaskState::Queued);
+    assert_eq!(harness.record(&other).await.state, TaskState::Queued);
 }

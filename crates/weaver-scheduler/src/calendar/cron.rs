@@ -88,7 +88,8 @@ pub(super) fn parse(text: &str) -> Result<CronText, BadSchedule> {
         BadSchedule::whole("schedule", text, error.to_string(), "see the guide for the expressions there are")
     })?;
     let pattern = Pattern::Cron(Box::new(cron));
-    // A leap day on a given weekday comes back after at most 40 years: what is not found by the year 5000 is not there.
+    // A leap day on a given weekday comes back after at most 40 years: what is not found by the year 5000 is
+    // not there.
     if pattern.at_or_after(jiff::civil::date(2000, 1, 1).at(0, 0, 0, 0)).is_none() {
         let (start, end) = (words[words.len() - 3].0, words[words.len() - 2]);
         let mut bad = BadSchedule::whole(

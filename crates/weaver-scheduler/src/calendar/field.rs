@@ -1,5 +1,5 @@
-//! One field of a cron expression: checked here, so that an error can point at it, and written out in one way for the
-//! library that matches it.
+//! One field of a cron expression: checked here, so that an error can point at it, and written out in one way
+//! for the library that matches it.
 
 use super::error::{BadSchedule, nearest};
 

@@ -1,8 +1,8 @@
 //! Schedules as data, and the instants they mean.
 //!
-//! A schedule is a line of text and a time zone. Where clocks are set forward some times of the day do not happen, where
-//! they are set back some happen twice; what then happens is [`Gap`] and [`Overlap`], and every [`Fire`] that is touched
-//! by it says so in its notes.
+//! A schedule is a line of text and a time zone. Where clocks are set forward some times of the day do not
+//! happen, where they are set back some happen twice; what then happens is [`Gap`] and [`Overlap`], and every
+//! [`Fire`] that is touched by it says so in its notes.
 //!
 //! ```
 //! use weaver_scheduler::calendar::{Schedule, ScheduleSpec};

@@ -17,8 +17,8 @@ use super::zone::Zone;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// `every 5m`, `daily at 02:30`, `once at 2026-03-29T02:30`, or a cron expression of five fields, or six with
-    /// seconds first.
+    /// `every 5m`, `daily at 02:30`, `once at 2026-03-29T02:30`, or a cron expression of five fields, or six
+    /// with seconds first.
     pub schedule: String,
     /// The IANA name of the time zone. Needed wherever times of day are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,16 +58,20 @@ impl ScheduleSpec {
 
 /// What happens to a time that a clock set forward leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
-    /// It fires at the end of the gap. Several times in one gap fire there once. The default for times of day.
+    /// It fires at the end of the gap. Several times in one gap fire there once. The default for times of
+    /// day.
     Shift,
-    /// It does not fire. The default for intervals (`0 * * * *`, `*/30 * * * *`), which cannot have the other.
+    /// It does not fire. The default for intervals (`0 * * * *`, `*/30 * * * *`), which cannot have the
+    /// other.
     Skip,
 }
 
 /// What happens to a time that a clock set back shows twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// It fires when it is shown first. The default for times of day.

@@ -1,8 +1,9 @@
 //! From civil times to instants.
 //!
-//! A zone is a row of segments with one offset each. Inside a segment civil time and instants go side by side; all there
-//! is to decide is what becomes of the civil times that fall between two segments (a gap) or into both (an overlap).
-//! Nothing else of the rules of a zone is needed, so a gap of half an hour or of a whole day is no special case.
+//! A zone is a row of segments with one offset each. Inside a segment civil time and instants go side by
+//! side; all there is to decide is what becomes of the civil times that fall between two segments (a gap) or
+//! into both (an overlap). Nothing else of the rules of a zone is needed, so a gap of half an hour or of a
+//! whole day is no special case.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

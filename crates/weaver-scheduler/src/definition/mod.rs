@@ -46,7 +46,7 @@ pub struct DefinitionSpec {
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
     /// What happens to fires that nobody was there for.
-    #[serde(default = "run_once")]
+    #[serde(default)]
     pub misfire: Misfire,
     /// How runs reach workers.
     #[serde(default)]
@@ -61,7 +61,7 @@ impl DefinitionSpec {
             trigger,
             task,
             concurrency_policy: ConcurrencyPolicy::default(),
-            misfire: Misfire::RunOnce,
+            misfire: Misfire::default(),
             dispatch: Dispatch::default(),
         }
     }
@@ -170,6 +170,7 @@ impl TaskTemplate {
 
 /// What happens when a definition should run and its last run has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ConcurrencyPolicy {
     /// No run is made, and the log says so.
@@ -183,6 +184,7 @@ pub enum ConcurrencyPolicy {
 
 /// How runs reach workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
     /// Workers take them.
@@ -208,8 +210,8 @@ pub struct Definition {
     pub next_fire_at: Option<Timestamp>,
     /// The instant of the last fire that made a run.
     pub last_fire_at: Option<Timestamp>,
-    /// Its last runs, the newest last; at most [`RUNS_SHOWN_MAX`]. Those of events only if an overlap policy needs them: all
-    /// runs are found by [`DEFINITION_LABEL`].
+    /// Its last runs, the newest last; at most [`RUNS_SHOWN_MAX`]. Those of events only if an overlap policy
+    /// needs them: all runs are found by [`DEFINITION_LABEL`].
     pub last_runs: Vec<TaskId>,
     /// What was last decided that was not simply "run it".
     pub last_notice: Option<Notice>,
@@ -222,7 +224,8 @@ pub struct Definition {
 /// How many of its last runs a definition knows.
 pub const RUNS_SHOWN_MAX: usize = 8;
 
-/// Something that did not go as the schedule says, and why. Also an entry of the journal stream [`NOTICES_STREAM`].
+/// Something that did not go as the schedule says, and why. Also an entry of the journal stream
+/// [`NOTICES_STREAM`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// When it was decided.
@@ -260,8 +263,4 @@ pub const NOTICES_STREAM: &str = "schedules";
 
 fn yes() -> bool {
     true
-}
-
-fn run_once() -> Misfire {
-    Misfire::RunOnce
 }

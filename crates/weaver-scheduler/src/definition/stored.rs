@@ -20,8 +20,8 @@ pub(crate) const UNFINISHED_GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Stored {
     pub(crate) spec: DefinitionSpec,
     pub(crate) created_at: Timestamp,
-    /// The version people know it by. Absent in what people wrote: it is the document's version then. Fires write it
-    /// down, so that it stays what it was while the document's version grows.
+    /// The version people know it by. Absent in what people wrote: it is the document's version then. Fires
+    /// write it down, so that it stays what it was while the document's version grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<Version>,
     #[serde(default)]

@@ -104,7 +104,8 @@ impl Scheduler {
         Ok(works)
     }
 
-    /// Definitions with an overlap policy decide as they do about fires. Answers the events that are not decided.
+    /// Definitions with an overlap policy decide as they do about fires. Answers the events that are not
+    /// decided.
     async fn decide_guarded(
         &self,
         works: Vec<Work>,

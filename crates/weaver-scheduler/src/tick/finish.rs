@@ -19,7 +19,8 @@ use crate::event::{EVENT_KIND, StoredEvent};
 use crate::run::{RunEvent, task_of};
 use crate::service::Scheduler;
 
-/// How many runs are enqueued in one call: on PostgreSQL each takes two locks of a few thousand that there are.
+/// How many runs are enqueued in one call: on PostgreSQL each takes two locks of a few thousand that there
+/// are.
 const ENQUEUE_MAX: usize = 250;
 /// How many entries one append takes: far below its limit in bytes.
 const APPEND_MAX: usize = 500;
@@ -55,7 +56,8 @@ impl Scheduler {
                 work
             })
             .collect();
-        // Whoever was faster with this has written the same, or people have, and then it is finished once more.
+        // Whoever was faster with this has written the same, or people have, and then it is finished once
+        // more.
         let _ = self.save(unfinished).await?;
         Ok(made.into_iter().map(|((_, run), task)| (run, task)).collect())
     }
@@ -95,8 +97,8 @@ impl Scheduler {
         }
     }
 
-    /// Enqueues what is pending. A run the store refuses as invalid is dropped with a notice: it was valid when its
-    /// definition was written, and must not stand in the way of all others.
+    /// Enqueues what is pending. A run the store refuses as invalid is dropped with a notice: it was valid
+    /// when its definition was written, and must not stand in the way of all others.
     async fn enqueue_pending(
         &self,
         works: &mut [Work],

@@ -6,9 +6,9 @@
 //!                  cancel what is replaced ─▶ enqueue_batch, by keys ─▶ journal ─▶ write_documents: done, next due
 //! ```
 //!
-//! One node decides what a fire becomes, because one conditional write wins; any node can carry it out, because each step
-//! can be repeated. A crash between two of them leaves the decision, and whoever comes by after
-//! [`UNFINISHED_GRACE`](crate::definition) finishes it.
+//! One node decides what a fire becomes, because one conditional write wins; any node can carry it out,
+//! because each step can be repeated. A crash between two of them leaves the decision, and whoever comes by
+//! after [`UNFINISHED_GRACE`](crate::definition) finishes it.
 
 mod by_hand;
 mod decide;
@@ -54,7 +54,8 @@ pub struct Ticked {
 }
 
 impl Scheduler {
-    /// Makes the runs of everything that is due. May be called by any number of nodes at once, and again after an error.
+    /// Makes the runs of everything that is due. May be called by any number of nodes at once, and again
+    /// after an error.
     pub async fn tick(&self) -> Result<Ticked> {
         let mut ticked = Ticked::default();
         if self.settings.current().paused {
@@ -124,7 +125,8 @@ impl Scheduler {
             return Ok(live);
         }
         for (owner, record) in owners.into_iter().zip(self.store.get_tasks(&keys).await?) {
-            // A handler that was told to stop and has not is still in the way, but cannot be cancelled once more.
+            // A handler that was told to stop and has not is still in the way, but cannot be cancelled once
+            // more.
             let forbids = owner.stored.spec.concurrency_policy == ConcurrencyPolicy::Forbid;
             let is_live = |run: &TaskRecord| !run.state.is_terminal() || (forbids && run.has_hold());
             if let Some(record) = record.filter(is_live) {

@@ -12,8 +12,8 @@ use crate::event::{EVENT_KIND, EXPIRY_KIND};
 use crate::service::Scheduler;
 
 impl Scheduler {
-    /// Removes processed events and notices that are older than the settings say, a batch at a time; answers how many events
-    /// went, and whether there may be more.
+    /// Removes processed events and notices that are older than the settings say, a batch at a time; answers
+    /// how many events went, and whether there may be more.
     pub async fn sweep(&self) -> Result<(usize, bool)> {
         let settings = self.settings.current();
         let now = self.clock.now();

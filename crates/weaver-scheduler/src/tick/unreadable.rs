@@ -1,5 +1,5 @@
-//! Definitions and events that this node cannot read. It passes over them and writes nothing: a node of a newer version reads
-//! them, and what is written here would bind it too.
+//! Definitions and events that this node cannot read. It passes over them and writes nothing: a node of a
+//! newer version reads them, and what is written here would bind it too.
 
 use std::collections::HashMap;
 
@@ -39,8 +39,8 @@ impl PassedOver {
 }
 
 impl Scheduler {
-    /// Due documents that this node can read, as far as it knows; those it cannot keep their place in front, and take none of
-    /// the limit.
+    /// Due documents that this node can read, as far as it knows; those it cannot keep their place in front,
+    /// and take none of the limit.
     pub(super) async fn due_readable(
         &self,
         kind: &str,

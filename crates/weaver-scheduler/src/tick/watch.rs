@@ -13,8 +13,8 @@ const RELOAD_EVERY: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 impl Scheduler {
-    /// Ticks until `stop` resolves; the tick under way is finished first. Errors of the store are logged and tried again with
-    /// the next poll.
+    /// Ticks until `stop` resolves; the tick under way is finished first. Errors of the store are logged and
+    /// tried again with the next poll.
     pub async fn run(&self, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut settings = self.settings.subscribe();

@@ -33,8 +33,8 @@ impl Work {
 }
 
 impl Scheduler {
-    /// Writes each definition if it is still the version that was read: those that were written, at their new version, and
-    /// those that somebody else was faster with.
+    /// Writes each definition if it is still the version that was read: those that were written, at their new
+    /// version, and those that somebody else was faster with.
     pub(crate) async fn save(&self, works: Vec<Work>) -> Result<(Vec<Work>, Vec<Work>)> {
         let now = self.clock.now();
         let write = |work: &Work| {

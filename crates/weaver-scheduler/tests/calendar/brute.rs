@@ -1,4 +1,5 @@
-//! A calendar with no idea of zones and offsets: it asks what the clock shows at every half minute, and looks.
+//! A calendar with no idea of zones and offsets: it asks what the clock shows at every half minute, and
+//! looks.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -23,8 +23,8 @@ cases![
     a_run_by_hand_whose_answer_was_lost_is_made_once,
 ];
 
-/// A store whose process is gone after so many calls: the last of them is carried out, and nobody learns the answer. Dying
-/// before a call is the same as dying after the one before it.
+/// A store whose process is gone after so many calls: the last of them is carried out, and nobody learns the
+/// answer. Dying before a call is the same as dying after the one before it.
 fn dies_after(bed: &Bed, call: usize) -> (Arc<dyn Store>, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
@@ -37,11 +37,12 @@ fn dies_after(bed: &Bed, call: usize) -> (Arc<dyn Store>, Arc<AtomicUsize>) {
     (Arc::new(store), calls)
 }
 
-/// How many of the calls a gate dies after, on the stores behind a connection, which take seconds for them; on the others it is every call.
+/// How many of the calls a gate dies after, on the stores behind a connection, which take seconds for them;
+/// on the others it is every call.
 const SAMPLE: usize = 4;
 
-/// One tick of a node that dies after its n-th call, for each n there is or a sample of them. `prepare` sets the stage for each;
-/// `check` looks at it after another node has come by.
+/// One tick of a node that dies after its n-th call, for each n there is or a sample of them. `prepare` sets
+/// the stage for each; `check` looks at it after another node has come by.
 async fn at_every_call(
     name: &str,
     bed: &Bed,

@@ -1,4 +1,5 @@
-//! The scheduler on every store: one list of sentences, each shown on memory, the embedded store, PostgreSQL and DynamoDB.
+//! The scheduler on every store: one list of sentences, each shown on memory, the embedded store, PostgreSQL
+//! and DynamoDB.
 
 mod bed;
 mod crashes;

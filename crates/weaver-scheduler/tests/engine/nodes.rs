@@ -1,4 +1,5 @@
-//! Many nodes at once: each fire and each event exactly once, whoever is faster and whatever their clocks say.
+//! Many nodes at once: each fire and each event exactly once, whoever is faster and whatever their clocks
+//! say.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

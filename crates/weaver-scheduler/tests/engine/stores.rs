@@ -1,4 +1,5 @@
-//! The four stores, each fresh for a test, and opened once more for each node where more than one process can.
+//! The four stores, each fresh for a test, and opened once more for each node where more than one process
+//! can.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{AppendRequest, StreamAppend};
+use weaver_api::{AppendRequest, StreamAppend};
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::id::TaskKey;
 use weaver_core::lease::Lease;
@@ -19,7 +19,8 @@ use super::leases::Opener;
 use super::{Answer, AppState};
 use crate::problem::{Problem, task_not_found};
 
-/// Statistics are one stream for all workers of a namespace: none of them may forget what is younger than this.
+/// Statistics are one stream for all workers of a namespace: none of them may forget what is younger than
+/// this.
 const STATS_KEPT: Duration = Duration::from_secs(25 * 3600);
 
 /// Add to attempt logs and statistics.

@@ -1,7 +1,8 @@
 //! Bodies of requests within a budget: of the whole server, and of each token (ADR 0023).
 //!
-//! What a body says it is long is reserved before any of it is read; what is not left is waited for, unread, in the
-//! client's own socket. A token that sends a hundred bodies and finishes none holds its own share, and nothing else.
+//! What a body says it is long is reserved before any of it is read; what is not left is waited for, unread,
+//! in the client's own socket. A token that sends a hundred bodies and finishes none holds its own share, and
+//! nothing else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,7 +94,8 @@ struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
-    /// Takes a part. Small bodies pass large ones that wait: a worker's renewals do not stand behind its uploads.
+    /// Takes a part. Small bodies pass large ones that wait: a worker's renewals do not stand behind its
+    /// uploads.
     async fn take(state: &'a AppState, sender: Arc<str>, bytes: usize) -> Result<Self, Problem> {
         let bodies = &*state.bodies;
         let deadline = state.clock.monotonic().saturating_add(WAIT_MAX);
@@ -113,7 +115,8 @@ impl<'a> Reserved<'a> {
         }
     }
 
-    /// Takes more for a body that turns out longer; it has read some, and waiting with that would hold up others.
+    /// Takes more for a body that turns out longer; it has read some, and waiting with that would hold up
+    /// others.
     fn grow(&mut self, to: usize) -> Result<(), Problem> {
         let more = to.saturating_sub(self.bytes);
         self.bodies.try_reserve(&self.sender, more).map_err(|exhausted| exhausted.problem(self.bodies))?;
@@ -169,7 +172,8 @@ pub(crate) async fn read(state: &AppState, request: Request, max: usize) -> Resu
         if length > reserved.bytes {
             reserved.grow(length.next_multiple_of(STEP_BYTES).min(max))?;
         }
-        // By doubling, but never beyond what is reserved: a body costs what it says, not the next power of two.
+        // By doubling, but never beyond what is reserved: a body costs what it says, not the next power of
+        // two.
         if length > body.capacity() {
             let capacity = (body.capacity() * 2).clamp(length, reserved.bytes.max(length));
             body.reserve_exact(capacity - body.len());

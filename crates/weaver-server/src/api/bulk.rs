@@ -1,13 +1,13 @@
 //! Cancelling and retrying many tasks, by a filter.
 //!
-//! One request does a page: it is bounded, can be repeated, and whoever does many sees how far it is. The page goes from
-//! new to old, so tasks that a retry makes are behind the cursor and are not met again.
+//! One request does a page: it is bounded, can be repeated, and whoever does many sees how far it is. The
+//! page goes from new to old, so tasks that a retry makes are behind the cursor and are not met again.
 
 use axum::Json;
 use axum::extract::State;
 use futures_util::StreamExt;
 use futures_util::stream::iter;
-use weaver_client::wire::{BulkAnswer, BulkRequest, ListTasksQuery};
+use weaver_api::{BulkAnswer, BulkRequest, ListTasksQuery};
 use weaver_core::lifecycle::Command;
 use weaver_core::limits::PAGE_MAX;
 use weaver_core::ports::Cursor;
@@ -65,8 +65,8 @@ pub(crate) async fn cancel_many(
 
 /// Run the ended tasks that match again, as new tasks.
 ///
-/// Without a `state`, those that are dead. A page of them per request; go on with `next` as `cursor`. With `dry_run`
-/// they are only counted. Asking twice makes two new tasks of each.
+/// Without a `state`, those that are dead. A page of them per request; go on with `next` as `cursor`. With
+/// `dry_run` they are only counted. Asking twice makes two new tasks of each.
 #[utoipa::path(post, path = "/api/v1/bulk/retry", tag = "tasks", params(ListTasksQuery), request_body = BulkRequest,
     responses((status = 200, description = "What was done", body = BulkAnswer)))]
 pub(crate) async fn retry_many(

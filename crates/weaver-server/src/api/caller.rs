@@ -9,7 +9,8 @@ use weaver_core::name::{Namespace, TaskType};
 pub(crate) use crate::security::Permission;
 use crate::security::{Identity, NamespaceScope, Recheck, Refusal, TokenId};
 
-/// Whoever sent the request: the identity that security found, or nobody in particular where none is asked for.
+/// Whoever sent the request: the identity that security found, or nobody in particular where none is asked
+/// for.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     name: String,
@@ -24,8 +25,8 @@ impl Caller {
         Self { name: identity.caller(), identity, recheck }
     }
 
-    /// Verifies again who is asking and that they may do this: a request that waits, and a stream, ask before they tell
-    /// anything more.
+    /// Verifies again who is asking and that they may do this: a request that waits, and a stream, ask before
+    /// they tell anything more.
     pub(crate) async fn recheck(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
         match &self.recheck {
             Some(recheck) => recheck.verify().await?.require(permission, namespace),

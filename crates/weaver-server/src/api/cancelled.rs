@@ -1,8 +1,9 @@
-//! A worker waits for the cancellation of what it has in hand: the wake-up that makes its next renewal come at once (G11).
+//! A worker waits for the cancellation of what it has in hand: the wake-up that makes its next renewal come
+//! at once (G11).
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{CancelledWaited, WaitForCancelled};
+use weaver_api::{CancelledWaited, WaitForCancelled};
 use weaver_core::lease::Lease;
 use weaver_core::queue::{Interest, Wake};
 

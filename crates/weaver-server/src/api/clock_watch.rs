@@ -1,11 +1,11 @@
-//! The clock that a store's answers go by, watched: PostgreSQL's, or on DynamoDB this machine's. Set while the server runs, it
-//! ends leases and delays too early or too late, so a jump is logged and shown by `/readyz`. (Memory and embedded have a
-//! time of their own, which does not jump: ADR 0043.)
+//! The clock that a store's answers go by, watched: PostgreSQL's, or on DynamoDB this machine's. Set while
+//! the server runs, it ends leases and delays too early or too late, so a jump is logged and shown by
+//! `/readyz`. (Memory and embedded have a time of their own, which does not jump: ADR 0043.)
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use weaver_client::wire::ClockJumped;
+use weaver_api::ClockJumped;
 use weaver_core::clock::Clock;
 use weaver_core::error::Result;
 use weaver_core::name::Namespace;

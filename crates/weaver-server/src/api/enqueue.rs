@@ -5,9 +5,7 @@ use std::collections::{HashMap, HashSet};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{
-    EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, namespace_or_default,
-};
+use weaver_api::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, namespace_or_default};
 use weaver_core::error::Result as StoreResult;
 use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::queue::Enqueued as Stored;

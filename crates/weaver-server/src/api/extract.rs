@@ -4,7 +4,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
-use weaver_client::wire::{NotStrict, StrictProblem, check_strict};
+use weaver_api::{NotStrict, StrictProblem, check_strict};
 
 use super::{AppState, bodies};
 use crate::problem::Problem;

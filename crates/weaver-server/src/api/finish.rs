@@ -2,13 +2,15 @@
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{FinishRequest, FinishResponse, FinishResult, FinishStatus};
+use weaver_api::{FinishRequest, FinishResponse, FinishResult, FinishStatus};
+use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{Command, Refused, Transition, decide, was_committed};
+use weaver_core::lifecycle::{Ended, Transition};
 use weaver_core::outcome::Outcome;
-use weaver_core::queue::Committed;
-use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskState};
+use weaver_core::queue::finish::{EndReport, EndStore};
+use weaver_core::queue::{self, Committed};
+use weaver_core::task::TaskRecord;
 
 use super::caller::{Caller, Permission};
 use super::extract::Body;
@@ -33,129 +35,80 @@ pub(crate) async fn finish(
         ends.push(end);
     }
     let mut opener = Opener::new(&state, &caller, "finish").await?;
-    let ends: Vec<Option<(Lease, Outcome)>> =
-        ends.into_iter().map(|(lease, outcome)| Some((opener.open(lease).ok()?, outcome))).collect();
+    // Where the lease is not the caller's, the end is lost, whatever the record says: a caller that cannot
+    // show the lease learns nothing of what became of it.
+    let mut results = vec![answer(Ended::Lost); ends.len()];
+    let (mut places, mut reports) = (Vec::new(), Vec::new());
+    for (index, (lease, outcome)) in ends.into_iter().enumerate() {
+        if let Ok(lease) = opener.open(lease) {
+            places.push(index);
+            reports.push(Report { lease, outcome });
+        }
+    }
     opener.done().await;
-    Ok(Json(FinishResponse { results: record(&state, ends).await? }))
+    for (index, ended) in places.into_iter().zip(queue::finish::finish(&TimedStore(&state), &reports).await?)
+    {
+        results[index] = answer(ended);
+    }
+    Ok(Json(FinishResponse { results }))
 }
 
-/// Decides and commits. An end whose lease is not the caller's (`None`) is lost, whatever the record says: who cannot show
-/// the lease learns nothing of what became of it.
-async fn record(state: &AppState, ends: Vec<Option<(Lease, Outcome)>>) -> Answer<Vec<FinishResult>> {
-    let keys: Vec<TaskKey> = ends.iter().flatten().map(|(lease, _)| lease.key.clone()).collect();
-    let mut records = state.timed("get_tasks", state.store.get_tasks(&keys)).await?.into_iter();
-    let mut results = Vec::with_capacity(ends.len());
-    let mut transitions = Vec::with_capacity(ends.len());
-    let committed = |end: &(Lease, Outcome)| (end.1 == Outcome::Committed).then(|| end.0.clone());
-    let committed_by_handlers: Vec<_> = ends.iter().map(|end| end.as_ref().and_then(committed)).collect();
-    for end in ends {
-        let Some((lease, outcome)) = end else {
-            results.push(Some(lost()));
-            continue;
-        };
-        match records
-            .next()
-            .flatten()
-            .map_or(Decided::Answer(lost()), |record| decide_end(&record, lease, outcome))
-        {
-            Decided::Answer(result) => results.push(Some(result)),
-            Decided::Commit(transition) => {
-                transitions.push(*transition);
-                results.push(None);
-            }
-        }
-    }
-    let ways: Vec<_> = transitions.iter().map(|transition| (transition.to, transition.ready_after)).collect();
-    let committed = state.timed("commit", state.store.commit(transitions, None)).await?;
-    let mut committed = ways.into_iter().zip(committed);
-    let results = results.into_iter().map(|result| {
-        result.unwrap_or_else(|| match committed.next() {
-            Some(((to, after), Committed::Applied { .. } | Committed::AlreadyApplied)) => recorded(to, after),
-            _ => lost(),
-        })
-    });
-    let mut results: Vec<FinishResult> = results.collect();
-    read_back(state, &committed_by_handlers, &mut results).await?;
-    Ok(results)
+/// An end that a remote worker reports. The server reads the record: what a worker sends of it is not to be
+/// believed.
+struct Report {
+    lease: Lease,
+    outcome: Outcome,
 }
 
-/// Looks again at tasks that a handler ended in a transaction of its own: a commit whose answer was lost may have come
-/// through only after the first look.
-async fn read_back(state: &AppState, leases: &[Option<Lease>], results: &mut [FinishResult]) -> Answer<()> {
-    let lost = results.iter_mut().zip(leases).filter(|(result, _)| result.status == FinishStatus::Lost);
-    let open: Vec<_> = lost.filter_map(|(result, lease)| Some((result, lease.as_ref()?))).collect();
-    if open.is_empty() {
-        return Ok(());
+impl EndReport for Report {
+    fn lease(&self) -> &Lease {
+        &self.lease
     }
-    let keys: Vec<TaskKey> = open.iter().map(|(_, lease)| lease.key.clone()).collect();
-    let records = state.timed("get_tasks", state.store.get_tasks(&keys)).await?;
-    for ((result, lease), record) in open.into_iter().zip(records) {
-        if record.is_some_and(|record| was_committed(&record, lease)) {
-            *result = recorded(TaskState::Succeeded, None);
-        }
+
+    fn outcome(&self) -> &Outcome {
+        &self.outcome
     }
-    Ok(())
+
+    fn record_in_hand(&self) -> Option<&TaskRecord> {
+        None
+    }
 }
 
-enum Decided {
-    Commit(Box<Transition>),
-    Answer(FinishResult),
+/// The store with its calls in the metrics.
+struct TimedStore<'a>(&'a AppState);
+
+impl EndStore for TimedStore<'_> {
+    async fn read_records(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
+        self.0.timed("get_tasks", self.0.store.get_tasks(keys)).await
+    }
+
+    async fn commit_ends(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>> {
+        self.0.timed("commit", self.0.store.commit(transitions, None)).await
+    }
 }
 
-fn decide_end(record: &TaskRecord, lease: Lease, outcome: Outcome) -> Decided {
-    if outcome == Outcome::Committed && was_committed(record, &lease) {
-        return Decided::Answer(recorded(TaskState::Succeeded, None));
-    }
-    if was_reported(record, &lease, &outcome) {
-        let moved_on = record.version != lease.version.next();
-        let state = if moved_on { TaskState::RetryScheduled } else { record.state };
-        let waits = !moved_on && record.state == TaskState::RetryScheduled;
-        return Decided::Answer(recorded(state, waits.then(|| record.ready_at.since(record.updated_at))));
-    }
-    // The state machine compares token, version and epoch. The name is ours to compare: a lease is its caller's.
-    if record.lease.as_ref().is_some_and(|held| held.worker != lease.worker) {
-        return Decided::Answer(lost());
-    }
-    match decide(record, Command::Finish { lease, outcome }, record.updated_at) {
-        Ok(transition) => Decided::Commit(Box::new(transition)),
-        Err(Refused::ResultTooLarge { bytes, max_bytes }) => Decided::Answer(FinishResult {
+/// What a remote worker hears.
+fn answer(ended: Ended) -> FinishResult {
+    let empty = FinishResult {
+        status: FinishStatus::Lost,
+        state: None,
+        due_after_ms: None,
+        bytes: None,
+        max_bytes: None,
+    };
+    match ended {
+        Ended::Recorded { state, due_after } => FinishResult {
+            status: FinishStatus::Recorded,
+            state: Some(state),
+            due_after_ms: due_after.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+            ..empty
+        },
+        Ended::Lost => empty,
+        Ended::ResultTooLarge { bytes, max_bytes } => FinishResult {
+            status: FinishStatus::ResultTooLarge,
             bytes: Some(bytes as u64),
             max_bytes: Some(max_bytes as u64),
-            ..result(FinishStatus::ResultTooLarge)
-        }),
-        Err(_) => Decided::Answer(lost()),
+            ..empty
+        },
     }
-}
-
-/// Whether this very end was recorded before, and only its answer got lost.
-fn was_reported(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> bool {
-    let ended = match outcome {
-        Outcome::Succeeded { .. } => AttemptOutcome::Succeeded,
-        // Reported before, and found not to be so.
-        Outcome::Failed { .. } | Outcome::Committed => AttemptOutcome::Failed,
-        Outcome::TimedOut => AttemptOutcome::TimedOut,
-        Outcome::Snoozed { .. } => AttemptOutcome::Snoozed,
-        Outcome::Cancelled { .. } => AttemptOutcome::Cancelled,
-        Outcome::Released => AttemptOutcome::Released,
-    };
-    // A user's cancellation ends the attempt in the same word, but is not what the handler reported.
-    let by_somebody_else =
-        matches!(record.cause, Some(Cause::Cancelled(reason)) if reason != CancelReason::Handler);
-    let same = record.attempts.iter().any(|attempt| {
-        attempt.fence == lease.version && attempt.worker == lease.worker && attempt.outcome == ended
-    });
-    same && !(by_somebody_else && ended == AttemptOutcome::Cancelled)
-}
-
-fn result(status: FinishStatus) -> FinishResult {
-    FinishResult { status, state: None, due_after_ms: None, bytes: None, max_bytes: None }
-}
-
-fn lost() -> FinishResult {
-    result(FinishStatus::Lost)
-}
-
-fn recorded(state: TaskState, due_after: Option<std::time::Duration>) -> FinishResult {
-    let due_after_ms = due_after.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-    FinishResult { state: Some(state), due_after_ms, ..result(FinishStatus::Recorded) }
 }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use bytes::Bytes;
 use tokio::sync::Mutex;
-use weaver_client::wire::{Health, MaintenanceFailing};
+use weaver_api::{Health, MaintenanceFailing};
 use weaver_core::error::Error;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{DocumentKey, Expect};
@@ -15,7 +15,8 @@ use weaver_core::time::Monotonic;
 use super::{Answer, AppState};
 use crate::problem::stopping;
 
-/// How long the answer of the store is good for: everybody may ask whether the server is ready, and each look is a write.
+/// How long the answer of the store is good for: everybody may ask whether the server is ready, and each look
+/// is a write.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The kind of the document that is written.
 const PROBE_KIND: &str = "weaver.ready";

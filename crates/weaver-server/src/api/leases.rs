@@ -35,7 +35,8 @@ impl<'a> Opener<'a> {
         })
     }
 
-    /// Writes down what was refused: one entry per request, so that a batch of forgeries cannot fill the journal.
+    /// Writes down what was refused: one entry per request, so that a batch of forgeries cannot fill the
+    /// journal.
     pub(super) async fn done(self) {
         let Some((first, count)) = self.refused else { return };
         let detail = match count {

@@ -2,9 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{
-    Group, ListTasksQuery, NamespacePageQuery, Page, Task, TaskOrder, namespace_or_default,
-};
+use weaver_api::{Group, ListTasksQuery, NamespacePageQuery, Page, Task, namespace_or_default};
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::name::{QueueName, SessionId, TaskGroupId, TaskType};
 use weaver_core::ports::{Cursor, Order, Scope, Selector, TaskQuery};
@@ -46,9 +44,7 @@ pub(super) fn task_query(
     let mut found = TaskQuery::new(namespace_or_default(query.namespace.as_deref())?);
     found.limit = state.page(query.limit)?;
     found.cursor = query.cursor.map(Cursor);
-    if query.order == Some(TaskOrder::OldestFirst) {
-        found.order = Order::OldestFirst;
-    }
+    found.order = query.order.unwrap_or(Order::NewestFirst);
     let filter = &mut found.filter;
     filter.states = states(query.state.as_deref())?;
     filter.types = query.task_type.map(TaskType::new).transpose()?.into_iter().collect();
@@ -64,8 +60,8 @@ pub(super) fn task_query(
     Ok((found, narrow))
 }
 
-/// Of a queue and a state that is over, whichever has fewer tasks is looked through; and nothing where the counts say
-/// that no task is both, which would take the longest to find out.
+/// Of a queue and a state that is over, whichever has fewer tasks is looked through; and nothing where the
+/// counts say that no task is both, which would take the longest to find out.
 async fn is_in_vain(state: &AppState, query: &mut TaskQuery) -> Answer<bool> {
     let ([over], Some(queue), Selector::Queue(_)) =
         (&query.filter.states[..], &query.filter.queue, &query.selector)

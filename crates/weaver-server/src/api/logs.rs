@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{Body, LogLine, LogPage, LogsQuery};
+use weaver_api::{Body, LogLine, LogPage, LogsQuery};
 use weaver_core::error::Invalid;
 use weaver_core::limits::{PAGE_MAX, check_page};
 use weaver_core::ports::{Entry, JournalPage, ReadFrom, Seq, StreamKey};
@@ -17,12 +17,14 @@ use super::task::find;
 use super::watch::Watch;
 use super::{Answer, AppState};
 
-/// How often a log is looked at for somebody who waits for its next line: workers write theirs about as often.
+/// How often a log is looked at for somebody who waits for its next line: workers write theirs about as
+/// often.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Lines of an attempt's log.
 ///
-/// Follow one by asking again with `after` set to the answer's `next` and a `wait_ms`, until `ended` and not `more`.
+/// Follow one by asking again with `after` set to the answer's `next` and a `wait_ms`, until `ended` and not
+/// `more`.
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/logs", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), LogsQuery),
     responses((status = 200, description = "Lines, oldest first", body = LogPage)))]

@@ -1,4 +1,4 @@
-//! The HTTP API: wire types in, port calls, wire types out. `weaver_client::wire` has the table of routes.
+//! The HTTP API: wire types in, port calls, wire types out. `weaver_api` has the table of routes.
 //!
 //! ```text
 //! limits (body, time) ─▶ route ─▶ extract (Body, Params, Name, Caller) ─▶ handler ─▶ store ─▶ audit
@@ -11,13 +11,14 @@ pub(crate) mod bodies;
 pub(crate) mod bulk;
 mod caller;
 mod cancelled;
+pub(crate) mod change_stream;
 mod clock_watch;
-mod emitted;
+mod emitted_events;
 pub(crate) mod enqueue;
-pub(crate) mod events;
 pub(crate) mod extract;
 mod finish;
 mod health;
+pub(crate) mod last_event_id;
 mod leases;
 pub(crate) mod list;
 pub(crate) mod logs;
@@ -112,9 +113,9 @@ pub fn routes(state: AppState) -> Routes {
         .route("/tokens/{id}", delete(tokens::revoke_token))
         .route("/login-links", post(tokens::make_login_link))
         .route("/audit", get(audit::list_audit))
-        .route("/events", get(events::stream_events).post(emitted::emit_event))
-        .route("/events/{id}", get(emitted::get_event))
-        .route("/event-log", get(emitted::list_events))
+        .route("/events", get(change_stream::stream_events).post(emitted_events::emit_event))
+        .route("/events/{id}", get(emitted_events::get_event))
+        .route("/event-log", get(emitted_events::list_events))
         .route("/settings", get(settings::list_settings))
         .route("/settings/{key}", put(settings::put_setting).delete(settings::reset_setting))
         .merge(schedule_routes())

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{NamespaceItem, Page, PageQuery};
+use weaver_api::{NamespaceItem, Page, PageQuery};
 use weaver_core::limits::PAGE_MAX;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Cursor, Page as StorePage};
@@ -25,8 +25,9 @@ pub(crate) async fn list_namespaces(
     Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
 }
 
-/// A page of what the caller sees. A store's cursor names the last namespace of a page, whoever may see it: it goes to
-/// callers alone who see them all. The others have a few namespaces, which are looked for, and cursors made of those.
+/// A page of what the caller sees. A store's cursor names the last namespace of a page, whoever may see it:
+/// it goes to callers alone who see them all. The others have a few namespaces, which are looked for, and
+/// cursors made of those.
 pub(crate) async fn visible(
     state: &AppState,
     caller: &Caller,

@@ -6,7 +6,7 @@ use axum::http::header::{CACHE_CONTROL, ETAG, IF_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use sha2::{Digest, Sha256};
-use weaver_client::wire::{
+use weaver_api::{
     NamespacePageQuery, NamespaceQuery, Page, QuarantinedRecord, RawTask, namespace_or_default,
 };
 use weaver_core::id::TaskKey;
@@ -24,8 +24,8 @@ use crate::problem::{Problem, task_not_found};
 
 /// What this server found unreadable: tasks, queue settings, workers' heartbeats, documents.
 ///
-/// Each is left as it is in the store. The finding is this server's own and found on the way: `weaver store check` reads
-/// everything.
+/// Each is left as it is in the store. The finding is this server's own and found on the way:
+/// `weaver store check` reads everything.
 #[utoipa::path(get, path = "/api/v1/quarantine", tag = "tasks", params(NamespacePageQuery),
     responses((status = 200, description = "A page of records, by kind and id", body = Page<QuarantinedRecord>)))]
 pub(crate) async fn list_quarantined(
@@ -50,7 +50,8 @@ pub(crate) async fn list_quarantined(
     }))
 }
 
-/// A task in its stored form, readable or not, live or finished: for people, and to keep before it is removed.
+/// A task in its stored form, readable or not, live or finished: for people, and to keep before it is
+/// removed.
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/raw", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
     responses((status = 200, description = "The stored form, with its digest as `ETag`", body = RawTask)))]
@@ -79,8 +80,8 @@ pub(crate) async fn raw_task(
 
 /// Remove a task with its logs, whatever its state, readable or not.
 ///
-/// Only if its stored form is still the one that `…/raw` showed: `If-Match` is that answer's `ETag`. A worker that holds its
-/// lease finds it lost. Its idempotency key stays taken.
+/// Only if its stored form is still the one that `…/raw` showed: `If-Match` is that answer's `ETag`. A worker
+/// that holds its lease finds it lost. Its idempotency key stays taken.
 #[utoipa::path(delete, path = "/api/v1/tasks/{id}", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery,
         ("if-match" = Option<String>, Header, description = "The `ETag` of `…/raw`; without it: 428")),

@@ -16,8 +16,8 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 /// Beyond so many namespaces what is known of them is forgotten, and read again.
 const NAMESPACES_KEPT: usize = 1000;
 
-/// The queues that are known to exist. Several servers of one store each count for themselves, so together they may let a
-/// few more in.
+/// The queues that are known to exist. Several servers of one store each count for themselves, so together
+/// they may let a few more in.
 #[derive(Debug, Default)]
 pub(crate) struct QueueQuota {
     known: Mutex<HashMap<Namespace, Known>>,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use axum::Json;
 use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use weaver_client::wire::{
+use weaver_api::{
     Counts, CountsQuery, NamespaceQuery, PutQueue, Queue, QueueVersion, Queues, QueuesQuery,
     namespace_or_default,
 };
@@ -61,7 +61,7 @@ pub(crate) async fn list_queues(
 
 /// Change the settings of a queue.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}", tag = "queues", request_body = PutQueue,
-    params(("queue" = String, Path, description = "The queue's name", min_length = 1, max_length = 255), NamespaceQuery),
+    params(("queue" = String, Path, description = "The queue's name", min_length = 1), NamespaceQuery),
     responses((status = 200, description = "The settings now", body = QueueVersion)))]
 pub(crate) async fn put_queue(
     State(state): State<AppState>,
@@ -88,7 +88,7 @@ pub(crate) async fn put_queue(
 
 /// Take nothing more from a queue; what runs goes on.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues",
-    params(("queue" = String, Path, description = "The queue's name", min_length = 1, max_length = 255), NamespaceQuery),
+    params(("queue" = String, Path, description = "The queue's name", min_length = 1), NamespaceQuery),
     responses((status = 200, description = "The settings now", body = QueueVersion)))]
 pub(crate) async fn pause_queue(
     State(state): State<AppState>,
@@ -101,7 +101,7 @@ pub(crate) async fn pause_queue(
 
 /// Take tasks from a queue again.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues",
-    params(("queue" = String, Path, description = "The queue's name", min_length = 1, max_length = 255), NamespaceQuery),
+    params(("queue" = String, Path, description = "The queue's name", min_length = 1), NamespaceQuery),
     responses((status = 200, description = "The settings now", body = QueueVersion)))]
 pub(crate) async fn resume_queue(
     State(state): State<AppState>,
@@ -118,7 +118,8 @@ fn named(caller: &Caller, queue: String, query: &NamespaceQuery) -> Answer<(Name
     Ok((namespace, QueueName::new(queue)?))
 }
 
-/// Changes one setting and keeps the others: read, write over what was read, again if somebody else was faster.
+/// Changes one setting and keeps the others: read, write over what was read, again if somebody else was
+/// faster.
 async fn set_paused(
     state: &AppState,
     caller: &Caller,

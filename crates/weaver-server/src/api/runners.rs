@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{
+use weaver_api::{
     Beat, DirectRequest, NamespacePageQuery, NamespaceQuery, Page, Runner, namespace_or_default,
 };
 use weaver_core::name::WorkerId;
@@ -40,7 +40,7 @@ pub(crate) async fn list_runners(
 
 /// Tell a runner what to do from its next beat on.
 #[utoipa::path(post, path = "/api/v1/runners/{id}/direct", tag = "runners", request_body = DirectRequest,
-    params(("id" = String, Path, description = "The runner's own name", min_length = 1, max_length = 255), NamespaceQuery),
+    params(("id" = String, Path, description = "The runner's own name", min_length = 1), NamespaceQuery),
     responses((status = 204, description = "It will be told")))]
 pub(crate) async fn direct_runner(
     State(state): State<AppState>,

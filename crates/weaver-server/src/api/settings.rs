@@ -2,14 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{ExpectedVersionQuery, PutSetting, Setting, Settings};
+use weaver_api::{ExpectedVersionQuery, PutSetting, Setting, Settings};
 use weaver_core::id::Version;
 use weaver_scheduler::settings::{Setting as Known, SettingChange};
 
 use super::audit::Deed;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Name, Params};
-use super::schedules::{json, value};
+use super::schedules::value;
 use super::{Answer, AppState};
 
 /// The settings, with what they are for and what they accept.
@@ -23,7 +23,7 @@ pub(crate) async fn list_settings(State(state): State<AppState>, caller: Caller)
 
 /// Change a setting, on every node, without a restart.
 #[utoipa::path(put, path = "/api/v1/settings/{key}", tag = "settings", request_body = PutSetting,
-    params(("key" = String, Path, description = "The setting's name", min_length = 1, max_length = 255)),
+    params(("key" = String, Path, description = "The setting's name", min_length = 1)),
     responses((status = 200, description = "The setting now", body = Setting)))]
 pub(crate) async fn put_setting(
     State(state): State<AppState>,
@@ -39,7 +39,7 @@ pub(crate) async fn put_setting(
 
 /// Put a setting back to its default.
 #[utoipa::path(delete, path = "/api/v1/settings/{key}", tag = "settings",
-    params(("key" = String, Path, description = "The setting's name", min_length = 1, max_length = 255),
+    params(("key" = String, Path, description = "The setting's name", min_length = 1),
         ExpectedVersionQuery),
     responses((status = 200, description = "The setting now", body = Setting)))]
 pub(crate) async fn reset_setting(
@@ -65,8 +65,8 @@ fn shown(setting: &Known) -> Setting {
         key: setting.key.to_owned(),
         about: setting.about.to_owned(),
         accepts: setting.accepts.clone(),
-        value: json(&setting.value),
-        default: json(&setting.default),
+        value: (&setting.value).into(),
+        default: (&setting.default).into(),
         version: setting.version.0,
         updated_at: setting.updated_at,
     }

@@ -6,7 +6,7 @@ use axum::response::sse::{Event, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use serde::Serialize;
-use weaver_client::wire::EVENT_END;
+use weaver_api::EVENT_END;
 
 use super::Answer;
 use super::watch::Watch;
@@ -20,8 +20,8 @@ pub(crate) trait EventSource: Send {
     fn next(&mut self) -> impl Future<Output = Answer<Event>> + Send;
 }
 
-/// A stream of events. It ends with an event that says why, and with a line in the log; one that its client leaves has
-/// only the line.
+/// A stream of events. It ends with an event that says why, and with a line in the log; one that its client
+/// leaves has only the line.
 pub(crate) fn stream<S: EventSource + 'static>(
     what: &'static str,
     source: S,

@@ -10,6 +10,7 @@ use weaver_core::clock::Clock;
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::limits::{PAGE_MAX, check_page};
 use weaver_core::name::Namespace;
+use weaver_core::network::Network;
 use weaver_core::ports::Store;
 use weaver_merge::engine::{EngineOptions, MergeEngine};
 use weaver_merge::forge::git::GitForges;
@@ -25,7 +26,6 @@ use super::clock_watch::ClockWatch;
 use super::health::Readiness;
 use super::metrics::{Figures, Metrics};
 use super::queue_quota::QueueQuota;
-use crate::handlers::address::Network;
 use crate::security::{ServerKey, Tokens};
 use crate::serve::{Admission, ConnectionLimits};
 
@@ -58,8 +58,8 @@ pub struct ApiLimits {
     pub write_timeout: Duration,
     /// The most connections at once.
     pub connections_max: usize,
-    /// Of these, the ones that only callers who have not shown a token may use: health checks, logins, and whoever comes
-    /// next. Of all addresses together, those that wait for a place included.
+    /// Of these, the ones that only callers who have not shown a token may use: health checks, logins, and
+    /// whoever comes next. Of all addresses together, those that wait for a place included.
     pub connections_reserved: usize,
     /// The most connections of one address before a token was shown; more wait unread.
     pub anonymous_per_address: usize,
@@ -225,8 +225,8 @@ impl AppState {
         self
     }
 
-    /// Behind proxies on these networks, whose `X-Forwarded-For` says where a request comes from. From others the header is
-    /// removed.
+    /// Behind proxies on these networks, whose `X-Forwarded-For` says where a request comes from. From others
+    /// the header is removed.
     #[must_use]
     pub fn with_proxies(mut self, networks: Vec<Network>) -> Self {
         Arc::make_mut(&mut self.0).proxies = networks.into();

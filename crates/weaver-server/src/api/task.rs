@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{
+use weaver_api::{
     Attempt, Enqueued, Explanation, History, NamespaceQuery, Task, WaitQuery, Waited, namespace_or_default,
 };
 use weaver_core::event::Changes;

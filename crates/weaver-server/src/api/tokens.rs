@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{CreatedToken, LoginLink, NewToken, Page, PageQuery, Role, Token};
+use weaver_api::{CreatedToken, LoginLink, NewToken, Page, PageQuery, Token};
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::name::Namespace;
 use weaver_core::ports::Cursor;
@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::security::{self, LINK_LASTS, NamespaceScope, Sessions, TokenError, TokenInfo, Tokens};
 
 /// The longest a token may last that does not last for ever: ten years.
-const EXPIRES_MAX_MS: u64 = 315_360_000_000;
+pub(super) const EXPIRES_MAX_MS: u64 = 315_360_000_000;
 
 /// The tokens, without their secrets.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens", params(PageQuery),
@@ -46,7 +46,7 @@ pub(crate) async fn create_token(
 ) -> Answer<(StatusCode, Json<CreatedToken>)> {
     let tokens = managed(&state, &caller)?;
     // A role that cannot have it is a mistake, and answered as one.
-    if request.may_exec && security::Role::from(request.role).may(Permission::EnqueueExec) {
+    if request.may_exec && Permission::EnqueueExec.is_of(request.role) {
         caller.require_granting_exec()?;
     }
     let lasting = request.expires_in_ms.map(lasting).transpose()?;
@@ -54,7 +54,7 @@ pub(crate) async fn create_token(
     let (text, info) = tokens
         .create(security::NewToken {
             name: request.name,
-            role: request.role.into(),
+            role: request.role,
             namespaces: scope(request.namespaces)?,
             may_exec: request.may_exec,
             expires_at: lasting.map(|span| now.saturating_add(span)),
@@ -69,7 +69,7 @@ pub(crate) async fn create_token(
 
 /// End a token. It is good for nothing from now on.
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "tokens",
-    params(("id" = String, Path, description = "The token's id, as the list shows it", min_length = 1, max_length = 255)),
+    params(("id" = String, Path, description = "The token's id, as the list shows it", min_length = 1)),
     responses((status = 204, description = "It is revoked")))]
 pub(crate) async fn revoke_token(
     State(state): State<AppState>,
@@ -142,36 +142,12 @@ impl From<&TokenInfo> for Token {
         Self {
             id: info.id.to_string(),
             name: info.name.to_string(),
-            role: info.role.into(),
+            role: info.role,
             namespaces,
             may_exec: info.may_exec,
             created_at: info.created_at,
             created_by: info.created_by.clone(),
             expires_at: info.expires_at,
-        }
-    }
-}
-
-impl From<security::Role> for Role {
-    fn from(role: security::Role) -> Self {
-        match role {
-            security::Role::Viewer => Self::Viewer,
-            security::Role::Producer => Self::Producer,
-            security::Role::Worker => Self::Worker,
-            security::Role::Operator => Self::Operator,
-            security::Role::Admin => Self::Admin,
-        }
-    }
-}
-
-impl From<Role> for security::Role {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Viewer => Self::Viewer,
-            Role::Producer => Self::Producer,
-            Role::Worker => Self::Worker,
-            Role::Operator => Self::Operator,
-            Role::Admin => Self::Admin,
         }
     }
 }

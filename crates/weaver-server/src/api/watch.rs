@@ -29,8 +29,8 @@ impl Watch {
         &self.caller
     }
 
-    /// Whether the caller may still see it. Streams ask before each read: one that always has something to tell never
-    /// waits.
+    /// Whether the caller may still see it. Streams ask before each read: one that always has something to
+    /// tell never waits.
     pub(crate) async fn check(&self) -> Answer<()> {
         Ok(self.caller.recheck(self.permission, &self.namespace).await?)
     }
@@ -45,7 +45,8 @@ impl Watch {
 
     /// Waits for the store; a server that stops ends the wait as if its time were up.
     pub(crate) async fn wait(&self, interest: Interest, timeout: Duration) -> Answer<Wake> {
-        // One wait of the store for as long as it lasts: looking at the token every so often registers nothing anew.
+        // One wait of the store for as long as it lasts: looking at the token every so often registers
+        // nothing anew.
         let mut wait = std::pin::pin!(self.state.store.wait(interest, timeout));
         loop {
             let woken = tokio::select! {

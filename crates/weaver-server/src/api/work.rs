@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{
+use weaver_api::{
     BeatRequest, BeatResponse, ConfirmStoppedRequest, LeaseRequest, LeaseResponse, LeasedTask, LeaveRequest,
     RenewRequest, RenewResponse, WaitForWork, WorkWaited,
 };
@@ -108,7 +108,7 @@ pub(crate) async fn renew(
     for (place, renewed) in places.into_iter().zip(renewed) {
         results[place] = renewed;
     }
-    Ok(Json(RenewResponse { results: results.into_iter().map(Into::into).collect() }))
+    Ok(Json(RenewResponse { results }))
 }
 
 /// Say that handlers of cancelled tasks have stopped.

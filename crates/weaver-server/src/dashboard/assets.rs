@@ -1,4 +1,5 @@
-//! The stylesheet and the script, inside the binary. Their names carry their content's hash, so browsers keep them for good.
+//! The stylesheet and the script, inside the binary. Their names carry their content's hash, so browsers keep
+//! them for good.
 
 use std::sync::LazyLock;
 

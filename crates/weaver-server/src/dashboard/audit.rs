@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{AuditEntry, AuditQuery};
+use weaver_api::{AuditEntry, AuditQuery};
 
 use super::layout::{self, Head, Html};
 use super::text::{plain, when};

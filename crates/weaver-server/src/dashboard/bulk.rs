@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use weaver_client::wire::ListTasksQuery;
+use weaver_api::ListTasksQuery;
 
 use super::form::Fields;
 use super::layout::{self, Head};

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use maud::html;
-use weaver_client::wire;
+use weaver_api as wire;
 
 use super::form::encoded;
 use super::gate::redirect;

@@ -73,7 +73,8 @@ fn turned_away(request: &Request) -> Response {
         return Problem::new(StatusCode::UNAUTHORIZED, "logged_out", "nobody is logged in", "log in again")
             .into_response();
     }
-    // A browser that followed another site's link keeps its cookie back. It sends it when the page asks for itself.
+    // A browser that followed another site's link keeps its cookie back. It sends it when the page asks for
+    // itself.
     let is_foreign =
         request.headers().get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
     if *request.method() == Method::GET && is_foreign {

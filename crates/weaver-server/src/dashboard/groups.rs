@@ -4,17 +4,16 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE};
-use weaver_client::wire::{
+use weaver_api::{
     EnqueueRequest, EnqueueResponse, Group, Json, ListTasksQuery, LogsQuery, NamespacePageQuery, NewTask,
-    Task, TaskOrder,
+    Order, Task,
 };
 use weaver_core::name::Namespace;
 
 use super::form::Fields;
 use super::gate::redirect;
 use super::layout::{self, Head, Html};
-use super::task_log::lines_of;
-use super::task_parts;
+use super::tasks;
 use super::text::{number, plain, plain_attribute, when};
 use super::view::View;
 use crate::api::extract::{Body, Name, Params};
@@ -98,7 +97,7 @@ pub(super) async fn show_one(view: View) -> Result<Html, Problem> {
     let query = ListTasksQuery {
         namespace: Some(view.namespace.to_string()),
         group: Some(id.clone()),
-        order: Some(TaskOrder::NewestFirst),
+        order: Some(Order::NewestFirst),
         limit: Some(PROMPTS),
         ..ListTasksQuery::default()
     };
@@ -136,11 +135,11 @@ async fn part(view: &View, task: &Task) -> Result<Markup, Problem> {
             @if task.task_type != PROMPT_TASK_TYPE { span.soft { (plain(&task.task_type)) } }
             @if let Some(session) = &task.session_id { span.soft { "session " (plain(session)) } }
         }
-        (task_parts::document("Asked", task.payload.as_ref(), task.payload_hex.as_deref(), &task.content_type))
+        (tasks::document("Asked", task.payload.as_ref(), task.payload_hex.as_deref(), &task.content_type))
         @if !log.lines.is_empty() {
-            details open[!task.state.is_terminal()] { summary { "Log" } pre.log.wrap tabindex="0" aria-label=(label) { (lines_of(&log.lines)) } }
+            details open[!task.state.is_terminal()] { summary { "Log" } pre.log.wrap tabindex="0" aria-label=(label) { (tasks::lines_of(&log.lines)) } }
         }
-        (task_parts::document("Result", task.result.as_ref(), task.result_hex.as_deref(), ""))
+        (tasks::document("Result", task.result.as_ref(), task.result_hex.as_deref(), ""))
         @if let Some(error) = task.last_error.as_deref().filter(|_| task.result.is_none()) { p.alert { (plain(error)) } }
     })
 }

@@ -42,7 +42,8 @@ pub(super) struct Head<'a> {
     pub(super) title: &'a str,
     /// The name in the navigation.
     pub(super) section: &'a str,
-    /// `any`: every change of the namespace concerns it; an id: only that task's; empty: it does not change by itself.
+    /// `any`: every change of the namespace concerns it; an id: only that task's; empty: it does not change
+    /// by itself.
     pub(super) live: &'a str,
 }
 
@@ -77,8 +78,8 @@ pub(super) fn page(view: &View, head: &Head<'_>, body: &Markup) -> Html {
     ))
 }
 
-/// How often a page is asked for again without an event. Events tell of tasks only: a page about anything else asks often
-/// enough that a change is on it within a second.
+/// How often a page is asked for again without an event. Events tell of tasks only: a page about anything
+/// else asks often enough that a change is on it within a second.
 fn tick_ms(section: &str) -> u32 {
     match section {
         "Overview" | "Tasks" | "Groups" => 5000,

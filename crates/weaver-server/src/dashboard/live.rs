@@ -1,9 +1,10 @@
 //! What happens, for pages: that something changed, and which tasks.
 //!
-//! A page asks for itself again when it hears of a change, so it needs to hear no more than a few times a second, however
-//! much happens. Changes are gathered here, at most [`GATHER`] long, and told by id as far as the list is short.
+//! A page asks for itself again when it hears of a change, so it needs to hear no more than a few times a
+//! second, however much happens. Changes are gathered here, at most [`GATHER`] long, and told by id as far as
+//! the list is short.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use weaver_core::queue::{Interest, Wake};
 
 use super::view::View;
 use crate::api::Permission;
+use crate::api::change_stream::resync;
+use crate::api::last_event_id::{Resume, change_place};
 use crate::api::sse::{self, EventSource};
 use crate::api::watch::Watch;
 use crate::problem::Problem;
@@ -23,6 +26,8 @@ use crate::security::SealingKey;
 
 /// How long changes are gathered before a page is told.
 const GATHER: Duration = Duration::from_millis(200);
+/// How long the browser waits before it connects again.
+const RETRY: Duration = Duration::from_millis(500);
 /// How many changes are read at once.
 const BATCH: u32 = 1000;
 /// The most reads before a page is told, so that a flood cannot keep it waiting.
@@ -42,24 +47,32 @@ pub(super) async fn stream(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let key = view.state.key.get().await?.clone();
-    let id = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let after = match id.and_then(|id| key.open_place(id)) {
-        Some(after) => after,
-        None => {
+    // The API answers 400 to an id that is none. Here it means resync: the browser keeps the id by itself and
+    // a page cannot change it, and a refusal is final for an EventSource, so that the page would have to be
+    // opened anew.
+    let resume = change_place(&headers, &key).unwrap_or(Resume::Resync);
+    let after = match resume {
+        Resume::After(place) => place,
+        Resume::Now | Resume::Resync => {
             let (Changes::Next { next, .. } | Changes::Resync { next }) =
                 view.state.store.changes(None, 1).await?;
             next
         }
     };
     let watch = Watch::new(view.state, view.caller, Permission::Read, view.namespace);
-    Ok(sse::stream("page", Reader { watch, key, after, greeted: false }))
+    let mut pending =
+        VecDeque::from([Event::default().retry(RETRY).comment("listening").id(key.seal_place(after))]);
+    if resume == Resume::Resync {
+        pending.push_back(resync(&key, after));
+    }
+    Ok(sse::stream("page", Reader { watch, key, after, pending }))
 }
 
 struct Reader {
     watch: Watch,
     key: SealingKey,
     after: ChangeCursor,
-    greeted: bool,
+    pending: VecDeque<Event>,
 }
 
 impl EventSource for Reader {
@@ -68,18 +81,13 @@ impl EventSource for Reader {
     }
 
     async fn next(&mut self) -> Result<Event, Problem> {
-        if !self.greeted {
-            self.greeted = true;
-            let listening = Event::default().retry(Duration::from_millis(500)).comment("listening");
-            return Ok(listening.id(self.key.seal_place(self.after)));
+        if let Some(event) = self.pending.pop_front() {
+            return Ok(event);
         }
         loop {
             self.watch.check_stream().await?;
             match self.gather().await? {
-                Gathered::Resync => {
-                    let id = self.key.seal_place(self.after);
-                    return Ok(Event::default().event("resync").id(id).data("{}"));
-                }
+                Gathered::Resync => return Ok(resync(&self.key, self.after)),
                 Gathered::Ids(ids) if !ids.is_empty() => return Ok(self.told(&ids)),
                 Gathered::Ids(_) => {}
             }

@@ -18,7 +18,8 @@ use crate::security::{ClientAddress, Identity, NotAToken, Secret, TokenText, ide
 /// The field of a link that holds its secret.
 pub(crate) const LINK_FIELD: &str = "link";
 
-/// A link is not used up by looking at it: browsers look ahead, and messengers fetch what they are shown. The button does.
+/// A link is not used up by looking at it: browsers look ahead, and messengers fetch what they are shown. The
+/// button does.
 pub(super) async fn show(Query(query): Query) -> Response {
     let next = inside(query.get("next"));
     match query.get(LINK_FIELD) {

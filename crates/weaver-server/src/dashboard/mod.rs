@@ -6,8 +6,8 @@
 //!    └─ script: asks for the page again when `live` says that something changed, and puts in what differs
 //! ```
 //!
-//! Pages call the handlers of the API, so they can do nothing that the API cannot, are held to the same permissions, and
-//! end up in the same journal. They are whole without the script. One file per page.
+//! Pages call the handlers of the API, so they can do nothing that the API cannot, are held to the same
+//! permissions, and end up in the same journal. They are whole without the script. One file per page.
 
 mod assets;
 mod audit;
@@ -28,9 +28,6 @@ mod runners;
 mod schedules;
 mod settings;
 mod stats;
-mod task;
-mod task_log;
-mod task_parts;
 mod tasks;
 mod text;
 mod tokens;
@@ -60,7 +57,8 @@ pub(crate) struct Pages {
     local_form_key: Arc<str>,
 }
 
-/// A whole server: the API and the pages, behind their guard, with problems as pages for whoever asks for pages.
+/// A whole server: the API and the pages, behind their guard, with problems as pages for whoever asks for
+/// pages.
 pub fn site(state: AppState, guard: Arc<Guard>) -> Router {
     let api = api::routes(state.clone());
     let api = protect(api.private, api.public, Arc::clone(&guard));
@@ -74,12 +72,12 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
         .route("/", get(overview::show))
         .route("/tasks", get(tasks::show))
         .route("/bulk", post(bulk::act))
-        .route("/tasks/{id}", get(task::show))
-        .route("/tasks/{id}/cancel", post(task::cancel))
-        .route("/tasks/{id}/retry", post(task::retry))
-        .route("/tasks/{id}/run-now", post(task::run_now))
-        .route("/tasks/{id}/log", get(task_log::lines))
-        .route("/tasks/{id}/log.txt", get(task_log::download))
+        .route("/tasks/{id}", get(tasks::show_one))
+        .route("/tasks/{id}/cancel", post(tasks::cancel))
+        .route("/tasks/{id}/retry", post(tasks::retry))
+        .route("/tasks/{id}/run-now", post(tasks::run_now))
+        .route("/tasks/{id}/log", get(tasks::lines))
+        .route("/tasks/{id}/log.txt", get(tasks::download))
         .route("/quarantine", get(quarantine::show))
         .route("/queues", get(queues::show).post(queues::act))
         .route("/runners", get(runners::show).post(runners::act))

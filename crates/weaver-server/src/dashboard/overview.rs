@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{Counts, CountsQuery, ListTasksQuery, Queues, TaskOrder};
+use weaver_api::{Counts, CountsQuery, ListTasksQuery, Order, Queues};
 use weaver_core::ports::RunnerRecord;
 use weaver_core::task::TaskState;
 
@@ -84,7 +84,7 @@ async fn oldest(view: &View) -> Result<Option<(String, Markup)>, Problem> {
     let query = ListTasksQuery {
         namespace: Some(view.namespace.to_string()),
         state: Some(TaskState::Queued.to_string()),
-        order: Some(TaskOrder::OldestFirst),
+        order: Some(Order::OldestFirst),
         limit: Some(1),
         ..ListTasksQuery::default()
     };

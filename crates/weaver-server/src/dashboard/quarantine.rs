@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{NamespacePageQuery, Page, QuarantinedRecord, UnreadableCause};
+use weaver_api::{NamespacePageQuery, Page, QuarantinedRecord, UnreadableCause};
 use weaver_core::name::Namespace;
 use weaver_core::quarantine::RecordKind;
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use weaver_client::wire::{PutQueue, Queue, Queues, QueuesQuery};
+use weaver_api::{PutQueue, Queue, Queues, QueuesQuery};
 use weaver_core::task::TaskState;
 
 use super::form::Fields;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use weaver_client::wire::{DirectRequest, ListTasksQuery, NamespacePageQuery, Runner, Task};
+use weaver_api::{DirectRequest, ListTasksQuery, NamespacePageQuery, Runner, Task};
 use weaver_core::ports::Directive;
 use weaver_core::task::TaskState;
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use weaver_client::wire::{ExpectedVersionQuery, Json, Problem as Wrong, PutSetting, Setting};
+use weaver_api::{ExpectedVersionQuery, Json, Problem as Wrong, PutSetting, Setting};
 use weaver_scheduler::settings::{KNOWN, ValueType};
 
 use super::form::Fields;

@@ -1,7 +1,7 @@
 //! Texts of strangers, on a page of ours.
 //!
-//! maud escapes what would be markup. What is left are characters that change how a page reads without being seen:
-//! controls, and those that turn the direction of writing around. They are shown by their number.
+//! maud escapes what would be markup. What is left are characters that change how a page reads without being
+//! seen: controls, and those that turn the direction of writing around. They are shown by their number.
 
 use std::fmt::Write as _;
 use std::time::Duration;

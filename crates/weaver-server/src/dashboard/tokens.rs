@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use weaver_client::wire::{CreatedToken, NewToken, PageQuery, Token};
+use weaver_api::{CreatedToken, NewToken, PageQuery, Token};
 
 use super::form::Fields;
 use super::gate::redirect;
@@ -56,11 +56,10 @@ fn table(view: &View, tokens: &[Token]) -> Markup {
 
 fn row(view: &View, token: &Token) -> Markup {
     let is_mine = view.caller.token().is_some_and(|mine| mine.as_str() == token.id);
-    let role = crate::security::Role::from(token.role);
     html! {
         tr data-key=(token.id) {
             td { (plain(&token.name)) @if is_mine { span.soft { " (yours)" } } @if token.may_exec { span.soft { " may start programs" } } }
-            td.fit { (role) }
+            td.fit { (token.role) }
             td { (token.namespaces.as_ref().map_or(html! { "all" }, |names| plain(&names.join(", ")))) }
             td.fit { code { (token.id) } }
             td.fit { (when(token.created_at, view.now)) }
@@ -130,7 +129,7 @@ pub(super) async fn act(view: View, fields: Fields) -> Result<Response, Problem>
     })?;
     let new = NewToken {
         name: fields.text("name").unwrap_or_default(),
-        role: role.into(),
+        role,
         namespaces: names,
         may_exec: fields.get("may_exec").is_some(),
         expires_in_ms: days.map(|days| days.saturating_mul(86_400_000)),

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use weaver_client::wire::{NamespaceQuery, namespace_or_default};
+use weaver_api::{NamespaceQuery, namespace_or_default};
 use weaver_core::name::Namespace;
 use weaver_core::time::Timestamp;
 

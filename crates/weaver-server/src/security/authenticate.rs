@@ -17,14 +17,14 @@ use super::local_admin::LocalPeer;
 use super::recheck::Recheck;
 use super::refusal::Refusal;
 use super::sessions::Secret;
-use super::token::{NotAToken, TokenId, TokenText};
+use super::token_text::{NotAToken, TokenId, TokenText};
 use super::tokens::{Tokens, Unverified};
 use crate::serve::{Full, Slot};
 
-/// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the request away.
-/// Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories. The session of a page of
-/// ours is enough to read, never to change anything: cookies are sent by other sites' pages too. See
-/// [`protect`](super::protect).
+/// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the
+/// request away. Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories.
+/// The session of a page of ours is enough to read, never to change anything: cookies are sent by other
+/// sites' pages too. See [`protect`](super::protect).
 pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let address = ClientAddress::of(request.headers(), request.extensions(), guard.behind_proxy);
     if let Err(refusal) = check_fetch_site(request.headers()) {

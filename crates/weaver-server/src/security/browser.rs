@@ -1,5 +1,6 @@
-//! Pages in the user's own browser: they can reach a server on this machine, with any request that needs no permission
-//! of ours. So none that such a page could send is answered, and no answer gives one (there are no CORS headers).
+//! Pages in the user's own browser: they can reach a server on this machine, with any request that needs no
+//! permission of ours. So none that such a page could send is answered, and no answer gives one (there are no
+//! CORS headers).
 //!
 //! | attack | what stops it |
 //! |---|---|
@@ -75,8 +76,8 @@ fn check_page(guard: &Guard, request: &Request) -> Result<(), Refusal> {
 fn check(guard: &Guard, request: &Request) -> Result<(), Refusal> {
     let host = check_host(guard, request)?;
     check_origin(guard, request.headers(), host)?;
-    // A person who follows a link to one of our pages comes from another site, and gets what they asked for. The page
-    // they came from sees nothing of it.
+    // A person who follows a link to one of our pages comes from another site, and gets what they asked for.
+    // The page they came from sees nothing of it.
     if !is_link(request.method(), request.headers()) {
         check_fetch_site(request.headers())?;
     }

@@ -1,10 +1,11 @@
 //! Where a request comes from.
 //!
-//! Without `--behind-proxy` no header is believed: the address is the connection's. With it, and on a connection of a
-//! trusted proxy (from all others the server removes the header before anything reads it), one is: the *last* entry of
-//! the last `X-Forwarded-For`, the one our own proxy wrote; entries before it are the client's to invent. It counts
-//! for the limit on failed tokens and for the log, never for who somebody is. `Forwarded`, `X-Real-IP`,
-//! `X-Forwarded-Host` and `X-Forwarded-Proto` are never read: the proxy is to pass `Host` on.
+//! Without `--behind-proxy` no header is believed: the address is the connection's. With it, and on a
+//! connection of a trusted proxy (from all others the server removes the header before anything reads it),
+//! one is: the *last* entry of the last `X-Forwarded-For`, the one our own proxy wrote; entries before it are
+//! the client's to invent. It counts for the limit on failed tokens and for the log, never for who somebody
+//! is. `Forwarded`, `X-Real-IP`, `X-Forwarded-Host` and `X-Forwarded-Proto` are never read: the proxy is to
+//! pass `Host` on.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,8 +18,8 @@ use tokio::net::TcpListener;
 use super::guard::Guard;
 use super::tls::TlsListener;
 
-/// The other end of the connection. Serve with `into_make_service_with_connect_info::<PeerAddress>()`. (A plain
-/// `SocketAddr` cannot be used there: axum has it for its own listeners only.)
+/// The other end of the connection. Serve with `into_make_service_with_connect_info::<PeerAddress>()`. (A
+/// plain `SocketAddr` cannot be used there: axum has it for its own listeners only.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub SocketAddr);
 

@@ -1,8 +1,8 @@
 //! Wrong tokens, counted per address and per token id.
 //!
-//! Nobody guesses 256 bits; what this limits is the work and the noise that trying makes. A token is verified first, always:
-//! what is right is let in at once, however many wrong ones came from its address, or with its id. Only failures are held
-//! back, and only so many at a time, so that they hold up nothing else.
+//! Nobody guesses 256 bits; what this limits is the work and the noise that trying makes. A token is verified
+//! first, always: what is right is let in at once, however many wrong ones came from its address, or with its
+//! id. Only failures are held back, and only so many at a time, so that they hold up nothing else.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use weaver_core::time::Monotonic;
 
 use super::client_address::ClientAddress;
-use super::token::TokenId;
+use super::token_text::TokenId;
 
 /// How many failures of an address, or of a token id, are answered at once per [`FAILURES_WINDOW`].
 pub const FAILURES_MAX: u32 = 20;
@@ -28,8 +28,8 @@ pub const FAILURE_DELAY: Duration = Duration::from_secs(1);
 /// The most failures that are held back at a time; more are answered at once, and their connections closed.
 pub const DELAYED_MAX: usize = 64;
 
-/// The most addresses, and token ids, counted at a time. When there are more the oldest count is dropped: this bounds memory,
-/// and somebody with that many addresses is not stopped by counting them.
+/// The most addresses, and token ids, counted at a time. When there are more the oldest count is dropped:
+/// this bounds memory, and somebody with that many addresses is not stopped by counting them.
 pub const ADDRESSES_MAX: usize = 4_096;
 
 pub(super) struct Failures {
@@ -52,8 +52,8 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Counts a failure, of an address and of a token id that is somebody's. How long the window goes on that is used up,
-    /// if one is.
+    /// Counts a failure, of an address and of a token id that is somebody's. How long the window goes on that
+    /// is used up, if one is.
     pub(super) fn count(
         &self,
         address: ClientAddress,
@@ -65,7 +65,8 @@ impl Failures {
         [Some(of_address), of_id].into_iter().flatten().filter_map(|window| window.exceeded(now)).max()
     }
 
-    /// Whether to log that a request was not let in, as which of its address in this window: the 1st, 2nd, 4th, 8th, …
+    /// Whether to log that a request was not let in, as which of its address in this window: the 1st, 2nd,
+    /// 4th, 8th, …
     pub(super) fn sample(&self, address: ClientAddress, now: Monotonic) -> Option<u32> {
         Some(self.refusals.count(network(address), now).failures).filter(|count| count.is_power_of_two())
     }

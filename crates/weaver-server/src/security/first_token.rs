@@ -1,4 +1,5 @@
-//! A first admin token from a file, for servers whose socket no operator can reach: containers and orchestrators.
+//! A first admin token from a file, for servers whose socket no operator can reach: containers and
+//! orchestrators.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use weaver_core::ports::{DocumentKey, Expect};
 use super::private::{PrivateFileError, read_private, write_private};
 use super::role::Role;
 use super::scope::NamespaceScope;
-use super::token::{TokenId, TokenText};
+use super::token_text::{TokenId, TokenText};
 use super::tokens::{NewToken, TokenError, Tokens, Unverified};
 
 /// The kind of the documents that say which tokens were taken from a file before: each is taken once.
@@ -51,8 +52,9 @@ pub enum FirstToken {
     Revoked(TokenId),
 }
 
-/// Makes the token in a file an admin's, once: a token that was revoked does not come back with a restart. If there is no
-/// such file it is made, with a new token. For the start of a server; it reads and writes the disk in place.
+/// Makes the token in a file an admin's, once: a token that was revoked does not come back with a restart. If
+/// there is no such file it is made, with a new token. For the start of a server; it reads and writes the
+/// disk in place.
 pub async fn first_token(path: &Path, tokens: &Tokens) -> Result<FirstToken, FirstTokenError> {
     let text = match read_private(path, FILE_MAX_BYTES)? {
         Some(content) => {
@@ -62,8 +64,8 @@ pub async fn first_token(path: &Path, tokens: &Tokens) -> Result<FirstToken, Fir
         }
         None => {
             let text = TokenText::random();
-            // The file first: a crash in between leaves a token that the next start registers. The other way round it
-            // would leave an admin's token in the store that no client has.
+            // The file first: a crash in between leaves a token that the next start registers. The other way
+            // round it would leave an admin's token in the store that no client has.
             write_private(path, format!("{}\n", text.expose()).as_bytes())?;
             text
         }

@@ -28,7 +28,8 @@ pub struct GuardOptions {
     pub hosts: Vec<String>,
     /// Whether it does TLS itself.
     pub tls: bool,
-    /// Whether a proxy in front does, and says where requests come from (see [`ClientAddress`](super::ClientAddress)).
+    /// Whether a proxy in front does, and says where requests come from (see
+    /// [`ClientAddress`](super::ClientAddress)).
     pub behind_proxy: bool,
 }
 
@@ -114,8 +115,8 @@ impl Guard {
         }
     }
 
-    /// Whether browsers are to come back to a host by TLS alone. Not to `localhost`, where programs without TLS listen too,
-    /// and not behind a proxy, which decides for itself.
+    /// Whether browsers are to come back to a host by TLS alone. Not to `localhost`, where programs without
+    /// TLS listen too, and not behind a proxy, which decides for itself.
     pub(super) fn is_strict(&self, host: HostName<'_>) -> bool {
         self.tls && matches!(host, HostName::Name(name) if !name.eq_ignore_ascii_case("localhost"))
     }
@@ -142,8 +143,8 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Puts the layers around a server's routes: `private` needs a token, `public` (health, pages without data) does not, and
-/// neither answers another site's page or another site's name.
+/// Puts the layers around a server's routes: `private` needs a token, `public` (health, pages without data)
+/// does not, and neither answers another site's page or another site's name.
 pub fn protect<S: Clone + Send + Sync + 'static>(
     private: Router<S>,
     public: Router<S>,
@@ -156,8 +157,8 @@ pub fn protect<S: Clone + Send + Sync + 'static>(
         .layer(from_fn_with_state(guard, refuse_foreign_pages))
 }
 
-/// Puts the layer around pages that turns away what other sites send; who is asking, pages find out themselves, because a
-/// person who is not logged in is to be shown how.
+/// Puts the layer around pages that turns away what other sites send; who is asking, pages find out
+/// themselves, because a person who is not logged in is to be shown how.
 pub fn protect_pages<S: Clone + Send + Sync + 'static>(pages: Router<S>, guard: Arc<Guard>) -> Router<S> {
     pages.layer(from_fn_with_state(guard, refuse_foreign_forms))
 }

@@ -11,19 +11,20 @@ use weaver_core::name::{Namespace, TaskType};
 use super::refusal::Refusal;
 use super::role::{Permission, Role};
 use super::scope::{INTERNAL_PREFIX, NamespaceScope};
-use super::token::TokenId;
+use super::token_text::TokenId;
 
 /// The task type that starts programs.
 pub const EXEC_TASK_TYPE: &str = "exec";
 
-/// The task types that start programs on the machine of a worker or runner: `exec` by its arguments, `prompt` by what an
-/// agent makes of it.
+/// The task types that start programs on the machine of a worker or runner: `exec` by its arguments, `prompt`
+/// by what an agent makes of it.
 pub const PROGRAM_TASK_TYPES: [&str; 2] = [EXEC_TASK_TYPE, PROMPT_TASK_TYPE];
 
 /// Who is asking, and what they may do. Handlers take it as an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The token's name, as given by whoever made it. Two tokens may share one; see [`caller`](Identity::caller).
+    /// The token's name, as given by whoever made it. Two tokens may share one; see
+    /// [`caller`](Identity::caller).
     pub name: Arc<str>,
     /// What it may do.
     pub role: Role,
@@ -36,8 +37,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Everyone, on a server whose tokens are switched off: it then listens on this machine alone. Starting programs
-    /// stays out of reach, because that has to be given to somebody in particular.
+    /// Everyone, on a server whose tokens are switched off: it then listens on this machine alone. Starting
+    /// programs stays out of reach, because that has to be given to somebody in particular.
     pub fn local() -> Self {
         Self {
             name: "local".into(),
@@ -56,8 +57,8 @@ impl Identity {
         }
     }
 
-    /// Whom leases are bound to: every token of one name is the same subject, so that a token can be replaced by a new one
-    /// of its name while workers hold leases. Only admins of every namespace name tokens.
+    /// Whom leases are bound to: every token of one name is the same subject, so that a token can be replaced
+    /// by a new one of its name while workers hold leases. Only admins of every namespace name tokens.
     pub fn subject(&self) -> &str {
         &self.name
     }
@@ -84,7 +85,8 @@ impl Identity {
         self.require_role(permission)
     }
 
-    /// Asks for a permission that belongs to no single namespace, such as managing tokens: the scope must be all.
+    /// Asks for a permission that belongs to no single namespace, such as managing tokens: the scope must be
+    /// all.
     pub fn require_everywhere(&self, permission: Permission) -> Result<(), Refusal> {
         if !self.namespaces.is_all() {
             return Err(Refusal::new(
@@ -97,8 +99,8 @@ impl Identity {
         self.require_role(permission)
     }
 
-    /// Asks whether a task of this type may be put into a namespace: `weaver.*` by nobody, `exec` and `prompt` by
-    /// those who were given it, anything else with [`Permission::Enqueue`].
+    /// Asks whether a task of this type may be put into a namespace: `weaver.*` by nobody, `exec` and
+    /// `prompt` by those who were given it, anything else with [`Permission::Enqueue`].
     pub fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
         self.require(Permission::Enqueue, namespace)?;
         if task_type.is_reserved() {
@@ -129,7 +131,7 @@ impl Identity {
     }
 
     fn require_role(&self, permission: Permission) -> Result<(), Refusal> {
-        if !self.role.may(permission) {
+        if !permission.is_of(self.role) {
             return Err(role_lacks(self.role, permission));
         }
         if permission == Permission::EnqueueExec && !self.may_exec {

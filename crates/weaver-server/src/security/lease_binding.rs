@@ -5,9 +5,9 @@
 //!                                            └─▶ to the worker: nonce ‖ MAC(subject, task, version, attempt, worker, nonce)
 //! ```
 //!
-//! What the worker holds proves by itself whose lease it is and of which attempt, also after the attempt has ended and the
-//! store keeps no token of it any more. What the store holds is of no use over HTTP: a lease that was taken on the store
-//! itself has no subject.
+//! What the worker holds proves by itself whose lease it is and of which attempt, also after the attempt has
+//! ended and the store keeps no token of it any more. What the store holds is of no use over HTTP: a lease
+//! that was taken on the store itself has no subject.
 
 use subtle::ConstantTimeEq;
 use weaver_core::id::LeaseToken;

@@ -35,8 +35,9 @@ pub enum BindRefused {
     },
 }
 
-/// Whether an address may be served. This machine's own (`127.0.0.0/8`, `::1`) always, except for a proxy that would let
-/// the world in without tokens; any other with tokens, and TLS either here or in a proxy in front.
+/// Whether an address may be served. This machine's own (`127.0.0.0/8`, `::1`) always, except for a proxy
+/// that would let the world in without tokens; any other with tokens, and TLS either here or in a proxy in
+/// front.
 pub fn check_listen(
     address: SocketAddr,
     tokens_enabled: bool,

@@ -1,7 +1,9 @@
-//! Processes of this machine that are admins by their user id: those that connect to the server's Unix socket.
+//! Processes of this machine that are admins by their user id: those that connect to the server's Unix
+//! socket.
 //!
-//! The kernel says who connects (`SO_PEERCRED`), so there is no secret that could be sent to the wrong place, read from a
-//! file or found in a log. It says so at the time of `connect`: a process that gives up rights later keeps the connection.
+//! The kernel says who connects (`SO_PEERCRED`), so there is no secret that could be sent to the wrong place,
+//! read from a file or found in a log. It says so at the time of `connect`: a process that gives up rights
+//! later keeps the connection.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,8 +14,8 @@ use super::scope::NamespaceScope;
 
 const ROOT: u32 = 0;
 
-/// The other end of a connection to the server's socket, which was let in. In the request's extensions; a request that
-/// came over TCP never has one.
+/// The other end of a connection to the server's socket, which was let in. In the request's extensions; a
+/// request that came over TCP never has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPeer {
     /// Its user id.
@@ -47,8 +49,8 @@ impl LocalAdmins {
         Self { uid, group }
     }
 
-    /// Lets a user in, or not. Reads the local user database, `/etc/passwd` and `/etc/group`, in place: both are small
-    /// files of this machine, and a change of either holds from the next connection on.
+    /// Lets a user in, or not. Reads the local user database, `/etc/passwd` and `/etc/group`, in place: both
+    /// are small files of this machine, and a change of either holds from the next connection on.
     pub fn admit(&self, uid: u32, gid: u32) -> Option<LocalPeer> {
         let read = |path| fs::read_to_string(path).unwrap_or_default(); // No database, no names and no members.
         self.decide(uid, gid, &read("/etc/passwd"), &read("/etc/group"))

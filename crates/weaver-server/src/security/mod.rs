@@ -7,17 +7,17 @@
 //!
 //! - [`protect`] puts the layers around a router in the only order that is safe.
 //! - [`Tokens`] makes, lists, revokes and verifies tokens.
-//! - [`LocalAdmins`] says which users of this machine are admins on the server's Unix socket; no token is needed there.
-//!   [`first_token`] takes an admin's token from a file, where that socket cannot be reached.
+//! - [`LocalAdmins`] says which users of this machine are admins on the server's Unix socket; no token is
+//!   needed there. [`first_token`] takes an admin's token from a file, where that socket cannot be reached.
 //! - [`Permission::roles`] is the table of who may do what; [`Identity::require`] applies it.
 //! - [`check_listen`] says whether an address may be served, [`TlsListener`] serves it encrypted.
 //!
-//! Browsers log in with a token or a link and hold a session ([`Sessions`]): pages take it from a cookie, and so does
-//! what a page reads from the API. What changes something is a form of ours, or carries a token.
+//! Browsers log in with a token or a link and hold a session ([`Sessions`]): pages take it from a cookie, and
+//! so does what a page reads from the API. What changes something is a form of ours, or carries a token.
 //!
-//! A namespace outside a token's scope is answered with 403, whether it exists or not: the answer is made from the
-//! token alone, before the store is asked, so neither the status nor the time taken says what is there. (404 hides no
-//! more than that, and sends the reader looking for a typing error.)
+//! A namespace outside a token's scope is answered with 403, whether it exists or not: the answer is made
+//! from the token alone, before the store is asked, so neither the status nor the time taken says what is
+//! there. (404 hides no more than that, and sends the reader looking for a typing error.)
 
 mod authenticate;
 mod browser;
@@ -38,7 +38,7 @@ mod sealed_cursor;
 mod sealing_key;
 mod sessions;
 mod tls;
-mod token;
+mod token_text;
 mod tokens;
 
 pub use authenticate::authenticate;
@@ -63,7 +63,7 @@ pub use sealing_key::SERVER_KEY_KIND;
 pub(crate) use sealing_key::{SealingKey, ServerKey};
 pub use sessions::{LINK_KIND, LINK_LASTS, SESSION_KIND, SESSION_LASTS, Secret, Sessions};
 pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS, TlsError, TlsListener, load_tls};
-pub use token::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
+pub use token_text::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
 pub use tokens::{
     CACHE_TTL, CACHED_MAX, EXPIRED_KEPT, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified,
 };

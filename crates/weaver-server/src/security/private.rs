@@ -1,4 +1,5 @@
-//! Files that hold secrets: read only if no other user can have read or changed them, written for their owner alone.
+//! Files that hold secrets: read only if no other user can have read or changed them, written for their owner
+//! alone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -53,7 +54,8 @@ pub fn read_private(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Priv
     Ok(Some(content))
 }
 
-/// Writes a file for its owner alone: whole or not at all, and never readable by other users, not even for a moment.
+/// Writes a file for its owner alone: whole or not at all, and never readable by other users, not even for a
+/// moment.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PrivateFileError> {
     let failed = |source| PrivateFileError::File { path: path.to_owned(), source };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

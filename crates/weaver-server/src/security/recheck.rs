@@ -11,14 +11,14 @@ use super::guard::Guard;
 use super::identity::Identity;
 use super::refusal::Refusal;
 use super::sessions::Secret;
-use super::token::TokenId;
+use super::token_text::TokenId;
 
-/// How often the identity of a request that waits is verified again, besides on every wake-up. The look is cached
-/// ([`CACHE_TTL`](super::CACHE_TTL)), so it costs no read of the store.
+/// How often the identity of a request that waits is verified again, besides on every wake-up. The look is
+/// cached ([`CACHE_TTL`](super::CACHE_TTL)), so it costs no read of the store.
 pub const RECHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// What a request was let in by. In the request's extensions, where it can lose its validity: a server that asks for no
-/// tokens puts none there.
+/// What a request was let in by. In the request's extensions, where it can lose its validity: a server that
+/// asks for no tokens puts none there.
 #[derive(Clone)]
 pub(crate) struct Recheck {
     guard: Arc<Guard>,

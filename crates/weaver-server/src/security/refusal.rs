@@ -6,7 +6,7 @@ use std::fmt;
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use weaver_client::wire;
+use weaver_api as wire;
 
 /// A request that was turned away. It answers as a problem document (RFC 9457).
 #[derive(Debug, Clone)]

@@ -1,65 +1,8 @@
 //! The table of who may do what.
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-/// What a token is for. `producer` and `worker` are siblings: neither includes the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Looks, and changes nothing.
-    Viewer,
-    /// Puts tasks in.
-    Producer,
-    /// Takes tasks out and runs them.
-    Worker,
-    /// Keeps the place running.
-    Operator,
-    /// Decides who may come in.
-    Admin,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 5] = [Self::Viewer, Self::Producer, Self::Worker, Self::Operator, Self::Admin];
-
-    /// Its name in tokens, on the command line and in messages.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Producer => "producer",
-            Self::Worker => "worker",
-            Self::Operator => "operator",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// Whether the table gives this role a permission.
-    pub fn may(self, permission: Permission) -> bool {
-        permission.roles().contains(&self)
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
-    }
-}
-
-/// Text that names no role.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no role: use viewer, producer, worker, operator or admin")]
-pub struct UnknownRole(String);
-
-impl FromStr for Role {
-    type Err = UnknownRole;
-
-    fn from_str(text: &str) -> Result<Self, UnknownRole> {
-        Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| UnknownRole(text.to_owned()))
-    }
-}
+pub use weaver_api::{Role, UnknownRole};
 
 /// Something a request may need to be allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,9 +11,10 @@ pub enum Permission {
     Read,
     /// New tasks of any type but `exec` and `prompt`.
     Enqueue,
-    /// New tasks of the types `exec` and `prompt`, which start programs on the workers' machines: besides the role, the token itself must
-    /// have been given it ([`Identity::may_exec`](crate::security::Identity::may_exec)). Running such a task again asks
-    /// for it too.
+    /// New tasks of the types `exec` and `prompt`, which start programs on the workers' machines: besides the
+    /// role, the token itself must have been given it
+    /// ([`Identity::may_exec`](crate::security::Identity::may_exec)). Running such a task again asks for it
+    /// too.
     EnqueueExec,
     /// Lease, renew, finish, confirm stopped, report progress, write attempt logs, beat.
     Work,
@@ -80,9 +24,11 @@ pub enum Permission {
     ManageQueues,
     /// Add, change and remove schedules, and run them now. What they make must be allowed too.
     ManageSchedules,
-    /// Merge queues: add, pause, resume, priorities, taking entries out. Putting a change in line is [`Enqueue`](Self::Enqueue).
+    /// Merge queues: add, pause, resume, priorities, taking entries out. Putting a change in line is
+    /// [`Enqueue`](Self::Enqueue).
     ManageMerge,
-    /// Settings of the whole installation; asked for [everywhere](crate::security::Identity::require_everywhere).
+    /// Settings of the whole installation; asked for
+    /// [everywhere](crate::security::Identity::require_everywhere).
     ManageSettings,
     /// Tell runners to drain or stop.
     ManageRunners,
@@ -92,8 +38,8 @@ pub enum Permission {
     Purge,
     /// Figures of the whole server; asked for [everywhere](crate::security::Identity::require_everywhere).
     ReadMetrics,
-    /// Make, list and revoke tokens; asked for [everywhere](crate::security::Identity::require_everywhere), because who
-    /// may make a token may make any.
+    /// Make, list and revoke tokens; asked for [everywhere](crate::security::Identity::require_everywhere),
+    /// because who may make a token may make any.
     ManageTokens,
 }
 
@@ -131,6 +77,11 @@ impl Permission {
     /// The roles that have it, the least powerful first.
     pub fn roles(self) -> &'static [Role] {
         self.row().1
+    }
+
+    /// Whether the table gives it to a role.
+    pub fn is_of(self, role: Role) -> bool {
+        self.roles().contains(&role)
     }
 
     fn row(self) -> (&'static str, &'static [Role]) {

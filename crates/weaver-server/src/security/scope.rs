@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weaver_core::error::Invalid;
 use weaver_core::name::Namespace;
 
-/// Namespaces that begin with this are Weaver's own. No token reaches them, whatever its scope: the tokens themselves
-/// are kept in one.
+/// Namespaces that begin with this are Weaver's own. No token reaches them, whatever its scope: the tokens
+/// themselves are kept in one.
 pub use weaver_core::name::RESERVED_PREFIX as INTERNAL_PREFIX;
 
 /// The most namespaces one token may list. More than that is `all`, or several tokens.

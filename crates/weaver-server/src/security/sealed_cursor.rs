@@ -1,14 +1,14 @@
 //! Places in the stream of changes, as clients see them.
 //!
-//! Positions count the changes of *all* namespaces: shown as numbers, they would tell a token of one namespace how much
-//! happens in the others. Sealed, two ids say nothing about what lies between them, not even whether they are the same
-//! place: every id has a nonce of its own.
+//! Positions count the changes of *all* namespaces: shown as numbers, they would tell a token of one
+//! namespace how much happens in the others. Sealed, two ids say nothing about what lies between them, not
+//! even whether they are the same place: every id has a nonce of its own.
 
 use subtle::ConstantTimeEq;
 use weaver_core::event::ChangeCursor;
 
 use super::sealing_key::SealingKey;
-use super::token::to_hex;
+use super::token_text::to_hex;
 
 const NONCE: usize = 12;
 const PLACE: usize = 16;

@@ -1,7 +1,8 @@
 //! The key of a store's servers: what they seal with it, every one of them can open, also after a restart.
 //!
-//! It is a document of the internal namespace, made by the first server that needs it. Whoever reads the store can read
-//! it, but also everything it protects; it keeps *callers* from inventing leases and from reading cursors.
+//! It is a document of the internal namespace, made by the first server that needs it. Whoever reads the
+//! store can read it, but also everything it protects; it keeps *callers* from inventing leases and from
+//! reading cursors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -69,7 +70,8 @@ fn decode(document: &Document) -> Result<SealingKey, Error> {
 pub(crate) struct SealingKey([u8; KEY_BYTES]);
 
 impl SealingKey {
-    /// A keyed hash of parts for one purpose. Each part is preceded by its length: no two lists of parts are the same.
+    /// A keyed hash of parts for one purpose. Each part is preceded by its length: no two lists of parts are
+    /// the same.
     pub(super) fn mac(&self, purpose: &'static str, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in std::iter::once(&purpose.as_bytes()).chain(parts) {

@@ -1,8 +1,8 @@
 //! Browsers that are logged in, and links that log one in once.
 //!
-//! Both are documents in the store, found by the hash of a secret that only the browser (or the link) has. So they survive
-//! a restart, hold on every server of the store, and nobody who reads the store can use one. A session is never more than
-//! its token: it ends with it, at its own end, or when somebody logs out.
+//! Both are documents in the store, found by the hash of a secret that only the browser (or the link) has. So
+//! they survive a restart, hold on every server of the store, and nobody who reads the store can use one. A
+//! session is never more than its token: it ends with it, at its own end, or when somebody logs out.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use weaver_core::time::{Monotonic, Timestamp};
 use super::identity::Identity;
 use super::role::Role;
 use super::scope::NamespaceScope;
-use super::token::{TokenId, to_hex};
+use super::token_text::{TokenId, to_hex};
 use super::tokens::{CACHE_TTL, CACHED_MAX, NewToken, TokenError, Tokens, Unverified};
 
 /// The kind of the documents that hold sessions.
@@ -103,8 +103,9 @@ impl Sessions {
         self.make(LINK_KIND, token, LINK_LASTS).await
     }
 
-    /// The same for an admin of the server's socket, who has a user id and no token: a browser has none, so it is logged in
-    /// by a token of its own, which is never told. It is listed, can be revoked, and ends with the session.
+    /// The same for an admin of the server's socket, who has a user id and no token: a browser has none, so
+    /// it is logged in by a token of its own, which is never told. It is listed, can be revoked, and ends
+    /// with the session.
     pub async fn make_admin_link(
         &self,
         created_by: &str,

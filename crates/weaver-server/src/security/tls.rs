@@ -32,8 +32,8 @@ pub const HANDSHAKES_MAX: usize = 512;
 
 /// Longer than any key.
 const KEY_MAX_BYTES: u64 = 1024 * 1024;
-/// The most handshakes of one address under way: with one more, the oldest of them is given up. An honest one takes
-/// milliseconds; those that never end must not keep their address, or anybody else, from a new one.
+/// The most handshakes of one address under way: with one more, the oldest of them is given up. An honest one
+/// takes milliseconds; those that never end must not keep their address, or anybody else, from a new one.
 pub const HANDSHAKES_PER_ADDRESS: usize = 64;
 
 /// Why there is no TLS.
@@ -87,7 +87,8 @@ pub enum TlsError {
     },
 }
 
-/// Reads a certificate (with its chain) and its key, both in PEM form. A key that other users can read is refused. TLS 1.2 and 1.3, HTTP/1.1.
+/// Reads a certificate (with its chain) and its key, both in PEM form. A key that other users can read is
+/// refused. TLS 1.2 and 1.3, HTTP/1.1.
 pub fn load_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     const CERTIFICATE: &str = "certificate";
     const BEGIN_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
@@ -145,8 +146,8 @@ type Handshake<Io> = Pin<Box<dyn Future<Output = (Option<TlsStream<Io>>, SocketA
 
 /// Takes connections from a listener and answers them encrypted; for [`axum::serve`](fn@axum::serve).
 ///
-/// Handshakes go on side by side, each with its own time limit: a client that is slow with its own keeps nobody waiting.
-/// They are driven by [`accept`](Listener::accept) and end with the listener.
+/// Handshakes go on side by side, each with its own time limit: a client that is slow with its own keeps
+/// nobody waiting. They are driven by [`accept`](Listener::accept) and end with the listener.
 pub struct TlsListener<L: Listener = TcpListener> {
     inner: L,
     acceptor: TlsAcceptor,

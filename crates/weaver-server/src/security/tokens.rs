@@ -20,7 +20,7 @@ use self::record::Record;
 use super::identity::Identity;
 use super::role::{Permission, Role};
 use super::scope::{NAMESPACES_MAX, NamespaceScope};
-use super::token::{TokenHash, TokenId, TokenText};
+use super::token_text::{TokenHash, TokenId, TokenText};
 
 /// The kind of the documents tokens are kept in.
 pub const TOKEN_KIND: &str = "weaver.token";
@@ -31,8 +31,8 @@ pub const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
 /// How many that expired are removed when a new one is made.
 const SWEPT_AT_ONCE: u32 = 16;
 
-/// How long a verified token is believed without asking the store again: what revoking takes to reach *other* servers on
-/// the same store. In the process that revokes it is immediate.
+/// How long a verified token is believed without asking the store again: what revoking takes to reach *other*
+/// servers on the same store. In the process that revokes it is immediate.
 pub const CACHE_TTL: Duration = Duration::from_secs(5);
 
 /// The most tokens remembered.
@@ -147,11 +147,12 @@ impl Tokens {
         Ok(Page { items: items?, next: page.next, complete: page.complete })
     }
 
-    /// Ends a token. When this returns it is good for nothing in this process; elsewhere within [`CACHE_TTL`].
+    /// Ends a token. When this returns it is good for nothing in this process; elsewhere within
+    /// [`CACHE_TTL`].
     pub async fn revoke(&self, id: &TokenId) -> Result<(), TokenError> {
         let done = self.remove(id).await;
-        // Also after an error: the store may have done it and failed to say so. And after the store, not before it, or a
-        // request in between would remember the token again.
+        // Also after an error: the store may have done it and failed to say so. And after the store, not
+        // before it, or a request in between would remember the token again.
         self.cache.forget(id);
         done
     }
@@ -185,7 +186,8 @@ impl Tokens {
         Ok(identity)
     }
 
-    /// Who a token is, for somebody who has shown in another way that it is theirs: a session that was begun with it.
+    /// Who a token is, for somebody who has shown in another way that it is theirs: a session that was begun
+    /// with it.
     pub(super) async fn identity_of(&self, id: &TokenId) -> Result<Identity, Unverified> {
         let asked_at = self.clock.monotonic();
         let (cached, epoch) = self.cache.get(id, asked_at);
@@ -214,8 +216,8 @@ impl Tokens {
         &*self.clock
     }
 
-    /// Whether a token with this id has been verified by this process and not been revoked since. Says nothing about
-    /// the secret.
+    /// Whether a token with this id has been verified by this process and not been revoked since. Says
+    /// nothing about the secret.
     pub fn has_seen(&self, id: &TokenId) -> bool {
         self.cache.contains(id)
     }
@@ -285,7 +287,7 @@ fn check(new: &NewToken, now: Timestamp) -> Result<(), TokenError> {
             return invalid("namespaces", format!("`{internal}` is internal: no token reaches it"));
         }
     }
-    if new.may_exec && !new.role.may(Permission::EnqueueExec) {
+    if new.may_exec && !Permission::EnqueueExec.is_of(new.role) {
         return invalid("may_exec", format!("role `{}` enqueues nothing: choose another role", new.role));
     }
     match new.expires_at {

@@ -6,8 +6,8 @@
 //!                 └─▶ health and login: a few at once, whatever else is full
 //! ```
 //!
-//! Anonymous connections and those of tokens are counted apart: ten thousand workers cannot keep a health check or a person
-//! who logs in out, and a stranger's sockets cannot keep workers out.
+//! Anonymous connections and those of tokens are counted apart: ten thousand workers cannot keep a health
+//! check or a person who logs in out, and a stranger's sockets cannot keep workers out.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -73,8 +73,8 @@ impl Admission {
         Arc::new(Self { limits, health, counts: Mutex::default() })
     }
 
-    /// Counts a new anonymous connection. Where all places for such are taken, the one that has waited longest makes room;
-    /// `None` if none waits.
+    /// Counts a new anonymous connection. Where all places for such are taken, the one that has waited
+    /// longest makes room; `None` if none waits.
     pub(super) fn arrive(self: &Arc<Self>) -> Option<Arrival> {
         let mut counts = self.counts.lock();
         if counts.anonymous >= self.limits.reserved.max(1) {

@@ -70,8 +70,8 @@ fn anonymous(state: &AppState, arrival: Option<Arrival>, place: OwnedSemaphorePe
     Slot::new(Arc::clone(&state.admission), Held::Anonymous { _arrival: arrival, _place: place })
 }
 
-/// Waits for a place, unread but for its first bytes: health and login have places of their own, for one request each.
-/// `None` when the time for headers is over, or others need the room.
+/// Waits for a place, unread but for its first bytes: health and login have places of their own, for one
+/// request each. `None` when the time for headers is over, or others need the room.
 async fn wait<Io: AsyncRead + Unpin>(
     io: &mut Prefixed<Io>,
     place: impl Future<Output = OwnedSemaphorePermit>,
@@ -134,8 +134,8 @@ where
     }
 }
 
-/// Returns when a connection whose caller has not shown a token has sent no whole headers for too long. Those of tokens have
-/// [`header_timeout`](crate::api::ApiLimits::header_timeout).
+/// Returns when a connection whose caller has not shown a token has sent no whole headers for too long. Those
+/// of tokens have [`header_timeout`](crate::api::ApiLimits::header_timeout).
 async fn silence(state: &AppState, slot: &Slot) {
     let timeout = state.limits.anonymous_timeout;
     // A token once shown stays: such a connection needs no timer of ours.

@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files that are not connections: the store's, the log's, children's, a margin.
 const OTHER_FILES: u64 = 512;
 
-/// Raises the soft limit on open files to the hard one, which needs no privilege, and answers how many connections that
-/// allows; `None`: any number. Services often start with a soft limit of 1,024.
+/// Raises the soft limit on open files to the hard one, which needs no privilege, and answers how many
+/// connections that allows; `None`: any number. Services often start with a soft limit of 1,024.
 pub fn raise_file_limit() -> Option<usize> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = match (current, maximum) {

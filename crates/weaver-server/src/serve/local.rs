@@ -20,11 +20,12 @@ use super::stall::Stalling;
 use crate::api::AppState;
 use crate::security::{LocalAdmins, LocalPeer, Refusal};
 
-/// The most connections to the socket at once; more wait to be accepted. They are counted apart from those over TCP: an
-/// admin of this machine comes in however many clients there are.
+/// The most connections to the socket at once; more wait to be accepted. They are counted apart from those
+/// over TCP: an admin of this machine comes in however many clients there are.
 pub const LOCAL_CONNECTIONS_MAX: usize = 256;
 
-/// Serves the socket until `shutdown` is cancelled. Beside [`serve`](super::serve), which does the rest of the server's work.
+/// Serves the socket until `shutdown` is cancelled. Beside [`serve`](super::serve), which does the rest of
+/// the server's work.
 pub async fn serve_local(
     listener: UnixListener,
     admins: LocalAdmins,
@@ -66,7 +67,8 @@ pub async fn serve_local(
     }
 }
 
-/// A failure to accept is the process's (no file descriptors left): trying again at once would only burn time.
+/// A failure to accept is the process's (no file descriptors left): trying again at once would only burn
+/// time.
 async fn pause(state: &AppState) {
     let until = state.clock.monotonic().saturating_add(std::time::Duration::from_millis(100));
     state.clock.sleep_until(until).await;
@@ -85,9 +87,9 @@ fn admitted(stream: &UnixStream, admins: &LocalAdmins) -> Option<LocalPeer> {
     peer
 }
 
-/// A command of ours that is confined by Landlock alone has the server's user and can reach the socket: Landlock does not govern
-/// sockets that are files. It is known by `no_new_privs`, which it cannot undo; a server that is restricted so itself does not
-/// run such commands.
+/// A command of ours that is confined by Landlock alone has the server's user and can reach the socket:
+/// Landlock does not govern sockets that are files. It is known by `no_new_privs`, which it cannot undo; a
+/// server that is restricted so itself does not run such commands.
 fn is_confined(pid: Option<i32>) -> bool {
     let pid = pid.and_then(|pid| u32::try_from(pid).ok());
     !secrecy::is_restricted(std::process::id()) && pid.is_none_or(secrecy::is_restricted)

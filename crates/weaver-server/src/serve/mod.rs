@@ -1,6 +1,7 @@
 //! Serving: connections in, each within its limits, until the shutdown.
 //!
-//! `axum::serve` has no limits on headers, silence or the number of connections; this is the same loop with them.
+//! `axum::serve` has no limits on headers, silence or the number of connections; this is the same loop with
+//! them.
 
 mod admission;
 mod connection;
@@ -24,8 +25,8 @@ pub(crate) use slot::Slot;
 use crate::api::{AppState, observe};
 pub use local::{LOCAL_CONNECTIONS_MAX, serve_local};
 
-/// Serves until `shutdown` is cancelled: then nothing new is accepted, waits and streams end, and requests under way have
-/// [`shutdown_grace`](crate::api::ApiLimits::shutdown_grace) to finish.
+/// Serves until `shutdown` is cancelled: then nothing new is accepted, waits and streams end, and requests
+/// under way have [`shutdown_grace`](crate::api::ApiLimits::shutdown_grace) to finish.
 pub async fn serve<L>(mut listener: L, router: Router, state: AppState, shutdown: CancellationToken)
 where
     L: Listener<Addr = SocketAddr>,

@@ -32,8 +32,8 @@ impl<Io: AsyncRead + Unpin> Prefixed<Io> {
         Self { io, seen: [0; LOOK], seen_to: 0, read_to: 0 }
     }
 
-    /// Returns when the first bytes show a request for health or login; never, if they show anything else. May be dropped
-    /// at any time.
+    /// Returns when the first bytes show a request for health or login; never, if they show anything else.
+    /// May be dropped at any time.
     pub(super) async fn asks_for_health(&mut self) {
         while self.seen_to < LOOK {
             match self.io.read(&mut self.seen[self.seen_to..]).await {

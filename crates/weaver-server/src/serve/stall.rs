@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use weaver_core::clock::{Clock, Sleep};
 
-/// Fails writes that make no progress for too long. Reads are bounded elsewhere: by the time for headers and for the
-/// request as a whole.
+/// Fails writes that make no progress for too long. Reads are bounded elsewhere: by the time for headers and
+/// for the request as a whole.
 pub(super) struct Stalling<Io> {
     io: Io,
     clock: Arc<dyn Clock>,

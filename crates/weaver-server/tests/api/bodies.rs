@@ -23,7 +23,8 @@ fn resident_mib() -> usize {
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).expect("a number") / 1024
 }
 
-/// Begins a body, and never ends it; answers what the server says instead of waiting for the rest, if it does.
+/// Begins a body, and never ends it; answers what the server says instead of waiting for the rest, if it
+/// does.
 async fn unfinished(server: &Server, token: &TokenText, declared: usize, part: &[u8]) -> String {
     let head = format!(
         "POST /api/v1/tasks HTTP/1.1\r\nHost: {}\r\n{}Content-Type: application/json\r\nContent-Length: {declared}\r\n\r\n",

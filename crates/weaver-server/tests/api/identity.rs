@@ -1,4 +1,5 @@
-//! Tokens that lose their validity while a request waits or a stream goes on, and what tokens of one namespace see.
+//! Tokens that lose their validity while a request waits or a stream goes on, and what tokens of one
+//! namespace see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +175,8 @@ async fn a_silent_stream_of_an_expired_token_ends_within_five_seconds() {
     clock.advance(Duration::from_secs(60));
     let end = tokio::select! {
         end = events.data() => end,
-        // The stream may not have begun to wait yet: time goes on until it has, by less than a heartbeat at once.
+        // The stream may not have begun to wait yet: time goes on until it has, by less than a heartbeat at
+        // once.
         () = async { loop { tokio::task::yield_now().await; clock.advance(Duration::from_secs(5)); } } => unreachable!(),
     };
     let data: Value = serde_json::from_str(&end.data).expect("JSON");

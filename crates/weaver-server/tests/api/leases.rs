@@ -161,7 +161,7 @@ async fn a_lease_taken_on_the_store_itself_cannot_be_used_over_http() {
     let drawn = LeaseToken(77);
     let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, drawn);
     let leased = server.store.lease(request).await.expect("a store in memory").remove(0);
-    let lease = serde_json::to_value(weaver_client::wire::Lease::from(&leased.lease)).unwrap();
+    let lease = serde_json::to_value(weaver_api::Lease::from(&leased.lease)).unwrap();
     for token in [a, &scene.admin] {
         assert_eq!(renew(server, token, &lease).await, "lost");
         assert_eq!(finish(server, token, &lease).await, "lost");

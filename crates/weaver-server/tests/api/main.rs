@@ -38,4 +38,5 @@ mod server;
 mod task;
 mod tokens;
 mod waits;
+mod wire;
 mod work;

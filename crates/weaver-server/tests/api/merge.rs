@@ -228,12 +228,20 @@ async fn events_arrive_as_they_happen_and_whoever_comes_back_gets_what_came_afte
 }
 
 #[tokio::test]
+async fn a_stream_of_a_merge_queue_is_refused_after_an_id_that_is_none() {
+    let bench = Bench::new().await.with_queue().await;
+    for id in ["what", "", "-1", "dead.1", "caf\u{e9}"] {
+        bench.server.refuses_event_id("/api/v1/merge/queues/demo:main/events", id).await;
+    }
+}
+
+#[tokio::test]
 async fn the_typed_client_reads_the_same_events() {
     let bench = Bench::new().await.with_queue().await;
     let client = weaver_client::Client::new(&format!("http://{}", bench.server.address)).expect("an address");
     let mut events = client.merge_events("demo:main", None).await.expect("a stream");
     bench.branch("a", &[("a", "1\n")]);
-    let new = weaver_client::wire::NewMergeEntry { change: "a".to_owned(), priority: None };
+    let new = weaver_api::NewMergeEntry { change: "a".to_owned(), priority: None };
     let entry = client.enqueue_merge("demo:main", &new).await.expect("it comes");
     bench.server.state.merge.reconcile_all().await.expect("it is told");
     let (_, event) = events.next().await.expect("it goes on").expect("an event");

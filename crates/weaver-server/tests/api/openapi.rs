@@ -6,7 +6,7 @@ use crate::server::Server;
 
 /// The routes of the table in the wire's documentation.
 fn documented() -> BTreeSet<(String, String)> {
-    let text = include_str!("../../../weaver-client/src/wire/mod.rs");
+    let text = include_str!("../../../weaver-api/src/lib.rs");
     let mut routes = BTreeSet::new();
     for row in text.lines().filter_map(|line| line.strip_prefix("//! | `")) {
         let cell = row.split('|').next().expect("as the test expects");

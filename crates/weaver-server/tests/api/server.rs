@@ -11,14 +11,15 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use weaver_client::sse::{SseEvent, SseReader};
 use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::network::Network;
 use weaver_core::ports::Store;
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_embedded::EmbeddedStore;
 use weaver_runtime::SystemClock;
 use weaver_server::api::{ApiLimits, AppState, router};
 use weaver_server::dashboard::site;
-use weaver_server::handlers::address::Network;
 use weaver_server::security::{Guard, GuardOptions, NamespaceScope, NewToken, Role, TokenText, Tokens};
 use weaver_server::serve::serve;
 
@@ -173,9 +174,16 @@ impl Server {
         let mut stream = TcpStream::connect(self.address).await.expect("the server listens");
         let request = request("GET", path, self.address, headers, "");
         stream.write_all(request.as_bytes()).await.expect("the server reads");
-        let mut events = Events(BufReader::new(stream));
-        while !events.line().await.expect("headers").is_empty() {}
+        let mut events = Events { stream: BufReader::new(stream), sse: SseReader::default() };
+        while !events.line().await.expect("headers").trim().is_empty() {}
         events
+    }
+
+    /// A stream is refused after an id that is none, and the answer says which header and what to do.
+    pub(crate) async fn refuses_event_id(&self, path: &str, id: &str) {
+        let request = request("GET", path, self.address, &format!("Last-Event-ID: {id}\r\n"), "");
+        let problem = self.send(&request).await.problem(400, "invalid_last_event_id");
+        assert_eq!(problem["field"], "last-event-id", "{id}: {problem}");
     }
 
     /// Enqueues a task of type `t`, and returns its id.
@@ -262,39 +270,35 @@ impl Answer {
     }
 }
 
-/// A stream of events, line by line.
-pub(crate) struct Events(BufReader<TcpStream>);
-
-/// One event.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) name: String,
-    pub(crate) id: String,
-    pub(crate) data: String,
-    pub(crate) comment: String,
+/// A stream of events.
+pub(crate) struct Events {
+    stream: BufReader<TcpStream>,
+    sse: SseReader,
 }
+
+pub(crate) type Event = SseEvent;
 
 impl Events {
     async fn line(&mut self) -> Option<String> {
         let mut line = String::new();
-        let read = self.0.read_line(&mut line).await.expect("text");
-        (read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned())
+        let read = self.stream.read_line(&mut line).await.expect("text");
+        (read > 0).then_some(line)
     }
 
     /// The next event or comment; `None` at the end.
     pub(crate) async fn next(&mut self) -> Option<Event> {
-        let mut event = Event::default();
         loop {
-            let line = self.line().await?;
-            // Lengths of chunks stand on lines of their own, in hexadecimal digits.
-            match line.split_once(':') {
-                Some(("event", name)) => event.name = name.trim().to_owned(),
-                Some(("id", id)) => event.id = id.trim().to_owned(),
-                Some(("data", data)) => event.data = data.trim().to_owned(),
-                Some(("", comment)) => event.comment = comment.trim().to_owned(),
-                _ if line.is_empty() && event != Event::default() => return Some(event),
-                _ => {}
+            if let Some(event) = self.sse.next_event() {
+                return Some(event);
             }
+            // A chunk: its length in hexadecimal digits, its bytes, an empty line. The last one has none.
+            let length = usize::from_str_radix(self.line().await?.trim(), 16).expect("the length of a chunk");
+            if length == 0 {
+                return None;
+            }
+            let mut chunk = vec![0; length + 2];
+            self.stream.read_exact(&mut chunk).await.ok()?;
+            self.sse.push(&chunk[..length]);
         }
     }
 

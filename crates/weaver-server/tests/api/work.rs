@@ -91,7 +91,8 @@ async fn each_outcome_does_what_the_state_machine_says() {
     }
 }
 
-/// A remote worker whose handler ends its task in a transaction of its own says only that; the server reads the task back.
+/// A remote worker whose handler ends its task in a transaction of its own says only that; the server reads
+/// the task back.
 #[tokio::test]
 async fn an_end_that_a_handler_committed_itself_is_read_back() {
     let server = Server::start().await;

@@ -1,4 +1,5 @@
-//! A browser, driven by its own protocol. (The crates that do this bring a licence that Weaver does not take in.)
+//! A browser, driven by its own protocol. (The crates that do this bring a licence that Weaver does not take
+//! in.)
 
 use std::time::Duration;
 
@@ -44,6 +45,15 @@ impl Browser {
     }
 
     pub(crate) async fn with(driver: &Driver, look: Look) -> Self {
+        Self::start(driver, look, Driver::engine()).await
+    }
+
+    /// With windows, so that a tab behind another one is hidden.
+    pub(crate) async fn with_windows(driver: &Driver) -> Self {
+        Self::start(driver, Look::default(), Driver::browser()).await
+    }
+
+    async fn start(driver: &Driver, look: Look, program: &str) -> Self {
         let http = http(reqwest::redirect::Policy::none());
         let arguments = [
             "--headless=new",
@@ -51,11 +61,17 @@ impl Browser {
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--hide-scrollbars",
+            // It asks for updates, lists and time servers otherwise, which are not what is tested.
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-quic",
+            "--no-first-run",
         ];
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
             "goog:loggingPrefs": {"browser": "ALL"},
-            "goog:chromeOptions": {"binary": Driver::browser(), "args": arguments},
+            "goog:chromeOptions": {"binary": program, "args": arguments},
         }}});
         let url = format!("{}/session", driver.url());
         let answer = post(&http, &url, &wanted).await.expect("a browser starts");
@@ -110,7 +126,8 @@ impl Browser {
         self.script(&script).await.as_str().expect("a text").to_owned()
     }
 
-    /// Waits until an expression is true in the page, and gives how long that took. Pages may come and go meanwhile.
+    /// Waits until an expression is true in the page, and gives how long that took. Pages may come and go
+    /// meanwhile.
     pub(crate) async fn until(&self, expression: &str) -> Duration {
         // A look lasts a moment: one that is under way when its page is left may never be answered.
         let script = format!(

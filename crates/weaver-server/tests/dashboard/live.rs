@@ -133,7 +133,8 @@ async fn flood(bed: &Bed) -> u64 {
     count
 }
 
-/// Whoever types a limit that somebody else sets meanwhile is told, rather than overwriting what they did not see.
+/// Whoever types a limit that somebody else sets meanwhile is told, rather than overwriting what they did not
+/// see.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_people_who_set_the_same_limit_the_second_is_told() {
     let (bed, driver) = (Bed::memory(), Driver::start());
@@ -170,7 +171,7 @@ async fn pages_that_were_left_or_lie_in_other_tabs_keep_nobody_waiting() {
     let (_crew, _lines) = Crew::start(&bed);
     let task = site.enqueue(NewTask::new("spoken")).await;
     let page = site.url(&format!("/tasks/{}", task.id));
-    let browser = Browser::open(&driver).await;
+    let browser = Browser::with_windows(&driver).await;
     browser.enter(&site.link(Role::Viewer).await).await;
     browser.sees("h1", "Overview").await;
     let began = bed.clock.monotonic();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
+use weaver_client::sse::SseReader;
 use weaver_core::ports::StreamKey;
 use weaver_core::prelude::*;
 use weaver_server::security::Role;
@@ -32,8 +33,10 @@ async fn listen(site: &Site, cookie: &str, last: Option<&str>, until: &str) -> S
 }
 
 /// The place that the last whole event left off at.
-fn place(text: &str) -> &str {
-    text.lines().rev().find_map(|line| line.strip_prefix("id: ")).expect("events have places")
+fn place(text: &str) -> String {
+    let mut reader = SseReader::default();
+    reader.push(text.as_bytes());
+    std::iter::from_fn(|| reader.next_event()).last().expect("events have places").id
 }
 
 #[tokio::test]
@@ -44,18 +47,33 @@ async fn a_stream_goes_on_after_the_last_event_that_was_heard_and_tells_each_cha
         let answer = crate::login::redeem(&site, &link).await;
         let cookie = answer.headers()["set-cookie"].to_str().expect("a text");
         let cookie = cookie.split(';').next().expect("a cookie").to_owned();
-        let greeting = listen(&site, &cookie, None, "id: ").await;
+        let greeting = listen(&site, &cookie, None, "\n\n").await;
         let first = site.enqueue(NewTask::new("nobody")).await.id.to_string();
         let second = site.enqueue(NewTask::new("nobody")).await.id.to_string();
         // Nobody listened while these came.
-        let heard = listen(&site, &cookie, Some(place(&greeting)), &format!("\"{second}\"")).await;
+        let heard = listen(&site, &cookie, Some(&place(&greeting)), &format!("\"{second}\"")).await;
         assert!(heard.contains(&format!("\"{first}\"")), "{heard}");
         let third = site.enqueue(NewTask::new("nobody")).await.id.to_string();
-        let whole = &heard[..heard.rfind("\n\n").expect("a whole event")];
-        let heard = listen(&site, &cookie, Some(place(whole)), &format!("\"{third}\"")).await;
+        let heard = listen(&site, &cookie, Some(&place(&heard)), &format!("\"{third}\"")).await;
         assert!(!heard.contains(&format!("\"{first}\"")), "told twice: {heard}");
         site.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_page_that_goes_on_after_an_id_that_is_none_reads_itself_again() {
+    let bed = Bed::embedded();
+    let site = Site::start(&bed).await;
+    let answer = crate::login::redeem(&site, &site.link(Role::Viewer).await).await;
+    let cookie = answer.headers()["set-cookie"].to_str().expect("a text");
+    let cookie = cookie.split(';').next().expect("a cookie").to_owned();
+    for id in ["what", "dead.1"] {
+        let heard = listen(&site, &cookie, Some(id), "event: resync").await;
+        assert!(place(&heard) != id, "{heard}");
+    }
+    let heard = listen(&site, &cookie, None, "id: ").await;
+    assert!(!heard.contains("resync"), "nothing was missed: {heard}");
+    site.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -147,8 +147,8 @@ impl Site {
 /// What a `spoken` task prints, line by line; it ends with the sender.
 pub(crate) type Lines = mpsc::UnboundedSender<String>;
 
-/// A worker on the store, until it is dropped. Its tasks of type `ok` succeed, `broken` ones die, `spoken` ones print what
-/// they are told, and `slow` ones wait to be cancelled.
+/// A worker on the store, until it is dropped. Its tasks of type `ok` succeed, `broken` ones die, `spoken`
+/// ones print what they are told, and `slow` ones wait to be cancelled.
 pub(crate) struct Crew {
     _working: JoinSet<()>,
 }

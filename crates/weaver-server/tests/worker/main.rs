@@ -1,9 +1,9 @@
-//! The runtime's own worker tests, word for word, over HTTP: the rig is another one, whose workers reach the store
-//! through a real server on loopback.
+//! The runtime's own worker tests, word for word, over HTTP: the harness is another one, whose workers reach
+//! the store through a real server on loopback.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
-mod rig;
+mod harness;
 
 #[path = "../../../weaver-runtime/tests/worker/deploys.rs"]
 mod deploys;

@@ -1,5 +1,5 @@
-//! Assignment (seed 004): a leader gives a due task to one worker; that worker starts it, or it is orphaned and given to
-//! another. The store looks again, as it writes, whether the task can be taken.
+//! Assignment (seed 004): a leader gives a due task to one worker; that worker starts it, or it is orphaned
+//! and given to another. The store looks again, as it writes, whether the task can be taken.
 
 use weaver_core::id::{Epoch, TaskKey, Version};
 use weaver_core::lease::{Lease, Renewed};
@@ -10,263 +10,264 @@ use weaver_core::task::{AttemptOutcome, Cause, TaskState};
 
 use super::cases;
 use super::steps::keys;
-use crate::bed::{Bed, seconds, task, worker};
+use crate::harness::{Harness, seconds, task, worker};
 
-async fn an_assigned_task_belongs_to_one_worker_and_has_not_started(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.advance(seconds(5)).await;
-    bed.apply(&key, assign("v", 7)).await;
-    let record = bed.record(&key).await;
+async fn an_assigned_task_belongs_to_one_worker_and_has_not_started(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.advance(seconds(5)).await;
+    harness.apply(&key, assign("v", 7)).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.version), (TaskState::Assigned, Version(2)));
     assert_eq!((record.attempt, record.executions), (1, 0));
     let given = record.assignment.expect("it is assigned");
     assert_eq!((given.worker, given.epoch), (worker("v"), Epoch(7)));
-    assert_eq!(given.assigned_at, bed.now().await);
+    assert_eq!(given.assigned_at, harness.now().await);
     assert!(record.lease.is_none() && record.first_started_at.is_none());
 }
 
-async fn the_worker_it_is_assigned_to_starts_it_under_the_leaders_epoch(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    let lease = started(&bed, &key, "v").await;
-    let record = bed.record(&key).await;
+async fn the_worker_it_is_assigned_to_starts_it_under_the_leaders_epoch(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    let lease = started(&harness, &key, "v").await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.version), (TaskState::Running, Version(3)));
     assert_eq!((record.attempt, record.executions), (1, 1));
-    assert_eq!(record.first_started_at, Some(bed.now().await));
+    assert_eq!(record.first_started_at, Some(harness.now().await));
     assert_eq!((lease.epoch, lease.worker, lease.version), (Epoch(7), worker("v"), Version(3)));
 }
 
-async fn nobody_else_can_start_it(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    let answer = decide(&bed.record(&key).await, Command::Start(grant(&bed, "w")), bed.now().await);
+async fn nobody_else_can_start_it(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    let answer =
+        decide(&harness.record(&key).await, Command::Start(grant(&harness, "w")), harness.now().await);
     assert_eq!(answer, Err(Refused::AssignedElsewhere { worker: worker("v") }));
 }
 
-async fn the_same_start_twice_was_already_applied_and_another_is_stale(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    let start = bed.decided(&key, Command::Start(grant(&bed, "v"))).await;
-    let other = bed.decided(&key, Command::Start(grant(&bed, "v"))).await;
-    assert_eq!(bed.commit_one(start.clone()).await, Committed::Applied { version: Version(3) });
-    assert_eq!(bed.commit_one(start).await, Committed::AlreadyApplied);
-    assert_eq!(bed.commit_one(other).await, Committed::Stale);
-    assert_eq!(bed.record(&key).await.executions, 1);
+async fn the_same_start_twice_was_already_applied_and_another_is_stale(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    let start = harness.decided(&key, Command::Start(grant(&harness, "v"))).await;
+    let other = harness.decided(&key, Command::Start(grant(&harness, "v"))).await;
+    assert_eq!(harness.commit_one(start.clone()).await, Committed::Applied { version: Version(3) });
+    assert_eq!(harness.commit_one(start).await, Committed::AlreadyApplied);
+    assert_eq!(harness.commit_one(other).await, Committed::Stale);
+    assert_eq!(harness.record(&key).await.executions, 1);
 }
 
-async fn an_assigned_task_cannot_be_pulled(bed: Bed) {
-    assigned(&bed, "v").await;
-    assert!(bed.lease_by("v", 10).await.is_empty());
-    assert!(bed.lease_by("w", 10).await.is_empty());
+async fn an_assigned_task_cannot_be_pulled(harness: Harness) {
+    assigned(&harness, "v").await;
+    assert!(harness.lease_by("v", 10).await.is_empty());
+    assert!(harness.lease_by("w", 10).await.is_empty());
 }
 
-async fn a_started_task_is_renewed_lost_and_pulled_like_any_other(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    let lease = started(&bed, &key, "v").await;
-    assert_eq!(bed.renew(&lease).await, Renewed::Extended);
-    assert_eq!(bed.renew(&Lease { epoch: Epoch(8), ..lease.clone() }).await, Renewed::Lost);
-    bed.lose().await;
-    assert_eq!(bed.renew(&lease).await, Renewed::Lost);
-    assert_eq!(bed.lease_keys(1).await, [key]);
+async fn a_started_task_is_renewed_lost_and_pulled_like_any_other(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    let lease = started(&harness, &key, "v").await;
+    assert_eq!(harness.renew(&lease).await, Renewed::Extended);
+    assert_eq!(harness.renew(&Lease { epoch: Epoch(8), ..lease.clone() }).await, Renewed::Lost);
+    harness.lose().await;
+    assert_eq!(harness.renew(&lease).await, Renewed::Lost);
+    assert_eq!(harness.lease_keys(1).await, [key]);
 }
 
-async fn an_end_compares_the_epoch_in_the_lease(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    let lease = started(&bed, &key, "v").await;
+async fn an_end_compares_the_epoch_in_the_lease(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    let lease = started(&harness, &key, "v").await;
     let finish = |lease| Command::Finish { lease, outcome: Outcome::DONE };
     let forged = Lease { epoch: Epoch(8), ..lease.clone() };
-    let answer = decide(&bed.record(&key).await, finish(forged), bed.now().await);
+    let answer = decide(&harness.record(&key).await, finish(forged), harness.now().await);
     assert_eq!(answer, Err(Refused::LeaseLost));
-    bed.apply(&key, finish(lease)).await;
-    assert_eq!(bed.record(&key).await.state, TaskState::Succeeded);
+    harness.apply(&key, finish(lease)).await;
+    assert_eq!(harness.record(&key).await.state, TaskState::Succeeded);
 }
 
-async fn a_worker_that_is_gone_before_the_start_counts_as_a_loss(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    bed.apply(&key, Command::Orphan).await;
-    let record = bed.record(&key).await;
+async fn a_worker_that_is_gone_before_the_start_counts_as_a_loss(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    harness.apply(&key, Command::Orphan).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.losses, record.executions), (TaskState::Orphaned, 1, 0));
     assert_eq!(record.assignment, None);
     let last = &record.attempts[0];
     assert_eq!((last.outcome, last.started_at, &last.worker), (AttemptOutcome::Orphaned, None, &worker("v")));
-    assert!(bed.lease(10).await.is_empty(), "an orphan is the leader's, not whoever pulls");
+    assert!(harness.lease(10).await.is_empty(), "an orphan is the leader's, not whoever pulls");
 }
 
-async fn an_orphan_is_assigned_again_as_a_new_attempt(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    bed.apply(&key, Command::Orphan).await;
-    bed.apply(&key, assign("w", 8)).await;
-    let record = bed.record(&key).await;
+async fn an_orphan_is_assigned_again_as_a_new_attempt(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    harness.apply(&key, Command::Orphan).await;
+    harness.apply(&key, assign("w", 8)).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.attempt, record.version), (TaskState::Assigned, 2, Version(4)));
     let given = record.assignment.expect("it is assigned");
     assert_eq!((given.worker, given.epoch), (worker("w"), Epoch(8)));
 }
 
-async fn a_late_start_by_the_worker_that_was_given_up_is_stale(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    let late = bed.decided(&key, Command::Start(grant(&bed, "v"))).await;
-    bed.apply(&key, Command::Orphan).await;
-    assert_eq!(bed.commit_one(late.clone()).await, Committed::Stale);
-    bed.apply(&key, assign("v", 8)).await;
-    assert_eq!(bed.commit_one(late).await, Committed::Stale);
-    assert_eq!(bed.record(&key).await.executions, 0);
+async fn a_late_start_by_the_worker_that_was_given_up_is_stale(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    let late = harness.decided(&key, Command::Start(grant(&harness, "v"))).await;
+    harness.apply(&key, Command::Orphan).await;
+    assert_eq!(harness.commit_one(late.clone()).await, Committed::Stale);
+    harness.apply(&key, assign("v", 8)).await;
+    assert_eq!(harness.commit_one(late).await, Committed::Stale);
+    assert_eq!(harness.record(&key).await.executions, 0);
 }
 
-async fn an_orphan_whose_budget_is_spent_is_buried_and_not_assigned(bed: Bed) {
-    let key = bed.enqueue(task().max_losses(0)).await;
-    bed.apply(&key, assign("v", 7)).await;
-    bed.apply(&key, Command::Orphan).await;
-    let answer = decide(&bed.record(&key).await, assign("w", 7), bed.now().await);
+async fn an_orphan_whose_budget_is_spent_is_buried_and_not_assigned(harness: Harness) {
+    let key = harness.enqueue(task().max_losses(0)).await;
+    harness.apply(&key, assign("v", 7)).await;
+    harness.apply(&key, Command::Orphan).await;
+    let answer = decide(&harness.record(&key).await, assign("w", 7), harness.now().await);
     assert_eq!(answer, Err(Refused::LossBudgetSpent { max_losses: 0 }));
-    bed.apply(&key, Command::Bury).await;
-    let record = bed.record(&key).await;
+    harness.apply(&key, Command::Bury).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.cause), (TaskState::Dead, Some(Cause::Lost)));
 }
 
-async fn an_orphan_with_budget_left_is_not_buried(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    bed.apply(&key, Command::Orphan).await;
-    let answer = decide(&bed.record(&key).await, Command::Bury, bed.now().await);
+async fn an_orphan_with_budget_left_is_not_buried(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    harness.apply(&key, Command::Orphan).await;
+    let answer = decide(&harness.record(&key).await, Command::Bury, harness.now().await);
     assert_eq!(answer, Err(Refused::LossBudgetLeft { losses: 1, max_losses: 3 }));
 }
 
-async fn of_two_leaders_who_assign_one_task_one_is_taken(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let one = bed.decided(&key, assign("v", 7)).await;
-    let other = bed.decided(&key, assign("w", 8)).await;
-    assert_eq!(bed.commit_one(one).await, Committed::Applied { version: Version(2) });
-    assert_eq!(bed.commit_one(other).await, Committed::Stale);
-    assert_eq!(bed.record(&key).await.assignment.map(|given| given.worker), Some(worker("v")));
+async fn of_two_leaders_who_assign_one_task_one_is_taken(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let one = harness.decided(&key, assign("v", 7)).await;
+    let other = harness.decided(&key, assign("w", 8)).await;
+    assert_eq!(harness.commit_one(one).await, Committed::Applied { version: Version(2) });
+    assert_eq!(harness.commit_one(other).await, Committed::Stale);
+    assert_eq!(harness.record(&key).await.assignment.map(|given| given.worker), Some(worker("v")));
 }
 
-async fn the_same_assignment_twice_was_already_applied(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let decided = bed.decided(&key, assign("v", 7)).await;
-    assert_eq!(bed.commit_one(decided.clone()).await, Committed::Applied { version: Version(2) });
-    assert_eq!(bed.commit_one(decided).await, Committed::AlreadyApplied);
-    assert_eq!(bed.record(&key).await.attempt, 1);
+async fn the_same_assignment_twice_was_already_applied(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let decided = harness.decided(&key, assign("v", 7)).await;
+    assert_eq!(harness.commit_one(decided.clone()).await, Committed::Applied { version: Version(2) });
+    assert_eq!(harness.commit_one(decided).await, Committed::AlreadyApplied);
+    assert_eq!(harness.record(&key).await.attempt, 1);
 }
 
-async fn an_assignment_of_a_task_that_was_pulled_meanwhile_is_stale(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let decided = bed.decided(&key, assign("v", 7)).await;
-    let leased = bed.lease_one().await;
-    assert_eq!(bed.commit_one(decided).await, Committed::Stale);
-    bed.succeed(&leased).await;
+async fn an_assignment_of_a_task_that_was_pulled_meanwhile_is_stale(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let decided = harness.decided(&key, assign("v", 7)).await;
+    let leased = harness.lease_one().await;
+    assert_eq!(harness.commit_one(decided).await, Committed::Stale);
+    harness.succeed(&leased).await;
 }
 
-async fn a_task_that_is_not_due_is_not_assigned(bed: Bed) {
-    let key = bed.enqueue(task().delay(seconds(10))).await;
+async fn a_task_that_is_not_due_is_not_assigned(harness: Harness) {
+    let key = harness.enqueue(task().delay(seconds(10))).await;
     // The leader's clock is ahead of the store's.
-    expect_blocked(&bed, assigned_at(&bed, &key, 10).await, Blocked::NotDue).await;
-    bed.advance(seconds(10)).await;
-    bed.apply(&key, assign("v", 7)).await;
+    expect_blocked(&harness, assigned_at(&harness, &key, 10).await, Blocked::NotDue).await;
+    harness.advance(seconds(10)).await;
+    harness.apply(&key, assign("v", 7)).await;
 }
 
-async fn a_task_that_has_expired_is_not_assigned(bed: Bed) {
-    let key = bed.enqueue(task().expires_at(bed.now().await.saturating_add(seconds(10)))).await;
-    let decided = bed.decided(&key, assign("v", 7)).await;
-    bed.advance(seconds(10)).await;
-    expect_blocked(&bed, decided, Blocked::NotDue).await;
+async fn a_task_that_has_expired_is_not_assigned(harness: Harness) {
+    let key = harness.enqueue(task().expires_at(harness.now().await.saturating_add(seconds(10)))).await;
+    let decided = harness.decided(&key, assign("v", 7)).await;
+    harness.advance(seconds(10)).await;
+    expect_blocked(&harness, decided, Blocked::NotDue).await;
 }
 
-async fn a_task_of_a_paused_queue_is_not_assigned(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.pause("default").await;
-    expect_blocked(&bed, bed.decided(&key, assign("v", 7)).await, Blocked::Paused).await;
-    bed.reset_queue("default").await;
-    bed.apply(&key, assign("v", 7)).await;
+async fn a_task_of_a_paused_queue_is_not_assigned(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.pause("default").await;
+    expect_blocked(&harness, harness.decided(&key, assign("v", 7)).await, Blocked::Paused).await;
+    harness.reset_queue("default").await;
+    harness.apply(&key, assign("v", 7)).await;
 }
 
-async fn a_task_of_a_full_queue_is_not_assigned(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task(); 2]).await;
-    bed.limit("default", 1).await;
-    bed.apply(&enqueued[0], assign("v", 7)).await;
-    let decided = bed.decided(&enqueued[1], assign("v", 7)).await;
-    expect_blocked(&bed, decided.clone(), Blocked::LimitReached).await;
-    assert!(bed.lease(10).await.is_empty(), "an assigned task takes a slot");
-    bed.cancel(&enqueued[0]).await;
-    assert_eq!(bed.commit_one(decided).await, Committed::Applied { version: Version(2) });
+async fn a_task_of_a_full_queue_is_not_assigned(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task(); 2]).await;
+    harness.limit("default", 1).await;
+    harness.apply(&enqueued[0], assign("v", 7)).await;
+    let decided = harness.decided(&enqueued[1], assign("v", 7)).await;
+    expect_blocked(&harness, decided.clone(), Blocked::LimitReached).await;
+    assert!(harness.lease(10).await.is_empty(), "an assigned task takes a slot");
+    harness.cancel(&enqueued[0]).await;
+    assert_eq!(harness.commit_one(decided).await, Committed::Applied { version: Version(2) });
 }
 
-async fn a_task_whose_key_is_held_is_not_assigned(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task().serial_key("k"); 2]).await;
-    bed.apply(&enqueued[0], assign("v", 7)).await;
-    expect_blocked(&bed, bed.decided(&enqueued[1], assign("w", 7)).await, Blocked::KeyHeld).await;
-    assert!(bed.lease(10).await.is_empty(), "an assigned task holds its key");
-    let lease = started(&bed, &enqueued[0], "v").await;
-    bed.apply(&enqueued[0], Command::Finish { lease, outcome: Outcome::DONE }).await;
-    bed.apply(&enqueued[1], assign("w", 7)).await;
+async fn a_task_whose_key_is_held_is_not_assigned(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task().serial_key("k"); 2]).await;
+    harness.apply(&enqueued[0], assign("v", 7)).await;
+    expect_blocked(&harness, harness.decided(&enqueued[1], assign("w", 7)).await, Blocked::KeyHeld).await;
+    assert!(harness.lease(10).await.is_empty(), "an assigned task holds its key");
+    let lease = started(&harness, &enqueued[0], "v").await;
+    harness.apply(&enqueued[0], Command::Finish { lease, outcome: Outcome::DONE }).await;
+    harness.apply(&enqueued[1], assign("w", 7)).await;
 }
 
-async fn a_task_behind_a_lower_id_of_its_key_is_not_assigned(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task().serial_key("k"); 2]).await;
-    expect_blocked(&bed, bed.decided(&enqueued[1], assign("v", 7)).await, Blocked::KeyHeld).await;
-    bed.apply(&enqueued[0], assign("v", 7)).await;
+async fn a_task_behind_a_lower_id_of_its_key_is_not_assigned(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task().serial_key("k"); 2]).await;
+    expect_blocked(&harness, harness.decided(&enqueued[1], assign("v", 7)).await, Blocked::KeyHeld).await;
+    harness.apply(&enqueued[0], assign("v", 7)).await;
 }
 
-async fn a_task_that_was_assigned_and_waits_for_a_retry_keeps_its_key(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task().serial_key("k"); 2]).await;
-    bed.apply(&enqueued[0], assign("v", 7)).await;
-    let lease = started(&bed, &enqueued[0], "v").await;
+async fn a_task_that_was_assigned_and_waits_for_a_retry_keeps_its_key(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task().serial_key("k"); 2]).await;
+    harness.apply(&enqueued[0], assign("v", 7)).await;
+    let lease = started(&harness, &enqueued[0], "v").await;
     let outcome = Outcome::Snoozed { delay: seconds(10) };
-    bed.apply(&enqueued[0], Command::Finish { lease, outcome }).await;
-    assert!(bed.lease(10).await.is_empty());
-    bed.advance(seconds(10)).await;
-    bed.apply(&enqueued[0], assign("w", 7)).await;
-    assert_eq!(bed.record(&enqueued[0]).await.attempt, 2);
+    harness.apply(&enqueued[0], Command::Finish { lease, outcome }).await;
+    assert!(harness.lease(10).await.is_empty());
+    harness.advance(seconds(10)).await;
+    harness.apply(&enqueued[0], assign("w", 7)).await;
+    assert_eq!(harness.record(&enqueued[0]).await.attempt, 2);
 }
 
-async fn an_orphan_keeps_its_slot_and_its_key(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task().serial_key("k"), task().serial_key("k"), task()]).await;
-    bed.limit("default", 1).await;
-    bed.apply(&enqueued[0], assign("v", 7)).await;
-    bed.apply(&enqueued[0], Command::Orphan).await;
-    assert!(bed.lease(10).await.is_empty());
+async fn an_orphan_keeps_its_slot_and_its_key(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task().serial_key("k"), task().serial_key("k"), task()]).await;
+    harness.limit("default", 1).await;
+    harness.apply(&enqueued[0], assign("v", 7)).await;
+    harness.apply(&enqueued[0], Command::Orphan).await;
+    assert!(harness.lease(10).await.is_empty());
     // It was admitted once: its own slot and key do not stand in its way.
-    bed.apply(&enqueued[0], assign("w", 7)).await;
-    bed.cancel(&enqueued[0]).await;
-    assert_eq!(keys(&bed.lease(10).await), enqueued[1..2]);
+    harness.apply(&enqueued[0], assign("w", 7)).await;
+    harness.cancel(&enqueued[0]).await;
+    assert_eq!(keys(&harness.lease(10).await), enqueued[1..2]);
 }
 
-async fn a_cancelled_assignment_leaves_no_hold(bed: Bed) {
-    let key = assigned(&bed, "v").await;
-    bed.cancel(&key).await;
-    let record = bed.record(&key).await;
+async fn a_cancelled_assignment_leaves_no_hold(harness: Harness) {
+    let key = assigned(&harness, "v").await;
+    harness.cancel(&key).await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.hold(), record.assignment), (TaskState::Cancelled, None, None));
     assert_eq!(record.attempts[0].outcome, AttemptOutcome::Cancelled);
-    bed.advance(seconds(3600)).await;
-    assert!(bed.overdue().await.is_empty());
+    harness.advance(seconds(3600)).await;
+    assert!(harness.overdue().await.is_empty());
 }
 
 fn assign(name: &str, epoch: u64) -> Command {
     Command::Assign { worker: worker(name), epoch: Epoch(epoch) }
 }
 
-async fn assigned(bed: &Bed, name: &str) -> TaskKey {
-    let key = bed.enqueue(task()).await;
-    bed.apply(&key, assign(name, 7)).await;
+async fn assigned(harness: &Harness, name: &str) -> TaskKey {
+    let key = harness.enqueue(task()).await;
+    harness.apply(&key, assign(name, 7)).await;
     key
 }
 
-fn grant(bed: &Bed, name: &str) -> Grant {
-    Grant { worker: worker(name), token: bed.token(), ttl: seconds(30) }
+fn grant(harness: &Harness, name: &str) -> Grant {
+    Grant { worker: worker(name), token: harness.token(), ttl: seconds(30) }
 }
 
-async fn started(bed: &Bed, key: &TaskKey, name: &str) -> Lease {
-    bed.apply(key, Command::Start(grant(bed, name))).await;
-    bed.record(key).await.current_lease().expect("it runs")
+async fn started(harness: &Harness, key: &TaskKey, name: &str) -> Lease {
+    harness.apply(key, Command::Start(grant(harness, name))).await;
+    harness.record(key).await.current_lease().expect("it runs")
 }
 
 /// An assignment decided by a leader whose clock is this much ahead.
-async fn assigned_at(bed: &Bed, key: &TaskKey, ahead_s: u64) -> Transition {
-    let later = bed.now().await.saturating_add(seconds(ahead_s));
-    decide(&bed.record(key).await, assign("v", 7), later).expect("it is due by then")
+async fn assigned_at(harness: &Harness, key: &TaskKey, ahead_s: u64) -> Transition {
+    let later = harness.now().await.saturating_add(seconds(ahead_s));
+    decide(&harness.record(key).await, assign("v", 7), later).expect("it is due by then")
 }
 
 /// The transition is refused for this reason, and the record stays as it is.
-async fn expect_blocked(bed: &Bed, transition: Transition, why: Blocked) {
+async fn expect_blocked(harness: &Harness, transition: Transition, why: Blocked) {
     let key = transition.key.clone();
-    let before = bed.record(&key).await;
-    assert_eq!(bed.commit_one(transition).await, Committed::Blocked(why));
-    assert_eq!(bed.record(&key).await, before);
+    let before = harness.record(&key).await;
+    assert_eq!(harness.commit_one(transition).await, Committed::Blocked(why));
+    assert_eq!(harness.record(&key).await, before);
 }
 
 cases![

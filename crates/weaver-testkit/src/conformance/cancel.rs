@@ -1,5 +1,5 @@
-//! G11, cancel arrives: a cancelled task is terminal at once; a worker that waits for it is woken, and told when it renews;
-//! what it held outlives the record until it confirms that it stopped, or its lease ends.
+//! G11, cancel arrives: a cancelled task is terminal at once; a worker that waits for it is woken, and told
+//! when it renews; what it held outlives the record until it confirms that it stopped, or its lease ends.
 
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{Lease, Leased, Renewed};
@@ -11,224 +11,224 @@ use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskSta
 use super::cases;
 use super::steps::end_of;
 use super::waiter::Waiter;
-use crate::bed::{Bed, seconds, task};
+use crate::harness::{Harness, seconds, task};
 
-async fn a_queued_task_is_cancelled_and_never_leased(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.cancel(&key).await;
-    let record = bed.record(&key).await;
+async fn a_queued_task_is_cancelled_and_never_leased(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.cancel(&key).await;
+    let record = harness.record(&key).await;
     expect_cancelled(&record, CancelReason::User);
-    assert_eq!((record.version.0, record.finished_at), (2, Some(bed.now().await)));
+    assert_eq!((record.version.0, record.finished_at), (2, Some(harness.now().await)));
     assert!(record.hold().is_none() && record.attempts.is_empty());
-    assert!(bed.lease(10).await.is_empty());
+    assert!(harness.lease(10).await.is_empty());
 }
 
-async fn a_scheduled_task_is_cancelled_and_never_comes(bed: Bed) {
-    let key = bed.enqueue(task().delay(seconds(10))).await;
-    bed.cancel(&key).await;
-    expect_cancelled(&bed.record(&key).await, CancelReason::User);
-    bed.advance(seconds(20)).await;
-    assert!(bed.lease(10).await.is_empty());
+async fn a_scheduled_task_is_cancelled_and_never_comes(harness: Harness) {
+    let key = harness.enqueue(task().delay(seconds(10))).await;
+    harness.cancel(&key).await;
+    expect_cancelled(&harness.record(&key).await, CancelReason::User);
+    harness.advance(seconds(20)).await;
+    assert!(harness.lease(10).await.is_empty());
 }
 
-async fn a_task_that_waits_for_a_retry_is_cancelled_and_never_comes(bed: Bed) {
-    let leased = running(&bed).await;
-    bed.end(&leased, Outcome::Snoozed { delay: seconds(10) }).await;
-    bed.cancel(&leased.lease.key).await;
-    let record = bed.record(&leased.lease.key).await;
+async fn a_task_that_waits_for_a_retry_is_cancelled_and_never_comes(harness: Harness) {
+    let leased = running(&harness).await;
+    harness.end(&leased, Outcome::Snoozed { delay: seconds(10) }).await;
+    harness.cancel(&leased.lease.key).await;
+    let record = harness.record(&leased.lease.key).await;
     expect_cancelled(&record, CancelReason::User);
     assert!(record.hold().is_none());
-    bed.advance(seconds(20)).await;
-    assert!(bed.lease(10).await.is_empty());
+    harness.advance(seconds(20)).await;
+    assert!(harness.lease(10).await.is_empty());
 }
 
-async fn a_running_task_is_terminal_at_once_and_keeps_a_hold(bed: Bed) {
-    let (key, leased) = cancelled(&bed).await;
-    let record = bed.record(&key).await;
+async fn a_running_task_is_terminal_at_once_and_keeps_a_hold(harness: Harness) {
+    let (key, leased) = cancelled(&harness).await;
+    let record = harness.record(&key).await;
     expect_cancelled(&record, CancelReason::User);
-    assert_eq!((record.version.0, record.finished_at), (3, Some(bed.now().await)));
+    assert_eq!((record.version.0, record.finished_at), (3, Some(harness.now().await)));
     assert_eq!(record.hold(), Some(leased.lease));
     assert_eq!(record.attempts[0].outcome, AttemptOutcome::Cancelled);
     assert_eq!((record.failures, record.losses), (0, 0));
 }
 
-async fn a_replaced_task_says_so(bed: Bed) {
-    let waiting = bed.enqueue(task().delay(seconds(10))).await;
-    let leased = running(&bed).await;
+async fn a_replaced_task_says_so(harness: Harness) {
+    let waiting = harness.enqueue(task().delay(seconds(10))).await;
+    let leased = running(&harness).await;
     for key in [&waiting, &leased.lease.key] {
-        bed.apply(key, Command::Replace).await;
-        expect_cancelled(&bed.record(key).await, CancelReason::Replaced);
+        harness.apply(key, Command::Replace).await;
+        expect_cancelled(&harness.record(key).await, CancelReason::Replaced);
     }
-    assert_eq!(bed.renew(&leased.lease).await, Renewed::Cancelled);
+    assert_eq!(harness.renew(&leased.lease).await, Renewed::Cancelled);
 }
 
-async fn renewing_tells_the_handler_and_changes_nothing(bed: Bed) {
-    let (key, leased) = cancelled(&bed).await;
-    let before = bed.record(&key).await;
+async fn renewing_tells_the_handler_and_changes_nothing(harness: Harness) {
+    let (key, leased) = cancelled(&harness).await;
+    let before = harness.record(&key).await;
     for _ in 0..3 {
-        bed.advance(seconds(5)).await;
-        assert_eq!(bed.renew(&leased.lease).await, Renewed::Cancelled);
+        harness.advance(seconds(5)).await;
+        assert_eq!(harness.renew(&leased.lease).await, Renewed::Cancelled);
     }
-    assert_eq!(bed.record(&key).await, before, "renewing does not prolong a hold");
+    assert_eq!(harness.record(&key).await, before, "renewing does not prolong a hold");
 }
 
-async fn renewing_tells_the_handler_even_after_the_hold_has_ended(bed: Bed) {
-    let (_, leased) = cancelled(&bed).await;
-    bed.advance(seconds(31)).await;
-    assert_eq!(bed.maintain().await, 1);
-    assert_eq!(bed.renew(&leased.lease).await, Renewed::Cancelled);
+async fn renewing_tells_the_handler_even_after_the_hold_has_ended(harness: Harness) {
+    let (_, leased) = cancelled(&harness).await;
+    harness.advance(seconds(31)).await;
+    assert_eq!(harness.maintain().await, 1);
+    assert_eq!(harness.renew(&leased.lease).await, Renewed::Cancelled);
 }
 
-async fn an_older_lease_of_a_cancelled_task_is_lost_and_not_cancelled(bed: Bed) {
-    let old = running(&bed).await;
-    bed.end(&old, Outcome::Released).await;
-    bed.lease_one().await;
-    bed.cancel(&old.lease.key).await;
-    assert_eq!(bed.renew(&old.lease).await, Renewed::Lost);
+async fn an_older_lease_of_a_cancelled_task_is_lost_and_not_cancelled(harness: Harness) {
+    let old = running(&harness).await;
+    harness.end(&old, Outcome::Released).await;
+    harness.lease_one().await;
+    harness.cancel(&old.lease.key).await;
+    assert_eq!(harness.renew(&old.lease).await, Renewed::Lost);
 }
 
-async fn what_the_handler_reports_after_the_cancel_is_stale(bed: Bed) {
-    let (key, leased) = cancelled(&bed).await;
-    let before = bed.record(&key).await;
+async fn what_the_handler_reports_after_the_cancel_is_stale(harness: Harness) {
+    let (key, leased) = cancelled(&harness).await;
+    let before = harness.record(&key).await;
     let own_cancel = Outcome::Cancelled { message: "I stop".into() };
     let others = [Outcome::DONE, Outcome::failed("no"), Outcome::Released, Outcome::TimedOut];
     for outcome in others.into_iter().chain([own_cancel]) {
-        assert_eq!(bed.commit_one(end_of(&leased, outcome)).await, Committed::Stale);
+        assert_eq!(harness.commit_one(end_of(&leased, outcome)).await, Committed::Stale);
     }
-    assert_eq!(bed.record(&key).await, before);
+    assert_eq!(harness.record(&key).await, before);
 }
 
-async fn a_cancel_decided_before_the_task_moved_is_stale(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let decided = bed.decided(&key, Command::Cancel).await;
-    let leased = bed.lease_one().await;
-    assert_eq!(bed.commit_one(decided).await, Committed::Stale);
-    bed.succeed(&leased).await;
+async fn a_cancel_decided_before_the_task_moved_is_stale(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let decided = harness.decided(&key, Command::Cancel).await;
+    let leased = harness.lease_one().await;
+    assert_eq!(harness.commit_one(decided).await, Committed::Stale);
+    harness.succeed(&leased).await;
 }
 
-async fn the_same_cancel_twice_was_already_applied(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let decided = bed.decided(&key, Command::Cancel).await;
-    bed.cancel(&key).await;
-    assert_eq!(bed.commit_one(decided).await, Committed::AlreadyApplied);
+async fn the_same_cancel_twice_was_already_applied(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let decided = harness.decided(&key, Command::Cancel).await;
+    harness.cancel(&key).await;
+    assert_eq!(harness.commit_one(decided).await, Committed::AlreadyApplied);
 }
 
-async fn confirming_ends_the_hold_and_touches_nothing_else(bed: Bed) {
-    let (key, leased) = cancelled(&bed).await;
-    let before = bed.record(&key).await;
-    bed.advance(seconds(5)).await;
-    bed.confirm(&leased.lease).await;
-    let after = bed.record(&key).await;
+async fn confirming_ends_the_hold_and_touches_nothing_else(harness: Harness) {
+    let (key, leased) = cancelled(&harness).await;
+    let before = harness.record(&key).await;
+    harness.advance(seconds(5)).await;
+    harness.confirm(&leased.lease).await;
+    let after = harness.record(&key).await;
     assert!(after.hold().is_none());
     assert_eq!(after, TaskRecord { lease: None, ..before });
 }
 
-async fn confirming_may_be_repeated(bed: Bed) {
-    let (key, leased) = cancelled(&bed).await;
-    bed.confirm(&leased.lease).await;
-    let before = bed.record(&key).await;
-    bed.confirm(&leased.lease).await;
-    bed.store.confirm_stopped(vec![]).await.expect("nothing is wrong with it");
-    assert_eq!(bed.record(&key).await, before);
+async fn confirming_may_be_repeated(harness: Harness) {
+    let (key, leased) = cancelled(&harness).await;
+    harness.confirm(&leased.lease).await;
+    let before = harness.record(&key).await;
+    harness.confirm(&leased.lease).await;
+    harness.store.confirm_stopped(vec![]).await.expect("nothing is wrong with it");
+    assert_eq!(harness.record(&key).await, before);
 }
 
-async fn confirming_a_running_lease_does_nothing(bed: Bed) {
-    let leased = running(&bed).await;
-    bed.confirm(&leased.lease).await;
-    assert_eq!(bed.record(&leased.lease.key).await, leased.record);
-    assert_eq!(bed.renew(&leased.lease).await, Renewed::Extended);
+async fn confirming_a_running_lease_does_nothing(harness: Harness) {
+    let leased = running(&harness).await;
+    harness.confirm(&leased.lease).await;
+    assert_eq!(harness.record(&leased.lease.key).await, leased.record);
+    assert_eq!(harness.renew(&leased.lease).await, Renewed::Extended);
 }
 
-async fn confirming_with_another_token_does_nothing(bed: Bed) {
-    let (key, leased) = cancelled(&bed).await;
-    bed.confirm(&Lease { token: LeaseToken(u128::MAX), ..leased.lease.clone() }).await;
-    assert_eq!(bed.record(&key).await.hold(), Some(leased.lease));
+async fn confirming_with_another_token_does_nothing(harness: Harness) {
+    let (key, leased) = cancelled(&harness).await;
+    harness.confirm(&Lease { token: LeaseToken(u128::MAX), ..leased.lease.clone() }).await;
+    assert_eq!(harness.record(&key).await.hold(), Some(leased.lease));
 }
 
-async fn several_confirmations_each_end_their_hold(bed: Bed) {
-    bed.enqueue_all(vec![task(); 3]).await;
-    let leased = bed.lease(3).await;
+async fn several_confirmations_each_end_their_hold(harness: Harness) {
+    harness.enqueue_all(vec![task(); 3]).await;
+    let leased = harness.lease(3).await;
     for leased in &leased[..2] {
-        bed.cancel(&leased.lease.key).await;
+        harness.cancel(&leased.lease.key).await;
     }
     let leases = leased.iter().map(|leased| leased.lease.clone()).collect();
-    bed.store.confirm_stopped(leases).await.expect("the store answers");
-    assert!(bed.record(&leased[0].lease.key).await.hold().is_none());
-    assert!(bed.record(&leased[1].lease.key).await.hold().is_none());
-    bed.succeed(&leased[2]).await;
+    harness.store.confirm_stopped(leases).await.expect("the store answers");
+    assert!(harness.record(&leased[0].lease.key).await.hold().is_none());
+    assert!(harness.record(&leased[1].lease.key).await.hold().is_none());
+    harness.succeed(&leased[2]).await;
 }
 
-async fn a_hold_is_overdue_when_its_lease_has_run_out(bed: Bed) {
-    let (key, _) = cancelled(&bed).await;
-    bed.advance(seconds(20)).await;
-    assert!(bed.overdue().await.is_empty());
-    bed.advance(seconds(11)).await;
-    assert_eq!(bed.overdue().await, [(key.clone(), OverdueWhy::Hold)]);
-    assert_eq!(bed.maintain().await, 1);
-    let record = bed.record(&key).await;
+async fn a_hold_is_overdue_when_its_lease_has_run_out(harness: Harness) {
+    let (key, _) = cancelled(&harness).await;
+    harness.advance(seconds(20)).await;
+    assert!(harness.overdue().await.is_empty());
+    harness.advance(seconds(11)).await;
+    assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::Hold)]);
+    assert_eq!(harness.maintain().await, 1);
+    let record = harness.record(&key).await;
     assert!(record.hold().is_none());
     assert_eq!(record.version.0, 3);
-    assert!(bed.overdue().await.is_empty());
+    assert!(harness.overdue().await.is_empty());
 }
 
-async fn a_confirmed_hold_is_never_overdue(bed: Bed) {
-    let (_, leased) = cancelled(&bed).await;
-    bed.confirm(&leased.lease).await;
-    bed.advance(seconds(3600)).await;
-    assert!(bed.overdue().await.is_empty());
+async fn a_confirmed_hold_is_never_overdue(harness: Harness) {
+    let (_, leased) = cancelled(&harness).await;
+    harness.confirm(&leased.lease).await;
+    harness.advance(seconds(3600)).await;
+    assert!(harness.overdue().await.is_empty());
 }
 
-async fn a_handler_that_cancels_its_own_task_leaves_no_hold(bed: Bed) {
-    let leased = running(&bed).await;
-    bed.end(&leased, Outcome::Cancelled { message: "not needed".into() }).await;
-    let record = bed.record(&leased.lease.key).await;
+async fn a_handler_that_cancels_its_own_task_leaves_no_hold(harness: Harness) {
+    let leased = running(&harness).await;
+    harness.end(&leased, Outcome::Cancelled { message: "not needed".into() }).await;
+    let record = harness.record(&leased.lease.key).await;
     expect_cancelled(&record, CancelReason::Handler);
     assert_eq!((record.hold(), record.last_error.as_deref()), (None, Some("not needed")));
-    bed.advance(seconds(3600)).await;
-    assert!(bed.overdue().await.is_empty());
+    harness.advance(seconds(3600)).await;
+    assert!(harness.overdue().await.is_empty());
 }
 
-async fn repeating_the_lease_call_does_not_grant_a_cancelled_task_again(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let request = bed.request(1);
-    bed.lease_as(request.clone()).await;
-    bed.cancel(&key).await;
-    assert!(bed.lease_as(request).await.is_empty());
+async fn repeating_the_lease_call_does_not_grant_a_cancelled_task_again(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let request = harness.request(1);
+    harness.lease_as(request.clone()).await;
+    harness.cancel(&key).await;
+    assert!(harness.lease_as(request).await.is_empty());
 }
 
-async fn whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it(bed: Bed) {
-    let (first, second) = (running(&bed).await, running(&bed).await);
-    let mut waiter = Waiter::for_cancelled(&bed, &[first.lease.clone(), second.lease.clone()]);
+async fn whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it(harness: Harness) {
+    let (first, second) = (running(&harness).await, running(&harness).await);
+    let mut waiter = Waiter::for_cancelled(&harness, &[first.lease.clone(), second.lease.clone()]);
     assert!(waiter.still_waits().await);
-    bed.cancel(&second.lease.key).await;
+    harness.cancel(&second.lease.key).await;
     // As long as a store that can only be polled may take.
-    bed.advance(seconds(2)).await;
+    harness.advance(seconds(2)).await;
     waiter.wakes().await;
-    let waiter = Waiter::for_cancelled(&bed, &[first.lease, second.lease]);
+    let waiter = Waiter::for_cancelled(&harness, &[first.lease, second.lease]);
     waiter.wakes().await; // What came before the wait is not missed.
 }
 
-async fn a_wait_for_cancellations_is_not_ended_by_other_moves(bed: Bed) {
-    let (mine, other, third) = (running(&bed).await, running(&bed).await, running(&bed).await);
-    let mut waiter = Waiter::for_cancelled(&bed, &[mine.lease.clone(), third.lease.clone()]);
-    assert_eq!(bed.renew(&mine.lease).await, Renewed::Extended);
-    bed.succeed(&third).await;
-    bed.cancel(&other.lease.key).await;
-    bed.advance(seconds(2)).await;
+async fn a_wait_for_cancellations_is_not_ended_by_other_moves(harness: Harness) {
+    let (mine, other, third) = (running(&harness).await, running(&harness).await, running(&harness).await);
+    let mut waiter = Waiter::for_cancelled(&harness, &[mine.lease.clone(), third.lease.clone()]);
+    assert_eq!(harness.renew(&mine.lease).await, Renewed::Extended);
+    harness.succeed(&third).await;
+    harness.cancel(&other.lease.key).await;
+    harness.advance(seconds(2)).await;
     assert!(waiter.still_waits().await);
-    bed.advance(seconds(3600)).await;
+    harness.advance(seconds(3600)).await;
     waiter.times_out().await;
 }
 
-async fn running(bed: &Bed) -> Leased {
-    bed.enqueue(task()).await;
-    bed.lease_one().await
+async fn running(harness: &Harness) -> Leased {
+    harness.enqueue(task()).await;
+    harness.lease_one().await
 }
 
 /// A task that was cancelled while it ran.
-async fn cancelled(bed: &Bed) -> (TaskKey, Leased) {
-    let leased = running(bed).await;
-    bed.cancel(&leased.lease.key).await;
+async fn cancelled(harness: &Harness) -> (TaskKey, Leased) {
+    let leased = running(harness).await;
+    harness.cancel(&leased.lease.key).await;
     (leased.lease.key.clone(), leased)
 }
 

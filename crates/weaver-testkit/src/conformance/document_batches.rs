@@ -9,7 +9,7 @@ use weaver_core::time::Timestamp;
 
 use super::answers::{conflict, refusal};
 use super::cases;
-use crate::bed::{Bed, namespace, seconds};
+use crate::harness::{Harness, namespace, seconds};
 
 cases![
     a_batch_writes_and_removes_each_document_as_if_it_were_alone,
@@ -29,27 +29,27 @@ fn put(key: &DocumentKey, body: &str, expect: Expect) -> DocumentWrite {
     DocumentWrite::put(key.clone(), Bytes::from(body.to_owned()), expect, None)
 }
 
-async fn write(bed: &Bed, writes: Vec<DocumentWrite>) -> Vec<Result<Option<Version>>> {
+async fn write(harness: &Harness, writes: Vec<DocumentWrite>) -> Vec<Result<Option<Version>>> {
     let count = writes.len();
-    let answers = bed.store.write_documents(writes).await.expect("the batch is valid");
+    let answers = harness.store.write_documents(writes).await.expect("the batch is valid");
     assert_eq!(answers.len(), count, "an answer for each");
     answers
 }
 
-async fn written(bed: &Bed, write: DocumentWrite) -> Version {
-    let mut answers = self::write(bed, vec![write]).await;
+async fn written(harness: &Harness, write: DocumentWrite) -> Version {
+    let mut answers = self::write(harness, vec![write]).await;
     answers.remove(0).expect("it is expected").expect("it is written")
 }
 
-async fn body(bed: &Bed, key: &DocumentKey) -> Option<Bytes> {
-    bed.store.get_document(key).await.expect("the store answers").map(|document| document.body)
+async fn body(harness: &Harness, key: &DocumentKey) -> Option<Bytes> {
+    harness.store.get_document(key).await.expect("the store answers").map(|document| document.body)
 }
 
-async fn a_batch_writes_and_removes_each_document_as_if_it_were_alone(bed: Bed) {
+async fn a_batch_writes_and_removes_each_document_as_if_it_were_alone(harness: Harness) {
     let elsewhere = DocumentKey::new(namespace("other"), "event", "a");
-    let old = written(&bed, put(&key("old"), "1", Expect::Absent)).await;
+    let old = written(&harness, put(&key("old"), "1", Expect::Absent)).await;
     let answers = write(
-        &bed,
+        &harness,
         vec![
             put(&key("b"), "b", Expect::Absent),
             DocumentWrite::delete(key("old"), Expect::Version(old)),
@@ -61,17 +61,17 @@ async fn a_batch_writes_and_removes_each_document_as_if_it_were_alone(bed: Bed) 
     assert_eq!((&answers[1], &answers[3]), (&Ok(None), &Ok(None)), "removed");
     let versions = [&answers[0], &answers[2]].map(|answer| answer.clone().expect("as expected"));
     for (key, version, text) in [(&key("b"), versions[0], "b"), (&elsewhere, versions[1], "a")] {
-        let found = bed.store.get_document(key).await.expect("the store answers").expect("it is there");
+        let found = harness.store.get_document(key).await.expect("the store answers").expect("it is there");
         assert_eq!((Some(found.version), found.body), (version, Bytes::from_static(text.as_bytes())));
-        assert_eq!(found.updated_at, bed.now().await);
+        assert_eq!(found.updated_at, harness.now().await);
     }
-    assert_eq!(body(&bed, &key("old")).await, None);
+    assert_eq!(body(&harness, &key("old")).await, None);
 }
 
-async fn a_conflict_in_a_batch_is_that_members_alone(bed: Bed) {
-    let version = written(&bed, put(&key("a"), "1", Expect::Absent)).await;
+async fn a_conflict_in_a_batch_is_that_members_alone(harness: Harness) {
+    let version = written(&harness, put(&key("a"), "1", Expect::Absent)).await;
     let mut answers = write(
-        &bed,
+        &harness,
         vec![
             put(&key("z"), "z", Expect::Absent),
             put(&key("a"), "2", Expect::Absent),
@@ -83,56 +83,57 @@ async fn a_conflict_in_a_batch_is_that_members_alone(bed: Bed) {
     assert!(answers[0].is_ok() && answers[3].is_ok(), "{answers:?}");
     assert_eq!(conflict(answers.remove(1)), version);
     assert_eq!(conflict(answers.remove(1)), Version(0));
-    assert_eq!(body(&bed, &key("a")).await.as_deref(), Some(b"1".as_slice()));
-    assert_eq!(body(&bed, &key("c")).await.as_deref(), Some(b"c".as_slice()));
+    assert_eq!(body(&harness, &key("a")).await.as_deref(), Some(b"1".as_slice()));
+    assert_eq!(body(&harness, &key("c")).await.as_deref(), Some(b"c".as_slice()));
 }
 
-async fn a_batch_with_an_invalid_member_writes_nothing_and_names_it(bed: Bed) {
+async fn a_batch_with_an_invalid_member_writes_nothing_and_names_it(harness: Harness) {
     let over = "x".repeat(DOCUMENT_MAX_BYTES + 1);
     let writes = vec![put(&key("a"), "1", Expect::Absent), put(&key("b"), &over, Expect::Absent)];
-    let refused = refusal(bed.store.write_documents(writes).await);
+    let refused = refusal(harness.store.write_documents(writes).await);
     assert_eq!((refused.index, refused.field), (Some(1), "body"));
     let many = (0..=DOCUMENT_WRITES_MAX).map(|number| put(&key(&number.to_string()), "", Expect::Absent));
-    let refused = refusal(bed.store.write_documents(many.collect()).await);
+    let refused = refusal(harness.store.write_documents(many.collect()).await);
     let problem = Problem::OutOfRange {
         value: DOCUMENT_WRITES_MAX as u64 + 1,
         min: 0,
         max: DOCUMENT_WRITES_MAX as u64,
     };
     assert_eq!((refused.index, refused.problem), (None, problem));
-    assert_eq!(body(&bed, &key("a")).await, None);
+    assert_eq!(body(&harness, &key("a")).await, None);
 }
 
-async fn a_key_is_in_a_batch_once(bed: Bed) {
+async fn a_key_is_in_a_batch_once(harness: Harness) {
     let writes = vec![put(&key("a"), "1", Expect::Absent), put(&key("a"), "2", Expect::Anything)];
-    let refused = refusal(bed.store.write_documents(writes).await);
+    let refused = refusal(harness.store.write_documents(writes).await);
     assert_eq!((refused.index, refused.problem), (Some(1), Problem::Repeated));
-    assert_eq!(body(&bed, &key("a")).await, None);
+    assert_eq!(body(&harness, &key("a")).await, None);
 }
 
-async fn an_empty_batch_of_documents_does_nothing(bed: Bed) {
-    assert_eq!(write(&bed, Vec::new()).await, []);
+async fn an_empty_batch_of_documents_does_nothing(harness: Harness) {
+    assert_eq!(write(&harness, Vec::new()).await, []);
 }
 
-async fn a_batch_sets_and_clears_due_times(bed: Bed) {
-    let now = bed.now().await;
+async fn a_batch_sets_and_clears_due_times(harness: Harness) {
+    let now = harness.now().await;
     let due_in = |id: &str, after| DocumentWrite {
         due: Some(now.saturating_add(seconds(after))),
         ..put(&key(id), "", Expect::Anything)
     };
-    write(&bed, vec![due_in("late", 20), due_in("early", 10), due_in("gone", 1), due_in("never", 2)]).await;
+    write(&harness, vec![due_in("late", 20), due_in("early", 10), due_in("gone", 1), due_in("never", 2)])
+        .await;
     let moved = vec![
         due_in("late", 5),
         DocumentWrite::delete(key("gone"), Expect::Anything),
         put(&key("never"), "", Expect::Anything),
     ];
-    write(&bed, moved).await;
-    let due = bed.store.due_documents("kind", Timestamp::MAX, 10).await.expect("the store answers");
+    write(&harness, moved).await;
+    let due = harness.store.due_documents("kind", Timestamp::MAX, 10).await.expect("the store answers");
     let ids: Vec<_> = due.iter().map(|document| document.key.id.as_str()).collect();
     assert_eq!(ids, ["late", "early"]);
 }
 
-async fn of_many_batches_at_once_each_document_is_written_by_one(bed: Bed) {
+async fn of_many_batches_at_once_each_document_is_written_by_one(harness: Harness) {
     let ids: Vec<String> = (0..20).map(|number| format!("id-{number:02}")).collect();
     let batch = |writer: usize| {
         let mut writes: Vec<_> =
@@ -146,8 +147,8 @@ async fn of_many_batches_at_once_each_document_is_written_by_one(bed: Bed) {
     };
     let writers: Vec<_> = (0..4)
         .map(|writer| {
-            let (store, writes) = (bed.store.clone(), batch(writer));
-            bed.spawn(async move { store.write_documents(writes).await })
+            let (store, writes) = (harness.store.clone(), batch(writer));
+            harness.spawn(async move { store.write_documents(writes).await })
         })
         .collect();
     let mut won = 0;

@@ -9,99 +9,99 @@ use weaver_core::task::TaskState;
 
 use super::cases;
 use super::steps::end_of;
-use crate::bed::{Bed, seconds, task};
+use crate::harness::{Harness, seconds, task};
 
-async fn an_end_is_answered_with_the_new_version(bed: Bed) {
-    let leased = running(&bed).await;
-    let answer = bed.finish(&leased, Outcome::DONE).await;
+async fn an_end_is_answered_with_the_new_version(harness: Harness) {
+    let leased = running(&harness).await;
+    let answer = harness.finish(&leased, Outcome::DONE).await;
     assert_eq!(answer, Committed::Applied { version: Version(3) });
-    assert_eq!(bed.record(&leased.lease.key).await.version, Version(3));
+    assert_eq!(harness.record(&leased.lease.key).await.version, Version(3));
 }
 
-async fn the_same_end_twice_was_already_applied(bed: Bed) {
+async fn the_same_end_twice_was_already_applied(harness: Harness) {
     for outcome in every_outcome() {
-        let leased = running(&bed).await;
-        bed.end(&leased, outcome.clone()).await;
-        let before = bed.record(&leased.lease.key).await;
-        bed.advance(seconds(1)).await;
-        assert_eq!(bed.finish(&leased, outcome.clone()).await, Committed::AlreadyApplied, "{outcome:?}");
-        assert_eq!(bed.record(&leased.lease.key).await, before);
-        finish_everything(&bed).await;
+        let leased = running(&harness).await;
+        harness.end(&leased, outcome.clone()).await;
+        let before = harness.record(&leased.lease.key).await;
+        harness.advance(seconds(1)).await;
+        assert_eq!(harness.finish(&leased, outcome.clone()).await, Committed::AlreadyApplied, "{outcome:?}");
+        assert_eq!(harness.record(&leased.lease.key).await, before);
+        finish_everything(&harness).await;
     }
 }
 
-async fn the_same_end_twice_was_already_applied_even_if_the_task_has_moved_on(bed: Bed) {
+async fn the_same_end_twice_was_already_applied_even_if_the_task_has_moved_on(harness: Harness) {
     let snoozed = Outcome::Snoozed { delay: seconds(1) };
     let failed = Outcome::Failed { error: "no".into(), retry: Retry::After(seconds(1)) };
     for outcome in [failed, Outcome::Released, snoozed] {
-        let leased = running(&bed).await;
-        bed.end(&leased, outcome.clone()).await;
-        bed.advance(seconds(1)).await;
-        let again = bed.lease_one().await;
-        assert_eq!(bed.finish(&leased, outcome.clone()).await, Committed::AlreadyApplied, "{outcome:?}");
-        assert_eq!(bed.record(&leased.lease.key).await, again.record);
-        bed.succeed(&again).await;
-        assert_eq!(bed.finish(&leased, outcome).await, Committed::AlreadyApplied);
+        let leased = running(&harness).await;
+        harness.end(&leased, outcome.clone()).await;
+        harness.advance(seconds(1)).await;
+        let again = harness.lease_one().await;
+        assert_eq!(harness.finish(&leased, outcome.clone()).await, Committed::AlreadyApplied, "{outcome:?}");
+        assert_eq!(harness.record(&leased.lease.key).await, again.record);
+        harness.succeed(&again).await;
+        assert_eq!(harness.finish(&leased, outcome).await, Committed::AlreadyApplied);
     }
 }
 
-async fn the_same_end_twice_in_one_batch_counts_once(bed: Bed) {
-    let leased = running(&bed).await;
+async fn the_same_end_twice_in_one_batch_counts_once(harness: Harness) {
+    let leased = running(&harness).await;
     let end = end_of(&leased, Outcome::failed("no"));
-    let answers = bed.store.commit(vec![end.clone(), end], None).await.expect("the store answers");
+    let answers = harness.store.commit(vec![end.clone(), end], None).await.expect("the store answers");
     assert_eq!(answers, [Committed::Applied { version: Version(3) }, Committed::AlreadyApplied]);
-    assert_eq!(bed.record(&leased.lease.key).await.failures, 1);
+    assert_eq!(harness.record(&leased.lease.key).await.failures, 1);
 }
 
-async fn another_end_after_the_first_is_stale(bed: Bed) {
+async fn another_end_after_the_first_is_stale(harness: Harness) {
     for first in every_outcome() {
         for second in every_outcome().into_iter().filter(|second| *second != first) {
-            let leased = running(&bed).await;
-            bed.end(&leased, first.clone()).await;
-            let before = bed.record(&leased.lease.key).await;
-            let answer = bed.finish(&leased, second.clone()).await;
+            let leased = running(&harness).await;
+            harness.end(&leased, first.clone()).await;
+            let before = harness.record(&leased.lease.key).await;
+            let answer = harness.finish(&leased, second.clone()).await;
             assert_eq!(answer, Committed::Stale, "{first:?}, then {second:?}");
-            assert_eq!(bed.record(&leased.lease.key).await, before);
-            finish_everything(&bed).await;
+            assert_eq!(harness.record(&leased.lease.key).await, before);
+            finish_everything(&harness).await;
         }
     }
 }
 
-async fn another_end_is_stale_even_if_the_task_has_moved_on(bed: Bed) {
-    let leased = running(&bed).await;
-    bed.end(&leased, Outcome::Released).await;
-    let again = bed.lease_one().await;
+async fn another_end_is_stale_even_if_the_task_has_moved_on(harness: Harness) {
+    let leased = running(&harness).await;
+    harness.end(&leased, Outcome::Released).await;
+    let again = harness.lease_one().await;
     for outcome in every_outcome().into_iter().filter(|outcome| *outcome != Outcome::Released) {
-        assert_eq!(bed.finish(&leased, outcome).await, Committed::Stale);
+        assert_eq!(harness.finish(&leased, outcome).await, Committed::Stale);
     }
-    assert_eq!(bed.record(&leased.lease.key).await, again.record);
-    bed.succeed(&again).await;
+    assert_eq!(harness.record(&leased.lease.key).await, again.record);
+    harness.succeed(&again).await;
 }
 
-async fn a_batch_of_ends_is_answered_in_order_and_each_for_itself(bed: Bed) {
-    bed.enqueue_all(vec![task(); 4]).await;
-    let leased = bed.lease(4).await;
-    bed.end(&leased[1], Outcome::fatal("no")).await;
-    bed.succeed(&leased[3]).await;
+async fn a_batch_of_ends_is_answered_in_order_and_each_for_itself(harness: Harness) {
+    harness.enqueue_all(vec![task(); 4]).await;
+    let leased = harness.lease(4).await;
+    harness.end(&leased[1], Outcome::fatal("no")).await;
+    harness.succeed(&leased[3]).await;
     let ends = leased.iter().map(|leased| end_of(leased, Outcome::DONE)).collect();
-    let answers = bed.store.commit(ends, None).await.expect("the store answers");
+    let answers = harness.store.commit(ends, None).await.expect("the store answers");
     let applied = Committed::Applied { version: Version(3) };
     assert_eq!(answers, [applied.clone(), Committed::Stale, applied, Committed::AlreadyApplied]);
 }
 
-async fn an_empty_batch_of_ends_is_fine(bed: Bed) {
-    assert!(bed.store.commit(vec![], None).await.expect("nothing is wrong with it").is_empty());
+async fn an_empty_batch_of_ends_is_fine(harness: Harness) {
+    assert!(harness.store.commit(vec![], None).await.expect("nothing is wrong with it").is_empty());
 }
 
-async fn the_end_of_an_unknown_task_is_stale(bed: Bed) {
-    let leased = running(&bed).await;
+async fn the_end_of_an_unknown_task_is_stale(harness: Harness) {
+    let leased = running(&harness).await;
     let mut end = end_of(&leased, Outcome::DONE);
     end.key.id = TaskId(end.key.id.0 + 1000);
-    assert_eq!(bed.commit_one(end).await, Committed::Stale);
+    assert_eq!(harness.commit_one(end).await, Committed::Stale);
 }
 
-async fn an_end_under_a_lease_that_differs_in_anything_is_refused(bed: Bed) {
-    let leased = running(&bed).await;
+async fn an_end_under_a_lease_that_differs_in_anything_is_refused(harness: Harness) {
+    let leased = running(&harness).await;
     let lease = leased.lease.clone();
     let other_key = weaver_core::id::TaskKey::new(lease.key.namespace.clone(), TaskId(u64::MAX));
     let forged = [
@@ -112,17 +112,17 @@ async fn an_end_under_a_lease_that_differs_in_anything_is_refused(bed: Bed) {
     ];
     for lease in forged {
         let command = Command::Finish { lease, outcome: Outcome::DONE };
-        let answer = decide(&bed.record(&leased.lease.key).await, command, bed.now().await);
+        let answer = decide(&harness.record(&leased.lease.key).await, command, harness.now().await);
         assert_eq!(answer, Err(Refused::LeaseLost));
     }
 }
 
-async fn of_two_reports_at_once_one_is_taken(bed: Bed) {
+async fn of_two_reports_at_once_one_is_taken(harness: Harness) {
     for _ in 0..20 {
-        let leased = running(&bed).await;
+        let leased = running(&harness).await;
         let reports = [Outcome::DONE, Outcome::fatal("no")].map(|outcome| {
-            let (other, leased) = (bed.clone(), leased.clone());
-            bed.spawn(async move { other.finish(&leased, outcome).await })
+            let (other, leased) = (harness.clone(), leased.clone());
+            harness.spawn(async move { other.finish(&leased, outcome).await })
         });
         let mut answers = Vec::new();
         for report in reports {
@@ -130,7 +130,7 @@ async fn of_two_reports_at_once_one_is_taken(bed: Bed) {
         }
         let stale = answers.iter().filter(|answer| **answer == Committed::Stale).count();
         assert_eq!(stale, 1, "{answers:?}");
-        assert_eq!(bed.record(&leased.lease.key).await.version, Version(3));
+        assert_eq!(harness.record(&leased.lease.key).await.version, Version(3));
     }
 }
 
@@ -147,17 +147,17 @@ fn every_outcome() -> Vec<Outcome> {
     ]
 }
 
-async fn running(bed: &Bed) -> Leased {
-    bed.enqueue(task()).await;
-    bed.lease_one().await
+async fn running(harness: &Harness) -> Leased {
+    harness.enqueue(task()).await;
+    harness.lease_one().await
 }
 
 /// So that the next round starts with nothing waiting.
-async fn finish_everything(bed: &Bed) {
-    bed.advance(seconds(3600)).await;
-    for leased in bed.lease(10).await {
-        bed.succeed(&leased).await;
-        assert_eq!(bed.record(&leased.lease.key).await.state, TaskState::Succeeded);
+async fn finish_everything(harness: &Harness) {
+    harness.advance(seconds(3600)).await;
+    for leased in harness.lease(10).await {
+        harness.succeed(&leased).await;
+        assert_eq!(harness.record(&leased.lease.key).await.state, TaskState::Succeeded);
     }
 }
 

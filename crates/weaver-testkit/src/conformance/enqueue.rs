@@ -11,10 +11,10 @@ use weaver_core::task::{
 };
 
 use super::cases;
-use crate::bed::{Bed, seconds, task};
+use crate::harness::{Harness, seconds, task};
 
-async fn a_task_is_stored_as_it_was_asked_for(bed: Bed) {
-    let expires_at = bed.now().await.saturating_add(seconds(600));
+async fn a_task_is_stored_as_it_was_asked_for(harness: Harness) {
+    let expires_at = harness.now().await.saturating_add(seconds(600));
     let retry = RetryPolicy::Fixed { delay: seconds(7) };
     let asked = task()
         .json(&serde_json::json!({ "to": "ada" }))
@@ -29,7 +29,7 @@ async fn a_task_is_stored_as_it_was_asked_for(bed: Bed) {
         .expires_at(expires_at)
         .serial_key("customer 42")
         .idempotency_key("order 7");
-    let record = bed.record(&bed.enqueue(asked).await).await;
+    let record = harness.record(&harness.enqueue(asked).await).await;
     let spec = &record.spec;
     assert_eq!(record.key.namespace.as_str(), "shop");
     assert_eq!((spec.queue.as_str(), spec.envelope.task_type.as_str()), ("mail", "t"));
@@ -41,8 +41,8 @@ async fn a_task_is_stored_as_it_was_asked_for(bed: Bed) {
     assert_eq!(spec.idempotency_key.as_ref().map(|key| key.as_str()), Some("order 7"));
 }
 
-async fn where_a_task_comes_from_is_stored_with_it(bed: Bed) {
-    let planned = bed.now().await;
+async fn where_a_task_comes_from_is_stored_with_it(harness: Harness) {
+    let planned = harness.now().await;
     let trace = TraceContext { traceparent: "00-1-2-01".into(), tracestate: Some("vendor=1".into()) };
     let asked = task()
         .task_group_id("release 12")
@@ -52,7 +52,7 @@ async fn where_a_task_comes_from_is_stored_with_it(bed: Bed) {
         .job_definition_id("nightly")
         .scheduled_for(planned)
         .trace(trace.clone());
-    let record = bed.record(&bed.enqueue(asked).await).await;
+    let record = harness.record(&harness.enqueue(asked).await).await;
     let origin = record.spec.origin();
     assert_eq!(origin.task_group_id.as_ref().map(|id| id.as_str()), Some("release 12"));
     assert_eq!(origin.session_id.as_ref().map(|id| id.as_str()), Some("talk 3"));
@@ -62,8 +62,8 @@ async fn where_a_task_comes_from_is_stored_with_it(bed: Bed) {
     assert_eq!((origin.retry_of, origin.external_id.as_ref()), (None, None));
 }
 
-async fn what_is_not_asked_for_has_its_default(bed: Bed) {
-    let record = stored(&bed).await;
+async fn what_is_not_asked_for_has_its_default(harness: Harness) {
+    let record = stored(&harness).await;
     let spec = &record.spec;
     assert_eq!((record.key.namespace.as_str(), spec.queue.as_str()), ("default", "default"));
     assert_eq!((spec.priority.get(), spec.max_attempts, spec.max_losses), (5, 5, 3));
@@ -74,7 +74,7 @@ async fn what_is_not_asked_for_has_its_default(bed: Bed) {
     assert!(spec.origin().labels.is_empty() && spec.origin().task_group_id.is_none());
 }
 
-async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(bed: Bed) {
+async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(harness: Harness) {
     let prompt = || NewTask::new(PROMPT_TASK_TYPE);
     let asked = vec![
         prompt(),
@@ -82,12 +82,12 @@ async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(bed
         task().session_id("talk 3"),
         prompt().max_attempts(5).max_losses(3),
     ];
-    let alone = bed.enqueue(prompt()).await;
-    let mut keys = bed.enqueue_all(asked).await;
+    let alone = harness.enqueue(prompt()).await;
+    let mut keys = harness.enqueue_all(asked).await;
     keys.push(alone);
     let mut found = Vec::new();
     for key in &keys {
-        let spec = bed.record(key).await.spec;
+        let spec = harness.record(key).await.spec;
         let serial_key = spec.serial_key.as_ref().map(|key| key.as_str().to_owned());
         assert_eq!(spec.retry, RetryPolicy::DEFAULT);
         found.push((spec.max_attempts, spec.max_losses, serial_key));
@@ -96,19 +96,19 @@ async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(bed
     assert_eq!(found, [(1, 0, None), (1, 0, session), (5, 3, None), (5, 3, None), (1, 0, None)]);
 }
 
-async fn a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type(bed: Bed) {
+async fn a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type(harness: Harness) {
     let prompt = NewTask::new(PROMPT_TASK_TYPE).max_attempts(4).max_losses(2).priority(7);
-    let old = bed.enqueue(prompt.retry(RetryPolicy::Fixed { delay: seconds(3) })).await;
-    bed.store.cancel(&old).await.expect("it has not ended");
-    let again = bed.store.retry(&old).await.expect("it has ended");
-    let (old, again) = (bed.record(&old).await.spec, bed.record(&again.key).await.spec);
+    let old = harness.enqueue(prompt.retry(RetryPolicy::Fixed { delay: seconds(3) })).await;
+    harness.store.cancel(&old).await.expect("it has not ended");
+    let again = harness.store.retry(&old).await.expect("it has ended");
+    let (old, again) = (harness.record(&old).await.spec, harness.record(&again.key).await.spec);
     assert_eq!((again.max_attempts, again.max_losses, again.priority.get()), (4, 2, 7));
     assert_eq!(again.retry, old.retry);
 }
 
-async fn a_new_task_has_version_one_and_no_history(bed: Bed) {
-    let now = bed.now().await;
-    let record = stored(&bed).await;
+async fn a_new_task_has_version_one_and_no_history(harness: Harness) {
+    let now = harness.now().await;
+    let record = stored(&harness).await;
     assert_eq!((record.version, record.renewals), (Version(1), 0));
     assert_eq!((record.attempt, record.executions, record.failures, record.losses), (0, 0, 0, 0));
     assert_eq!((record.created_at, record.updated_at), (now, now));
@@ -118,97 +118,97 @@ async fn a_new_task_has_version_one_and_no_history(bed: Bed) {
     assert_eq!((record.cause, record.continuation), (None, Continuation::None));
 }
 
-async fn a_task_without_a_time_is_queued_and_due_at_once(bed: Bed) {
-    let record = stored(&bed).await;
-    assert_eq!((record.state, record.ready_at), (TaskState::Queued, bed.now().await));
+async fn a_task_without_a_time_is_queued_and_due_at_once(harness: Harness) {
+    let record = stored(&harness).await;
+    assert_eq!((record.state, record.ready_at), (TaskState::Queued, harness.now().await));
 }
 
-async fn a_task_with_a_delay_is_scheduled_for_then(bed: Bed) {
-    let key = bed.enqueue(task().delay(Duration::from_millis(1500))).await;
-    let record = bed.record(&key).await;
-    let due = bed.now().await.saturating_add(Duration::from_millis(1500));
+async fn a_task_with_a_delay_is_scheduled_for_then(harness: Harness) {
+    let key = harness.enqueue(task().delay(Duration::from_millis(1500))).await;
+    let record = harness.record(&key).await;
+    let due = harness.now().await.saturating_add(Duration::from_millis(1500));
     assert_eq!((record.state, record.ready_at), (TaskState::Scheduled, due));
     assert_eq!(record.next_run_at(), Some(due));
 }
 
-async fn a_task_with_a_time_to_come_is_scheduled_for_exactly_then(bed: Bed) {
-    let due = bed.now().await.saturating_add(Duration::from_micros(1));
-    let record = bed.record(&bed.enqueue(task().run_at(due)).await).await;
+async fn a_task_with_a_time_to_come_is_scheduled_for_exactly_then(harness: Harness) {
+    let due = harness.now().await.saturating_add(Duration::from_micros(1));
+    let record = harness.record(&harness.enqueue(task().run_at(due)).await).await;
     assert_eq!((record.state, record.ready_at), (TaskState::Scheduled, due));
 }
 
-async fn a_time_that_has_passed_means_at_once(bed: Bed) {
-    let now = bed.now().await;
+async fn a_time_that_has_passed_means_at_once(harness: Harness) {
+    let now = harness.now().await;
     for instant in [now, now.saturating_sub(seconds(86_400))] {
-        let record = bed.record(&bed.enqueue(task().run_at(instant)).await).await;
+        let record = harness.record(&harness.enqueue(task().run_at(instant)).await).await;
         assert_eq!((record.state, record.ready_at), (TaskState::Queued, now));
     }
 }
 
-async fn a_delay_of_zero_means_at_once(bed: Bed) {
-    let record = bed.record(&bed.enqueue(task().delay(Duration::ZERO)).await).await;
-    assert_eq!((record.state, record.ready_at), (TaskState::Queued, bed.now().await));
+async fn a_delay_of_zero_means_at_once(harness: Harness) {
+    let record = harness.record(&harness.enqueue(task().delay(Duration::ZERO)).await).await;
+    assert_eq!((record.state, record.ready_at), (TaskState::Queued, harness.now().await));
 }
 
-async fn a_payload_that_is_not_json_comes_back_byte_for_byte(bed: Bed) {
+async fn a_payload_that_is_not_json_comes_back_byte_for_byte(harness: Harness) {
     let bytes: Vec<u8> = (0..=255).collect();
     let kind = ContentType::other("application/octet-stream");
-    let key = bed.enqueue(task().payload(bytes.clone(), kind.clone())).await;
-    let leased = bed.lease_one().await;
+    let key = harness.enqueue(task().payload(bytes.clone(), kind.clone())).await;
+    let leased = harness.lease_one().await;
     assert_eq!(leased.lease.key, key);
     let envelope = &leased.record.spec.envelope;
     assert_eq!((envelope.payload.as_ref(), &envelope.content_type), (bytes.as_slice(), &kind));
 }
 
-async fn a_batch_is_answered_in_the_order_of_its_members(bed: Bed) {
+async fn a_batch_is_answered_in_the_order_of_its_members(harness: Harness) {
     let tasks = (0..20_u8).map(|number| task().priority(number % 10)).collect();
-    let keys = bed.enqueue_all(tasks).await;
+    let keys = harness.enqueue_all(tasks).await;
     assert_eq!(keys.len(), 20);
     for (number, key) in (0..20_u8).zip(&keys) {
-        assert_eq!(bed.record(key).await.spec.priority.get(), number % 10);
+        assert_eq!(harness.record(key).await.spec.priority.get(), number % 10);
     }
 }
 
-async fn a_batch_may_go_to_many_queues_and_namespaces(bed: Bed) {
+async fn a_batch_may_go_to_many_queues_and_namespaces(harness: Harness) {
     let places = [("a", "x"), ("b", "x"), ("a", "y"), ("b", "y")];
     let tasks = places.iter().map(|(space, name)| task().namespace(*space).queue(*name)).collect();
-    for ((space, name), key) in places.iter().zip(bed.enqueue_all(tasks).await) {
-        let record = bed.record(&key).await;
+    for ((space, name), key) in places.iter().zip(harness.enqueue_all(tasks).await) {
+        let record = harness.record(&key).await;
         assert_eq!((record.key.namespace.as_str(), record.spec.queue.as_str()), (*space, *name));
     }
 }
 
-async fn ids_grow_with_each_task_of_a_namespace(bed: Bed) {
+async fn ids_grow_with_each_task_of_a_namespace(harness: Harness) {
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.extend(bed.enqueue_all(vec![task(); 3]).await.into_iter().map(|key| key.id));
+        ids.extend(harness.enqueue_all(vec![task(); 3]).await.into_iter().map(|key| key.id));
     }
     assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
 }
 
-async fn an_empty_batch_is_fine_and_stores_nothing(bed: Bed) {
-    assert!(bed.store.enqueue_batch(vec![]).await.expect("nothing is wrong with it").is_empty());
-    assert_eq!(bed.total("default").await, 0);
+async fn an_empty_batch_is_fine_and_stores_nothing(harness: Harness) {
+    assert!(harness.store.enqueue_batch(vec![]).await.expect("nothing is wrong with it").is_empty());
+    assert_eq!(harness.total("default").await, 0);
 }
 
-async fn one_bad_member_keeps_the_whole_batch_out_and_is_named(bed: Bed) {
+async fn one_bad_member_keeps_the_whole_batch_out_and_is_named(harness: Harness) {
     let batch = vec![task(), task().queue("mail"), task().priority(10), task()];
-    let refusal = bed.store.enqueue_batch(batch).await.expect_err("there is no priority 10");
+    let refusal = harness.store.enqueue_batch(batch).await.expect_err("there is no priority 10");
     let Error::Invalid(invalid) = refusal else { panic!("{refusal:?}") };
     assert_eq!((invalid.index, invalid.field), (Some(2), "priority"));
     assert_eq!(invalid.problem, Problem::OutOfRange { value: 10, min: 0, max: 9 });
-    assert_eq!(bed.total("default").await, 0);
-    assert!(bed.lease_in("default", &["default", "mail"], 10).await.is_empty());
+    assert_eq!(harness.total("default").await, 0);
+    assert!(harness.lease_in("default", &["default", "mail"], 10).await.is_empty());
 }
 
-async fn what_is_already_expired_is_taken_but_never_started(bed: Bed) {
-    let key = bed.enqueue(task().expires_at(bed.now().await)).await;
-    assert_eq!(bed.record(&key).await.state, TaskState::Queued);
-    assert!(bed.lease(1).await.is_empty());
+async fn what_is_already_expired_is_taken_but_never_started(harness: Harness) {
+    let key = harness.enqueue(task().expires_at(harness.now().await)).await;
+    assert_eq!(harness.record(&key).await.state, TaskState::Queued);
+    assert!(harness.lease(1).await.is_empty());
 }
 
-async fn stored(bed: &Bed) -> TaskRecord {
-    bed.record(&bed.enqueue(task()).await).await
+async fn stored(harness: &Harness) -> TaskRecord {
+    harness.record(&harness.enqueue(task()).await).await
 }
 
 cases![

@@ -1,4 +1,5 @@
-//! G10, events: every transition is published after it is stored, in order per task; a gap is announced, never silent.
+//! G10, events: every transition is published after it is stored, in order per task; a gap is announced,
+//! never silent.
 
 use std::collections::BTreeMap;
 
@@ -12,136 +13,136 @@ use weaver_core::task::{NewTask, Progress, TaskState};
 
 use super::cases;
 use super::waiter::Waiter;
-use crate::bed::{Bed, seconds, task, worker};
+use crate::harness::{Harness, seconds, task, worker};
 
-async fn the_life_of_a_task_is_published_in_order(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let key = bed.enqueue(task()).await;
+async fn the_life_of_a_task_is_published_in_order(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let key = harness.enqueue(task()).await;
     for outcome in [Outcome::Released, Outcome::DONE] {
-        let leased = bed.lease_one().await;
-        bed.end(&leased, outcome).await;
+        let leased = harness.lease_one().await;
+        harness.end(&leased, outcome).await;
     }
     use TaskState::{Queued, RetryScheduled, Running, Succeeded};
     let expected = [(1, Queued), (2, Running), (3, RetryScheduled), (4, Running), (5, Succeeded)];
-    assert_eq!(story(&bed, start, &key).await, expected);
+    assert_eq!(story(&harness, start, &key).await, expected);
 }
 
-async fn a_schedule_run_early_and_cancelled_is_published(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let key = bed.enqueue(task().delay(seconds(60))).await;
-    bed.apply(&key, Command::RunNow).await;
-    bed.cancel(&key).await;
+async fn a_schedule_run_early_and_cancelled_is_published(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let key = harness.enqueue(task().delay(seconds(60))).await;
+    harness.apply(&key, Command::RunNow).await;
+    harness.cancel(&key).await;
     use TaskState::{Cancelled, Scheduled};
-    assert_eq!(story(&bed, start, &key).await, [(1, Scheduled), (2, Scheduled), (3, Cancelled)]);
+    assert_eq!(story(&harness, start, &key).await, [(1, Scheduled), (2, Scheduled), (3, Cancelled)]);
 }
 
-async fn an_assignment_orphaned_and_expired_is_published(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let expires_at = bed.now().await.saturating_add(seconds(10));
-    let key = bed.enqueue(task().expires_at(expires_at)).await;
-    bed.apply(&key, Command::Assign { worker: worker("v"), epoch: Epoch(1) }).await;
-    bed.apply(&key, Command::Orphan).await;
-    bed.advance(seconds(11)).await;
-    bed.maintain().await;
+async fn an_assignment_orphaned_and_expired_is_published(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let expires_at = harness.now().await.saturating_add(seconds(10));
+    let key = harness.enqueue(task().expires_at(expires_at)).await;
+    harness.apply(&key, Command::Assign { worker: worker("v"), epoch: Epoch(1) }).await;
+    harness.apply(&key, Command::Orphan).await;
+    harness.advance(seconds(11)).await;
+    harness.maintain().await;
     use TaskState::{Assigned, Cancelled, Orphaned, Queued};
     let expected = [(1, Queued), (2, Assigned), (3, Orphaned), (4, Cancelled)];
-    assert_eq!(story(&bed, start, &key).await, expected);
+    assert_eq!(story(&harness, start, &key).await, expected);
 }
 
-async fn losses_until_death_are_published(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let key = bed.enqueue(task().max_losses(1)).await;
+async fn losses_until_death_are_published(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let key = harness.enqueue(task().max_losses(1)).await;
     for _ in 0..2 {
-        bed.lease_one().await;
-        bed.lose().await;
+        harness.lease_one().await;
+        harness.lose().await;
     }
     use TaskState::{Dead, Queued, RetryScheduled, Running};
     let expected = [(1, Queued), (2, Running), (3, RetryScheduled), (4, Running), (5, Dead)];
-    assert_eq!(story(&bed, start, &key).await, expected);
+    assert_eq!(story(&harness, start, &key).await, expected);
 }
 
-async fn a_change_says_when_and_in_which_namespace(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    bed.advance(seconds(5)).await;
-    let here = bed.enqueue(task()).await;
-    let there = bed.enqueue(task().namespace("b")).await;
-    let (changes, _) = read(&bed, start).await;
+async fn a_change_says_when_and_in_which_namespace(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    harness.advance(seconds(5)).await;
+    let here = harness.enqueue(task()).await;
+    let there = harness.enqueue(task().namespace("b")).await;
+    let (changes, _) = read(&harness, start).await;
     let of: BTreeMap<_, _> = changes.iter().map(|change| (change.key.clone(), change.at)).collect();
-    let now = bed.now().await;
+    let now = harness.now().await;
     assert_eq!(of, BTreeMap::from([(here, now), (there, now)]));
 }
 
-async fn every_member_of_a_batch_is_published(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let enqueued = bed.enqueue_all(vec![task(); 20]).await;
-    bed.lease(20).await;
+async fn every_member_of_a_batch_is_published(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let enqueued = harness.enqueue_all(vec![task(); 20]).await;
+    harness.lease(20).await;
     for key in &enqueued {
         let expected = [(1, TaskState::Queued), (2, TaskState::Running)];
-        assert_eq!(story(&bed, start, key).await, expected);
+        assert_eq!(story(&harness, start, key).await, expected);
     }
 }
 
-async fn what_was_refused_or_repeated_is_not_published(bed: Bed) {
+async fn what_was_refused_or_repeated_is_not_published(harness: Harness) {
     let keyed = || -> NewTask { task().idempotency_key("k") };
-    let key = bed.enqueue(keyed()).await;
-    let leased = bed.lease_one().await;
-    bed.succeed(&leased).await;
-    let start = end_of_stream(&bed).await;
-    assert!(bed.enqueue_or_find(keyed()).await.existing);
-    assert_eq!(bed.finish(&leased, Outcome::DONE).await, Committed::AlreadyApplied);
-    assert_eq!(bed.finish(&leased, Outcome::failed("no")).await, Committed::Stale);
-    assert_eq!(story(&bed, start, &key).await, []);
+    let key = harness.enqueue(keyed()).await;
+    let leased = harness.lease_one().await;
+    harness.succeed(&leased).await;
+    let start = end_of_stream(&harness).await;
+    assert!(harness.enqueue_or_find(keyed()).await.existing);
+    assert_eq!(harness.finish(&leased, Outcome::DONE).await, Committed::AlreadyApplied);
+    assert_eq!(harness.finish(&leased, Outcome::failed("no")).await, Committed::Stale);
+    assert_eq!(story(&harness, start, &key).await, []);
 }
 
-async fn renewals_and_the_end_of_a_hold_publish_nothing(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    let start = end_of_stream(&bed).await;
+async fn renewals_and_the_end_of_a_hold_publish_nothing(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    let start = end_of_stream(&harness).await;
     let progress = Some(Progress { fraction: 0.5, message: "half".into() });
-    assert_eq!(bed.renew(&leased.lease).await, Renewed::Extended);
+    assert_eq!(harness.renew(&leased.lease).await, Renewed::Extended);
     let reporting = Renewal { progress, ..Renewal::of(leased.lease.clone()) };
-    assert_eq!(bed.renew_with(reporting).await, Renewed::Extended);
-    assert_eq!(story(&bed, start, &key).await, []);
-    bed.cancel(&key).await;
-    bed.confirm(&leased.lease).await;
-    assert_eq!(story(&bed, start, &key).await, [(3, TaskState::Cancelled)]);
+    assert_eq!(harness.renew_with(reporting).await, Renewed::Extended);
+    assert_eq!(story(&harness, start, &key).await, []);
+    harness.cancel(&key).await;
+    harness.confirm(&leased.lease).await;
+    assert_eq!(story(&harness, start, &key).await, [(3, TaskState::Cancelled)]);
 }
 
-async fn reading_from_nowhere_starts_at_the_end(bed: Bed) {
-    bed.enqueue(task()).await;
-    let start = end_of_stream(&bed).await;
-    let key = bed.enqueue(task()).await;
-    let (changes, _) = read(&bed, start).await;
+async fn reading_from_nowhere_starts_at_the_end(harness: Harness) {
+    harness.enqueue(task()).await;
+    let start = end_of_stream(&harness).await;
+    let key = harness.enqueue(task()).await;
+    let (changes, _) = read(&harness, start).await;
     let published: Vec<_> = changes.into_iter().map(|change| change.key).collect();
     assert_eq!(published, [key]);
 }
 
-async fn a_cursor_goes_on_exactly_where_it_stopped(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let first = bed.enqueue(task()).await;
-    let (changes, cursor) = read(&bed, start).await;
+async fn a_cursor_goes_on_exactly_where_it_stopped(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let first = harness.enqueue(task()).await;
+    let (changes, cursor) = read(&harness, start).await;
     assert_eq!(changes.into_iter().map(|change| change.key).collect::<Vec<_>>(), [first]);
-    assert!(read(&bed, cursor).await.0.is_empty());
-    let second = bed.enqueue(task()).await;
-    let (changes, _) = read(&bed, cursor).await;
+    assert!(read(&harness, cursor).await.0.is_empty());
+    let second = harness.enqueue(task()).await;
+    let (changes, _) = read(&harness, cursor).await;
     assert_eq!(changes.into_iter().map(|change| change.key).collect::<Vec<_>>(), [second]);
 }
 
-async fn a_cursor_survives_its_text_form_and_can_be_read_again(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let key = bed.enqueue(task()).await;
+async fn a_cursor_survives_its_text_form_and_can_be_read_again(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let key = harness.enqueue(task()).await;
     let copied: ChangeCursor = start.to_string().parse().expect("it is a cursor");
     for cursor in [start, copied, start] {
-        assert_eq!(story(&bed, cursor, &key).await, [(1, TaskState::Queued)]);
+        assert_eq!(story(&harness, cursor, &key).await, [(1, TaskState::Queued)]);
     }
 }
 
-async fn no_more_is_read_than_was_asked_for_and_nothing_is_left_out(bed: Bed) {
-    let mut cursor = end_of_stream(&bed).await;
-    let enqueued = bed.enqueue_all(vec![task(); 25]).await;
+async fn no_more_is_read_than_was_asked_for_and_nothing_is_left_out(harness: Harness) {
+    let mut cursor = end_of_stream(&harness).await;
+    let enqueued = harness.enqueue_all(vec![task(); 25]).await;
     let mut published = Vec::new();
     loop {
-        let (items, next) = next_page(&bed, cursor, 4).await;
+        let (items, next) = next_page(&harness, cursor, 4).await;
         assert!(items.len() <= 4);
         if items.is_empty() {
             break;
@@ -154,25 +155,26 @@ async fn no_more_is_read_than_was_asked_for_and_nothing_is_left_out(bed: Bed) {
     assert_eq!(published, enqueued);
 }
 
-async fn a_cursor_of_another_life_of_the_store_means_resync(bed: Bed) {
-    bed.enqueue(task()).await;
-    let here = end_of_stream(&bed).await;
+async fn a_cursor_of_another_life_of_the_store_means_resync(harness: Harness) {
+    harness.enqueue(task()).await;
+    let here = end_of_stream(&harness).await;
     let foreign = ChangeCursor { incarnation: here.incarnation ^ 1, ..here };
-    let answer = bed.store.changes(Some(foreign), 10).await.expect("the store answers");
+    let answer = harness.store.changes(Some(foreign), 10).await.expect("the store answers");
     let Changes::Resync { next } = answer else { panic!("{answer:?}") };
-    let key = bed.enqueue(task()).await;
-    assert_eq!(story(&bed, next, &key).await, [(1, TaskState::Queued)]);
+    let key = harness.enqueue(task()).await;
+    assert_eq!(story(&harness, next, &key).await, [(1, TaskState::Queued)]);
 }
 
-async fn a_reader_left_far_behind_misses_nothing_or_is_told(bed: Bed) {
-    let mut cursor = end_of_stream(&bed).await;
-    let batch = bed.store.limits().max_batch.min(10_000);
-    // More than a store in memory remembers; fewer where batches are small, as each task is a request of its own there.
+async fn a_reader_left_far_behind_misses_nothing_or_is_told(harness: Harness) {
+    let mut cursor = end_of_stream(&harness).await;
+    let batch = harness.store.limits().max_batch.min(10_000);
+    // More than a store in memory remembers; fewer where batches are small, as each task is a request of its
+    // own there.
     let count = 7 * batch * batch / 10_000;
-    bed.enqueue_all(vec![task(); count]).await;
+    harness.enqueue_all(vec![task(); count]).await;
     let mut published = 0;
     loop {
-        match bed.store.changes(Some(cursor), 1000).await.expect("the store answers") {
+        match harness.store.changes(Some(cursor), 1000).await.expect("the store answers") {
             // The store has forgotten some of it and says so.
             Changes::Resync { .. } => return,
             Changes::Next { items, .. } if items.is_empty() => break,
@@ -185,42 +187,42 @@ async fn a_reader_left_far_behind_misses_nothing_or_is_told(bed: Bed) {
     assert!(published >= count, "{published} changes and no word of the others");
 }
 
-async fn a_reader_waits_for_the_next_change(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    let mut waiter = Waiter::for_changes(&bed, start);
+async fn a_reader_waits_for_the_next_change(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    let mut waiter = Waiter::for_changes(&harness, start);
     assert!(waiter.still_waits().await);
-    bed.enqueue(task().namespace("b").delay(seconds(60))).await;
+    harness.enqueue(task().namespace("b").delay(seconds(60))).await;
     waiter.wakes().await;
 }
 
-async fn a_reader_that_is_behind_does_not_wait(bed: Bed) {
-    let start = end_of_stream(&bed).await;
-    bed.enqueue(task()).await;
-    Waiter::for_changes(&bed, start).wakes().await;
+async fn a_reader_that_is_behind_does_not_wait(harness: Harness) {
+    let start = end_of_stream(&harness).await;
+    harness.enqueue(task()).await;
+    Waiter::for_changes(&harness, start).wakes().await;
 }
 
-async fn every_reader_is_woken(bed: Bed) {
-    bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    let start = end_of_stream(&bed).await;
-    let mut waiters: Vec<_> = (0..3).map(|_| Waiter::for_changes(&bed, start)).collect();
+async fn every_reader_is_woken(harness: Harness) {
+    harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    let start = end_of_stream(&harness).await;
+    let mut waiters: Vec<_> = (0..3).map(|_| Waiter::for_changes(&harness, start)).collect();
     for waiter in &mut waiters {
         assert!(waiter.still_waits().await);
     }
-    bed.succeed(&leased).await;
+    harness.succeed(&leased).await;
     for waiter in waiters {
         waiter.wakes().await;
     }
 }
 
-async fn a_reader_of_another_life_of_the_store_does_not_wait(bed: Bed) {
-    let here = end_of_stream(&bed).await;
+async fn a_reader_of_another_life_of_the_store_does_not_wait(harness: Harness) {
+    let here = end_of_stream(&harness).await;
     let foreign = ChangeCursor { incarnation: here.incarnation ^ 1, ..here };
-    Waiter::for_changes(&bed, foreign).wakes().await;
+    Waiter::for_changes(&harness, foreign).wakes().await;
 }
 
-async fn end_of_stream(bed: &Bed) -> ChangeCursor {
-    match bed.store.changes(None, 10).await.expect("the store answers") {
+async fn end_of_stream(harness: &Harness) -> ChangeCursor {
+    match harness.store.changes(None, 10).await.expect("the store answers") {
         Changes::Next { items, next } => {
             assert_eq!(items, [], "the end has nothing after it");
             next
@@ -229,18 +231,18 @@ async fn end_of_stream(bed: &Bed) -> ChangeCursor {
     }
 }
 
-async fn next_page(bed: &Bed, after: ChangeCursor, limit: u32) -> (Vec<Change>, ChangeCursor) {
-    match bed.store.changes(Some(after), limit).await.expect("the store answers") {
+async fn next_page(harness: &Harness, after: ChangeCursor, limit: u32) -> (Vec<Change>, ChangeCursor) {
+    match harness.store.changes(Some(after), limit).await.expect("the store answers") {
         Changes::Next { items, next } => (items, next),
         Changes::Resync { .. } => panic!("nothing was lost: no need to resync"),
     }
 }
 
 /// Everything after a place, each change once: a store may publish one again.
-async fn read(bed: &Bed, mut after: ChangeCursor) -> (Vec<Change>, ChangeCursor) {
+async fn read(harness: &Harness, mut after: ChangeCursor) -> (Vec<Change>, ChangeCursor) {
     let mut changes: Vec<Change> = Vec::new();
     loop {
-        let (items, next) = next_page(bed, after, 100).await;
+        let (items, next) = next_page(harness, after, 100).await;
         if items.is_empty() {
             return (changes, next);
         }
@@ -254,8 +256,8 @@ async fn read(bed: &Bed, mut after: ChangeCursor) -> (Vec<Change>, ChangeCursor)
 }
 
 /// What was published of one task after a place.
-async fn story(bed: &Bed, after: ChangeCursor, key: &TaskKey) -> Vec<(u64, TaskState)> {
-    let (changes, _) = read(bed, after).await;
+async fn story(harness: &Harness, after: ChangeCursor, key: &TaskKey) -> Vec<(u64, TaskState)> {
+    let (changes, _) = read(harness, after).await;
     let of_it = changes.into_iter().filter(|change| change.key == *key);
     of_it.map(|change| (change.version.0, change.state)).collect()
 }

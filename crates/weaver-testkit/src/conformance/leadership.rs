@@ -1,5 +1,5 @@
-//! The leader guard: what a leader decided is written only while it still is the leader; its workers' ends do not depend
-//! on it.
+//! The leader guard: what a leader decided is written only while it still is the leader; its workers' ends do
+//! not depend on it.
 
 use bytes::Bytes;
 use weaver_core::error::Error;
@@ -12,88 +12,88 @@ use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
 use super::cases;
-use crate::bed::{Bed, seconds, task, worker};
+use crate::harness::{Harness, seconds, task, worker};
 
-async fn the_leader_in_office_is_obeyed(bed: Bed) {
-    let leader = elect(&bed).await;
-    let key = bed.enqueue(task()).await;
-    let decided = assignment(&bed, &key, &leader).await;
-    let answers = bed.store.commit(vec![decided], Some(leader)).await.expect("it is the leader");
+async fn the_leader_in_office_is_obeyed(harness: Harness) {
+    let leader = elect(&harness).await;
+    let key = harness.enqueue(task()).await;
+    let decided = assignment(&harness, &key, &leader).await;
+    let answers = harness.store.commit(vec![decided], Some(leader)).await.expect("it is the leader");
     assert_eq!(answers, [Committed::Applied { version: Version(2) }]);
-    assert_eq!(bed.record(&key).await.state, TaskState::Assigned);
+    assert_eq!(harness.record(&key).await.state, TaskState::Assigned);
 }
 
-async fn a_deposed_leader_is_told_so_and_writes_nothing(bed: Bed) {
-    let old = elect(&bed).await;
-    let new = elect(&bed).await;
-    let enqueued = bed.enqueue_all(vec![task(); 2]).await;
+async fn a_deposed_leader_is_told_so_and_writes_nothing(harness: Harness) {
+    let old = elect(&harness).await;
+    let new = elect(&harness).await;
+    let enqueued = harness.enqueue_all(vec![task(); 2]).await;
     let mut decided = Vec::new();
     for key in &enqueued {
-        decided.push(assignment(&bed, key, &old).await);
+        decided.push(assignment(&harness, key, &old).await);
     }
-    let refusal = bed.store.commit(decided, Some(old.clone())).await.expect_err("it was deposed");
+    let refusal = harness.store.commit(decided, Some(old.clone())).await.expect_err("it was deposed");
     assert_eq!(refusal, Error::Deposed { epoch: old.epoch, current: new.epoch });
     for key in &enqueued {
-        assert_eq!(bed.record(key).await.version, Version(1));
+        assert_eq!(harness.record(key).await.version, Version(1));
     }
 }
 
-async fn a_leader_that_was_never_elected_is_refused(bed: Bed) {
-    let key = bed.enqueue(task()).await;
+async fn a_leader_that_was_never_elected_is_refused(harness: Harness) {
+    let key = harness.enqueue(task()).await;
     let leader = LeaderEpoch { document: document(), epoch: Version(1) };
-    let decided = assignment(&bed, &key, &leader).await;
-    let refusal = bed.store.commit(vec![decided], Some(leader)).await.expect_err("nobody is the leader");
+    let decided = assignment(&harness, &key, &leader).await;
+    let refusal = harness.store.commit(vec![decided], Some(leader)).await.expect_err("nobody is the leader");
     assert_eq!(refusal, Error::Deposed { epoch: Version(1), current: Version(0) });
-    assert_eq!(bed.record(&key).await.state, TaskState::Queued);
+    assert_eq!(harness.record(&key).await.state, TaskState::Queued);
 }
 
-async fn a_leader_that_has_resigned_is_refused(bed: Bed) {
-    let leader = elect(&bed).await;
-    let key = bed.enqueue(task()).await;
-    bed.store.delete_document(&document(), Expect::Version(leader.epoch)).await.expect("it was there");
-    let decided = assignment(&bed, &key, &leader).await;
-    assert!(matches!(bed.store.commit(vec![decided], Some(leader)).await, Err(Error::Deposed { .. })));
-    assert_eq!(bed.record(&key).await.state, TaskState::Queued);
+async fn a_leader_that_has_resigned_is_refused(harness: Harness) {
+    let leader = elect(&harness).await;
+    let key = harness.enqueue(task()).await;
+    harness.store.delete_document(&document(), Expect::Version(leader.epoch)).await.expect("it was there");
+    let decided = assignment(&harness, &key, &leader).await;
+    assert!(matches!(harness.store.commit(vec![decided], Some(leader)).await, Err(Error::Deposed { .. })));
+    assert_eq!(harness.record(&key).await.state, TaskState::Queued);
 }
 
-async fn a_leader_is_told_of_its_deposition_even_with_nothing_to_write(bed: Bed) {
-    let old = elect(&bed).await;
-    elect(&bed).await;
-    assert!(matches!(bed.store.commit(vec![], Some(old)).await, Err(Error::Deposed { .. })));
+async fn a_leader_is_told_of_its_deposition_even_with_nothing_to_write(harness: Harness) {
+    let old = elect(&harness).await;
+    elect(&harness).await;
+    assert!(matches!(harness.store.commit(vec![], Some(old)).await, Err(Error::Deposed { .. })));
 }
 
-async fn a_new_leader_does_not_kill_running_work(bed: Bed) {
-    let leader = elect(&bed).await;
-    let key = bed.enqueue(task()).await;
-    let decided = assignment(&bed, &key, &leader).await;
-    bed.store.commit(vec![decided], Some(leader.clone())).await.expect("it is the leader");
-    let grant = Grant { worker: worker("v"), token: bed.token(), ttl: seconds(30) };
-    bed.apply(&key, Command::Start(grant)).await;
-    elect(&bed).await;
-    let lease = bed.record(&key).await.current_lease().expect("it runs");
+async fn a_new_leader_does_not_kill_running_work(harness: Harness) {
+    let leader = elect(&harness).await;
+    let key = harness.enqueue(task()).await;
+    let decided = assignment(&harness, &key, &leader).await;
+    harness.store.commit(vec![decided], Some(leader.clone())).await.expect("it is the leader");
+    let grant = Grant { worker: worker("v"), token: harness.token(), ttl: seconds(30) };
+    harness.apply(&key, Command::Start(grant)).await;
+    elect(&harness).await;
+    let lease = harness.record(&key).await.current_lease().expect("it runs");
     assert_eq!(lease.epoch, leader.term());
-    bed.apply(&key, Command::Finish { lease, outcome: Outcome::DONE }).await;
+    harness.apply(&key, Command::Finish { lease, outcome: Outcome::DONE }).await;
 }
 
-async fn a_new_leader_does_not_keep_an_assigned_worker_from_starting(bed: Bed) {
-    let leader = elect(&bed).await;
-    let key = bed.enqueue(task()).await;
-    let decided = assignment(&bed, &key, &leader).await;
-    bed.store.commit(vec![decided], Some(leader)).await.expect("it is the leader");
-    elect(&bed).await;
-    let grant = Grant { worker: worker("v"), token: bed.token(), ttl: seconds(30) };
-    bed.apply(&key, Command::Start(grant)).await;
+async fn a_new_leader_does_not_keep_an_assigned_worker_from_starting(harness: Harness) {
+    let leader = elect(&harness).await;
+    let key = harness.enqueue(task()).await;
+    let decided = assignment(&harness, &key, &leader).await;
+    harness.store.commit(vec![decided], Some(leader)).await.expect("it is the leader");
+    elect(&harness).await;
+    let grant = Grant { worker: worker("v"), token: harness.token(), ttl: seconds(30) };
+    harness.apply(&key, Command::Start(grant)).await;
 }
 
-async fn leaders_of_two_documents_do_not_depose_each_other(bed: Bed) {
-    let leader = elect(&bed).await;
+async fn leaders_of_two_documents_do_not_depose_each_other(harness: Harness) {
+    let leader = elect(&harness).await;
     let other = DocumentKey::new(Namespace::default(), "leader", "another");
     for _ in 0..2 {
-        bed.store.put_document(&other, Bytes::new(), Expect::Anything, None).await.expect("it is valid");
+        harness.store.put_document(&other, Bytes::new(), Expect::Anything, None).await.expect("it is valid");
     }
-    let key = bed.enqueue(task()).await;
-    let decided = assignment(&bed, &key, &leader).await;
-    bed.store.commit(vec![decided], Some(leader)).await.expect("it is the leader");
+    let key = harness.enqueue(task()).await;
+    let decided = assignment(&harness, &key, &leader).await;
+    harness.store.commit(vec![decided], Some(leader)).await.expect("it is the leader");
 }
 
 fn document() -> DocumentKey {
@@ -101,15 +101,15 @@ fn document() -> DocumentKey {
 }
 
 /// Somebody becomes the leader.
-async fn elect(bed: &Bed) -> LeaderEpoch {
+async fn elect(harness: &Harness) -> LeaderEpoch {
     let document = document();
-    let put = bed.store.put_document(&document, Bytes::from_static(b"me"), Expect::Anything, None);
+    let put = harness.store.put_document(&document, Bytes::from_static(b"me"), Expect::Anything, None);
     let epoch = put.await.expect("the document is valid");
     LeaderEpoch { document, epoch }
 }
 
-async fn assignment(bed: &Bed, key: &TaskKey, leader: &LeaderEpoch) -> Transition {
-    bed.decided(key, Command::Assign { worker: worker("v"), epoch: leader.term() }).await
+async fn assignment(harness: &Harness, key: &TaskKey, leader: &LeaderEpoch) -> Transition {
+    harness.decided(key, Command::Assign { worker: worker("v"), epoch: leader.term() }).await
 }
 
 cases![

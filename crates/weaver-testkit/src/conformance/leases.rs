@@ -1,5 +1,5 @@
-//! G2 and G3, one valid lease and nothing stranded: what a lease call grants, repeats and refuses, and how a lease that
-//! ran out is taken away.
+//! G2 and G3, one valid lease and nothing stranded: what a lease call grants, repeats and refuses, and how a
+//! lease that ran out is taken away.
 
 use weaver_core::error::{Error, Problem};
 use weaver_core::id::{Epoch, LeaseToken, Version};
@@ -11,27 +11,27 @@ use weaver_core::task::{AttemptOutcome, Cause, TaskState};
 
 use super::cases;
 use super::steps::{end_of, keys, lost};
-use crate::bed::{Bed, namespace, seconds, task, worker};
+use crate::harness::{Harness, namespace, seconds, task, worker};
 
-async fn a_lease_makes_the_task_run_and_says_everything_about_it(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.advance(seconds(5)).await;
-    let request = LeaseRequest { ttl: seconds(12), ..bed.request(1) };
-    let leased = bed.lease_as(request.clone()).await.remove(0);
+async fn a_lease_makes_the_task_run_and_says_everything_about_it(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.advance(seconds(5)).await;
+    let request = LeaseRequest { ttl: seconds(12), ..harness.request(1) };
+    let leased = harness.lease_as(request.clone()).await.remove(0);
     let lease = &leased.lease;
     assert_eq!((&lease.key, lease.version, lease.attempt), (&key, Version(2), 1));
     assert_eq!((&lease.worker, lease.token), (&request.worker, request.token));
     assert_eq!((lease.epoch, lease.ttl), (Epoch(0), seconds(12)));
-    let record = bed.record(&key).await;
+    let record = harness.record(&key).await;
     assert_eq!(leased.record, record);
     assert_eq!(record.current_lease().as_ref(), Some(lease));
 }
 
-async fn a_leased_task_is_running_and_counts_its_start(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.advance(seconds(5)).await;
-    bed.lease_one().await;
-    let (record, now) = (bed.record(&key).await, bed.now().await);
+async fn a_leased_task_is_running_and_counts_its_start(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.advance(seconds(5)).await;
+    harness.lease_one().await;
+    let (record, now) = (harness.record(&key).await, harness.now().await);
     assert_eq!((record.state, record.version), (TaskState::Running, Version(2)));
     assert_eq!((record.attempt, record.executions, record.failures, record.losses), (1, 1, 0, 0));
     assert_eq!((record.updated_at, record.first_started_at), (now, Some(now)));
@@ -39,176 +39,176 @@ async fn a_leased_task_is_running_and_counts_its_start(bed: Bed) {
     assert_eq!((held.started_at, held.expires_at), (now, now.saturating_add(seconds(30))));
 }
 
-async fn a_second_start_keeps_the_time_of_the_first(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let first = bed.now().await;
-    let leased = bed.lease_one().await;
-    bed.end(&leased, Outcome::Released).await;
-    bed.advance(seconds(5)).await;
-    bed.lease_one().await;
-    let record = bed.record(&key).await;
+async fn a_second_start_keeps_the_time_of_the_first(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let first = harness.now().await;
+    let leased = harness.lease_one().await;
+    harness.end(&leased, Outcome::Released).await;
+    harness.advance(seconds(5)).await;
+    harness.lease_one().await;
+    let record = harness.record(&key).await;
     assert_eq!(record.first_started_at, Some(first));
     assert_eq!((record.attempt, record.executions, record.version), (2, 2, Version(4)));
 }
 
-async fn a_running_task_is_not_leased_again(bed: Bed) {
-    bed.enqueue(task()).await;
-    bed.lease_one().await;
-    assert!(bed.lease_by("v", 10).await.is_empty());
-    bed.advance(seconds(3600)).await;
+async fn a_running_task_is_not_leased_again(harness: Harness) {
+    harness.enqueue(task()).await;
+    harness.lease_one().await;
+    assert!(harness.lease_by("v", 10).await.is_empty());
+    harness.advance(seconds(3600)).await;
     // Its lease has run out, but until that is noticed it still runs.
-    assert!(bed.lease_by("v", 10).await.is_empty());
+    assert!(harness.lease_by("v", 10).await.is_empty());
 }
 
-async fn nothing_is_leased_from_an_empty_store(bed: Bed) {
-    assert!(bed.lease(10).await.is_empty());
+async fn nothing_is_leased_from_an_empty_store(harness: Harness) {
+    assert!(harness.lease(10).await.is_empty());
 }
 
-async fn no_more_is_leased_than_was_asked_for(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task(); 5]).await;
-    assert_eq!(bed.lease_keys(2).await, enqueued[..2]);
-    assert_eq!(bed.lease_keys(2).await, enqueued[2..4]);
-    assert_eq!(bed.lease_keys(2).await, enqueued[4..]);
+async fn no_more_is_leased_than_was_asked_for(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task(); 5]).await;
+    assert_eq!(harness.lease_keys(2).await, enqueued[..2]);
+    assert_eq!(harness.lease_keys(2).await, enqueued[2..4]);
+    assert_eq!(harness.lease_keys(2).await, enqueued[4..]);
 }
 
-async fn repeating_a_lease_call_returns_what_it_granted(bed: Bed) {
-    bed.enqueue_all(vec![task(); 5]).await;
-    let request = bed.request(3);
-    let first = bed.lease_as(request.clone()).await;
-    let again = bed.lease_as(request).await;
+async fn repeating_a_lease_call_returns_what_it_granted(harness: Harness) {
+    harness.enqueue_all(vec![task(); 5]).await;
+    let request = harness.request(3);
+    let first = harness.lease_as(request.clone()).await;
+    let again = harness.lease_as(request).await;
     assert_eq!(leases(&again), leases(&first));
-    assert_eq!(bed.lease(10).await.len(), 2, "the repetition took nothing");
+    assert_eq!(harness.lease(10).await.len(), 2, "the repetition took nothing");
 }
 
-async fn repeating_a_lease_call_moves_nothing(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let request = bed.request(1);
-    bed.lease_as(request.clone()).await;
-    let before = bed.record(&key).await;
-    bed.advance(seconds(5)).await;
-    bed.lease_as(request).await;
-    assert_eq!(bed.record(&key).await, before);
+async fn repeating_a_lease_call_moves_nothing(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let request = harness.request(1);
+    harness.lease_as(request.clone()).await;
+    let before = harness.record(&key).await;
+    harness.advance(seconds(5)).await;
+    harness.lease_as(request).await;
+    assert_eq!(harness.record(&key).await, before);
 }
 
-async fn repeating_a_lease_call_leaves_out_what_has_ended(bed: Bed) {
-    bed.enqueue_all(vec![task(); 5]).await;
-    let request = bed.request(3);
-    let first = bed.lease_as(request.clone()).await;
-    bed.succeed(&first[0]).await;
-    bed.end(&first[1], Outcome::Released).await;
-    assert_eq!(leases(&bed.lease_as(request).await), leases(&first[2..]));
+async fn repeating_a_lease_call_leaves_out_what_has_ended(harness: Harness) {
+    harness.enqueue_all(vec![task(); 5]).await;
+    let request = harness.request(3);
+    let first = harness.lease_as(request.clone()).await;
+    harness.succeed(&first[0]).await;
+    harness.end(&first[1], Outcome::Released).await;
+    assert_eq!(leases(&harness.lease_as(request).await), leases(&first[2..]));
 }
 
-async fn another_workers_token_is_refused_and_shows_nothing(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let request = bed.request(1);
-    bed.lease_as(request.clone()).await;
-    let before = bed.record(&key).await;
-    expect_taken(&bed, LeaseRequest { worker: worker("thief"), ..request }).await;
-    assert_eq!(bed.record(&key).await, before);
+async fn another_workers_token_is_refused_and_shows_nothing(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let request = harness.request(1);
+    harness.lease_as(request.clone()).await;
+    let before = harness.record(&key).await;
+    expect_taken(&harness, LeaseRequest { worker: worker("thief"), ..request }).await;
+    assert_eq!(harness.record(&key).await, before);
 }
 
-async fn another_namespaces_token_is_refused_and_shows_nothing(bed: Bed) {
-    bed.enqueue(task()).await;
-    let there = bed.enqueue(task().namespace("b")).await;
-    let request = bed.request(1);
-    bed.lease_as(request.clone()).await;
-    expect_taken(&bed, LeaseRequest { namespace: namespace("b"), ..request }).await;
-    assert_eq!(bed.record(&there).await.state, TaskState::Queued);
+async fn another_namespaces_token_is_refused_and_shows_nothing(harness: Harness) {
+    harness.enqueue(task()).await;
+    let there = harness.enqueue(task().namespace("b")).await;
+    let request = harness.request(1);
+    harness.lease_as(request.clone()).await;
+    expect_taken(&harness, LeaseRequest { namespace: namespace("b"), ..request }).await;
+    assert_eq!(harness.record(&there).await.state, TaskState::Queued);
 }
 
-async fn a_lease_that_has_not_run_out_is_not_overdue(bed: Bed) {
-    bed.enqueue(task()).await;
-    bed.lease_one().await;
-    assert!(bed.overdue().await.is_empty());
-    bed.advance(seconds(29)).await;
-    assert!(bed.overdue().await.is_empty());
+async fn a_lease_that_has_not_run_out_is_not_overdue(harness: Harness) {
+    harness.enqueue(task()).await;
+    harness.lease_one().await;
+    assert!(harness.overdue().await.is_empty());
+    harness.advance(seconds(29)).await;
+    assert!(harness.overdue().await.is_empty());
 }
 
-async fn a_lease_that_ran_out_is_overdue_and_looking_changes_nothing(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.lease_one().await;
-    let before = bed.record(&key).await;
-    bed.advance(seconds(31)).await;
+async fn a_lease_that_ran_out_is_overdue_and_looking_changes_nothing(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.lease_one().await;
+    let before = harness.record(&key).await;
+    harness.advance(seconds(31)).await;
     for _ in 0..2 {
-        assert_eq!(bed.overdue().await, [(key.clone(), OverdueWhy::Lease)]);
+        assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::Lease)]);
     }
-    assert_eq!(bed.record(&key).await, before);
+    assert_eq!(harness.record(&key).await, before);
 }
 
-async fn each_lease_runs_out_by_its_own_ttl(bed: Bed) {
-    let enqueued = bed.enqueue_all(vec![task(); 2]).await;
-    bed.lease_as(LeaseRequest { ttl: seconds(100), ..bed.request(1) }).await;
-    bed.lease_as(LeaseRequest { ttl: seconds(10), ..bed.request(1) }).await;
-    bed.advance(seconds(11)).await;
-    assert_eq!(bed.overdue().await, [(enqueued[1].clone(), OverdueWhy::Lease)]);
+async fn each_lease_runs_out_by_its_own_ttl(harness: Harness) {
+    let enqueued = harness.enqueue_all(vec![task(); 2]).await;
+    harness.lease_as(LeaseRequest { ttl: seconds(100), ..harness.request(1) }).await;
+    harness.lease_as(LeaseRequest { ttl: seconds(10), ..harness.request(1) }).await;
+    harness.advance(seconds(11)).await;
+    assert_eq!(harness.overdue().await, [(enqueued[1].clone(), OverdueWhy::Lease)]);
 }
 
-async fn no_more_is_overdue_than_was_asked_for(bed: Bed) {
-    bed.enqueue_all(vec![task(); 5]).await;
-    bed.lease(5).await;
-    bed.advance(seconds(31)).await;
-    assert_eq!(bed.store.overdue(2).await.expect("the store answers").len(), 2);
-    assert_eq!(bed.maintain().await, 5);
-    assert!(bed.overdue().await.is_empty());
+async fn no_more_is_overdue_than_was_asked_for(harness: Harness) {
+    harness.enqueue_all(vec![task(); 5]).await;
+    harness.lease(5).await;
+    harness.advance(seconds(31)).await;
+    assert_eq!(harness.store.overdue(2).await.expect("the store answers").len(), 2);
+    assert_eq!(harness.maintain().await, 5);
+    assert!(harness.overdue().await.is_empty());
 }
 
-async fn a_task_whose_worker_was_lost_waits_again_and_goes_to_another(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.lease_one().await;
-    bed.lose().await;
-    let record = bed.record(&key).await;
+async fn a_task_whose_worker_was_lost_waits_again_and_goes_to_another(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.lease_one().await;
+    harness.lose().await;
+    let record = harness.record(&key).await;
     assert_eq!((record.state, record.cause), (TaskState::RetryScheduled, Some(Cause::Lost)));
     assert_eq!((record.losses, record.failures, record.lease.as_ref()), (1, 0, None));
-    assert_eq!(record.ready_at, bed.now().await);
+    assert_eq!(record.ready_at, harness.now().await);
     assert_eq!(record.attempts[0].outcome, AttemptOutcome::Lost);
-    assert_eq!(keys(&bed.lease_by("v", 1).await), [key]);
+    assert_eq!(keys(&harness.lease_by("v", 1).await), [key]);
 }
 
-async fn two_who_notice_one_loss_count_it_once(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.lease_one().await;
-    bed.advance(seconds(31)).await;
-    let noticed = lost(&bed, &key).await;
-    bed.maintain().await;
-    assert_eq!(bed.commit_one(noticed).await, Committed::AlreadyApplied);
-    assert_eq!(bed.record(&key).await.losses, 1);
+async fn two_who_notice_one_loss_count_it_once(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.lease_one().await;
+    harness.advance(seconds(31)).await;
+    let noticed = lost(&harness, &key).await;
+    harness.maintain().await;
+    assert_eq!(harness.commit_one(noticed).await, Committed::AlreadyApplied);
+    assert_eq!(harness.record(&key).await.losses, 1);
 }
 
-async fn a_write_under_a_lost_lease_is_stale_and_changes_nothing(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let old = bed.lease_one().await;
-    bed.lose().await;
-    expect_stale_ends(&bed, &old).await;
-    bed.lease_by("v", 1).await;
-    expect_stale_ends(&bed, &old).await;
-    assert_eq!(bed.record(&key).await.state, TaskState::Running);
+async fn a_write_under_a_lost_lease_is_stale_and_changes_nothing(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let old = harness.lease_one().await;
+    harness.lose().await;
+    expect_stale_ends(&harness, &old).await;
+    harness.lease_by("v", 1).await;
+    expect_stale_ends(&harness, &old).await;
+    assert_eq!(harness.record(&key).await.state, TaskState::Running);
 }
 
-async fn a_write_under_a_superseded_lease_is_stale_and_changes_nothing(bed: Bed) {
-    bed.enqueue(task()).await;
-    let old = bed.lease_one().await;
-    bed.end(&old, Outcome::Released).await;
-    let new = bed.lease_one().await;
-    assert_eq!(bed.finish(&old, Outcome::DONE).await, Committed::Stale);
-    assert_eq!(bed.finish(&old, Outcome::failed("no")).await, Committed::Stale);
-    bed.succeed(&new).await;
+async fn a_write_under_a_superseded_lease_is_stale_and_changes_nothing(harness: Harness) {
+    harness.enqueue(task()).await;
+    let old = harness.lease_one().await;
+    harness.end(&old, Outcome::Released).await;
+    let new = harness.lease_one().await;
+    assert_eq!(harness.finish(&old, Outcome::DONE).await, Committed::Stale);
+    assert_eq!(harness.finish(&old, Outcome::failed("no")).await, Committed::Stale);
+    harness.succeed(&new).await;
 }
 
 /// Every end but the loss itself is refused, and the record stays as it is.
-async fn expect_stale_ends(bed: &Bed, old: &Leased) {
-    let before = bed.record(&old.lease.key).await;
+async fn expect_stale_ends(harness: &Harness, old: &Leased) {
+    let before = harness.record(&old.lease.key).await;
     let snoozed = Outcome::Snoozed { delay: seconds(1) };
     let cancelled = Outcome::Cancelled { message: "no".into() };
     let failed = Outcome::failed("no");
     for outcome in [Outcome::DONE, failed, Outcome::TimedOut, snoozed, cancelled, Outcome::Released] {
-        assert_eq!(bed.commit_one(end_of(old, outcome.clone())).await, Committed::Stale, "{outcome:?}");
+        assert_eq!(harness.commit_one(end_of(old, outcome.clone())).await, Committed::Stale, "{outcome:?}");
     }
-    assert_eq!(bed.record(&old.lease.key).await, before);
+    assert_eq!(harness.record(&old.lease.key).await, before);
 }
 
-async fn expect_taken(bed: &Bed, request: LeaseRequest) {
-    let refusal = bed.store.lease(request).await.expect_err("the token is somebody else's");
+async fn expect_taken(harness: &Harness, request: LeaseRequest) {
+    let refusal = harness.store.lease(request).await.expect_err("the token is somebody else's");
     let Error::Invalid(invalid) = refusal else { panic!("{refusal:?}") };
     assert_eq!((invalid.field, invalid.problem), ("token", Problem::TokenTaken));
 }

@@ -8,8 +8,8 @@
 //! }
 //! ```
 //!
-//! A test is an `async fn(Bed)` whose name is a sentence; `cases!` lists those of a file, so that one that is forgotten
-//! is dead code and fails the build.
+//! A test is an `async fn(Harness)` whose name is a sentence; `cases!` lists those of a file, so that one
+//! that is forgotten is dead code and fails the build.
 
 mod admin;
 mod answers;
@@ -52,14 +52,14 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use crate::bed::{Bed, Boxed, Factory, TestStore};
+use crate::harness::{Boxed, Factory, Harness, TestStore};
 
 /// One test.
 pub struct Case {
     /// The sentence.
     pub name: &'static str,
     /// The test.
-    pub run: fn(Bed) -> Boxed<()>,
+    pub run: fn(Harness) -> Boxed<()>,
 }
 
 /// Lists the tests of a file.
@@ -69,7 +69,7 @@ macro_rules! cases {
         pub(super) fn cases() -> Vec<$crate::conformance::Case> {
             vec![$($crate::conformance::Case {
                 name: stringify!($name),
-                run: |bed| Box::pin($name(bed)),
+                run: |harness| Box::pin($name(harness)),
             }),*]
         }
     };
@@ -115,7 +115,8 @@ pub fn all() -> Vec<(&'static str, Case)> {
     groups.into_iter().flat_map(|(group, cases)| cases.into_iter().map(move |case| (group, case))).collect()
 }
 
-/// Runs the suite on the stores a factory makes; understands the arguments of `cargo test` and `cargo nextest`.
+/// Runs the suite on the stores a factory makes; understands the arguments of `cargo test` and
+/// `cargo nextest`.
 pub fn main<F>(store: &str, factory: impl Fn() -> F + Send + Sync + 'static) -> ExitCode
 where
     F: Future<Output = Box<dyn TestStore>> + Send + 'static,
@@ -135,8 +136,8 @@ fn run(factory: &Factory, case: &Case) -> Result<(), Failed> {
     // Two threads, so that tests about concurrency have some.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let bed = Bed::open(factory).await;
-        (case.run)(bed).await;
+        let harness = Harness::open(factory).await;
+        (case.run)(harness).await;
     });
     Ok(())
 }

@@ -6,7 +6,7 @@ use weaver_core::time::Timestamp;
 
 use super::answers::{items, pages};
 use super::cases;
-use crate::bed::{Bed, namespace, queue, seconds, worker};
+use crate::harness::{Harness, namespace, queue, seconds, worker};
 
 cases![
     a_beat_is_kept_and_stamped_with_the_stores_clock,
@@ -40,17 +40,17 @@ fn beat(key: RunnerKey) -> Beat {
     }
 }
 
-async fn send(bed: &Bed, key: &RunnerKey) -> Directive {
-    let answers = bed.store.beat(vec![beat(key.clone())]).await.expect("the store answers");
+async fn send(harness: &Harness, key: &RunnerKey) -> Directive {
+    let answers = harness.store.beat(vec![beat(key.clone())]).await.expect("the store answers");
     assert_eq!(answers.len(), 1);
     answers[0]
 }
 
-async fn list(bed: &Bed, space: &Namespace) -> Vec<RunnerRecord> {
-    bed.store.list_runners(space, None, 100).await.expect("the store answers").items
+async fn list(harness: &Harness, space: &Namespace) -> Vec<RunnerRecord> {
+    harness.store.list_runners(space, None, 100).await.expect("the store answers").items
 }
 
-async fn a_beat_is_kept_and_stamped_with_the_stores_clock(bed: Bed) {
+async fn a_beat_is_kept_and_stamped_with_the_stores_clock(harness: Harness) {
     let space = Namespace::default();
     let sent = Beat {
         project_root: Some("project".into()),
@@ -60,131 +60,131 @@ async fn a_beat_is_kept_and_stamped_with_the_stores_clock(bed: Bed) {
         draining: true,
         ..beat(key(&space, "r"))
     };
-    let answers = bed.store.beat(vec![sent.clone()]).await.expect("the store answers");
+    let answers = harness.store.beat(vec![sent.clone()]).await.expect("the store answers");
     assert_eq!(answers, [Directive::Run]);
     let expected = RunnerRecord {
         beat: sent,
-        last_heartbeat: bed.now().await,
+        last_heartbeat: harness.now().await,
         status: RunnerStatus::Running,
         directive: Directive::Run,
     };
-    assert_eq!(list(&bed, &space).await, [expected]);
+    assert_eq!(list(&harness, &space).await, [expected]);
 }
 
-async fn a_runner_is_alive_for_120_seconds_after_a_beat(bed: Bed) {
+async fn a_runner_is_alive_for_120_seconds_after_a_beat(harness: Harness) {
     let space = Namespace::default();
-    send(&bed, &key(&space, "r")).await;
-    bed.advance(seconds(119)).await;
-    assert!(list(&bed, &space).await[0].is_alive(bed.now().await));
-    bed.advance(seconds(1)).await;
-    assert!(!list(&bed, &space).await[0].is_alive(bed.now().await));
-    send(&bed, &key(&space, "r")).await;
-    assert!(list(&bed, &space).await[0].is_alive(bed.now().await));
+    send(&harness, &key(&space, "r")).await;
+    harness.advance(seconds(119)).await;
+    assert!(list(&harness, &space).await[0].is_alive(harness.now().await));
+    harness.advance(seconds(1)).await;
+    assert!(!list(&harness, &space).await[0].is_alive(harness.now().await));
+    send(&harness, &key(&space, "r")).await;
+    assert!(list(&harness, &space).await[0].is_alive(harness.now().await));
 }
 
-async fn a_silent_runner_reads_as_stopped(bed: Bed) {
+async fn a_silent_runner_reads_as_stopped(harness: Harness) {
     let space = Namespace::default();
-    send(&bed, &key(&space, "r")).await;
-    assert_eq!(list(&bed, &space).await[0].status_at(bed.now().await), RunnerStatus::Running);
-    bed.advance(seconds(120)).await;
-    let silent = list(&bed, &space).await.remove(0);
-    assert_eq!(silent.status_at(bed.now().await), RunnerStatus::Stopped, "it never said goodbye");
+    send(&harness, &key(&space, "r")).await;
+    assert_eq!(list(&harness, &space).await[0].status_at(harness.now().await), RunnerStatus::Running);
+    harness.advance(seconds(120)).await;
+    let silent = list(&harness, &space).await.remove(0);
+    assert_eq!(silent.status_at(harness.now().await), RunnerStatus::Stopped, "it never said goodbye");
 }
 
-async fn a_later_beat_replaces_what_is_known(bed: Bed) {
+async fn a_later_beat_replaces_what_is_known(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
-    send(&bed, &key).await;
-    bed.advance(seconds(10)).await;
+    send(&harness, &key).await;
+    harness.advance(seconds(10)).await;
     let later = Beat { running: 3, queues: vec![queue("side")], ..beat(key) };
-    bed.store.beat(vec![later.clone()]).await.expect("the store answers");
-    let runners = list(&bed, &space).await;
+    harness.store.beat(vec![later.clone()]).await.expect("the store answers");
+    let runners = list(&harness, &space).await;
     assert_eq!(runners.len(), 1);
-    assert_eq!((&runners[0].beat, runners[0].last_heartbeat), (&later, bed.now().await));
+    assert_eq!((&runners[0].beat, runners[0].last_heartbeat), (&later, harness.now().await));
 }
 
-async fn beats_of_several_runners_are_answered_in_their_order(bed: Bed) {
+async fn beats_of_several_runners_are_answered_in_their_order(harness: Harness) {
     let space = Namespace::default();
     let (one, two) = (key(&space, "one"), key(&space, "two"));
-    bed.store.direct(&one, Directive::Drain).await.expect("the store answers");
-    bed.store.direct(&two, Directive::Stop).await.expect("the store answers");
+    harness.store.direct(&one, Directive::Drain).await.expect("the store answers");
+    harness.store.direct(&two, Directive::Stop).await.expect("the store answers");
     let beats = vec![beat(two), beat(key(&space, "three")), beat(one)];
-    let answers = bed.store.beat(beats).await.expect("the store answers");
+    let answers = harness.store.beat(beats).await.expect("the store answers");
     assert_eq!(answers, [Directive::Stop, Directive::Run, Directive::Drain]);
 }
 
-async fn a_directive_stays_until_it_is_replaced(bed: Bed) {
+async fn a_directive_stays_until_it_is_replaced(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
-    assert_eq!(send(&bed, &key).await, Directive::Run);
+    assert_eq!(send(&harness, &key).await, Directive::Run);
     for directive in [Directive::Drain, Directive::Stop, Directive::Run] {
-        bed.store.direct(&key, directive).await.expect("the store answers");
-        assert_eq!(list(&bed, &space).await[0].directive, directive);
+        harness.store.direct(&key, directive).await.expect("the store answers");
+        assert_eq!(list(&harness, &space).await[0].directive, directive);
         for _ in 0..3 {
-            bed.advance(seconds(10)).await;
-            assert_eq!(send(&bed, &key).await, directive);
+            harness.advance(seconds(10)).await;
+            assert_eq!(send(&harness, &key).await, directive);
         }
     }
 }
 
-async fn a_directive_waits_for_a_runner_that_has_not_come_yet(bed: Bed) {
+async fn a_directive_waits_for_a_runner_that_has_not_come_yet(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
-    bed.store.direct(&key, Directive::Drain).await.expect("the store answers");
-    assert_eq!(list(&bed, &space).await, [], "nobody has come");
-    assert_eq!(send(&bed, &key).await, Directive::Drain);
-    assert_eq!(list(&bed, &space).await[0].directive, Directive::Drain);
+    harness.store.direct(&key, Directive::Drain).await.expect("the store answers");
+    assert_eq!(list(&harness, &space).await, [], "nobody has come");
+    assert_eq!(send(&harness, &key).await, Directive::Drain);
+    assert_eq!(list(&harness, &space).await[0].directive, Directive::Drain);
 }
 
-async fn a_runner_that_said_goodbye_is_stopped_and_stays_listed(bed: Bed) {
+async fn a_runner_that_said_goodbye_is_stopped_and_stays_listed(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
-    send(&bed, &key).await;
-    bed.store.stop_runner(&key).await.expect("the store answers");
-    let runners = list(&bed, &space).await;
+    send(&harness, &key).await;
+    harness.store.stop_runner(&key).await.expect("the store answers");
+    let runners = list(&harness, &space).await;
     assert_eq!(runners.len(), 1);
     assert_eq!(runners[0].status, RunnerStatus::Stopped);
-    assert!(!runners[0].is_alive(bed.now().await));
+    assert!(!runners[0].is_alive(harness.now().await));
 }
 
-async fn goodbyes_can_be_repeated_and_said_by_nobody(bed: Bed) {
+async fn goodbyes_can_be_repeated_and_said_by_nobody(harness: Harness) {
     let space = Namespace::default();
     let known = key(&space, "r");
-    send(&bed, &known).await;
+    send(&harness, &known).await;
     for _ in 0..2 {
-        bed.store.stop_runner(&known).await.expect("the store answers");
+        harness.store.stop_runner(&known).await.expect("the store answers");
     }
-    bed.store.stop_runner(&key(&space, "nobody")).await.expect("the store answers");
-    assert_eq!(list(&bed, &space).await.len(), 1);
+    harness.store.stop_runner(&key(&space, "nobody")).await.expect("the store answers");
+    assert_eq!(list(&harness, &space).await.len(), 1);
 }
 
-async fn a_runner_that_beats_again_is_running_again(bed: Bed) {
+async fn a_runner_that_beats_again_is_running_again(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
-    send(&bed, &key).await;
-    bed.store.stop_runner(&key).await.expect("the store answers");
-    send(&bed, &key).await;
-    assert_eq!(list(&bed, &space).await[0].status, RunnerStatus::Running);
+    send(&harness, &key).await;
+    harness.store.stop_runner(&key).await.expect("the store answers");
+    send(&harness, &key).await;
+    assert_eq!(list(&harness, &space).await[0].status, RunnerStatus::Running);
 }
 
-async fn runners_are_listed_by_id_in_pages(bed: Bed) {
+async fn runners_are_listed_by_id_in_pages(harness: Harness) {
     let space = Namespace::default();
     let mut expected: Vec<String> = (0..11).map(|number| format!("runner-{}", (number * 7) % 11)).collect();
     let beats = expected.iter().map(|name| beat(key(&space, name))).collect();
-    bed.store.beat(beats).await.expect("the store answers");
-    let pages = pages(|cursor| bed.store.list_runners(&space, cursor, 4)).await;
+    harness.store.beat(beats).await.expect("the store answers");
+    let pages = pages(|cursor| harness.store.list_runners(&space, cursor, 4)).await;
     let seen: Vec<_> =
         items(pages, 4).into_iter().map(|runner| runner.beat.key.runner_id.to_string()).collect();
     expected.sort();
     assert_eq!(seen, expected);
 }
 
-async fn a_runner_belongs_to_one_namespace(bed: Bed) {
+async fn a_runner_belongs_to_one_namespace(harness: Harness) {
     let (here, there) = (namespace("here"), namespace("there"));
-    send(&bed, &key(&here, "r")).await;
-    assert_eq!(list(&bed, &there).await, []);
-    bed.store.direct(&key(&there, "r"), Directive::Stop).await.expect("the store answers");
-    bed.store.stop_runner(&key(&there, "r")).await.expect("the store answers");
-    assert_eq!(send(&bed, &key(&here, "r")).await, Directive::Run);
-    assert_eq!(list(&bed, &here).await[0].status, RunnerStatus::Running);
+    send(&harness, &key(&here, "r")).await;
+    assert_eq!(list(&harness, &there).await, []);
+    harness.store.direct(&key(&there, "r"), Directive::Stop).await.expect("the store answers");
+    harness.store.stop_runner(&key(&there, "r")).await.expect("the store answers");
+    assert_eq!(send(&harness, &key(&here, "r")).await, Directive::Run);
+    assert_eq!(list(&harness, &here).await[0].status, RunnerStatus::Running);
 }

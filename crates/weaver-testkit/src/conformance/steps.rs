@@ -1,4 +1,4 @@
-//! Steps that the tests of several concerns take, as further words of the [`Bed`].
+//! Steps that the tests of several concerns take, as further words of the [`Harness`].
 
 use weaver_core::id::TaskKey;
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
@@ -9,9 +9,9 @@ use weaver_core::ports::{Expect, QueueSettings, Scope};
 use weaver_core::queue::Committed;
 use weaver_core::task::NewTask;
 
-use crate::bed::{Bed, namespace, queue, seconds, worker};
+use crate::harness::{Harness, namespace, queue, seconds, worker};
 
-impl Bed {
+impl Harness {
     /// Enqueues several tasks, all of which must be new, in one batch if the store takes one as large.
     pub(super) async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Vec<TaskKey> {
         let mut answers = Vec::with_capacity(tasks.len());
@@ -158,6 +158,6 @@ pub(super) fn queue_names(names: &[&str]) -> Vec<QueueName> {
 }
 
 /// The loss of a task's worker as whoever finds it overdue decides it; commits nothing.
-pub(super) async fn lost(bed: &Bed, key: &TaskKey) -> Transition {
-    bed.decided(key, Command::Expire(OverdueWhy::Lease)).await
+pub(super) async fn lost(harness: &Harness, key: &TaskKey) -> Transition {
+    harness.decided(key, Command::Expire(OverdueWhy::Lease)).await
 }

@@ -9,7 +9,7 @@ use weaver_core::task::{CancelReason, Cause, TaskState};
 
 use super::cases;
 use super::steps::end_of;
-use crate::bed::{Bed, seconds, task, worker};
+use crate::harness::{Harness, seconds, task, worker};
 
 /// The three ends of a running task that leave nothing behind.
 fn ends() -> [(Outcome, TaskState); 3] {
@@ -21,102 +21,102 @@ fn ends() -> [(Outcome, TaskState); 3] {
     ]
 }
 
-async fn every_command_on_a_task_that_has_ended_is_refused(bed: Bed) {
+async fn every_command_on_a_task_that_has_ended_is_refused(harness: Harness) {
     for (outcome, state) in ends() {
-        let leased = ended(&bed, outcome).await;
-        let record = bed.record(&leased.lease.key).await;
+        let leased = ended(&harness, outcome).await;
+        let record = harness.record(&leased.lease.key).await;
         assert_eq!(record.state, state);
         for command in every_command() {
-            let answer = decide(&record, command, bed.now().await);
+            let answer = decide(&record, command, harness.now().await);
             assert_eq!(answer, Err(Refused::Ended { state }));
         }
     }
 }
 
-async fn every_end_of_a_task_that_has_ended_is_refused(bed: Bed) {
+async fn every_end_of_a_task_that_has_ended_is_refused(harness: Harness) {
     for (outcome, _) in ends() {
-        let leased = ended(&bed, outcome).await;
-        let record = bed.record(&leased.lease.key).await;
+        let leased = ended(&harness, outcome).await;
+        let record = harness.record(&leased.lease.key).await;
         for (outcome, _) in ends() {
             let command = Command::Finish { lease: leased.lease.clone(), outcome };
-            assert_eq!(decide(&record, command, bed.now().await), Err(Refused::LeaseLost));
+            assert_eq!(decide(&record, command, harness.now().await), Err(Refused::LeaseLost));
         }
     }
 }
 
-async fn what_was_decided_while_it_ran_is_stale_after_its_end(bed: Bed) {
+async fn what_was_decided_while_it_ran_is_stale_after_its_end(harness: Harness) {
     for (outcome, state) in ends() {
-        bed.enqueue(task()).await;
-        let leased = bed.lease_one().await;
+        harness.enqueue(task()).await;
+        let leased = harness.lease_one().await;
         let decided = decided_while_running(&leased);
-        bed.end(&leased, outcome).await;
+        harness.end(&leased, outcome).await;
         for transition in decided.into_iter().filter(|transition| transition.to != state) {
-            expect_stale(&bed, transition).await;
+            expect_stale(&harness, transition).await;
         }
     }
 }
 
-async fn a_users_cancel_is_stale_after_the_handlers_own(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    let by_user = bed.decided(&key, Command::Cancel).await;
-    bed.end(&leased, Outcome::Cancelled { message: "no".into() }).await;
-    expect_stale(&bed, by_user).await;
-    assert_eq!(bed.record(&key).await.cause, Some(Cause::Cancelled(CancelReason::Handler)));
+async fn a_users_cancel_is_stale_after_the_handlers_own(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    let by_user = harness.decided(&key, Command::Cancel).await;
+    harness.end(&leased, Outcome::Cancelled { message: "no".into() }).await;
+    expect_stale(&harness, by_user).await;
+    assert_eq!(harness.record(&key).await.cause, Some(Cause::Cancelled(CancelReason::Handler)));
 }
 
-async fn what_was_decided_while_it_waited_is_stale_after_its_end(bed: Bed) {
-    let key = bed.enqueue(task().delay(seconds(10))).await;
-    bed.advance(seconds(20)).await;
+async fn what_was_decided_while_it_waited_is_stale_after_its_end(harness: Harness) {
+    let key = harness.enqueue(task().delay(seconds(10))).await;
+    harness.advance(seconds(20)).await;
     let mut decided = Vec::new();
     for command in [Command::RunNow, Command::Replace, assignment(), Command::Lease(grant())] {
-        decided.push(bed.decided(&key, command).await);
+        decided.push(harness.decided(&key, command).await);
     }
-    bed.cancel(&key).await;
+    harness.cancel(&key).await;
     for transition in decided {
-        expect_stale(&bed, transition).await;
+        expect_stale(&harness, transition).await;
     }
 }
 
-async fn what_was_decided_while_it_was_assigned_is_stale_after_its_end(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.apply(&key, assignment()).await;
-    let start = bed.decided(&key, Command::Start(grant())).await;
-    let orphan = bed.decided(&key, Command::Orphan).await;
-    bed.cancel(&key).await;
-    expect_stale(&bed, start).await;
-    expect_stale(&bed, orphan).await;
+async fn what_was_decided_while_it_was_assigned_is_stale_after_its_end(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.apply(&key, assignment()).await;
+    let start = harness.decided(&key, Command::Start(grant())).await;
+    let orphan = harness.decided(&key, Command::Orphan).await;
+    harness.cancel(&key).await;
+    expect_stale(&harness, start).await;
+    expect_stale(&harness, orphan).await;
 }
 
-async fn a_task_that_has_ended_is_never_leased_or_overdue_or_renewed(bed: Bed) {
+async fn a_task_that_has_ended_is_never_leased_or_overdue_or_renewed(harness: Harness) {
     for (outcome, _) in ends() {
-        let leased = ended(&bed, outcome).await;
-        let before = bed.record(&leased.lease.key).await;
-        bed.advance(seconds(3600)).await;
-        assert!(bed.lease(10).await.is_empty());
-        assert!(bed.overdue().await.is_empty());
-        assert_ne!(bed.renew(&leased.lease).await, Renewed::Extended);
-        bed.confirm(&leased.lease).await;
-        assert_eq!(bed.record(&leased.lease.key).await, before);
+        let leased = ended(&harness, outcome).await;
+        let before = harness.record(&leased.lease.key).await;
+        harness.advance(seconds(3600)).await;
+        assert!(harness.lease(10).await.is_empty());
+        assert!(harness.overdue().await.is_empty());
+        assert_ne!(harness.renew(&leased.lease).await, Renewed::Extended);
+        harness.confirm(&leased.lease).await;
+        assert_eq!(harness.record(&leased.lease.key).await, before);
     }
 }
 
-async fn a_task_that_ended_while_it_waited_is_never_leased(bed: Bed) {
-    let keys = [bed.enqueue(task()).await, bed.enqueue(task().delay(seconds(10))).await];
+async fn a_task_that_ended_while_it_waited_is_never_leased(harness: Harness) {
+    let keys = [harness.enqueue(task()).await, harness.enqueue(task().delay(seconds(10))).await];
     for key in &keys {
-        bed.cancel(key).await;
+        harness.cancel(key).await;
     }
-    bed.advance(seconds(3600)).await;
-    assert!(bed.lease(10).await.is_empty());
+    harness.advance(seconds(3600)).await;
+    assert!(harness.lease(10).await.is_empty());
     for key in &keys {
-        assert_eq!(bed.record(key).await.executions, 0);
+        assert_eq!(harness.record(key).await.executions, 0);
     }
 }
 
-async fn ended(bed: &Bed, outcome: Outcome) -> Leased {
-    bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    bed.end(&leased, outcome).await;
+async fn ended(harness: &Harness, outcome: Outcome) -> Leased {
+    harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    harness.end(&leased, outcome).await;
     leased
 }
 
@@ -158,11 +158,11 @@ fn decided_while_running(leased: &Leased) -> Vec<Transition> {
 }
 
 /// The transition is refused, and the record stays as it is.
-async fn expect_stale(bed: &Bed, transition: Transition) {
+async fn expect_stale(harness: &Harness, transition: Transition) {
     let key: TaskKey = transition.key.clone();
-    let before = bed.record(&key).await;
-    assert_eq!(bed.commit_one(transition.clone()).await, Committed::Stale, "{transition:?}");
-    assert_eq!(bed.record(&key).await, before);
+    let before = harness.record(&key).await;
+    assert_eq!(harness.commit_one(transition.clone()).await, Committed::Stale, "{transition:?}");
+    assert_eq!(harness.record(&key).await, before);
 }
 
 cases![

@@ -1,5 +1,5 @@
-//! An unreadable record strands no other. Each case makes one record unreadable where it is stored, in each of the ways a
-//! store has; a store that has none shows that nothing is quarantined.
+//! An unreadable record strands no other. Each case makes one record unreadable where it is stored, in each
+//! of the ways a store has; a store that has none shows that nothing is quarantined.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use weaver_core::queue::{Committed, Interest, QueueExt, Wake};
 use weaver_core::task::TaskState;
 
 use super::cases;
-use crate::bed::{Bed, Spoil, Spoiled, namespace, queue, seconds, task};
+use crate::harness::{Harness, Spoil, Spoiled, namespace, queue, seconds, task};
 
 cases![
     an_undecodable_task_is_left_out_of_lists_and_quarantined,
@@ -37,151 +37,159 @@ cases![
 ];
 
 /// Makes a task unreadable. Nothing: this store cannot, and has nothing in quarantine.
-pub(super) async fn spoiled(bed: Bed, record: Spoiled, how: Spoil) -> Option<Bed> {
-    let (bed, done) = bed.spoil(record, how).await;
+pub(super) async fn spoiled(harness: Harness, record: Spoiled, how: Spoil) -> Option<Harness> {
+    let (harness, done) = harness.spoil(record, how).await;
     if !done {
-        assert_eq!(quarantined(&bed).await, []);
+        assert_eq!(quarantined(&harness).await, []);
     }
-    done.then_some(bed)
+    done.then_some(harness)
 }
 
-pub(super) async fn quarantined(bed: &Bed) -> Vec<Quarantined> {
-    bed.store.list_quarantined(None, None, 100).await.expect("the store answers").items
+pub(super) async fn quarantined(harness: &Harness) -> Vec<Quarantined> {
+    harness.store.list_quarantined(None, None, 100).await.expect("the store answers").items
 }
 
-async fn finding(bed: &Bed, key: &TaskKey) -> Option<Quarantined> {
-    bed.store.find_quarantined(std::slice::from_ref(key)).await.expect("the store answers").remove(0)
+async fn finding(harness: &Harness, key: &TaskKey) -> Option<Quarantined> {
+    harness.store.find_quarantined(std::slice::from_ref(key)).await.expect("the store answers").remove(0)
 }
 
-async fn raw(bed: &Bed, key: &TaskKey) -> RawTask {
-    bed.store.raw_task(key).await.expect("the store answers").expect("the task is stored")
+async fn raw(harness: &Harness, key: &TaskKey) -> RawTask {
+    harness.store.raw_task(key).await.expect("the store answers").expect("the task is stored")
 }
 
-async fn listed(bed: &Bed, space: &Namespace) -> Vec<TaskKey> {
-    let page = bed.store.list_tasks(TaskQuery::new(space.clone())).await.expect("a list");
+async fn listed(harness: &Harness, space: &Namespace) -> Vec<TaskKey> {
+    let page = harness.store.list_tasks(TaskQuery::new(space.clone())).await.expect("a list");
     let mut keys: Vec<TaskKey> = page.items.into_iter().map(|record| record.key).collect();
     keys.sort();
     keys
 }
 
 /// Reads a task that must be unreadable in this way.
-async fn expect_unreadable(bed: &Bed, key: &TaskKey, how: Spoil) {
-    assert_eq!(bed.find(key).await, None);
-    let finding = finding(bed, key).await.expect("it was looked at");
+async fn expect_unreadable(harness: &Harness, key: &TaskKey, how: Spoil) {
+    assert_eq!(harness.find(key).await, None);
+    let finding = finding(harness, key).await.expect("it was looked at");
     assert_eq!((finding.kind, &finding.namespace), (RecordKind::Task, &key.namespace));
     let is_unknown = matches!(finding.why, Unreadable::UnknownFormat { .. });
     assert_eq!(is_unknown, how == Spoil::UnknownFormat, "{finding:?}");
-    let told = bed.store.get_task(key).await;
+    let told = harness.store.get_task(key).await;
     assert!(matches!(&told, Err(Error::Quarantined { key: of, .. }) if of == key), "{told:?}");
 }
 
-async fn left_out(bed: Bed, how: Spoil) {
-    let keys = [bed.enqueue(task()).await, bed.enqueue(task()).await, bed.enqueue(task()).await];
-    let before = bed.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts");
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[1].clone()), how).await else { return };
-    assert_eq!(listed(&bed, &Namespace::default()).await, [keys[0].clone(), keys[2].clone()]);
-    expect_unreadable(&bed, &keys[1], how).await;
-    let others = bed.store.get_tasks(&keys).await.expect("the store answers");
+async fn left_out(harness: Harness, how: Spoil) {
+    let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await, harness.enqueue(task()).await];
+    let before = harness.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts");
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[1].clone()), how).await else { return };
+    assert_eq!(listed(&harness, &Namespace::default()).await, [keys[0].clone(), keys[2].clone()]);
+    expect_unreadable(&harness, &keys[1], how).await;
+    let others = harness.store.get_tasks(&keys).await.expect("the store answers");
     assert_eq!(others.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
-    assert_eq!(quarantined(&bed).await.len(), 1);
-    let after = bed.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts");
+    assert_eq!(quarantined(&harness).await.len(), 1);
+    let after = harness.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts");
     assert_eq!(after.values, before.values);
 }
 
-async fn an_undecodable_task_is_left_out_of_lists_and_quarantined(bed: Bed) {
-    left_out(bed, Spoil::Undecodable).await;
+async fn an_undecodable_task_is_left_out_of_lists_and_quarantined(harness: Harness) {
+    left_out(harness, Spoil::Undecodable).await;
 }
 
-async fn a_task_of_an_unknown_format_is_left_out_of_lists_and_quarantined(bed: Bed) {
-    left_out(bed, Spoil::UnknownFormat).await;
+async fn a_task_of_an_unknown_format_is_left_out_of_lists_and_quarantined(harness: Harness) {
+    left_out(harness, Spoil::UnknownFormat).await;
 }
 
-async fn a_lease_of_three_returns_the_two_that_can_be_read(bed: Bed) {
-    let keys = [bed.enqueue(task()).await, bed.enqueue(task()).await, bed.enqueue(task()).await];
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else { return };
-    assert_eq!(bed.lease_keys(3).await, [keys[1].clone(), keys[2].clone()]);
-    expect_unreadable(&bed, &keys[0], Spoil::Undecodable).await;
-    let finding = finding(&bed, &keys[0]).await.expect("it was found");
+async fn a_lease_of_three_returns_the_two_that_can_be_read(harness: Harness) {
+    let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await, harness.enqueue(task()).await];
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else {
+        return;
+    };
+    assert_eq!(harness.lease_keys(3).await, [keys[1].clone(), keys[2].clone()]);
+    expect_unreadable(&harness, &keys[0], Spoil::Undecodable).await;
+    let finding = finding(&harness, &keys[0]).await.expect("it was found");
     assert!(!finding.holds_slot, "it must not stay running: {finding:?}");
     // And it is not taken again.
-    let before = raw(&bed, &keys[0]).await;
-    assert_eq!(bed.lease_keys(3).await, []);
-    assert_eq!(raw(&bed, &keys[0]).await, before);
+    let before = raw(&harness, &keys[0]).await;
+    assert_eq!(harness.lease_keys(3).await, []);
+    assert_eq!(raw(&harness, &keys[0]).await, before);
 }
 
-async fn a_lease_passes_over_an_unknown_format_and_changes_nothing(bed: Bed) {
-    let keys = [bed.enqueue(task()).await, bed.enqueue(task()).await];
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[0].clone()), Spoil::UnknownFormat).await else { return };
-    let before = raw(&bed, &keys[0]).await;
+async fn a_lease_passes_over_an_unknown_format_and_changes_nothing(harness: Harness) {
+    let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await];
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::UnknownFormat).await else {
+        return;
+    };
+    let before = raw(&harness, &keys[0]).await;
     // One at a time: what is passed over takes no place.
-    assert_eq!(bed.lease_keys(1).await, [keys[1].clone()]);
-    assert_eq!(bed.lease_keys(1).await, []);
-    let due = bed.store.run_now(&keys[0]).await;
+    assert_eq!(harness.lease_keys(1).await, [keys[1].clone()]);
+    assert_eq!(harness.lease_keys(1).await, []);
+    let due = harness.store.run_now(&keys[0]).await;
     assert!(matches!(due, Err(Error::Quarantined { .. })), "{due:?}");
-    bed.advance(seconds(120)).await;
-    bed.maintain().await;
-    assert_eq!(raw(&bed, &keys[0]).await, before);
-    expect_unreadable(&bed, &keys[0], Spoil::UnknownFormat).await;
+    harness.advance(seconds(120)).await;
+    harness.maintain().await;
+    assert_eq!(raw(&harness, &keys[0]).await, before);
+    expect_unreadable(&harness, &keys[0], Spoil::UnknownFormat).await;
 }
 
-async fn waiting_workers_are_not_woken_for_what_cannot_be_read(bed: Bed) {
-    let keys = [bed.enqueue(task()).await, bed.enqueue(task()).await];
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else { return };
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[1].clone()), Spoil::UnknownFormat).await else { return };
-    assert_eq!(bed.lease_keys(5).await, []);
+async fn waiting_workers_are_not_woken_for_what_cannot_be_read(harness: Harness) {
+    let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await];
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else {
+        return;
+    };
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[1].clone()), Spoil::UnknownFormat).await else {
+        return;
+    };
+    assert_eq!(harness.lease_keys(5).await, []);
     let interest = || Interest::Work {
         namespace: Namespace::default(),
         queues: vec![queue("default")],
         types: None,
         fragile: true,
     };
-    let woken = bed.store.wait(interest(), Duration::ZERO).await.expect("the store answers");
+    let woken = harness.store.wait(interest(), Duration::ZERO).await.expect("the store answers");
     assert_eq!(woken, Wake::TimedOut);
-    bed.enqueue(task()).await;
-    let woken = bed.store.wait(interest(), Duration::ZERO).await.expect("the store answers");
+    harness.enqueue(task()).await;
+    let woken = harness.store.wait(interest(), Duration::ZERO).await.expect("the store answers");
     assert_eq!(woken, Wake::Ready);
 }
 
-async fn expiry_goes_on(bed: Bed, how: Spoil) {
+async fn expiry_goes_on(harness: Harness, how: Spoil) {
     let elsewhere = namespace("elsewhere");
-    let keys = [bed.enqueue(task()).await, bed.enqueue(task()).await];
-    let other = bed.enqueue(task().namespace("elsewhere")).await;
-    assert_eq!(bed.lease_keys(2).await.len(), 2);
-    let request = weaver_core::lease::LeaseRequest { namespace: elsewhere, ..bed.request(1) };
-    assert_eq!(bed.lease_as(request).await.len(), 1);
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[0].clone()), how).await else { return };
-    let before = raw(&bed, &keys[0]).await;
-    bed.advance(seconds(31)).await;
+    let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await];
+    let other = harness.enqueue(task().namespace("elsewhere")).await;
+    assert_eq!(harness.lease_keys(2).await.len(), 2);
+    let request = weaver_core::lease::LeaseRequest { namespace: elsewhere, ..harness.request(1) };
+    assert_eq!(harness.lease_as(request).await.len(), 1);
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), how).await else { return };
+    let before = raw(&harness, &keys[0]).await;
+    harness.advance(seconds(31)).await;
     // Twice: what was found the first time stays out of the way the second time.
-    bed.maintain().await;
-    bed.advance(seconds(120)).await;
-    bed.maintain().await;
+    harness.maintain().await;
+    harness.advance(seconds(120)).await;
+    harness.maintain().await;
     for key in [&keys[1], &other] {
-        assert_eq!(bed.record(key).await.state, TaskState::RetryScheduled);
+        assert_eq!(harness.record(key).await.state, TaskState::RetryScheduled);
     }
-    assert_eq!(raw(&bed, &keys[0]).await, before, "it is not expired");
-    expect_unreadable(&bed, &keys[0], how).await;
+    assert_eq!(raw(&harness, &keys[0]).await, before, "it is not expired");
+    expect_unreadable(&harness, &keys[0], how).await;
 }
 
-async fn lease_expiry_goes_on_beside_an_undecodable_task(bed: Bed) {
-    expiry_goes_on(bed, Spoil::Undecodable).await;
+async fn lease_expiry_goes_on_beside_an_undecodable_task(harness: Harness) {
+    expiry_goes_on(harness, Spoil::Undecodable).await;
 }
 
-async fn lease_expiry_goes_on_beside_an_unknown_format(bed: Bed) {
-    expiry_goes_on(bed, Spoil::UnknownFormat).await;
+async fn lease_expiry_goes_on_beside_an_unknown_format(harness: Harness) {
+    expiry_goes_on(harness, Spoil::UnknownFormat).await;
 }
 
-async fn commit_goes_on(bed: Bed, how: Spoil) {
+async fn commit_goes_on(harness: Harness, how: Spoil) {
     for _ in 0..2 {
-        bed.enqueue(task()).await;
+        harness.enqueue(task()).await;
     }
-    let leased: Vec<Leased> = bed.lease(2).await;
-    let waiting = bed.enqueue(task()).await;
-    let record = bed.record(&waiting).await;
+    let leased: Vec<Leased> = harness.lease(2).await;
+    let waiting = harness.enqueue(task()).await;
+    let record = harness.record(&waiting).await;
     let victim = leased[0].lease.key.clone();
-    let Some(bed) = spoiled(bed, Spoiled::Task(victim.clone()), how).await else { return };
-    expect_unreadable(&bed, &victim, how).await;
-    let before = raw(&bed, &victim).await;
+    let Some(harness) = spoiled(harness, Spoiled::Task(victim.clone()), how).await else { return };
+    expect_unreadable(&harness, &victim, how).await;
+    let before = raw(&harness, &victim).await;
     let end = |leased: &Leased| {
         let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
         decide(&leased.record, command, leased.record.updated_at).expect("the lease was valid")
@@ -189,129 +197,137 @@ async fn commit_goes_on(bed: Bed, how: Spoil) {
     let cancel = decide(&record, Command::Cancel, record.updated_at).expect("it waits");
     let kill = decide(&leased[0].record, Command::Cancel, record.updated_at).expect("it runs");
     let batch = vec![end(&leased[0]), cancel, kill, end(&leased[1])];
-    let answers = bed.store.commit(batch, None).await.expect("the store answers");
+    let answers = harness.store.commit(batch, None).await.expect("the store answers");
     let is_applied = |answer: &Committed| matches!(answer, Committed::Applied { .. });
     assert_eq!(answers.iter().map(is_applied).collect::<Vec<_>>(), [false, true, false, true], "{answers:?}");
     assert_eq!((&answers[0], &answers[2]), (&Committed::Stale, &Committed::Stale));
-    assert_eq!(raw(&bed, &victim).await, before);
+    assert_eq!(raw(&harness, &victim).await, before);
 }
 
-async fn a_batch_is_committed_without_the_undecodable_member(bed: Bed) {
-    commit_goes_on(bed, Spoil::Undecodable).await;
+async fn a_batch_is_committed_without_the_undecodable_member(harness: Harness) {
+    commit_goes_on(harness, Spoil::Undecodable).await;
 }
 
-async fn a_batch_is_committed_without_the_member_of_an_unknown_format(bed: Bed) {
-    commit_goes_on(bed, Spoil::UnknownFormat).await;
+async fn a_batch_is_committed_without_the_member_of_an_unknown_format(harness: Harness) {
+    commit_goes_on(harness, Spoil::UnknownFormat).await;
 }
 
-async fn retention_goes_on_beside_unreadable_tasks(bed: Bed) {
+async fn retention_goes_on_beside_unreadable_tasks(harness: Harness) {
     let mut keys = Vec::new();
     for _ in 0..3 {
-        keys.push(bed.enqueue(task()).await);
-        let leased = bed.lease_one().await;
-        bed.succeed(&leased).await;
+        keys.push(harness.enqueue(task()).await);
+        let leased = harness.lease_one().await;
+        harness.succeed(&leased).await;
     }
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else { return };
-    let Some(bed) = spoiled(bed, Spoiled::Task(keys[1].clone()), Spoil::UnknownFormat).await else { return };
-    expect_unreadable(&bed, &keys[0], Spoil::Undecodable).await;
-    let before = raw(&bed, &keys[1]).await;
-    bed.advance(seconds(100)).await;
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else {
+        return;
+    };
+    let Some(harness) = spoiled(harness, Spoiled::Task(keys[1].clone()), Spoil::UnknownFormat).await else {
+        return;
+    };
+    expect_unreadable(&harness, &keys[0], Spoil::Undecodable).await;
+    let before = raw(&harness, &keys[1]).await;
+    harness.advance(seconds(100)).await;
     let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for: seconds(10) };
-    bed.store.purge_tasks(rule, 100).await.expect("the store answers");
-    assert_eq!(bed.find(&keys[2]).await, None);
-    assert_eq!(finding(&bed, &keys[2]).await, None);
-    assert_eq!(raw(&bed, &keys[1]).await, before);
-    expect_unreadable(&bed, &keys[1], Spoil::UnknownFormat).await;
+    harness.store.purge_tasks(rule, 100).await.expect("the store answers");
+    assert_eq!(harness.find(&keys[2]).await, None);
+    assert_eq!(finding(&harness, &keys[2]).await, None);
+    assert_eq!(raw(&harness, &keys[1]).await, before);
+    expect_unreadable(&harness, &keys[1], Spoil::UnknownFormat).await;
 }
 
 /// A task that runs and is then unreadable, and one behind it in its key.
-async fn key_stays_held(bed: Bed, how: Spoil) {
-    let first = bed.enqueue(task().serial_key("k")).await;
-    assert_eq!(bed.lease_one().await.lease.key, first);
-    let behind = bed.enqueue(task().serial_key("k")).await;
-    let other = bed.enqueue(task().serial_key("free")).await;
-    let Some(bed) = spoiled(bed, Spoiled::Task(first.clone()), how).await else { return };
-    assert_eq!(bed.lease_keys(5).await, [other]);
-    bed.advance(seconds(31)).await;
-    bed.maintain().await;
-    let leased = bed.lease_keys(5).await;
+async fn key_stays_held(harness: Harness, how: Spoil) {
+    let first = harness.enqueue(task().serial_key("k")).await;
+    assert_eq!(harness.lease_one().await.lease.key, first);
+    let behind = harness.enqueue(task().serial_key("k")).await;
+    let other = harness.enqueue(task().serial_key("free")).await;
+    let Some(harness) = spoiled(harness, Spoiled::Task(first.clone()), how).await else { return };
+    assert_eq!(harness.lease_keys(5).await, [other]);
+    harness.advance(seconds(31)).await;
+    harness.maintain().await;
+    let leased = harness.lease_keys(5).await;
     assert!(!leased.contains(&behind), "its lease is over, its key is not: {leased:?}");
-    let reasons = bed.store.explain(&behind).await.expect("it is there").reasons;
+    let reasons = harness.store.explain(&behind).await.expect("it is there").reasons;
     assert!(reasons.contains(&Reason::KeyUnreadable { by: first.id }), "{reasons:?}");
-    let stored = raw(&bed, &first).await;
-    assert_eq!(bed.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
-    assert!(bed.lease_keys(5).await.contains(&behind), "what is gone holds nothing");
-    assert_eq!(quarantined(&bed).await, []);
+    let stored = raw(&harness, &first).await;
+    assert_eq!(harness.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
+    assert!(harness.lease_keys(5).await.contains(&behind), "what is gone holds nothing");
+    assert_eq!(quarantined(&harness).await, []);
 }
 
-async fn the_key_of_an_undecodable_task_stays_held_and_is_explained(bed: Bed) {
-    key_stays_held(bed, Spoil::Undecodable).await;
+async fn the_key_of_an_undecodable_task_stays_held_and_is_explained(harness: Harness) {
+    key_stays_held(harness, Spoil::Undecodable).await;
 }
 
-async fn the_key_of_an_unknown_format_stays_held_and_is_explained(bed: Bed) {
-    key_stays_held(bed, Spoil::UnknownFormat).await;
+async fn the_key_of_an_unknown_format_stays_held_and_is_explained(harness: Harness) {
+    key_stays_held(harness, Spoil::UnknownFormat).await;
 }
 
-async fn the_slot_of_an_unreadable_task_stays_held(bed: Bed) {
+async fn the_slot_of_an_unreadable_task_stays_held(harness: Harness) {
     let settings = QueueSettings { paused: false, max_running: Some(1) };
     let (here, limited) = (Namespace::default(), queue("default"));
-    let put = bed.store.put_queue(&here, &limited, settings, Expect::Anything);
+    let put = harness.store.put_queue(&here, &limited, settings, Expect::Anything);
     put.await.expect("it can be set");
-    let first = bed.enqueue(task()).await;
-    assert_eq!(bed.lease_one().await.lease.key, first);
-    let behind = bed.enqueue(task()).await;
-    let Some(bed) = spoiled(bed, Spoiled::Task(first.clone()), Spoil::Undecodable).await else { return };
-    expect_unreadable(&bed, &first, Spoil::Undecodable).await;
-    assert!(finding(&bed, &first).await.expect("it was found").holds_slot);
-    bed.advance(seconds(31)).await;
-    bed.maintain().await;
-    assert_eq!(bed.lease_keys(5).await, []);
-    let reasons = bed.store.explain(&behind).await.expect("it is there").reasons;
+    let first = harness.enqueue(task()).await;
+    assert_eq!(harness.lease_one().await.lease.key, first);
+    let behind = harness.enqueue(task()).await;
+    let Some(harness) = spoiled(harness, Spoiled::Task(first.clone()), Spoil::Undecodable).await else {
+        return;
+    };
+    expect_unreadable(&harness, &first, Spoil::Undecodable).await;
+    assert!(finding(&harness, &first).await.expect("it was found").holds_slot);
+    harness.advance(seconds(31)).await;
+    harness.maintain().await;
+    assert_eq!(harness.lease_keys(5).await, []);
+    let reasons = harness.store.explain(&behind).await.expect("it is there").reasons;
     assert!(reasons.contains(&Reason::SlotsUnreadable { queue: queue("default"), count: 1 }), "{reasons:?}");
-    let stored = raw(&bed, &first).await;
-    assert_eq!(bed.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
-    assert_eq!(bed.lease_keys(5).await, [behind]);
+    let stored = raw(&harness, &first).await;
+    assert_eq!(harness.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
+    assert_eq!(harness.lease_keys(5).await, [behind]);
 }
 
-async fn a_waiting_task_that_is_discarded_frees_its_key(bed: Bed) {
-    let first = bed.enqueue(task().serial_key("k")).await;
-    let behind = bed.enqueue(task().serial_key("k")).await;
-    let Some(bed) = spoiled(bed, Spoiled::Task(first.clone()), Spoil::UnknownFormat).await else { return };
-    assert_eq!(bed.lease_keys(5).await, []);
-    let stored = raw(&bed, &first).await;
-    assert_eq!(bed.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
-    assert_eq!(bed.lease_keys(5).await, [behind]);
+async fn a_waiting_task_that_is_discarded_frees_its_key(harness: Harness) {
+    let first = harness.enqueue(task().serial_key("k")).await;
+    let behind = harness.enqueue(task().serial_key("k")).await;
+    let Some(harness) = spoiled(harness, Spoiled::Task(first.clone()), Spoil::UnknownFormat).await else {
+        return;
+    };
+    assert_eq!(harness.lease_keys(5).await, []);
+    let stored = raw(&harness, &first).await;
+    assert_eq!(harness.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
+    assert_eq!(harness.lease_keys(5).await, [behind]);
 }
 
-async fn any_task_is_shown_as_stored_and_discarded_if_unchanged(bed: Bed) {
-    let ended = bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    bed.succeed(&leased).await;
-    let running = bed.enqueue(task().serial_key("k")).await;
-    let lease = bed.lease_one().await.lease;
-    let waiting = bed.enqueue(task().delay(seconds(5)).idempotency_key("once")).await;
-    let behind = bed.enqueue(task().serial_key("k")).await;
-    let seen = raw(&bed, &waiting).await;
-    bed.apply(&waiting, Command::RunNow).await;
-    assert_eq!(bed.store.discard_task(&waiting, &seen).await.expect("an answer"), Discarded::Changed);
+async fn any_task_is_shown_as_stored_and_discarded_if_unchanged(harness: Harness) {
+    let ended = harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    harness.succeed(&leased).await;
+    let running = harness.enqueue(task().serial_key("k")).await;
+    let lease = harness.lease_one().await.lease;
+    let waiting = harness.enqueue(task().delay(seconds(5)).idempotency_key("once")).await;
+    let behind = harness.enqueue(task().serial_key("k")).await;
+    let seen = raw(&harness, &waiting).await;
+    harness.apply(&waiting, Command::RunNow).await;
+    assert_eq!(harness.store.discard_task(&waiting, &seen).await.expect("an answer"), Discarded::Changed);
     for key in [&ended, &running, &waiting] {
-        let stored = raw(&bed, key).await;
-        assert_eq!(stored, raw(&bed, key).await, "the same text for the same bytes");
-        assert_eq!(bed.store.discard_task(key, &stored).await.expect("an answer"), Discarded::Removed);
-        assert_eq!(bed.find(key).await, None);
-        assert_eq!(bed.store.raw_task(key).await.expect("an answer"), None);
-        assert_eq!(bed.store.discard_task(key, &stored).await.expect("an answer"), Discarded::Missing);
-        let gone = bed.store.get_task(key).await;
+        let stored = raw(&harness, key).await;
+        assert_eq!(stored, raw(&harness, key).await, "the same text for the same bytes");
+        assert_eq!(harness.store.discard_task(key, &stored).await.expect("an answer"), Discarded::Removed);
+        assert_eq!(harness.find(key).await, None);
+        assert_eq!(harness.store.raw_task(key).await.expect("an answer"), None);
+        assert_eq!(harness.store.discard_task(key, &stored).await.expect("an answer"), Discarded::Missing);
+        let gone = harness.store.get_task(key).await;
         assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
     }
-    let counts = bed.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts").values;
+    let counts = harness.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts").values;
     assert_eq!(TaskState::ALL.map(|state| counts.get(state)).iter().sum::<u64>(), 1, "{counts:?}");
-    let renewed = bed
+    let renewed = harness
         .store
         .renew(vec![Renewal { lease, progress: None, continuation: None }])
         .await
         .expect("the store answers");
     assert_eq!(renewed, [Renewed::Lost]);
-    assert_eq!(bed.lease_keys(5).await, [behind]);
-    assert!(bed.enqueue_or_find(task().idempotency_key("once")).await.existing, "unique keys outlive it");
+    assert_eq!(harness.lease_keys(5).await, [behind]);
+    assert!(harness.enqueue_or_find(task().idempotency_key("once")).await.existing, "unique keys outlive it");
 }

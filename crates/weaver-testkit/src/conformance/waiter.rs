@@ -11,9 +11,10 @@ use weaver_core::name::Namespace;
 use weaver_core::queue::{Interest, Wake};
 
 use super::steps::{queue_names, task_type};
-use crate::bed::{Bed, Boxed, namespace};
+use crate::harness::{Boxed, Harness, namespace};
 
-/// How often a wait is polled before it counts as waiting. More than any store needs to see what is already there.
+/// How often a wait is polled before it counts as waiting. More than any store needs to see what is already
+/// there.
 const POLLS: usize = 100;
 
 /// A caller of `Queue::wait`.
@@ -21,31 +22,31 @@ pub(super) struct Waiter(Boxed<Wake>);
 
 impl Waiter {
     /// Waits as the interest says.
-    pub(super) fn new(bed: &Bed, interest: Interest, timeout: Duration) -> Self {
-        let store = Arc::clone(&bed.store);
+    pub(super) fn new(harness: &Harness, interest: Interest, timeout: Duration) -> Self {
+        let store = Arc::clone(&harness.store);
         Self(Box::pin(async move { store.wait(interest, timeout).await.expect("the wait is valid") }))
     }
 
     /// Waits an hour for anything to lease from queue `default`.
-    pub(super) fn for_work(bed: &Bed) -> Self {
-        Self::new(bed, work(Namespace::default().as_str(), &["default"], None), Duration::from_secs(3600))
+    pub(super) fn for_work(harness: &Harness) -> Self {
+        Self::new(harness, work(Namespace::default().as_str(), &["default"], None), Duration::from_secs(3600))
     }
 
     /// Waits an hour for anything sturdy to lease from queue `default`.
-    pub(super) fn for_sturdy_work(bed: &Bed) -> Self {
+    pub(super) fn for_sturdy_work(harness: &Harness) -> Self {
         let (namespace, queues) = (Namespace::default(), queue_names(&["default"]));
         let interest = Interest::Work { namespace, queues, types: None, fragile: false };
-        Self::new(bed, interest, Duration::from_secs(3600))
+        Self::new(harness, interest, Duration::from_secs(3600))
     }
 
     /// Waits an hour for changes.
-    pub(super) fn for_changes(bed: &Bed, after: ChangeCursor) -> Self {
-        Self::new(bed, Interest::Changes { after }, Duration::from_secs(3600))
+    pub(super) fn for_changes(harness: &Harness, after: ChangeCursor) -> Self {
+        Self::new(harness, Interest::Changes { after }, Duration::from_secs(3600))
     }
 
     /// Waits an hour for the cancellation of one of these.
-    pub(super) fn for_cancelled(bed: &Bed, leases: &[Lease]) -> Self {
-        Self::new(bed, Interest::Cancelled { leases: leases.to_vec() }, Duration::from_secs(3600))
+    pub(super) fn for_cancelled(harness: &Harness, leases: &[Lease]) -> Self {
+        Self::new(harness, Interest::Cancelled { leases: leases.to_vec() }, Duration::from_secs(3600))
     }
 
     /// Nothing has come so far.

@@ -1,4 +1,5 @@
-//! Where is it, if it does not wait? What runs, has ended or is in somebody's hands, and how an explanation reads.
+//! Where is it, if it does not wait? What runs, has ended or is in somebody's hands, and how an explanation
+//! reads.
 
 use weaver_core::error::Error;
 use weaver_core::explain::Reason;
@@ -12,7 +13,7 @@ use weaver_core::task::{CancelReason, Cause, TaskState};
 
 use super::cases;
 use super::explain::{after, assign, beat, reasons, send, text};
-use crate::bed::{Bed, namespace, seconds, task, worker};
+use crate::harness::{Harness, namespace, seconds, task, worker};
 
 cases![
     an_assigned_task_names_its_worker,
@@ -25,35 +26,35 @@ cases![
     the_text_of_an_end_carries_cause_and_error,
 ];
 
-async fn an_assigned_task_names_its_worker(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    bed.apply(&key, assign("v")).await;
-    let since = bed.now().await;
-    bed.advance(seconds(5)).await;
-    assert_eq!(reasons(&bed, &key).await, [Reason::Assigned { worker: worker("v"), since }]);
+async fn an_assigned_task_names_its_worker(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    harness.apply(&key, assign("v")).await;
+    let since = harness.now().await;
+    harness.advance(seconds(5)).await;
+    assert_eq!(reasons(&harness, &key).await, [Reason::Assigned { worker: worker("v"), since }]);
 }
 
-async fn an_orphan_says_how_often_it_was_lost(bed: Bed) {
-    let key = bed.enqueue(task()).await;
+async fn an_orphan_says_how_often_it_was_lost(harness: Harness) {
+    let key = harness.enqueue(task()).await;
     for losses in 1..=2 {
-        bed.apply(&key, assign("v")).await;
-        bed.apply(&key, Command::Orphan).await;
-        assert_eq!(reasons(&bed, &key).await, [Reason::Orphaned { losses }]);
+        harness.apply(&key, assign("v")).await;
+        harness.apply(&key, Command::Orphan).await;
+        assert_eq!(reasons(&harness, &key).await, [Reason::Orphaned { losses }]);
     }
 }
 
-async fn a_running_task_names_its_worker_and_its_lease(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    let since = bed.now().await;
+async fn a_running_task_names_its_worker_and_its_lease(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    let since = harness.now().await;
     let running = |lease_until| Reason::Running { worker: worker("w"), since, lease_until };
-    assert_eq!(reasons(&bed, &key).await, [running(after(&bed, 30).await)]);
-    bed.advance(seconds(10)).await;
-    let _extended = bed.renew(&leased.lease).await;
-    assert_eq!(reasons(&bed, &key).await, [running(after(&bed, 30).await)]);
+    assert_eq!(reasons(&harness, &key).await, [running(after(&harness, 30).await)]);
+    harness.advance(seconds(10)).await;
+    let _extended = harness.renew(&leased.lease).await;
+    assert_eq!(reasons(&harness, &key).await, [running(after(&harness, 30).await)]);
 }
 
-async fn an_end_says_how_why_when_and_with_which_error(bed: Bed) {
+async fn an_end_says_how_why_when_and_with_which_error(harness: Harness) {
     let by_handler = Some(Cause::Cancelled(CancelReason::Handler));
     let ends = [
         (Outcome::DONE, TaskState::Succeeded, None, None),
@@ -61,49 +62,51 @@ async fn an_end_says_how_why_when_and_with_which_error(bed: Bed) {
         (Outcome::Cancelled { message: "moot".into() }, TaskState::Cancelled, by_handler, Some("moot")),
     ];
     for (outcome, state, because, error) in ends {
-        let key = bed.enqueue(task()).await;
-        let first = bed.lease_one().await;
-        bed.end(&first, Outcome::Failed { error: "not yet".into(), retry: Retry::After(seconds(0)) }).await;
-        let leased = bed.lease_one().await;
-        bed.end(&leased, outcome).await;
-        let at = bed.now().await;
-        bed.advance(seconds(5)).await;
+        let key = harness.enqueue(task()).await;
+        let first = harness.lease_one().await;
+        harness
+            .end(&first, Outcome::Failed { error: "not yet".into(), retry: Retry::After(seconds(0)) })
+            .await;
+        let leased = harness.lease_one().await;
+        harness.end(&leased, outcome).await;
+        let at = harness.now().await;
+        harness.advance(seconds(5)).await;
         let error = error.map(str::to_owned);
-        assert_eq!(reasons(&bed, &key).await, [Reason::Ended { state, because, at, error }]);
+        assert_eq!(reasons(&harness, &key).await, [Reason::Ended { state, because, at, error }]);
     }
 }
 
-async fn a_handler_that_has_yet_to_stop_is_named(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    let until = after(&bed, 30).await;
-    bed.advance(seconds(5)).await;
-    bed.cancel(&key).await;
+async fn a_handler_that_has_yet_to_stop_is_named(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    let until = after(&harness, 30).await;
+    harness.advance(seconds(5)).await;
+    harness.cancel(&key).await;
     let because = Some(Cause::Cancelled(CancelReason::User));
-    let at = bed.now().await;
+    let at = harness.now().await;
     let ended = Reason::Ended { state: TaskState::Cancelled, because, at, error: None };
     let stopping = Reason::HandlerStopping { worker: worker("w"), until };
-    assert_eq!(reasons(&bed, &key).await, [ended.clone(), stopping]);
-    bed.confirm(&leased.lease).await;
-    assert_eq!(reasons(&bed, &key).await, [ended]);
+    assert_eq!(reasons(&harness, &key).await, [ended.clone(), stopping]);
+    harness.confirm(&leased.lease).await;
+    assert_eq!(reasons(&harness, &key).await, [ended]);
 }
 
-async fn a_task_that_is_not_there_cannot_be_explained(bed: Bed) {
-    let known = bed.enqueue(task()).await;
+async fn a_task_that_is_not_there_cannot_be_explained(harness: Harness) {
+    let known = harness.enqueue(task()).await;
     let unknown = TaskKey::new(Namespace::default(), TaskId(known.id.0 + 1000));
     let foreign = TaskKey::new(namespace("there"), known.id);
     for key in [unknown, foreign] {
-        assert_eq!(bed.store.explain(&key).await, Err(Error::NotFound { key }));
+        assert_eq!(harness.store.explain(&key).await, Err(Error::NotFound { key }));
     }
 }
 
-async fn the_text_carries_the_evidence(bed: Bed) {
-    let first = bed.enqueue(task().serial_key("k")).await;
-    let key = bed.enqueue(task().serial_key("k").delay(seconds(10))).await;
-    bed.lease_one().await;
-    bed.set_queue("default", QueueSettings { paused: true, max_running: Some(1) }).await;
-    send(&bed, Beat { draining: true, ..beat("w") }).await;
-    let (due, until) = (after(&bed, 10).await, after(&bed, 30).await);
+async fn the_text_carries_the_evidence(harness: Harness) {
+    let first = harness.enqueue(task().serial_key("k")).await;
+    let key = harness.enqueue(task().serial_key("k").delay(seconds(10))).await;
+    harness.lease_one().await;
+    harness.set_queue("default", QueueSettings { paused: true, max_running: Some(1) }).await;
+    send(&harness, Beat { draining: true, ..beat("w") }).await;
+    let (due, until) = (after(&harness, 10).await, after(&harness, 30).await);
     let expected = [
         format!("task {key} is scheduled"),
         format!("due at {due}"),
@@ -112,16 +115,16 @@ async fn the_text_carries_the_evidence(bed: Bed) {
         "queue default is full: 1 of at most 1 under way".to_owned(),
         "nobody takes t tasks from queue default (live workers: 1)".to_owned(),
     ];
-    assert_eq!(text(&bed, &key).await, expected.join("\n  "));
-    let running = format!("running on w since {}, lease until {until} unless renewed", bed.now().await);
-    assert_eq!(text(&bed, &first).await, format!("task {first} is running\n  {running}"));
+    assert_eq!(text(&harness, &key).await, expected.join("\n  "));
+    let running = format!("running on w since {}, lease until {until} unless renewed", harness.now().await);
+    assert_eq!(text(&harness, &first).await, format!("task {first} is running\n  {running}"));
 }
 
-async fn the_text_of_an_end_carries_cause_and_error(bed: Bed) {
-    let key = bed.enqueue(task()).await;
-    let leased = bed.lease_one().await;
-    bed.end(&leased, Outcome::fatal("the disk is full")).await;
+async fn the_text_of_an_end_carries_cause_and_error(harness: Harness) {
+    let key = harness.enqueue(task()).await;
+    let leased = harness.lease_one().await;
+    harness.end(&leased, Outcome::fatal("the disk is full")).await;
     let expected =
-        format!("task {key} is dead\n  ended dead at {}: failed (the disk is full)", bed.now().await);
-    assert_eq!(text(&bed, &key).await, expected);
+        format!("task {key} is dead\n  ended dead at {}: failed (the disk is full)", harness.now().await);
+    assert_eq!(text(&harness, &key).await, expected);
 }

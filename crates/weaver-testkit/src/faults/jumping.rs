@@ -10,7 +10,8 @@ use weaver_core::time::{Monotonic, Timestamp};
 const SET_EVERY: Duration = Duration::from_secs(3);
 const HOUR_US: i64 = 3_600_000_000;
 
-/// Another clock, set by up to three hours forward or back every three seconds, as a seed says. Its monotonic time is the other's.
+/// Another clock, set by up to three hours forward or back every three seconds, as a seed says. Its monotonic
+/// time is the other's.
 #[derive(Debug, Clone)]
 pub struct JumpingClock {
     inner: Arc<dyn Clock>,

@@ -1,10 +1,10 @@
-//! The decorator of a store: one place where each fault happens.
+//! What goes wrong with calls to a store: one place where each fault happens.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
@@ -12,34 +12,41 @@ use weaver_core::ports::Store;
 
 use crate::faults::unreadable::Pretence;
 use crate::faults::{CallSite, Fault, Plan};
+use crate::intercept::{Answer, Call, Intercept, Intercepted};
 
 /// A store whose calls go wrong as a [`Plan`] says.
-pub struct FaultyStore {
-    pub(super) inner: Arc<dyn Store>,
+pub type FaultyStore = Intercepted<Faults>;
+
+/// The faults of a store's calls.
+pub struct Faults {
     plan: Box<dyn Plan>,
     clock: Arc<dyn Clock>,
     calls: Mutex<HashMap<&'static str, u64>>,
-    /// The last answer to each read, by method and arguments. `Any`, because each method answers something else.
-    answers: Mutex<HashMap<Question, Box<dyn Any + Send>>>,
+    /// The last answer to each read, by the call as text.
+    answers: Mutex<HashMap<String, Answer>>,
     pub(super) pretence: Pretence,
 }
-
-/// A read: its method, and its arguments as text.
-type Question = (&'static str, String);
 
 impl FaultyStore {
     /// Decorates a store. Delays are measured by `clock`.
     pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>, plan: impl Plan + 'static) -> Self {
-        Self {
-            inner,
-            plan: Box::new(plan),
-            clock,
-            calls: Mutex::default(),
-            answers: Mutex::default(),
-            pretence: Pretence::default(),
-        }
+        let (calls, answers, pretence) = Default::default();
+        Self::of(inner, Faults { plan: Box::new(plan), clock, calls, answers, pretence })
     }
+}
 
+#[async_trait]
+impl Intercept for Faults {
+    async fn around(&self, call: Call, store: &Arc<dyn Store>) -> Result<Answer> {
+        if let Some(answer) = self.pretence.answer(&call) {
+            return answer;
+        }
+        let answer = self.make(call.clone(), store.as_ref()).await?;
+        Ok(self.pretence.edit(&call, answer))
+    }
+}
+
+impl Faults {
     fn next_fault(&self, method: &'static str) -> (CallSite, Fault) {
         let number = {
             let mut calls = self.calls.lock();
@@ -49,89 +56,67 @@ impl FaultyStore {
         };
         let site = CallSite { method, number };
         match self.plan.fault(&site) {
-            // Waiting again would sit out a second timeout that nobody asked for.
+            // Waiting again would sit out a second timeout that no caller asked for.
             Fault::Duplicate if method == "wait" => (site, Fault::None),
             fault => (site, fault),
         }
     }
 
-    /// Makes a call, or not, as the plan says.
-    pub(super) async fn call<T, F>(
-        &self,
-        method: &'static str,
-        make: impl Fn() -> F + Send + Sync,
-    ) -> Result<T>
-    where
-        F: Future<Output = Result<T>> + Send,
-        T: Send,
-    {
-        let (site, fault) = self.next_fault(method);
-        self.suffer(fault, site, make).await
-    }
-
-    /// Makes a read; the plan may have it answered from the past.
-    pub(super) async fn read<T, F>(
-        &self,
-        method: &'static str,
-        arguments: impl fmt::Debug + Send,
-        make: impl Fn() -> F + Send + Sync,
-    ) -> Result<T>
-    where
-        F: Future<Output = Result<T>> + Send,
-        T: Clone + Send + 'static,
-    {
-        let (site, fault) = self.next_fault(method);
-        let question: Question = (method, format!("{arguments:?}"));
+    /// Makes a call, or not, as the plan says; a read may be answered from the past.
+    async fn make(&self, call: Call, store: &dyn Store) -> Result<Answer> {
+        let (site, fault) = self.next_fault(call.method());
+        if !is_read(&call) {
+            return self.suffer(fault, site, call, store).await;
+        }
+        let question = format!("{call:?}");
         if fault == Fault::StaleRead
-            && let Some(answer) =
-                self.answers.lock().get(&question).and_then(|answer| answer.downcast_ref::<T>())
+            && let Some(answer) = self.answers.lock().get(&question)
         {
             return Ok(answer.clone());
         }
-        let answer = self.suffer(fault, site, make).await?;
-        self.answers.lock().insert(question, Box::new(answer.clone()));
+        let answer = self.suffer(fault, site, call, store).await?;
+        self.answers.lock().insert(question, answer.clone());
         Ok(answer)
     }
 
-    async fn suffer<T, F>(
-        &self,
-        fault: Fault,
-        site: CallSite,
-        make: impl Fn() -> F + Send + Sync,
-    ) -> Result<T>
-    where
-        F: Future<Output = Result<T>> + Send,
-        T: Send,
-    {
+    async fn suffer(&self, fault: Fault, site: CallSite, call: Call, store: &dyn Store) -> Result<Answer> {
         let method = site.method;
         match fault {
             Fault::None | Fault::StaleRead => {
-                let answer = make().await;
+                let answer = call.send(store).await;
                 self.plan.done(&site);
                 answer
             }
             Fault::FailBefore => Err(unavailable(method, "was not sent")),
             Fault::FailAfter => {
                 // Whatever it was, the caller never learns it.
-                drop(make().await);
+                drop(call.send(store).await);
                 Err(unavailable(method, "was sent, and its answer was lost"))
             }
             Fault::Delay(span) => {
                 self.clock.sleep_until(self.clock.monotonic().saturating_add(span)).await;
-                make().await
+                call.send(store).await
             }
             Fault::Duplicate => {
                 // The first answer stays on the way; the second is the one that arrives.
-                drop(make().await);
-                make().await
+                drop(call.clone().send(store).await);
+                call.send(store).await
             }
         }
     }
 }
 
-impl fmt::Debug for FaultyStore {
+/// Whether a call is one of the reads that can be answered from the past.
+fn is_read(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::GetTasks { .. } | Call::ListTasks { .. } | Call::Counts { .. } | Call::GetDocument { .. }
+    )
+}
+
+impl fmt::Debug for Faults {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("FaultyStore").field("calls", &*self.calls.lock()).finish_non_exhaustive()
+        out.debug_struct("Faults").field("calls", &*self.calls.lock()).finish_non_exhaustive()
     }
 }
 

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use async_trait::async_trait;
 use parking_lot::Mutex;
 use weaver_core::error::Result;
 use weaver_core::id::TaskKey;
-use weaver_core::name::Namespace;
-use weaver_core::ports::{Cursor, Page, UnreadableRecords};
 use weaver_core::quarantine::{Discarded, Quarantine, Quarantined, RawTask, RecordKind};
 use weaver_core::task::TaskRecord;
 
 use crate::faults::FaultyStore;
+use crate::intercept::{Answer, Call};
 
 /// What cannot be read, and stored forms that are made up. Empty: the decorated store answers for itself.
 #[derive(Debug, Default)]
@@ -24,66 +22,73 @@ pub(super) struct Pretence {
 impl FaultyStore {
     /// From now on a record cannot be read.
     pub fn cannot_read(&self, finding: Quarantined) {
-        self.pretence.findings.add(finding);
+        self.by.pretence.findings.add(finding);
     }
 
     /// From now on a task has this stored form; it can be discarded.
     pub fn stores_as(&self, key: &TaskKey, text: &str) {
-        self.pretence.raw.lock().insert(key.clone(), RawTask { text: text.to_owned() });
-    }
-
-    fn finding(&self, key: &TaskKey) -> Option<Quarantined> {
-        self.pretence.findings.get(&key.namespace, RecordKind::Task, &key.id.to_string())
-    }
-
-    /// Whether reads show a task.
-    pub(super) fn shows(&self, record: &TaskRecord) -> bool {
-        !self.pretence.removed.lock().contains(&record.key) && self.finding(&record.key).is_none()
+        self.by.pretence.raw.lock().insert(key.clone(), RawTask { text: text.to_owned() });
     }
 }
 
-#[async_trait]
-impl UnreadableRecords for FaultyStore {
-    async fn list_quarantined(
-        &self,
-        namespace: Option<&Namespace>,
-        cursor: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<Quarantined>> {
-        if !self.pretence.findings.is_empty() {
-            return self.pretence.findings.page(namespace, cursor, limit);
-        }
-        self.call("list_quarantined", || self.inner.list_quarantined(namespace, cursor.clone(), limit)).await
+impl Pretence {
+    fn finding(&self, key: &TaskKey) -> Option<Quarantined> {
+        self.findings.get(&key.namespace, RecordKind::Task, &key.id.to_string())
     }
 
-    async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>> {
-        let found = self.call("find_quarantined", || self.inner.find_quarantined(keys)).await?;
-        Ok(keys.iter().zip(found).map(|(key, found)| self.finding(key).or(found)).collect())
+    /// Whether reads show a task.
+    fn shows(&self, record: &TaskRecord) -> bool {
+        !self.removed.lock().contains(&record.key) && self.finding(&record.key).is_none()
     }
 
-    async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
-        if let Some(raw) = self.pretence.raw.lock().get(key) {
-            return Ok(Some(raw.clone()));
+    /// What a call is answered with instead of being made.
+    pub(super) fn answer(&self, call: &Call) -> Option<Result<Answer>> {
+        match call {
+            Call::ListQuarantined { namespace, cursor, limit } if !self.findings.is_empty() => {
+                let page = self.findings.page(namespace.as_ref(), cursor.clone(), *limit);
+                Some(page.map(Answer::ListQuarantined))
+            }
+            Call::RawTask { key } => match self.raw.lock().get(key) {
+                Some(raw) => Some(Ok(Answer::RawTask(Some(raw.clone())))),
+                None => self.removed.lock().contains(key).then_some(Ok(Answer::RawTask(None))),
+            },
+            Call::DiscardTask { key, expected } => {
+                self.discard(key, expected).map(Answer::DiscardTask).map(Ok)
+            }
+            _ => None,
         }
-        if self.pretence.removed.lock().contains(key) {
-            return Ok(None);
-        }
-        self.call("raw_task", || self.inner.raw_task(key)).await
     }
 
-    async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
-        let stored = self.pretence.raw.lock().get(key).cloned();
-        if stored.is_none() && self.pretence.removed.lock().contains(key) {
-            return Ok(Discarded::Missing);
+    /// What an answer becomes.
+    pub(super) fn edit(&self, call: &Call, mut answer: Answer) -> Answer {
+        match (call, &mut answer) {
+            (_, Answer::GetTasks(found)) => {
+                found
+                    .iter_mut()
+                    .for_each(|record| *record = record.take().filter(|record| self.shows(record)));
+            }
+            (_, Answer::ListTasks(page)) => page.items.retain(|record| self.shows(record)),
+            (Call::FindQuarantined { keys }, Answer::FindQuarantined(found)) => {
+                for (key, found) in keys.iter().zip(found) {
+                    *found = self.finding(key).or(found.take());
+                }
+            }
+            _ => {}
         }
-        match stored {
-            None => self.call("discard_task", || self.inner.discard_task(key, expected)).await,
-            Some(stored) if stored != *expected => Ok(Discarded::Changed),
+        answer
+    }
+
+    /// `None` for a task whose stored form is its own.
+    fn discard(&self, key: &TaskKey, expected: &RawTask) -> Option<Discarded> {
+        let mut raw = self.raw.lock();
+        match raw.get(key) {
+            None => self.removed.lock().contains(key).then_some(Discarded::Missing),
+            Some(stored) if stored != expected => Some(Discarded::Changed),
             Some(_) => {
-                self.pretence.raw.lock().remove(key);
-                self.pretence.removed.lock().insert(key.clone());
-                self.pretence.findings.remove(&key.namespace, RecordKind::Task, &key.id.to_string());
-                Ok(Discarded::Removed)
+                raw.remove(key);
+                self.removed.lock().insert(key.clone());
+                self.findings.remove(&key.namespace, RecordKind::Task, &key.id.to_string());
+                Some(Discarded::Removed)
             }
         }
     }

@@ -9,7 +9,6 @@ use weaver_core::ports::{Order, Scope, Selector, TaskQuery};
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
-use crate::model::reference::is_due;
 use crate::model::run::{Run, failed};
 use crate::model::step::{NAMESPACES, QUEUES, namespace_at, queue_at};
 
@@ -27,7 +26,7 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, store: &T, model: &T) -> Re
 impl Run {
     /// Records, counts, slots and changes.
     pub(super) async fn compare(&mut self) -> Result<(), String> {
-        let now = self.bed.now().await;
+        let now = self.harness.now().await;
         self.compare_records().await?;
         for namespace in (0..NAMESPACES).map(namespace_at) {
             self.compare_counts(Scope::Namespace(namespace.clone()), now).await?;
@@ -41,7 +40,7 @@ impl Run {
 
     async fn compare_records(&self) -> Result<(), String> {
         for keys in self.keys.chunks(READ_BATCH) {
-            let theirs = self.bed.store.get_tasks(keys).await.map_err(failed)?;
+            let theirs = self.harness.store.get_tasks(keys).await.map_err(failed)?;
             same("how many records are read", &theirs.len(), &keys.len())?;
             for (key, record) in keys.iter().zip(&theirs) {
                 same(&format!("records of {key}"), &record.as_ref(), &self.model.record(key))?;
@@ -50,15 +49,15 @@ impl Run {
         Ok(())
     }
 
-    /// Which of the blocked tasks make the oldest wait is left to the store; those that could be leased must count, and
-    /// those that are not due must not.
+    /// Which of the blocked tasks make the oldest wait is left to the store; those that could be leased must
+    /// count, and those that are not due must not.
     async fn compare_counts(&self, scope: Scope, now: Timestamp) -> Result<(), String> {
-        let theirs = self.bed.store.counts(scope.clone()).await.map_err(failed)?;
+        let theirs = self.harness.store.counts(scope.clone()).await.map_err(failed)?;
         if !theirs.exact {
             return Ok(());
         }
         same(&format!("counts of {scope:?}"), &theirs.values, &self.model.counts(&scope))?;
-        let due = || self.model.within(&scope).filter(|record| is_due(record, now));
+        let due = || self.model.within(&scope).filter(|record| record.is_startable(now.into()));
         let earliest = due().map(|record| record.ready_at).min();
         let free = |record: &&TaskRecord| self.model.blocked(record, now).is_none();
         let latest = due().filter(free).map(|record| record.ready_at).min();
@@ -75,7 +74,7 @@ impl Run {
     }
 
     async fn compare_queues(&self, namespace: &Namespace) -> Result<(), String> {
-        let theirs = self.bed.store.list_queues(namespace).await.map_err(failed)?;
+        let theirs = self.harness.store.list_queues(namespace).await.map_err(failed)?;
         same("order of queues", &theirs.is_sorted_by(|one, next| one.name < next.name), &true)?;
         for queue in (0..QUEUES).map(queue_at) {
             let occupied = self.model.occupied(namespace, &queue);
@@ -102,7 +101,7 @@ impl Run {
         let Some(mut cursor) = self.cursor else { return Ok(()) };
         let mut theirs = Vec::new();
         loop {
-            match self.bed.store.changes(Some(cursor), 100).await.map_err(failed)? {
+            match self.harness.store.changes(Some(cursor), 100).await.map_err(failed)? {
                 Changes::Resync { .. } => return Err("the store says Resync: it forgot a change".into()),
                 Changes::Next { items, next } => {
                     cursor = next;
@@ -150,7 +149,7 @@ impl Run {
         let mut cursor = None;
         loop {
             let page = TaskQuery { cursor, ..query.clone() };
-            let page = self.bed.store.list_tasks(page).await.map_err(failed)?;
+            let page = self.harness.store.list_tasks(page).await.map_err(failed)?;
             theirs.extend(page.items.into_iter().map(|record| record.key));
             cursor = page.next;
             if cursor.is_none() || theirs.len() > ours.len() {

@@ -1,4 +1,5 @@
-//! The reference model: a deliberately naive store, and a random walk that holds a real one to it step by step.
+//! The reference model: a deliberately naive store, and a random walk that holds a real one to it step by
+//! step.
 //!
 //! ```text
 //! steps() ─▶ [Step, …] ─▶ check ─┬─▶ store ──▶ answer ─┐
@@ -6,9 +7,9 @@
 //!             proptest)           └─▶ Reference ▶ answer ┘  differs
 //! ```
 //!
-//! The model owns no rule about how a task moves: those are [`weaver_core::lifecycle`]'s. What it spells out, by
-//! searching all records every time, is what a store adds to them: which task is leased next, what is unique, what is
-//! overdue, what was published.
+//! The model owns no rule about how a task moves: those are [`weaver_core::lifecycle`]'s. What it spells out,
+//! by searching all records every time, is what a store adds to them: which task is leased next, what is
+//! unique, what is overdue, what was published.
 
 mod check;
 mod compare;
@@ -26,15 +27,15 @@ pub use reference::{Granted, Reference};
 pub use step::{End, LeasePlan, Move, RenewPlan, Step, TaskPlan, Under};
 pub use strategy::steps;
 
-use crate::bed::{Bed, Factory, TestStore};
+use crate::harness::{Factory, Harness, TestStore};
 
 /// The environment variable that overrides the number of cases.
 pub const CASES_VARIABLE: &str = "WEAVER_MODEL_CASES";
 /// The environment variable that walks elsewhere: a number, 0 if not given.
 pub const SEED_VARIABLE: &str = "WEAVER_MODEL_SEED";
 
-/// Runs `cases` random walks of up to `steps_max` steps on the stores a factory makes. The walks are the same every
-/// time, unless [`SEED_VARIABLE`] says otherwise.
+/// Runs `cases` random walks of up to `steps_max` steps on the stores a factory makes. The walks are the same
+/// every time, unless [`SEED_VARIABLE`] says otherwise.
 ///
 /// # Panics
 /// If a store and the model disagree: with the shortest list of steps found that shows it.
@@ -64,8 +65,8 @@ fn walk(factory: &Factory, steps: &[Step]) -> Result<(), String> {
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
     runtime.block_on(async {
-        check(Bed::open(factory).await, steps).await?;
-        check_unseen(Bed::open(factory).await, steps).await
+        check(Harness::open(factory).await, steps).await?;
+        check_unseen(Harness::open(factory).await, steps).await
     })
 }
 

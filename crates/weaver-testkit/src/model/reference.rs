@@ -1,7 +1,9 @@
-//! The naive store. Everything is found by looking at every record; nothing is indexed, so nothing can be out of date.
+//! The naive store. Everything is found by looking at every record; nothing is indexed, so nothing can be out
+//! of date.
 
 use std::collections::BTreeMap;
 
+use weaver_core::admission::{self, QueueFacts};
 use weaver_core::event::Change;
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
@@ -15,7 +17,8 @@ use weaver_core::time::Timestamp;
 /// What a lease call gets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Granted {
-    /// Whether the call was a repetition: then it is what is left of the first answer, in no particular order.
+    /// Whether the call was a repetition: then it is what is left of the first answer, in no particular
+    /// order.
     pub repeated: bool,
     /// The leases.
     pub leased: Vec<Leased>,
@@ -77,11 +80,11 @@ impl Reference {
                 .records
                 .values()
                 .filter(|record| wants(request, record))
-                .filter(|record| slots > 0 || !record.is_fragile())
+                .filter(|record| admission::fits_slots(record.is_fragile(), slots))
                 .filter(|record| self.blocked(record, now).is_none())
                 .min_by_key(|record| (record.spec.priority, record.ready_at, record.key.id));
             let Some(best) = best else { break };
-            slots -= u32::from(best.is_fragile());
+            slots = slots.saturating_sub(u32::from(best.is_fragile()));
             let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
             let transition = lifecycle::decide(best, Command::Lease(grant), now)
                 .expect("what is not blocked can be leased");
@@ -104,18 +107,11 @@ impl Reference {
     pub fn blocked(&self, record: &TaskRecord, now: Timestamp) -> Option<Blocked> {
         let namespace = &record.key.namespace;
         let queue = &record.spec.queue;
-        let settings = self.settings(namespace, queue);
-        if !is_due(record, now) {
-            Some(Blocked::NotDue)
-        } else if settings.paused {
-            Some(Blocked::Paused)
-        } else if settings.max_running.is_some_and(|max| self.occupied(namespace, queue) >= max.into()) {
-            Some(Blocked::LimitReached)
-        } else if self.is_gated(record, now) {
-            Some(Blocked::KeyHeld)
-        } else {
-            None
-        }
+        let facts = QueueFacts {
+            settings: self.settings(namespace, queue),
+            occupied: self.occupied(namespace, queue),
+        };
+        admission::blocked(record.is_startable(now.into()), facts, || self.is_gated(record, now))
     }
 
     /// Of the due tasks of one serial key only the lowest id passes; once one holds the key, only that one.
@@ -126,8 +122,9 @@ impl Reference {
                 && other.key != record.key
         };
         let goes_first = |other: &TaskRecord| {
-            let is_lower = other.key.id < record.key.id && is_due(other, now);
-            other.holds_key() || (is_lower && !record.holds_key())
+            let is_startable = other.is_startable(now.into());
+            let (id, begun) = (record.key.id, record.holds_key());
+            admission::goes_first(other.key.id, other.holds_key(), is_startable, id, begun)
         };
         record.spec.serial_key.is_some() && self.records.values().filter(same_key).any(goes_first)
     }
@@ -263,11 +260,6 @@ fn wants(request: &LeaseRequest, record: &TaskRecord) -> bool {
         && record.key.namespace == request.namespace
         && request.queues.contains(&record.spec.queue)
         && request.types.as_ref().is_none_or(of_type)
-}
-
-/// Whether it waits and its time has come and not passed.
-pub(super) fn is_due(record: &TaskRecord, now: Timestamp) -> bool {
-    record.state.is_waiting() && record.ready_at <= now && !record.is_expired(now)
 }
 
 fn change(record: &TaskRecord) -> Change {

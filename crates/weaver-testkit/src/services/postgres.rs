@@ -1,9 +1,9 @@
-//! A throw-away PostgreSQL from the installed binaries: a shared one for tests that only need a schema of their own, and
-//! private ones for tests that stop or kill the server.
+//! A throw-away PostgreSQL from the installed binaries: a shared one for tests that only need a schema of
+//! their own, and private ones for tests that stop or kill the server.
 //!
-//! The shared server is started by whoever comes first and watched by a process of its own, which ends it when nobody
-//! has used it for a while: every test holds a lock on a file while it runs, and the kernel lets go of it whatever
-//! happens to the test.
+//! The shared server is started by whoever comes first and watched by a process of its own, which ends it
+//! when nobody has used it for a while: every test holds a lock on a file while it runs, and the kernel lets
+//! go of it whatever happens to the test.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -25,9 +25,11 @@ const FAST: &str = "fsync = off\nsynchronous_commit = off\nfull_page_writes = of
 /// What a server that is killed keeps its promises with.
 const DURABLE: &str = "fsync = on\nsynchronous_commit = on\nmax_connections = 100\n";
 
-/// Started by the first test, watched by this, ended when nobody holds `users` any more. Whoever starts holds `starting`.
+/// Started by the first test, watched by this, ended when nobody holds `users` any more. Whoever starts holds
+/// `starting`.
 ///
-/// First it lets go of every file it was born with: a lock that whoever runs the tests holds must not outlive them.
+/// First it lets go of every file it was born with: a lock that whoever runs the tests holds must not outlive
+/// them.
 const WATCH: &str = r#"
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 "$1" -D "$2" >"$3/log" 2>&1 &

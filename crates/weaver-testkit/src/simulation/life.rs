@@ -12,12 +12,12 @@ use weaver_runtime::{LocalSource, Registry, Shutdown, Worker};
 
 use crate::faults::{CallSite, Fault, FaultyStore, Plan, Seeded, SkewedClock};
 use crate::simulation::clock::SimClock;
-use crate::simulation::ghost::Copies;
 use crate::simulation::handler::SimHandler;
 use crate::simulation::history::{Recorder, What};
 use crate::simulation::line::{Death, Line};
 use crate::simulation::rng::Rng;
 use crate::simulation::scenario::{LifeEnd, QUEUES, Scenario, WorkerPlan};
+use crate::simulation::zombie_worker::Copies;
 
 /// Far beyond the end of every world.
 const FOR_EVER: Duration = Duration::from_secs(100 * 24 * 3600);

@@ -1,38 +1,30 @@
-//! One caller's line to the store. It sits *inside* the faults, so that it sees what was really carried out, and it is
-//! where a worker dies right after a call.
+//! One caller's line to the store. It sits *inside* the faults, so that it sees what was really carried out,
+//! and it is where a worker dies right after a call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use weaver_core::error::Result;
-use weaver_core::event::{ChangeCursor, Changes};
-use weaver_core::id::{TaskKey, Version};
+use weaver_core::id::TaskKey;
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use weaver_core::lifecycle::Transition;
-use weaver_core::limits::Limits;
-use weaver_core::name::{Namespace, QueueName};
-use weaver_core::ports::{
-    Admin, Ahead, Beat, Counts, Cursor, Directive, Document, DocumentKey, Expect, GroupSummary, JournalPage,
-    Page, PurgeRule, Purged, QueueInfo, QueueSettings, ReadFrom, RunnerKey, RunnerRecord, Scope, Seq, Store,
-    StreamKey, TaskQuery, TrimBefore,
-};
-use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
+use weaver_core::ports::Store;
+use weaver_core::queue::{Committed, Enqueued, LeaderEpoch};
 use weaver_core::task::{NewTask, TaskRecord};
-use weaver_core::time::Timestamp;
 
-use crate::simulation::delegate::{delegate_side_ports, delegate_tasks_port};
-use crate::simulation::ghost::{Call, Copies};
+use crate::intercept::{Answer, Call, Intercept, Intercepted};
 use crate::simulation::history::{Grant, Recorder, What};
 use crate::simulation::life::Switch;
+use crate::simulation::zombie_worker::Copies;
 
 /// A line to the store.
-pub(super) struct Line {
+pub(super) type Line = Intercepted<Caller>;
+
+/// The caller at the other end of a line.
+pub(super) struct Caller {
     by: String,
-    store: Arc<dyn Store>,
     recorder: Recorder,
     dies: Option<Death>,
     copies: Option<Copies>,
@@ -48,23 +40,58 @@ pub(super) struct Death {
 
 impl Line {
     pub(super) fn new(by: &str, store: Arc<dyn Store>, recorder: Recorder) -> Self {
-        Self { by: by.to_owned(), store, recorder, dies: None, copies: None, calls: Mutex::default() }
+        let caller =
+            Caller { by: by.to_owned(), recorder, dies: None, copies: None, calls: Mutex::default() };
+        Self::of(store, caller)
     }
 
     /// Of a worker, which may die, and some of whose calls arrive twice.
-    pub(super) fn troubled(self, dies: Option<Death>, copies: Copies) -> Self {
-        Self { dies, copies: Some(copies), ..self }
+    pub(super) fn troubled(mut self, dies: Option<Death>, copies: Copies) -> Self {
+        (self.by.dies, self.by.copies) = (dies, Some(copies));
+        self
     }
+}
 
-    async fn read(&self, key: &TaskKey) -> Option<TaskRecord> {
-        let found =
-            self.store.get_tasks(std::slice::from_ref(key)).await.expect("the store in memory answers");
-        found.into_iter().next().flatten()
+#[async_trait]
+impl Intercept for Caller {
+    async fn around(&self, call: Call, store: &Arc<dyn Store>) -> Result<Answer> {
+        let (method, store) = (call.method(), store.as_ref());
+        if matches!(call, Call::Commit { .. } | Call::Renew { .. }) {
+            self.copies.iter().for_each(|copies| copies.keep(|| call.clone()));
+        }
+        let answer = match call {
+            Call::EnqueueBatch { tasks } => Answer::EnqueueBatch(self.enqueue(tasks, store).await?),
+            Call::Lease { request } => Answer::Lease(self.lease(request, store).await?),
+            Call::Commit { transitions, leader } => {
+                Answer::Commit(self.commit(transitions, leader, store).await?)
+            }
+            Call::Renew { renewals } => Answer::Renew(self.renew(renewals, store).await?),
+            Call::ConfirmStopped { leases } => {
+                self.confirm_stopped(leases, store).await?;
+                Answer::ConfirmStopped(())
+            }
+            Call::PutQueue { namespace, queue, settings, expect } => {
+                let version = store.put_queue(&namespace, &queue, settings, expect).await?;
+                self.recorder.write(What::QueueSet(namespace, queue, settings));
+                return Ok(Answer::PutQueue(version));
+            }
+            Call::Overdue { .. } => call.send(store).await?,
+            other => return other.send(store).await,
+        };
+        self.done(method).await;
+        Ok(answer)
     }
+}
 
+impl Caller {
     /// What was known of a record, and what is true now.
-    async fn look(&self, key: &TaskKey) -> (Option<Box<TaskRecord>>, Option<Box<TaskRecord>>) {
-        let now = self.read(key).await;
+    async fn look(
+        &self,
+        key: &TaskKey,
+        store: &dyn Store,
+    ) -> (Option<Box<TaskRecord>>, Option<Box<TaskRecord>>) {
+        let found = store.get_tasks(std::slice::from_ref(key)).await.expect("the store in memory answers");
+        let now = found.into_iter().next().flatten();
         (self.recorder.learn(key, now.as_ref()), now.map(Box::new))
     }
 
@@ -83,39 +110,30 @@ impl Line {
             std::future::pending::<()>().await;
         }
     }
-}
 
-#[async_trait]
-impl Queue for Line {
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-
-    async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
-        let limits = self.store.limits();
+    async fn enqueue(&self, tasks: Vec<NewTask>, store: &dyn Store) -> Result<Vec<Result<Enqueued>>> {
+        let limits = store.limits();
         let asked: Vec<_> = tasks.iter().map(|task| task.clone().validate(&limits)).collect();
-        let answers = self.store.enqueue_batch(tasks).await?;
+        let answers = store.enqueue_batch(tasks).await?;
         for (asked, answer) in asked.into_iter().zip(&answers) {
             if let (Ok(asked), Ok(answer)) = (asked, answer) {
-                let (_, record) = self.look(&answer.key).await;
+                let (_, record) = self.look(&answer.key, store).await;
                 let (by, answer) = (self.by.clone(), answer.clone());
                 self.recorder.write(What::Enqueued { by, asked, answer, record });
             }
         }
-        self.done("enqueue_batch").await;
         Ok(answers)
     }
 
-    async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
-        let answers = self.store.lease(request.clone()).await?;
+    async fn lease(&self, request: LeaseRequest, store: &dyn Store) -> Result<Vec<Leased>> {
+        let answers = store.lease(request.clone()).await?;
         let mut grants = Vec::new();
         for leased in &answers {
-            let (before, after) = self.look(&leased.lease.key).await;
+            let (before, after) = self.look(&leased.lease.key, store).await;
             let (lease, given) = (leased.lease.clone(), Box::new(leased.record.clone()));
             grants.push(Grant { lease, before, given, after });
         }
         self.recorder.write(What::Leased { request, grants });
-        self.done("lease").await;
         Ok(answers)
     }
 
@@ -123,92 +141,47 @@ impl Queue for Line {
         &self,
         transitions: Vec<Transition>,
         leader: Option<LeaderEpoch>,
+        store: &dyn Store,
     ) -> Result<Vec<Committed>> {
-        self.copies.iter().for_each(|copies| copies.keep(|| Call::Commit(transitions.clone())));
         let mut answers = Vec::new();
         for batch in without_repetitions(transitions, |transition| &transition.key) {
-            let made = self.store.commit(batch.clone(), leader.clone()).await?;
+            let made = store.commit(batch.clone(), leader.clone()).await?;
             for (transition, answer) in batch.into_iter().zip(&made) {
-                let (before, after) = self.look(&transition.key).await;
+                let (before, after) = self.look(&transition.key, store).await;
                 let (by, transition, answer) = (self.by.clone(), Box::new(transition), answer.clone());
                 self.recorder.write(What::Committed { by, transition, answer, before, after });
             }
             answers.extend(made);
         }
-        self.done("commit").await;
         Ok(answers)
     }
 
-    async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
-        self.copies.iter().for_each(|copies| copies.keep(|| Call::Renew(renewals.clone())));
+    async fn renew(&self, renewals: Vec<Renewal>, store: &dyn Store) -> Result<Vec<Renewed>> {
         let mut answers = Vec::new();
         for batch in without_repetitions(renewals, |renewal| &renewal.lease.key) {
             let leases: Vec<_> = batch.iter().map(|renewal| renewal.lease.clone()).collect();
-            let made = self.store.renew(batch).await?;
+            let made = store.renew(batch).await?;
             for (lease, answer) in leases.into_iter().zip(&made) {
-                let (before, after) = self.look(&lease.key).await;
+                let (before, after) = self.look(&lease.key, store).await;
                 self.recorder.write(What::Renewed { lease, answer: *answer, before, after });
             }
             answers.extend(made);
         }
-        self.done("renew").await;
         Ok(answers)
     }
 
-    async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
-        self.store.confirm_stopped(leases.clone()).await?;
+    async fn confirm_stopped(&self, leases: Vec<Lease>, store: &dyn Store) -> Result<()> {
+        store.confirm_stopped(leases.clone()).await?;
         for lease in leases {
-            let (before, after) = self.look(&lease.key).await;
+            let (before, after) = self.look(&lease.key, store).await;
             self.recorder.write(What::Stopped { by: self.by.clone(), lease, before, after });
         }
-        self.done("confirm_stopped").await;
         Ok(())
     }
-
-    async fn overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
-        let answer = self.store.overdue(limit).await?;
-        self.done("overdue").await;
-        Ok(answer)
-    }
-
-    async fn changes(&self, after: Option<ChangeCursor>, limit: u32) -> Result<Changes> {
-        self.store.changes(after, limit).await
-    }
-
-    async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
-        self.store.wait(interest, timeout).await
-    }
 }
 
-#[async_trait]
-impl Admin for Line {
-    async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>> {
-        self.store.list_queues(namespace).await
-    }
-
-    async fn put_queue(
-        &self,
-        namespace: &Namespace,
-        queue: &QueueName,
-        settings: QueueSettings,
-        expect: Expect,
-    ) -> Result<Version> {
-        let version = self.store.put_queue(namespace, queue, settings, expect).await?;
-        self.recorder.write(What::QueueSet(namespace.clone(), queue.clone(), settings));
-        Ok(version)
-    }
-
-    async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged> {
-        self.store.purge_tasks(rule, limit).await
-    }
-
-    async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>> {
-        self.store.list_namespaces(cursor, limit).await
-    }
-}
-
-/// Cuts a batch before each task that it has already named, so that it is known which member changed what. Members are
-/// independent, so nothing else changes.
+/// Cuts a batch before each task that it has already named, so that it is known which member changed what.
+/// Members are independent, so nothing else changes.
 fn without_repetitions<T>(members: Vec<T>, key: impl Fn(&T) -> &TaskKey) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = vec![Vec::new()];
     for member in members {
@@ -221,6 +194,3 @@ fn without_repetitions<T>(members: Vec<T>, key: impl Fn(&T) -> &TaskKey) -> Vec<
     }
     batches
 }
-
-delegate_tasks_port!(Line, store);
-delegate_side_ports!(Line, store);

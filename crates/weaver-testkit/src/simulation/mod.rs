@@ -1,6 +1,6 @@
-//! Whole worlds on virtual time, drawn from a seed: workers that crash, stall and lie about time, producers that repeat
-//! themselves, an operator who interferes. What happened is written down where it was carried out, and checked against
-//! G1–G11 by code that shares nothing with what it checks.
+//! Whole worlds on virtual time, drawn from a seed: workers that crash, stall and lie about time, producers
+//! that repeat themselves, an operator who interferes. What happened is written down where it was carried
+//! out, and checked against G1–G11 by code that shares nothing with what it checks.
 //!
 //! ```text
 //! seed ─▶ Scenario ─▶ world ─▶ History ─▶ checks ─▶ violations
@@ -15,9 +15,7 @@
 pub mod buggy;
 pub mod checks;
 mod clock;
-mod delegate;
 mod elsewhere;
-mod ghost;
 mod handler;
 pub mod history;
 mod life;
@@ -25,6 +23,7 @@ mod line;
 mod rng;
 pub mod scenario;
 mod world;
+mod zombie_worker;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ use weaver_core::queue::memory::InMemoryQueue;
 use crate::faults::JumpingClock;
 pub use checks::Violation;
 pub use clock::{START, SimClock};
-pub use elsewhere::{Elsewhere, TellTime, carry_out};
+pub use elsewhere::{Elsewhere, OtherRuntime, TellTime, carry_out};
 use history::History;
 use scenario::Scenario;
 
@@ -66,9 +65,9 @@ pub fn simulate_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
     Outcome::of(&run(seed, make_store))
 }
 
-/// Runs the world of a seed on a store whose wall clock is set by hours, forward and back, every three seconds. The promises are
-/// the same and so is the time they are checked by: only what names an instant follows the wall clock, so no task has an
-/// `expires_at`.
+/// Runs the world of a seed on a store whose wall clock is set by hours, forward and back, every three
+/// seconds. The promises are the same and so is the time they are checked by: only what names an instant
+/// follows the wall clock, so no task has an `expires_at`.
 pub fn simulate_with_jumps_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
     let mut scenario = Scenario::draw(seed);
     let tasks = scenario.producers.iter_mut().flat_map(|producer| &mut producer.tasks);

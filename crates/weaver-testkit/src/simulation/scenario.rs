@@ -1,5 +1,5 @@
-//! What happens in a world, drawn from its seed before it begins. Each seed switches kinds of trouble on and off as a
-//! whole, so that some worlds are quiet enough to show what noise would hide.
+//! What happens in a world, drawn from its seed before it begins. Each seed switches kinds of trouble on and
+//! off as a whole, so that some worlds are quiet enough to show what noise would hide.
 
 mod draw;
 mod task;
@@ -26,7 +26,7 @@ pub struct Scenario {
     /// How long a worker lets handlers go on when it is asked to stop.
     pub grace: Duration,
     /// How many of the workers' calls arrive again, much later.
-    pub ghosts_percent: u64,
+    pub zombie_percent: u64,
     /// When the last fault happens. From then on everything must come to an end.
     pub faults_end: Duration,
     /// Who works.
@@ -83,7 +83,8 @@ pub enum LifeEnd {
     Never,
     /// It vanishes after so long.
     CrashAfter(Duration),
-    /// It vanishes around its store call of this number and method: before it arrives, or after it was carried out.
+    /// It vanishes around its store call of this number and method: before it arrives, or after it was
+    /// carried out.
     CrashAtCall {
         /// The method.
         method: &'static str,

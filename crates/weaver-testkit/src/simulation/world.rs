@@ -15,17 +15,18 @@ use weaver_core::queue::{Queue, QueueExt};
 use weaver_core::task::TaskRecord;
 use weaver_runtime::Shutdown;
 
-use crate::bed::{namespace, queue};
 use crate::faults::{FaultyStore, Seeded};
+use crate::harness::{namespace, queue};
 use crate::simulation::clock::SimClock;
-use crate::simulation::ghost::Ghost;
 use crate::simulation::history::{History, Recorder, What};
 use crate::simulation::life::{Lives, Weather};
 use crate::simulation::line::Line;
 use crate::simulation::rng::Rng;
 use crate::simulation::scenario::{Action, NAMESPACES, ProducerPlan, QUEUES, Scenario};
+use crate::simulation::zombie_worker::ZombieWorker;
 
-/// How long after the last fault everything must have ended: generous, as serial keys put long tasks in a row.
+/// How long after the last fault everything must have ended: generous, as serial keys put long tasks in a
+/// row.
 pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(3 * 3600);
 /// How long workers may take to stop at the end.
 const STOPS_WITHIN: Duration = Duration::from_secs(120);
@@ -45,12 +46,17 @@ pub(super) async fn run(scenario: Scenario, clock: SimClock, store: Arc<dyn Stor
     let line = |by: &str| Arc::new(Line::new(by, Arc::clone(&store), recorder.clone()));
     let reader = Reader::open(&store, &recorder).await;
     let shutdown = Shutdown::new();
-    let mut ghost =
-        Ghost::new(scenario.ghosts_percent, clock, rng.fork(), scenario.lease_ttl, scenario.faults_end);
+    let mut zombie = ZombieWorker::new(
+        scenario.zombie_percent,
+        clock,
+        rng.fork(),
+        scenario.lease_ttl,
+        scenario.faults_end,
+    );
     let mut workers = JoinSet::new();
     for plan in scenario.workers.clone() {
         let (scenario, store, recorder) = (Arc::clone(&scenario), Arc::clone(&store), recorder.clone());
-        let (rng, copies, shutdown) = (rng.fork(), ghost.copies(), shutdown.clone());
+        let (rng, copies, shutdown) = (rng.fork(), zombie.copies(), shutdown.clone());
         let lives = Lives { plan, scenario, clock, store, recorder, rng, copies, shutdown };
         workers.spawn(lives.run());
     }
@@ -68,7 +74,7 @@ pub(super) async fn run(scenario: Scenario, clock: SimClock, store: Arc<dyn Stor
         let faulty = FaultyStore::new(inner, Arc::new(clock), weather);
         others.spawn(produce(plan.clone(), clock, faulty, recorder.clone(), Arc::clone(&keys)));
     }
-    others.spawn(ghost.haunt(line("ghost")));
+    others.spawn(zombie.run(line("zombie")));
     others.spawn(operate(Arc::clone(&scenario), clock, line("operator"), keys));
     while others.join_next().await.is_some() {}
     settle(&scenario, clock, &recorder).await;

@@ -19,7 +19,8 @@ pub(crate) fn isolation(config: &Config) -> Result<Isolation, Failure> {
     isolation_with(config, protected(config))
 }
 
-/// The same for agents of a project. Their project may hold the configuration file: they may see it, as any file of theirs.
+/// The same for agents of a project. Their project may hold the configuration file: they may see it, as any
+/// file of theirs.
 pub(crate) fn of_agents(config: &Config, rules: Rules, project: &Path) -> Result<Isolation, Failure> {
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
     let is_inside = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path.starts_with(&project));
@@ -52,7 +53,7 @@ fn isolation_with(config: &Config, protected: Vec<PathBuf>) -> Result<Isolation,
 fn protected(config: &Config) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = config.file.iter().cloned().collect();
     let url = StoreUrl::parse(config.text(keys::STORE));
-    paths.extend(url.ok().and_then(|url| url.directory().ok().map(Path::to_owned)));
+    paths.extend(url.ok().and_then(|url| url.place().map(Path::to_owned)));
     let Places { sockets, registrations, .. } = Places::of_process();
     paths.extend([sockets, registrations, key_file(config)]);
     let keys =

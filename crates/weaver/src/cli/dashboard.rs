@@ -38,7 +38,8 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &DashboardArgs) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Opens a browser where there is one. The link is printed all the same, so a machine without one is no failure.
+/// Opens a browser where there is one. The link is printed all the same, so a machine without one is no
+/// failure.
 fn open(url: &str) {
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };

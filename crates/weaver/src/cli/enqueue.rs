@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use weaver::core::task::TypeDefaults;
-use weaver_client::wire::{Json, NewTask};
+use weaver_api::{Json, NewTask};
 
 use crate::cli::Context;
 use crate::cli::remote::{Remote, RemoteArgs};

@@ -1,7 +1,7 @@
 //! `weaver event …`: events that schedules wait for.
 
 use clap::{Args, Subcommand};
-use weaver_client::wire::{NamespacePageQuery, NewEvent};
+use weaver_api::{NamespacePageQuery, NewEvent};
 
 use crate::cli::Context;
 use crate::cli::enqueue::read_payload;

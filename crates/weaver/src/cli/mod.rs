@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod admin_token;
 #[cfg(test)]
 mod advice;
 mod completions;
@@ -14,9 +15,9 @@ mod local;
 mod merge;
 mod project;
 mod prompt;
+mod prompt_runner;
 mod queues;
 mod remote;
-mod runner;
 mod runners;
 mod schedules;
 mod serve;
@@ -24,7 +25,6 @@ mod serve_limits;
 mod settings;
 mod store;
 mod tasks;
-mod token;
 mod tokens;
 mod worker;
 
@@ -77,7 +77,8 @@ struct GlobalArgs {
 /// Where the tasks are.
 #[derive(Debug, Default, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: a directory, or `memory:`, `file:…`, `postgres://…`, `dynamodb://…` [default: ./weaver-data]
+    /// The store: a directory, or `memory:`, `file:…`, `postgres://…`, `dynamodb://…`
+    /// [default: ./weaver-data]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
@@ -112,7 +113,7 @@ enum Command {
     #[command(subcommand)]
     Runners(runners::Command),
     /// Have an agent's command do the prompts of a project, one at a time
-    Runner(runner::RunnerArgs),
+    Runner(prompt_runner::RunnerArgs),
     /// Put a prompt in, for a runner
     Prompt(prompt::PromptArgs),
     /// Run tasks of the built-in kinds, for a server or on a store
@@ -123,7 +124,7 @@ enum Command {
     /// Open the dashboard of a server in a browser, logged in
     Dashboard(dashboard::DashboardArgs),
     /// Create a short-lived admin token and print it, for curl and scripts on this machine
-    Token(token::TokenArgs),
+    Token(admin_token::TokenArgs),
     /// Look after a store: make, check, shrink, copy, write out and read in
     #[command(subcommand)]
     Store(store::Command),
@@ -155,7 +156,8 @@ pub(crate) fn main() -> ExitCode {
     }
     let flags = cli.flags();
     let config = Config::load(&flags, crate::secrets::variables().filter_map(as_text));
-    // Failures are told in the format that was asked for, also when the rest of the configuration cannot be read.
+    // Failures are told in the format that was asked for, also when the rest of the configuration cannot be
+    // read.
     let spoken = Config::of_flags(&flags);
     let is_json = config.as_ref().unwrap_or(&spoken).text(keys::OUTPUT) == "json";
     let done = start(cli.command, config, spoken);
@@ -187,7 +189,7 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             Command::Merge(command) => Box::pin(merge::run(command, Context::new(config?, clock))).await,
             Command::Serve(_) => Box::pin(serve::run(Context::new(config?, clock))).await,
             Command::Demo(_) => Box::pin(demo::run(Context::new(config?, clock))).await,
-            Command::Runner(args) => runner::run(args, Context::new(config?, clock)).await,
+            Command::Runner(args) => prompt_runner::run(args, Context::new(config?, clock)).await,
             Command::Prompt(args) => prompt::run(args, Context::new(config?, clock)).await,
             Command::Worker(args) => worker::run(args, Context::new(config?, clock)).await,
             Command::Tokens(command) => tokens::run(command, Context::new(config?, clock)).await,
@@ -197,7 +199,7 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
             }
             Command::Token(args) => {
                 let context = Context::new(config?, clock);
-                token::run(&remote::Remote::new(&context)?, &args).await
+                admin_token::run(&remote::Remote::new(&context)?, &args).await
             }
             Command::Runners(command) => runners::run(command, &Context::new(config?, clock)).await,
         }

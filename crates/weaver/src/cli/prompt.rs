@@ -9,7 +9,7 @@ use serde::Deserialize;
 use weaver::core::queue::QueueExt;
 use weaver::core::task::TypeDefaults;
 use weaver_agent::prompt::{PROMPT_CONTENT_TYPE, PROMPT_TASK_TYPE};
-use weaver_client::wire::{Enqueued, Json, NewTask, Task};
+use weaver_api::{Enqueued, Json, NewTask, Task};
 
 use crate::cli::enqueue::span_ms;
 use crate::cli::project::{self, ChosenNamespace};

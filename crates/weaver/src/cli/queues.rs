@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use weaver::core::task::TaskState;
-use weaver_client::wire::{PutQueue, QueueVersion};
+use weaver_api::{PutQueue, QueueVersion};
 
 use crate::cli::Context;
 use crate::cli::remote::{Remote, RemoteArgs};

@@ -51,8 +51,8 @@ pub(crate) struct Server {
 
 /// The server of the settings; else this user's own on this machine, by its socket.
 ///
-/// A token is sent only where the settings that name the token and those that name the server have the same author: a
-/// `weaver.toml` that lies in some directory does not get to see a token of the environment.
+/// A token is sent only where the settings that name the token and those that name the server have the same
+/// author: a `weaver.toml` that lies in some directory does not get to see a token of the environment.
 pub(crate) fn connect(config: &Config) -> Result<Server, Failure> {
     let (address, token) = (config.text(keys::SERVER), config.text(keys::TOKEN));
     if !token.is_empty() {

@@ -1,7 +1,7 @@
 //! `weaver runners list`.
 
 use clap::{Args, Subcommand};
-use weaver_client::wire::{NamespacePageQuery, Page, Runner};
+use weaver_api::{NamespacePageQuery, Page, Runner};
 
 use crate::cli::Context;
 use crate::cli::remote::{Remote, RemoteArgs};

@@ -1,5 +1,5 @@
-//! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, the scheduler, and
-//! the merge queues.
+//! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, the
+//! scheduler, and the merge queues.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use weaver::core::clock::Clock;
+use weaver::core::network::Network;
 use weaver::core::ports::Store;
 use weaver::runtime::{LocalSource, Registry, Shutdown, Worker};
 use weaver_process::Isolation;
 use weaver_scheduler::Scheduler;
-use weaver_server::api::AppState;
+use weaver_server::AppState;
 use weaver_server::dashboard::{login_path, site};
-use weaver_server::handlers::address::Network;
 use weaver_server::security::{
     FirstToken, FirstTokenError, Guard, GuardOptions, PrivateFileError, Sessions, TlsListener, Tokens,
     check_listen, first_token, load_tls,
@@ -295,7 +295,8 @@ struct Beside {
     signals: Signals,
 }
 
-/// What asks a server to stop. Listened for before it says that it answers: a signal that comes then is not the end of it.
+/// What asks a server to stop. Listened for before it says that it answers: a signal that comes then is not
+/// the end of it.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,

@@ -1,7 +1,7 @@
 //! The limits of a server, from its settings and from the system.
 
-use weaver_server::api::ApiLimits;
-use weaver_server::handlers::address::Network;
+use weaver::core::network::Network;
+use weaver_server::ApiLimits;
 use weaver_server::serve::raise_file_limit;
 
 use crate::config::{Config, keys};

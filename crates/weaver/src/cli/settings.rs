@@ -1,7 +1,7 @@
 //! `weaver settings …`: settings of a running installation, in its store.
 
 use clap::{Args, Subcommand};
-use weaver_client::wire::{PutSetting, Setting};
+use weaver_api::{PutSetting, Setting};
 
 use crate::cli::Context;
 use crate::cli::enqueue::read_payload;

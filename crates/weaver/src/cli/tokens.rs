@@ -1,4 +1,5 @@
-//! `weaver tokens …`: who may come in. The server is asked; a store that is named is opened, while no server has it.
+//! `weaver tokens …`: who may come in. The server is asked; a store that is named is opened, while no server
+//! has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,8 @@ use weaver::core::clock::Clock;
 use weaver::core::limits::PAGE_MAX;
 use weaver::core::name::Namespace;
 use weaver::core::ports::Cursor;
-use weaver_client::{Client, wire};
+use weaver_api as wire;
+use weaver_client::Client;
 use weaver_server::security::{NamespaceScope, NewToken, Role, TokenError, Tokens};
 
 use crate::cli::remote::connect;
@@ -133,7 +135,7 @@ impl Keeper {
                 let lasting = new.expires_in_ms.map(Duration::from_millis);
                 let new = NewToken {
                     name: new.name,
-                    role: new.role.into(),
+                    role: new.role,
                     namespaces: if names.is_empty() {
                         NamespaceScope::All
                     } else {
@@ -180,7 +182,7 @@ async fn create(keeper: &Keeper, args: CreateArgs, context: &Context) -> Result<
     let created = keeper
         .create(wire::NewToken {
             name: args.name,
-            role: args.role.into(),
+            role: args.role,
             namespaces: Some(args.namespaces).filter(|names| !names.is_empty()),
             may_exec: args.may_exec,
             expires_in_ms: args.expires_in.map(|span| span.as_millis() as u64),

@@ -7,7 +7,6 @@ use serde_json::json;
 use weaver::core::clock::Clock;
 use weaver::runtime::{LocalSource, Registry, RunSummary, Shutdown, WorkSource, Worker};
 use weaver_client::RemoteSource;
-use weaver_server::handlers;
 
 use crate::cli::store::StoreTask;
 use crate::cli::{Context, Given, StoreArgs, confinement, remote};
@@ -26,7 +25,8 @@ use crate::output::{Progress, start_log};
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Work for the server at this address, or unix:PATH of its socket [default: this user's server on this machine]
+    /// Work for the server at this address, or unix:PATH of its socket
+    /// [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     pub(crate) server: Option<String>,
     /// Its name, unique among workers; drawn if not given
@@ -131,7 +131,7 @@ pub(crate) fn with_built_in(
     clock: &Arc<dyn Clock>,
 ) -> Result<Registry, Failure> {
     let isolation = confinement::isolation(config)?;
-    handlers::register(registry, config.handlers.0.clone(), &isolation, clock).map_err(|error| {
+    weaver_handlers::register(registry, config.handlers.0.clone(), &isolation, clock).map_err(|error| {
         let message = format!("{}: handlers.{error}", config.handlers.1);
         Failure::new(Exit::Usage, message).next("correct that part of weaver.toml")
     })

@@ -1,4 +1,5 @@
-//! The section `[confine]`: by which means commands that are not ours are confined, and what merge checks may do.
+//! The section `[confine]`: by which means commands that are not ours are confined, and what merge checks may
+//! do.
 
 use std::path::{Path, PathBuf};
 

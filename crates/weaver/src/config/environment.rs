@@ -9,7 +9,8 @@ use crate::exit::{Exit, Failure};
 
 const PREFIX: &str = "WEAVER_";
 const FILE_VARIABLE: &str = "WEAVER_CONFIG";
-/// With this behind its name, a variable names a file that holds the value: a secret need not be in an environment at all.
+/// With this behind its name, a variable names a file that holds the value: a secret need not be in an
+/// environment at all.
 const IN_FILE: &str = "_FILE";
 /// Where systemd puts what `LoadCredential=` names; those called `weaver.KEY` are settings.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";

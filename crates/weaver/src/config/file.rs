@@ -6,7 +6,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use weaver_server::handlers::BuiltIn;
+use weaver_handlers::BuiltIn;
 
 use crate::config::confine::{self, CONFINE, Confine};
 use crate::config::handlers::{self, HANDLERS};

@@ -1,9 +1,10 @@
-//! The section `[handlers]`: what the operator decided about the built-in handlers. Its form is the handlers' own.
+//! The section `[handlers]`: what the operator decided about the built-in handlers. Its form is the handlers'
+//! own.
 
 use std::path::Path;
 
 use serde::Deserialize;
-use weaver_server::handlers::BuiltIn;
+use weaver_handlers::BuiltIn;
 
 use crate::config::file::wrong;
 use crate::config::nearest::nearest;

@@ -1,4 +1,5 @@
-//! Every setting there is: its name, kind and default. The variable is made of the name: `WEAVER_` and capitals.
+//! Every setting there is: its name, kind and default. The variable is made of the name: `WEAVER_` and
+//! capitals.
 
 use crate::config::kind::Kind;
 pub(crate) use crate::config::limit_keys::{

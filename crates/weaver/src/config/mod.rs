@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub(crate) use crate::config::kind::parse_span;
 
-use weaver_server::handlers::BuiltIn;
+use weaver_handlers::BuiltIn;
 
 use crate::config::confine::Confine;
 use crate::config::keys::Key;
@@ -106,8 +106,8 @@ pub(crate) struct Config {
     pub(crate) secret_files: Vec<PathBuf>,
     /// Other words for messages about merge queues, and where they stand.
     pub(crate) templates: (Templates, Origin),
-    /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does, for a service
-    /// of that name), so they are told and not refused.
+    /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does,
+    /// for a service of that name), so they are told and not refused.
     pub(crate) unknown_variables: Vec<String>,
 }
 

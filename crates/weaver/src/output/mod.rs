@@ -39,7 +39,8 @@ impl Output {
         }
     }
 
-    /// Prints an answer: for programs, or for people. Texts of tasks and servers in it cannot play with the terminal.
+    /// Prints an answer: for programs, or for people. Texts of tasks and servers in it cannot play with the
+    /// terminal.
     pub(crate) fn answer(
         &self,
         json: &impl Serialize,
@@ -48,7 +49,8 @@ impl Output {
         self.answer_as_is(json, || visible_lines(&people(), self.paint))
     }
 
-    /// The same for what a task made, which a file gets as it is; whoever makes the text looks after terminals.
+    /// The same for what a task made, which a file gets as it is; whoever makes the text looks after
+    /// terminals.
     pub(crate) fn answer_as_is(
         &self,
         json: &impl Serialize,

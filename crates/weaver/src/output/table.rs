@@ -1,5 +1,5 @@
-//! Tables that fit the terminal: the widest columns give way, what is cut ends with `…`, and characters that take two columns
-//! are counted as two.
+//! Tables that fit the terminal: the widest columns give way, what is cut ends with `…`, and characters that
+//! take two columns are counted as two.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -64,8 +64,8 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Text from tasks and servers must not move the cursor of whoever looks at it, recolour the terminal, or show signs in
-/// another order than they have.
+/// Text from tasks and servers must not move the cursor of whoever looks at it, recolour the terminal, or
+/// show signs in another order than they have.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().map(shown).collect()
 }

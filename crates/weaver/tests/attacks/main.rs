@@ -1,8 +1,8 @@
-//! Attacks of code that is not ours on the server or runner that runs it: as a merge check, as an `exec` task, as an agent; on
-//! a server that runs as root and on one that runs as a plain user.
+//! Attacks of code that is not ours on the server or runner that runs it: as a merge check, as an `exec`
+//! task, as an agent; on a server that runs as root and on one that runs as a plain user.
 //!
-//! `programs.rs` has the attacks: each prints `ESCAPED` if it succeeds. Every one is run confined, with the defaults, where none
-//! may; and unconfined, where each must: an attack that cannot succeed shows nothing.
+//! `programs.rs` has the attacks: each prints `ESCAPED` if it succeeds. Every one is run confined, with the
+//! defaults, where none may; and unconfined, where each must: an attack that cannot succeed shows nothing.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
@@ -76,7 +76,8 @@ fn a_command_whose_ports_include_the_servers_is_answered_401() {
     });
 }
 
-/// With Landlock alone the command has the server's user and can reach its socket, by which that user is an admin.
+/// With Landlock alone the command has the server's user and can reach its socket, by which that user is an
+/// admin.
 #[test]
 fn a_command_confined_by_landlock_alone_is_no_admin_on_the_servers_socket() {
     for_each_user(|user| {

@@ -1,11 +1,12 @@
-//! Confined with the defaults, real work still runs: nothing is declared but a toolchain that is not part of the system.
+//! Confined with the defaults, real work still runs: nothing is declared but a toolchain that is not part of
+//! the system.
 
 use std::process::Command;
 
 use crate::stage::{Stage, User};
 
-/// A merge queue whose check is this command line of a shell, and a change that adds these files; how the change ended, and
-/// what its check printed.
+/// A merge queue whose check is this command line of a shell, and a change that adds these files; how the
+/// change ended, and what its check printed.
 fn checked(stage: &Stage, command: &str, files: &[(&str, &str)]) -> (String, String) {
     let config = format!("[[check]]\nname = \"unit\"\ncommand = [\"sh\", \"-ec\", '''{command}''']\n");
     std::fs::write(stage.path.join("config"), config).unwrap();

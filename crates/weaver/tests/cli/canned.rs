@@ -1,5 +1,5 @@
-//! A server whose answers are written down, for what a real one does not do on demand. It answers on the thread of the test,
-//! while the command runs.
+//! A server whose answers are written down, for what a real one does not do on demand. It answers on the
+//! thread of the test, while the command runs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! The wall clock of a server is set: what it promised to wait for takes as long as it promised. On the binary, with
-//! libfaketime.
+//! The wall clock of a server is set: what it promised to wait for takes as long as it promised. On the
+//! binary, with libfaketime.
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};

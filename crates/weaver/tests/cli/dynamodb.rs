@@ -104,7 +104,8 @@ fn tokens_and_tasks_are_kept_in_the_tables() {
 }
 
 impl Database {
-    /// A request that Weaver would not make, as any client of DynamoDB could. DynamoDB Local looks at no signature.
+    /// A request that Weaver would not make, as any client of DynamoDB could. DynamoDB Local looks at no
+    /// signature.
     fn raw(&self, operation: &str, body: &str) {
         let connection = self.connection();
         let signed = format!(

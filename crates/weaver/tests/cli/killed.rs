@@ -9,7 +9,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use weaver::core::task::{AttemptOutcome, TaskState};
 use weaver::prelude::{Ctx, Registry, Shutdown, SystemClock, TaskError, Worker};
-use weaver_client::{Client, RemoteSource, wire};
+use weaver_api as wire;
+use weaver_client::{Client, RemoteSource};
 
 use crate::server::Server;
 use crate::support::Place;
@@ -50,8 +51,8 @@ fn new_task(key: String) -> wire::NewTask {
     wire::NewTask { task_type: "t".to_owned(), idempotency_key: Some(key), ..wire::NewTask::default() }
 }
 
-/// Enqueues one task after the other until it is told to stop; what was acknowledged, by key. An enqueue that was not answered
-/// is repeated with its key, as a careful client does.
+/// Enqueues one task after the other until it is told to stop; what was acknowledged, by key. An enqueue that
+/// was not answered is repeated with its key, as a careful client does.
 async fn produce(
     client: Client,
     who: usize,

@@ -12,8 +12,8 @@ pub(crate) fn git(command: &mut std::process::Command) -> &mut std::process::Com
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null")
 }
 
-/// A bare repository `project.git` whose check fails where there is a file `broken`, with a branch that adds a file of its
-/// name for each of these.
+/// A bare repository `project.git` whose check fails where there is a file `broken`, with a branch that adds
+/// a file of its name for each of these.
 pub(crate) fn repository(place: &Place, branches: &[&str]) {
     let script = format!(
         "git init -q -b main work && mkdir work/.weaver && \

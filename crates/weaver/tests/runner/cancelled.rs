@@ -1,4 +1,5 @@
-//! A cancelled prompt stops within a second with default settings: nothing of the runner or the server is set (G11).
+//! A cancelled prompt stops within a second with default settings: nothing of the runner or the server is set
+//! (G11).
 
 use std::time::Duration;
 

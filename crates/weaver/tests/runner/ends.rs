@@ -3,8 +3,9 @@
 use crate::bed::{Bed, until};
 use crate::pipe::Pipe;
 
-/// A shell with a child in its group, one in a session of its own, one that lost its parent as well, and one that has nothing left
-/// to be known by: no group, no session, no parent, no environment. It tells its cell, and waits.
+/// A shell with a child in its group, one in a session of its own, one that lost its parent as well, and one
+/// that has nothing left to be known by: no group, no session, no parent, no environment. It tells its cell,
+/// and waits.
 const FAMILY: &str = "sleep 1000 &
 setsid sleep 1000 &
 setsid sh -c 'sleep 1000 >/dev/null 2>&1 &'

@@ -30,7 +30,8 @@ fn every_command_of_the_guide_for_agents_prints_what_the_guide_says() {
                 let said: Vec<&str> = run.out.lines().collect();
                 let is = |line: &str, said: &str| matches(line, said.trim_end());
                 let as_written = printed.iter().enumerate().all(|(index, line)| {
-                    // Both streams of the agent are followed, and nothing says which line of which came first.
+                    // Both streams of the agent are followed, and nothing says which line of which came
+                    // first.
                     let in_any_order = command.contains("--follow") && said.iter().any(|said| is(line, said));
                     in_any_order || said.get(index).is_some_and(|said| is(line, said))
                 });

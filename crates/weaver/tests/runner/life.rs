@@ -45,7 +45,8 @@ fn a_prompt_goes_through_its_whole_life(bed: &Bed) {
     assert_eq!((&record["status"], &record["alive"]), (&"stopped".into(), &false.into()));
 }
 
-/// `runner_id`, namespace, heartbeat, start, status and project are there, and the heart beats while the agent works.
+/// `runner_id`, namespace, heartbeat, start, status and project are there, and the heart beats while the
+/// agent works.
 fn check_runner_record(bed: &Bed) {
     let record = bed.runners().remove(0);
     let beat = &record["beat"];

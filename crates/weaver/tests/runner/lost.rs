@@ -1,4 +1,5 @@
-//! Runners that die, freeze or are cut off: the prompt is an error, its agent is gone, and nothing runs it a second time.
+//! Runners that die, freeze or are cut off: the prompt is an error, its agent is gone, and nothing runs it a
+//! second time.
 
 use std::time::Duration;
 

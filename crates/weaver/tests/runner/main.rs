@@ -1,4 +1,5 @@
-//! `weaver runner` and `weaver prompt`, run as people run them: real processes for server, runners and agents.
+//! `weaver runner` and `weaver prompt`, run as people run them: real processes for server, runners and
+//! agents.
 
 mod bed;
 mod cancelled;

@@ -1,4 +1,5 @@
-//! What an agent prints: in the attempt's log while it works, bounded, as it is; its end as the result or the error.
+//! What an agent prints: in the attempt's log while it works, bounded, as it is; its end as the result or the
+//! error.
 
 use crate::bed::{Bed, until};
 use crate::pipe::Pipe;

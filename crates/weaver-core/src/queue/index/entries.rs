@@ -8,8 +8,8 @@ use crate::queue::index::leases::NO_LEASE;
 use crate::task::{ReadyBy, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// Ids are sequential, so a page table finds an entry without hashing. Pages are small: one long-lived task among many
-/// that have ended pins two kilobytes, not more.
+/// Ids are sequential, so a page table finds an entry without hashing. Pages are small: one long-lived task
+/// among many that have ended pins two kilobytes, not more.
 const PAGE_ENTRIES: usize = 64;
 
 /// A live task as the views know it.
@@ -25,7 +25,8 @@ pub(super) struct Entry {
     /// Its position in the list of leases, while it has one.
     pub(super) lease_position: u32,
     pub(super) state: TaskState,
-    /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling the truth.
+    /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling
+    /// the truth.
     pub(super) place: Place,
     pub(super) fragile: bool,
     pub(super) ready_by: ReadyBy,
@@ -87,7 +88,8 @@ pub(super) struct Entries {
     // A deque, because old pages are freed at the front while new ones are added at the back.
     pages: VecDeque<Option<Box<Page>>>,
     first_page: u64,
-    /// The last page that became empty: in the steady state one is given back for every one that is asked for.
+    /// The last page that became empty: in the steady state one is given back for every one that is asked
+    /// for.
     spare: Option<Box<Page>>,
 }
 
@@ -143,7 +145,8 @@ impl Entries {
         page.used += 1;
     }
 
-    /// A task, and beside it how many of its page are in each state: whoever changes its state keeps them in step.
+    /// A task, and beside it how many of its page are in each state: whoever changes its state keeps them in
+    /// step.
     pub(super) fn get_mut_counted(&mut self, id: TaskId) -> Option<(&mut Entry, &mut InState)> {
         let (page, position) = self.locate(id)?;
         let page = self.pages.get_mut(page)?.as_mut()?;

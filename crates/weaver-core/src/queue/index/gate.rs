@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hashbrown::HashMap;
 
+use crate::admission;
 use crate::id::TaskId;
 use crate::name::{Namespace, SerialKey};
 use crate::queue::index::lane::ReadyEntry;
@@ -33,8 +34,9 @@ impl Gate {
     /// How many due tasks go before this one.
     pub(super) fn due_before(&self, id: TaskId) -> usize {
         let holder = self.holder.filter(|holder| *holder != id).map_or(0, |_| 1);
-        let unreadable = self.unreadable.iter().filter(|(other, begun)| **begun || **other < id).count();
-        self.due.range(..id).count() + holder + unreadable
+        let goes_first = |other, begun| admission::goes_first(other, begun, true, id, false);
+        let unreadable = self.unreadable.iter().filter(|(other, begun)| goes_first(**other, **begun)).count();
+        self.due.range(..id).filter(|other| goes_first(**other, false)).count() + holder + unreadable
     }
 
     /// Takes in how a member stands now.
@@ -64,16 +66,18 @@ impl Gate {
 
     /// Who may go: the holder if it waits and is due, else the lowest id that is due.
     pub(super) fn candidate(&self) -> Option<TaskId> {
-        match self.holder {
-            Some(holder) => self.due.contains(&holder).then_some(holder),
-            None if self.unreadable.is_empty() => self.due.first().copied(),
-            None => self.due.first().copied().filter(|id| self.goes_before_unreadable(*id)),
-        }
+        let elected = admission::elected(self.holder, self.due.first().copied())?;
+        let may_go = match self.holder {
+            Some(_) => self.due.contains(&elected),
+            None => !self.waits_for_unreadable(elected),
+        };
+        may_go.then_some(elected)
     }
 
-    /// What cannot be read keeps its place: none of its key goes if it may have started, and none behind it if not.
-    fn goes_before_unreadable(&self, id: TaskId) -> bool {
-        self.unreadable.iter().all(|(other, begun)| !begun && id < *other)
+    /// What cannot be read keeps its place: none of its key goes if it may have started, and none behind it
+    /// if not.
+    fn waits_for_unreadable(&self, id: TaskId) -> bool {
+        self.unreadable.iter().any(|(other, begun)| admission::goes_first(*other, *begun, true, id, false))
     }
 
     /// Elects; returns who stood before and who must be put into a lane, if the election changed anything.

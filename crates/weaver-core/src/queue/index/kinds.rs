@@ -54,7 +54,8 @@ impl Kinds {
         if let Some((_, count)) = &mut self.list[number as usize] {
             *count -= 1;
         }
-        // The last one asked for stays: a queue that is drained as fast as it is filled would forget it every time.
+        // The last one asked for stays: a queue that is drained as fast as it is filled would forget it every
+        // time.
         if number != self.last {
             self.forget_if_unused(number);
         }

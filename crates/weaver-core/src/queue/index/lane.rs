@@ -1,7 +1,7 @@
 //! `ready`: lanes of task ids, each in the exact order of G7.
 //!
-//! A lane holds the ready tasks of one queue, type, priority and fragility. Leasing compares the first of each lane it
-//! may take from, so filters by type and slots never search.
+//! A lane holds the ready tasks of one queue, type, priority and fragility. Leasing compares the first of
+//! each lane it may take from, so filters by type and slots never search.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,7 +11,8 @@ use hashbrown::HashMap;
 use crate::id::TaskId;
 use crate::time::Timestamp;
 
-/// A ready task: its id, and the time it sorts by. It may be stale (the task has moved since): the record decides.
+/// A ready task: its id, and the time it sorts by. It may be stale (the task has moved since): the record
+/// decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyEntry {
     pub(super) ready_at: Timestamp,

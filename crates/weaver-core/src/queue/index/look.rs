@@ -1,5 +1,7 @@
-//! Looking at the views: counts, positions, what is overdue, what stands in the way; and the settings of queues.
+//! Looking at the views: counts, positions, what is overdue, what stands in the way; and the settings of
+//! queues.
 
+use crate::admission;
 use crate::id::{TaskId, Version};
 use crate::lifecycle::OverdueWhy;
 use crate::name::{Namespace, QueueName, SerialKey};
@@ -7,6 +9,7 @@ use crate::ports::{Ahead, Counts, Expect, QueueInfo, QueueSettings, Scope, State
 use crate::queue::Blocked;
 use crate::queue::index::entries::Place;
 use crate::queue::index::lane::ReadyEntry;
+use crate::queue::index::moves::is_expired;
 use crate::queue::index::pick::is_true;
 use crate::queue::index::{Arrival, Index};
 use crate::task::TaskState;
@@ -24,32 +27,26 @@ impl Index {
             let running = self.entries.get(id)?.state == TaskState::Running;
             Some((id, if running { OverdueWhy::Lease } else { OverdueWhy::Hold }))
         });
-        let expired = self.expiring.iter().take_while(|(at, _)| *at <= self.wall);
+        let expired =
+            self.expiring.iter().take_while(|(at, _)| admission::is_expired(true, self.wall, Some(*at)));
         leases.chain(expired.map(|(_, id)| (*id, OverdueWhy::ExpiresAt)))
     }
 
-    /// Why a waiting task cannot be taken right now. The same test that leasing makes by looking only at lane heads.
+    /// Why a waiting task cannot be taken right now. The same test that leasing makes by looking only at lane
+    /// heads.
     pub fn blocked(&self, id: TaskId) -> Option<Blocked> {
         let entry = self.entries.get(id)?;
         let queue = self.queues.get(entry.queue);
-        let expired =
-            entry.expires_at().is_some_and(|at| at <= self.wall && self.expiring.contains(&(at, id)));
-        if matches!(entry.place, Place::Scheduled | Place::Appointed) || expired {
-            Some(Blocked::NotDue)
-        } else if queue.settings.paused {
-            Some(Blocked::Paused)
-        } else if queue.is_full() {
-            Some(Blocked::LimitReached)
-        } else if let Some(key) = entry.serial_key()
-            && self.gates.get(&queue.namespace, key).and_then(|gate| gate.candidate()) != Some(id)
-        {
-            Some(Blocked::KeyHeld)
-        } else {
-            None
-        }
+        let waits_for_its_time = matches!(entry.place, Place::Scheduled | Place::Appointed);
+        let is_startable = !waits_for_its_time && !is_expired(&self.expiring, self.wall, id, entry);
+        admission::blocked(is_startable, queue.facts(), || {
+            let candidate = |key| self.gates.get(&queue.namespace, key).and_then(|gate| gate.candidate());
+            entry.serial_key().is_some_and(|key| candidate(key) != Some(id))
+        })
     }
 
-    /// How many tasks would be leased before this one, counting no further than `cap`; `None` if it does not wait.
+    /// How many tasks would be leased before this one, counting no further than `cap`; `None` if it does not
+    /// wait.
     pub fn ahead_of(&self, id: TaskId, cap: u32) -> Option<Ahead> {
         let entry = self.entries.get(id).filter(|entry| entry.state.is_waiting())?;
         let queue = self.queues.get(entry.queue);
@@ -65,7 +62,8 @@ impl Index {
         let true_ones = before.filter(|other| is_true(&self.entries, &self.gates, &queue.namespace, *other));
         let in_queue = true_ones.take(cap as usize).count();
         let gate = entry.serial_key().and_then(|serial| self.gates.get(&queue.namespace, serial));
-        // Those of its key that go first are at least as many as stand before it in the queue, or the other way round.
+        // Those of its key that go first are at least as many as stand before it in the queue, or the other
+        // way round.
         let count = in_queue.max(gate.map_or(0, |gate| gate.due_before(id))).min(cap as usize);
         Some(Ahead { count: count as u32, capped: count == cap as usize })
     }
@@ -131,8 +129,8 @@ impl Index {
         self.queues.namespaces()
     }
 
-    /// What was set about a queue, at which version, and how many of its tasks are in each state, finished ones
-    /// included; `None` if it has neither tasks nor settings.
+    /// What was set about a queue, at which version, and how many of its tasks are in each state, finished
+    /// ones included; `None` if it has neither tasks nor settings.
     pub fn queue(
         &self,
         namespace: &Namespace,
@@ -167,7 +165,7 @@ impl Index {
         queue.settings = settings;
         queue.version = queue.version.next();
         let version = queue.version;
-        if self.watched && queue.is_open() {
+        if self.watched && queue.facts().is_open() {
             self.news.arrivals.push(Arrival { queue: number, lane: None });
             // More than one task may have become takeable: everybody looks again.
             self.news.earlier_due = true;

@@ -1,5 +1,5 @@
-//! The views of the truth: which task goes next, which is due when, whose lease ends when. Ids and thirty-two bytes per
-//! live task; the records themselves are their owner's business, in memory or on disk (ADR-0001).
+//! The views of the truth: which task goes next, which is due when, whose lease ends when. Ids and thirty-two
+//! bytes per live task; the records themselves are their owner's business, in memory or on disk (ADR-0001).
 //!
 //! ```text
 //! entries    id → how it stands             live tasks only        ┐
@@ -10,9 +10,9 @@
 //! leases     (end, id)                      running or held        ┘
 //! ```
 //!
-//! The owner tells it of every change of a record ([`Index::insert`], [`Index::update`]), asks it for the next task
-//! ([`Index::pick`]), and makes the move itself. What waiting callers must be told is left in the index until the owner
-//! passes it to its [`Waiters`], after its lock is released or its disk is synced.
+//! The owner tells it of every change of a record ([`Index::insert`], [`Index::update`]), asks it for the
+//! next task ([`Index::pick`]), and makes the move itself. What waiting callers must be told is left in the
+//! index until the owner passes it to its [`Waiters`], after its lock is released or its disk is synced.
 
 mod entries;
 mod gate;
@@ -28,7 +28,6 @@ mod unreadable;
 mod waiters;
 
 use std::collections::BTreeSet;
-use std::ops::Bound;
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -38,6 +37,7 @@ pub use standing::Standing;
 pub use unreadable::Hold;
 pub use waiters::{Waiters, Wanted};
 
+use crate::admission;
 use crate::id::{LeaseToken, TaskId};
 use crate::queue::index::entries::Entries;
 use crate::queue::index::gate::Gates;
@@ -115,13 +115,20 @@ impl Index {
         self.now = self.now.max(now.steady);
         let before = std::mem::replace(&mut self.wall, now.wall);
         if !self.expiring.is_empty() && before != self.wall {
-            let last = TaskId(u64::MAX);
             let (from, to) = (before.min(self.wall), before.max(self.wall));
-            let span = (Bound::Excluded((from, last)), Bound::Included((to, last)));
-            let passed: Vec<_> = self.expiring.range(span).map(|(_, id)| *id).collect();
+            let between = self.expiring.range((from, TaskId(0))..=(to, TaskId(u64::MAX)));
+            let answers = |at| [before, self.wall].map(|now| admission::is_expired(true, now, Some(at)));
+            let changed = between.filter_map(|(at, id)| match answers(*at) {
+                [then, now] if then != now => Some((*id, now)),
+                _ => None,
+            });
             // Set back, the wall clock has not come to what it had passed.
-            let act = if before < self.wall { Self::shelve } else { Self::unshelve };
-            passed.into_iter().for_each(|id| act(self, id));
+            for (id, is_expired) in changed.collect::<Vec<_>>() {
+                match is_expired {
+                    true => self.shelve(id),
+                    false => self.unshelve(id),
+                }
+            }
         }
         while let Some(id) = first_due(&mut self.scheduled, self.now) {
             self.make_ready(id);
@@ -152,7 +159,7 @@ impl Index {
 /// Takes the first task that is due.
 fn first_due(waiting: &mut BTreeSet<(Timestamp, TaskId)>, now: Timestamp) -> Option<TaskId> {
     let &(ready_at, id) = waiting.first()?;
-    if ready_at > now {
+    if !admission::is_due(ready_at, now) {
         return None;
     }
     waiting.pop_first();

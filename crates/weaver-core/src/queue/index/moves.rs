@@ -1,5 +1,8 @@
 //! Keeping the views in line with the records.
 
+use std::collections::BTreeSet;
+
+use crate::admission;
 use crate::id::{LeaseToken, TaskId};
 use crate::queue::index::entries::{Entry, Place};
 use crate::queue::index::lane::{LaneKey, ReadyEntry};
@@ -11,8 +14,8 @@ use crate::task::{ReadyBy, TaskRecord};
 use crate::time::Timestamp;
 
 impl Index {
-    /// Takes in a live task: a new one, or one read back from disk. One that has ended and is held is not counted:
-    /// [`remember`](Index::remember) or [`restore_queue`](Index::restore_queue) did.
+    /// Takes in a live task: a new one, or one read back from disk. One that has ended and is held is not
+    /// counted: [`remember`](Index::remember) or [`restore_queue`](Index::restore_queue) did.
     pub fn insert(&mut self, record: &TaskRecord) {
         let (id, standing) = (record.key.id, Standing::of(record));
         let number = self.queues.number_or_new(&record.key.namespace, &record.spec.queue);
@@ -161,12 +164,8 @@ impl Index {
 
     /// Lets a waiting task be taken: at once, or when its gate elects it. Never, if it has expired.
     pub(super) fn make_ready(&mut self, id: TaskId) {
-        let now = self.wall;
         let Some(entry) = self.entries.get_mut(id) else { return };
-        // Its presence in `expiring` is what says that it has not started.
-        let expired = entry
-            .expires_at()
-            .is_some_and(|instant| instant <= now && self.expiring.contains(&(instant, id)));
+        let expired = is_expired(&self.expiring, self.wall, id, entry);
         entry.place = if expired { Place::Nowhere } else { Place::Ready };
         if entry.serial_key().is_some() {
             self.set_due(id, !expired);
@@ -176,8 +175,8 @@ impl Index {
         }
     }
 
-    /// A waiting task has expired: it will never be taken, so it must not stand in anybody's way. It stays as it is
-    /// until somebody cancels it.
+    /// A waiting task has expired: it will never be taken, so it must not stand in anybody's way. It stays as
+    /// it is until somebody cancels it.
     pub(super) fn shelve(&mut self, id: TaskId) {
         self.leave_place(id);
         self.set_due(id, false);
@@ -255,6 +254,17 @@ impl Index {
             lane.sweep(|ready| super::pick::is_true(entries, gates, &namespace, ready));
         }
     }
+}
+
+/// Its presence in `expiring` is what says that it has not started.
+pub(super) fn is_expired(
+    expiring: &BTreeSet<(Timestamp, TaskId)>,
+    wall: Timestamp,
+    id: TaskId,
+    entry: &Entry,
+) -> bool {
+    let is_unstarted = |at| expiring.contains(&(at, id));
+    entry.expires_at().is_some_and(|at| admission::is_expired(is_unstarted(at), wall, Some(at)))
 }
 
 /// Puts a task into its lane, and those who wait are told.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::admission;
 use crate::id::{LeaseToken, TaskId};
 use crate::lease::LeaseRequest;
 use crate::name::{Namespace, QueueName, TaskType};
@@ -30,7 +31,7 @@ impl Taste<'_> {
     pub(super) fn likes(&self, lane: LaneKey, kinds: &Kinds) -> bool {
         let of_type =
             |types: &[TaskType]| kinds.find(lane.kind).is_some_and(|kind| types.contains(&kind.task_type));
-        (self.fragile || !lane.fragile) && self.types.is_none_or(of_type)
+        admission::fits_slots(lane.fragile, self.fragile.into()) && self.types.is_none_or(of_type)
     }
 }
 
@@ -93,16 +94,15 @@ impl Index {
                 None => picks.heads.pop()?.0,
             };
             let queue = self.queues.get_mut(head.queue);
+            let is_full = queue.facts().is_full();
             let (lane_key, lane) = &mut queue.lanes.list_mut()[head.lane];
             let fragile = lane_key.fragile;
             // The queue may have filled up, and the slots run out, since this head was looked at.
-            if (queue.settings.max_running.is_some_and(|max| queue.occupied >= max.into()))
-                || (fragile && picks.slots == 0)
-            {
+            if is_full || !admission::fits_slots(fragile, picks.slots) {
                 continue;
             }
             lane.pop_first();
-            picks.slots -= u32::from(fragile);
+            picks.slots = picks.slots.saturating_sub(u32::from(fragile));
             picks.last = Some(head);
             let id = head.entry.id;
             let entry = self.entries.get_mut(id)?;
@@ -123,7 +123,7 @@ impl Index {
         let mut heads = BinaryHeap::new();
         for (turn, name) in taste.queues.iter().enumerate() {
             let Some(queue) = self.queues.number(taste.namespace, name) else { continue };
-            if taste.queues[..turn].contains(name) || !self.queues.get(queue).is_open() {
+            if taste.queues[..turn].contains(name) || !self.queues.get(queue).facts().is_open() {
                 continue;
             }
             self.queues.get_mut(queue).lanes.forget_empty();
@@ -157,7 +157,8 @@ impl Index {
     }
 }
 
-/// Whether a lane entry says the truth: the task still waits there, since that time, and its gate has elected it.
+/// Whether a lane entry says the truth: the task still waits there, since that time, and its gate has elected
+/// it.
 pub(super) fn is_true(entries: &Entries, gates: &Gates, namespace: &Namespace, ready: ReadyEntry) -> bool {
     let Some(entry) = entries.get(ready.id) else { return false };
     entry.place == Place::Ready

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use crate::admission::QueueFacts;
 use crate::id::Version;
 use crate::name::{Namespace, QueueName};
 use crate::ports::{QueueSettings, StateCounts};
@@ -23,13 +24,9 @@ pub(super) struct QueueState {
 }
 
 impl QueueState {
-    /// Whether another task may be taken.
-    pub(super) fn is_open(&self) -> bool {
-        !self.settings.paused && !self.is_full()
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.settings.max_running.is_some_and(|max| self.occupied >= u64::from(max))
+    /// What admission looks at.
+    pub(super) fn facts(&self) -> QueueFacts {
+        QueueFacts { settings: self.settings, occupied: self.occupied }
     }
 }
 

@@ -35,7 +35,7 @@ impl Standing {
             ready_by: record.ready_by,
             occupies_slot: record.occupies_slot(),
             holds_key: record.holds_key(),
-            unstarted: record.executions == 0,
+            unstarted: record.is_unstarted(),
             fragile: record.is_fragile(),
             lease: record.lease.as_ref().map(|held| (held.token, held.expires_at)),
         }

@@ -1,5 +1,6 @@
 //! Tasks whose records cannot be read: what they hold, without a place of their own.
 
+use crate::admission;
 use crate::id::TaskId;
 use crate::name::{Namespace, QueueName, SerialKey};
 use crate::queue::index::{Arrival, Index, Standing};
@@ -55,7 +56,8 @@ impl Index {
         }
     }
 
-    /// Takes a task out of every view but the counts: its record cannot be read, and is gone. Where it is counted.
+    /// Takes a task out of every view but the counts: its record cannot be read, and is gone. Where it is
+    /// counted.
     pub fn discard_entry(&mut self, id: TaskId) -> Option<(QueueName, TaskState)> {
         let entry = self.entries.get(id)?;
         let token =
@@ -66,7 +68,7 @@ impl Index {
             state: entry.state,
             ready_at: entry.ready_at,
             ready_by: entry.ready_by,
-            occupies_slot: is_leased || matches!(entry.state, TaskState::Assigned | TaskState::Orphaned),
+            occupies_slot: admission::occupies_slot(entry.state, is_leased),
             holds_key: false,
             unstarted,
             fragile: entry.fragile,

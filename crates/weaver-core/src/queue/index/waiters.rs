@@ -64,7 +64,8 @@ impl Waiters {
         (id, wake)
     }
 
-    /// Registers a waiter under a number of the caller's, who then never leaves numbers to [`add`](Self::add).
+    /// Registers a waiter under a number of the caller's, who then never leaves numbers to
+    /// [`add`](Self::add).
     pub fn add_as(&mut self, id: u64, wanted: Wanted, wake: Arc<Notify>) {
         self.waiting.push(Waiter { id, wanted, wake });
     }
@@ -75,8 +76,8 @@ impl Waiters {
         position.map(|position| self.waiting.remove(position)).is_some()
     }
 
-    /// Chooses whom to wake: one waiter per task that can be taken, everybody if the next task is due earlier than they
-    /// know. The caller wakes them once it has released the lock.
+    /// Chooses whom to wake: one waiter per task that can be taken, everybody if the next task is due earlier
+    /// than they know. The caller wakes them once it has released the lock.
     pub fn choose(&mut self, news: &News, index: &Index) -> Vec<Arc<Notify>> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -125,7 +126,8 @@ impl Waiters {
         self.waiting.into_iter().for_each(|waiter| waiter.wake.notify_one());
     }
 
-    /// Passes a wake-up on that its receiver will not use: to everybody who could, as it is not known what it was for.
+    /// Passes a wake-up on that its receiver will not use: to everybody who could, as it is not known what it
+    /// was for.
     pub fn hand_on(&mut self, wanted: &Wanted) -> Vec<Arc<Notify>> {
         let concerned = |waiter: &mut Waiter| {
             waiter.wanted.namespace == wanted.namespace

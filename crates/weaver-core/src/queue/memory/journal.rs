@@ -11,8 +11,8 @@ use crate::limits::check_page;
 use crate::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
 use crate::queue::memory::InMemoryQueue;
 
-/// The most entries one stream keeps in memory; the oldest make room. More than a worker's limits let an attempt's log have
-/// (4 MiB, with 16 bytes for each line): those keep its beginning.
+/// The most entries one stream keeps in memory; the oldest make room. More than a worker's limits let an
+/// attempt's log have (4 MiB, with 16 bytes for each line): those keep its beginning.
 const STREAM_MAX_ENTRIES: usize = 300_000;
 
 #[derive(Debug, Default)]

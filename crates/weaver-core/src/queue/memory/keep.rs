@@ -6,8 +6,8 @@ use crate::ports::{PurgeRule, Purged};
 use crate::queue::memory::state::InMemoryQueueState;
 
 impl InMemoryQueueState {
-    /// Removes finished records past their age or number, at most so many: a little with every call, so that no call
-    /// pays for all.
+    /// Removes finished records past their age or number, at most so many: a little with every call, so that
+    /// no call pays for all.
     pub(super) fn retire(&mut self, limit: usize) {
         for _ in 0..limit {
             let Some((finished_at, id)) = self.finished.first() else { return };

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use crate::id::TaskId;
 use crate::task::TaskRecord;
 
-/// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task among
-/// thousands of purged ones pins a page of pointers, not a page of records, and what is purged leaves the lock as a
-/// pointer. (Records inside the pages were tried: what the allocator saved went into moving them.)
+/// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task
+/// among thousands of purged ones pins a page of pointers, not a page of records, and what is purged leaves
+/// the lock as a pointer. (Records inside the pages were tried: what the allocator saved went into moving
+/// them.)
 const PAGE_SLOTS: usize = 512;
 
 #[derive(Debug, Default)]

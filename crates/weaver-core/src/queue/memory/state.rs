@@ -6,8 +6,8 @@
 //! unique, groups, finished        keys, groups, retention
 //! ```
 //!
-//! Every change of a record is told to the index, which brings the views into line. What others must be told is left in
-//! the index and in [`Effects`]; the owner of the lock passes it on after releasing it.
+//! Every change of a record is told to the index, which brings the views into line. What others must be told
+//! is left in the index and in [`Effects`]; the owner of the lock passes it on after releasing it.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;

@@ -1,5 +1,5 @@
-//! Unique keys and the tasks they stand for (G8). They outlive the records: a repeated enqueue is answered with the
-//! first task's key even when its record has been purged.
+//! Unique keys and the tasks they stand for (G8). They outlive the records: a repeated enqueue is answered
+//! with the first task's key even when its record has been purged.
 
 use std::collections::VecDeque;
 

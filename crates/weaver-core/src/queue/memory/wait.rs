@@ -39,7 +39,8 @@ impl InMemoryQueue {
                 Look::Wait(waiting, next_due) => (waiting, next_due),
             };
             let until = match next_due {
-                // Looked at again each second: the wall clock may be set, and a timer does not count a machine's sleep.
+                // Looked at again each second: the wall clock may be set, and a timer does not count a
+                // machine's sleep.
                 Some(due) => deadline.min(self.clock.clock().monotonic().saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
@@ -52,7 +53,8 @@ impl InMemoryQueue {
         }
     }
 
-    /// Looks for work; if there is none, registers before the lock is released, so that no arrival can slip through.
+    /// Looks for work; if there is none, registers before the lock is released, so that no arrival can slip
+    /// through.
     fn look(&self, wanted: &Wanted, deadline: Monotonic) -> Look<'_> {
         if self.with(|state| state.index.has_ready(&wanted.taste())) {
             return Look::Found(Wake::Ready);
@@ -116,8 +118,8 @@ enum Look<'a> {
     Wait(Waiting<'a>, Option<Duration>),
 }
 
-/// A registered waiter. Dropped while it waits (its caller gave up), it leaves no trace: if it had been woken, the
-/// wake-up goes to somebody else.
+/// A registered waiter. Dropped while it waits (its caller gave up), it leaves no trace: if it had been
+/// woken, the wake-up goes to somebody else.
 struct Waiting<'a> {
     queue: &'a InMemoryQueue,
     wanted: Wanted,

@@ -7,8 +7,8 @@ use weaver_core::time::Timestamp;
 use super::{VARINT_BITS, VARINT_MAX_BYTES};
 use crate::codec::SEAL_BYTES;
 
-/// A buffer that a body is written to, with room in front for its seal: no second copy is made. Cleared and used again
-/// for the next value, it allocates nothing.
+/// A buffer that a body is written to, with room in front for its seal: no second copy is made. Cleared and
+/// used again for the next value, it allocates nothing.
 #[derive(Debug, Clone)]
 pub struct Writer {
     /// [`SEAL_BYTES`], then the body.

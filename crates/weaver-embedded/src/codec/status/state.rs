@@ -1,10 +1,12 @@
-//! State and cause in one byte: four bits each. The numbers belong to the format, not to the order of the enumerations.
+//! State and cause in one byte: four bits each. The numbers belong to the format, not to the order of the
+//! enumerations.
 
 use weaver_core::task::{CancelReason, Cause, ReadyBy, TaskState};
 
 use crate::codec::Undecodable;
 
-/// A scheduled task that waits for an instant has a number of its own: only of these is it asked by which time they are due.
+/// A scheduled task that waits for an instant has a number of its own: only of these is it asked by which
+/// time they are due.
 const APPOINTED: u8 = 9;
 
 pub(super) fn byte_of(state: TaskState, ready_by: ReadyBy, cause: Option<Cause>) -> u8 {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use super::Findings;
 use crate::wire::{Ask, Line, Told};
 
-/// One append: its entries, the number it was answered with, and the last number anybody knew when it was asked for.
+/// One append: its entries, the number it was answered with, and the last number anybody knew when it was
+/// asked for.
 struct Append<'a> {
     bodies: &'a [String],
     last: Option<u64>,

@@ -1,9 +1,9 @@
-//! Holds what a store showed to what it had acknowledged, life after life. Knows the lines and the contract, and
-//! nothing of the store.
+//! Holds what a store showed to what it had acknowledged, life after life. Knows the lines and the contract,
+//! and nothing of the store.
 //!
-//! The simulation's checkers do not fit here: they read one order of all calls, with the record before and after each,
-//! as only a recorder inside the process can have it. What is left of a killed process is what it said: acknowledgements
-//! of concurrent calls in no particular order, and questions that were never answered.
+//! The simulation's checkers do not fit here: they read one order of all calls, with the record before and
+//! after each, as only a recorder inside the process can have it. What is left of a killed process is what it
+//! said: acknowledgements of concurrent calls in no particular order, and questions that were never answered.
 
 mod documents;
 mod gather;

@@ -87,7 +87,8 @@ fn all_there(gathered: &Gathered, lives: &[Vec<Line>], findings: &mut Findings) 
     }
 }
 
-/// Of one unique key there is one task, and every answer names it (G8: an answer of "already there" is a promise too).
+/// Of one unique key there is one task, and every answer names it (G8: an answer of "already there" is a
+/// promise too).
 fn unique(gathered: &Gathered, lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64>, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (nonce, id) in by_nonce {

@@ -1,7 +1,8 @@
 //! The files of a commit, in a directory that knows nothing of the repository.
 //!
-//! Not `git worktree`: that leaves a `.git` through which the code under test could move refs, and entries in the repository
-//! that a crash leaves behind. Not `git archive`: `export-ignore` in a change would hide files from its own checks.
+//! Not `git worktree`: that leaves a `.git` through which the code under test could move refs, and entries in
+//! the repository that a crash leaves behind. Not `git archive`: `export-ignore` in a change would hide files
+//! from its own checks.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Running `git`: through a view of the repository, so that none of its programs run; nothing inherited, never for ever.
+//! Running `git`: through a view of the repository, so that none of its programs run; nothing inherited,
+//! never for ever.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -228,7 +229,8 @@ pub(super) fn printable(line: &str) -> String {
     line.chars().filter(|letter| !letter.is_control()).take(LINE_MAX).collect()
 }
 
-/// Git with nothing of this process's environment but where programs are, and none of its user's configuration.
+/// Git with nothing of this process's environment but where programs are, and none of its user's
+/// configuration.
 fn bare_command() -> Command {
     let mut command = Command::new("git");
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));

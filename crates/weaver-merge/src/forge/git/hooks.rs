@@ -1,8 +1,9 @@
 //! The server-side hooks of a repository, and whether they may run as the server.
 //!
-//! They come from `hooks/` of the repository, or from the directory that the server's or the system's configuration names;
-//! never from one that the repository's own configuration names. A hook runs with the rights of the server, so only root and
-//! the server's user may have written it. One that does not qualify is never skipped: it may be what keeps changes out.
+//! They come from `hooks/` of the repository, or from the directory that the server's or the system's
+//! configuration names; never from one that the repository's own configuration names. A hook runs with the
+//! rights of the server, so only root and the server's user may have written it. One that does not qualify is
+//! never skipped: it may be what keeps changes out.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -44,7 +45,8 @@ pub(super) fn qualified(directory: &Path, uid: u32) -> Result<Option<PathBuf>, S
         .map_err(|error| unfit(directory, &format!("cannot be resolved ({error})"), uid))
 }
 
-/// The file and every directory above it: one that others can write to lets them put another file in its place.
+/// The file and every directory above it: one that others can write to lets them put another file in its
+/// place.
 fn check(path: &Path, uid: u32) -> Result<(), String> {
     for (depth, part) in path.ancestors().filter(|part| !part.as_os_str().is_empty()).enumerate() {
         let seen = fs::metadata(part)

@@ -35,7 +35,8 @@ pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutc
     }
 }
 
-/// The same parents, tree and message give the same commit: its time is the later of its parents' times, not ours.
+/// The same parents, tree and message give the same commit: its time is the later of its parents' times, not
+/// ours.
 async fn commit(git: &Git, tree: Oid, base: &Oid, head: &Oid, message: &str) -> Result<Merged, ForgeError> {
     let times = git.good(&["show", "-s", "--format=%ct", base.as_str(), head.as_str()]).await?;
     let latest = times.lines().filter_map(|line| line.trim().parse::<u64>().ok()).max().unwrap_or(0);

@@ -92,8 +92,8 @@ impl GitForge {
 
 #[async_trait]
 impl Forge for GitForge {
-    /// Looks whether this can work: git is new enough, the repository is there, and its base branch is not checked out by
-    /// somebody (moving it would leave their files behind).
+    /// Looks whether this can work: git is new enough, the repository is there, and its base branch is not
+    /// checked out by somebody (moving it would leave their files behind).
     async fn examine(&self, base_branch: &str) -> Result<(), ForgeError> {
         let unavailable = |problem: String| Err(ForgeError::Unavailable(problem));
         version::check(&self.git.run(&["version"]).await?.stdout)?;
@@ -168,7 +168,8 @@ impl Forge for GitForge {
 
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
         let asked = self.git.is_ancestor(commit, tip).await;
-        // What is not there is nobody's ancestor: no ref leads to a candidate, and `git gc` may have taken it away.
+        // What is not there is nobody's ancestor: no ref leads to a candidate, and `git gc` may have taken it
+        // away.
         if asked.is_err() && self.is_missing(commit).await? && !self.is_missing(tip).await? {
             return Ok(false);
         }
@@ -225,7 +226,8 @@ fn oid(text: &str) -> Result<Oid, ForgeError> {
     text.trim().parse().map_err(|error| ForgeError::Unavailable(format!("git answered nonsense: {error}")))
 }
 
-/// Plain git knows neither drafts nor labels: a branch is open as long as it is there, for whichever base it was enqueued.
+/// Plain git knows neither drafts nor labels: a branch is open as long as it is there, for whichever base it
+/// was enqueued.
 fn branch_as_change(name: &str, head: Oid, base_branch: &str) -> PullRequestState {
     PullRequestState {
         pull_request: PullRequest { id: name.to_owned(), head_ref: name.to_owned(), head },

@@ -29,7 +29,8 @@ pub(super) async fn push(
     let view = git.view().await?;
     let name = branch_ref(branch);
     let lease = format!("--force-with-lease={name}:{from}");
-    // Settings given to `push` do not reach the receiving side. There is none there but these, and what the view has.
+    // Settings given to `push` do not reach the receiving side. There is none there but these, and what the
+    // view has.
     let hooks = hooks.as_deref().unwrap_or(Path::new("/dev/null"));
     let hooks =
         hooks.to_str().ok_or_else(|| Refusal::Refused(format!("{} is not UTF-8", hooks.display())))?;

@@ -1,10 +1,11 @@
-//! A git directory of ours through which every command looks at a repository: its objects and refs, and none of its
-//! configuration.
+//! A git directory of ours through which every command looks at a repository: its objects and refs, and none
+//! of its configuration.
 //!
-//! A repository's `config`, `info/attributes` and `hooks` name programs: filters, merge drivers, transports for missing
-//! objects, gpg, and more with each version of git. A list of settings to override would be incomplete. So git is given a
-//! directory whose `objects` and `refs` lead to the repository's and whose configuration is written here. Of the repository's
-//! own settings only those in [`PASSED_ON`] count, each with a value from a closed set.
+//! A repository's `config`, `info/attributes` and `hooks` name programs: filters, merge drivers, transports
+//! for missing objects, gpg, and more with each version of git. A list of settings to override would be
+//! incomplete. So git is given a directory whose `objects` and `refs` lead to the repository's and whose
+//! configuration is written here. Of the repository's own settings only those in [`PASSED_ON`] count, each
+//! with a value from a closed set.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -18,8 +19,8 @@ use sha2::{Digest, Sha256};
 
 /// How the names of our directories begin: nothing else is ever removed.
 const PREFIX: &str = "weaver-git-";
-/// How long the directory of a dead process stays after its last push. That push, or a hook of it, may go on without the
-/// process; a directory that vanished under it would leave the lock of the branch behind.
+/// How long the directory of a dead process stays after its last push. That push, or a hook of it, may go on
+/// without the process; a directory that vanished under it would leave the lock of the branch behind.
 const STAYS: Duration = Duration::from_hours(24);
 /// What is written anew with each push, so that its directory tells when the last one was.
 const LAST_PUSH: &str = "last-push";
@@ -28,12 +29,14 @@ const TRIES_MAX: usize = 1000;
 /// What of a repository is data that git reads and runs nothing for.
 const DATA: [&str; 6] = ["objects", "refs", "packed-refs", "logs", "reftable", "shallow"];
 
-/// What is always so. No alternate's refs are asked for, because a git with the alternate's configuration would be.
+/// What is always so. No alternate's refs are asked for, because a git with the alternate's configuration
+/// would be.
 const OURS: &str = "[core]\n\tbare = true\n\thooksPath = /dev/null\n\tcommitGraph = false\n\tfsmonitor = false\n\
     \talternateRefsCommand = true\n[receive]\n\tautogc = false\n\tdenyCurrentBranch = refuse\n[gc]\n\tauto = 0\n\
     [maintenance]\n\tauto = false\n[i18n]\n\tcommitEncoding = UTF-8\n";
 
-/// Settings of a repository that count: how its files are laid out, who may read them, and whether moves are logged.
+/// Settings of a repository that count: how its files are laid out, who may read them, and whether moves are
+/// logged.
 const PASSED_ON: [(&str, &[&str]); 4] = [
     (
         "core.sharedrepository",
@@ -47,7 +50,8 @@ const PASSED_ON: [(&str, &[&str]); 4] = [
 /// Settings by name in lower case, the last of each.
 pub(super) type Settings = HashMap<String, String>;
 
-/// The views of one process. Its directory is removed with it; what a killed process leaves is removed by the next.
+/// The views of one process. Its directory is removed with it; what a killed process leaves is removed by the
+/// next.
 #[derive(Debug, Default)]
 pub(super) struct Views {
     made: Mutex<Made>,

@@ -1,5 +1,5 @@
-//! `/etc`: what programs need to resolve names, check certificates and know the time zone. Not what the machine is kept with:
-//! no keys, no passwords, no configuration of servers, Weaver's among them.
+//! `/etc`: what programs need to resolve names, check certificates and know the time zone. Not what the
+//! machine is kept with: no keys, no passwords, no configuration of servers, Weaver's among them.
 
 use std::fs;
 use std::io;
@@ -91,8 +91,8 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// A link stays one if it leads into the system, else what it leads to is copied. What is not there, or not for everybody, is
-/// left out.
+/// A link stays one if it leads into the system, else what it leads to is copied. What is not there, or not
+/// for everybody, is left out.
 fn copy(source: &Path, target: &Path, old: &Path) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(source) else { return Ok(()) };
     if let Some(parent) = target.parent() {

@@ -1,5 +1,5 @@
-//! Landlock: what the mounts allow, said once more by the kernel's own access control; and what mounts cannot say: TCP ports,
-//! signals, abstract sockets.
+//! Landlock: what the mounts allow, said once more by the kernel's own access control; and what mounts cannot
+//! say: TCP ports, signals, abstract sockets.
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,8 @@ pub(super) fn set(limits: &Limits) -> Result<(), String> {
         ("cpu_max_s", Resource::Cpu, limits.cpu_max_s),
         ("processes_max", Resource::Nproc, limits.processes_max),
         ("file_max_mb", Resource::Fsize, limits.file_max_mb.saturating_mul(MIB)),
-        // A dump would hold what the command was given, and land in its directory or with a program of the host's.
+        // A dump would hold what the command was given, and land in its directory or with a program of the
+        // host's.
         ("core dumps", Resource::Core, 0),
     ];
     for (name, resource, wanted) in all {

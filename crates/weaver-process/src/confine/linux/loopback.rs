@@ -1,5 +1,5 @@
-//! A new network namespace has a loopback interface that is down. One netlink message brings it up, so that tests of servers
-//! work; `ip link set lo up` would need a program that may not be there.
+//! A new network namespace has a loopback interface that is down. One netlink message brings it up, so that
+//! tests of servers work; `ip link set lo up` would need a program that may not be there.
 
 use std::io;
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::owners;
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 
-/// The system a command may read: programs and libraries. What a machine is run with (`/etc`, `/var`, `/opt`, `/srv`, homes) is
-/// not among them.
+/// The system a command may read: programs and libraries. What a machine is run with (`/etc`, `/var`, `/opt`,
+/// `/srv`, homes) is not among them.
 pub(super) const SYSTEM: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
@@ -81,7 +81,8 @@ pub(super) fn mount_new(kind: &str, target: &Path, flags: MountFlags, options: &
     mount(kind, target, kind, flags, options.as_c_str()).map_err(|error| failed(error.into()))
 }
 
-/// The mounts at a path and below it, with the flags that must be kept: a user namespace may add to them and take none away.
+/// The mounts at a path and below it, with the flags that must be kept: a user namespace may add to them and
+/// take none away.
 fn mounted_below(list: &[u8], top: &Path) -> Vec<(PathBuf, MountFlags)> {
     let lines = list.split(|byte| *byte == b'\n');
     let parsed = lines.filter_map(|line| {

@@ -18,8 +18,9 @@ const FOR_BUILDING: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID);
 
-/// Done by the guard: the next process it starts is PID 1 of a new PID namespace and may mount there. As root there is no
-/// user namespace yet: the command becomes another user first (`privileges.rs`), which a namespace of root's could not map to.
+/// Done by the guard: the next process it starts is PID 1 of a new PID namespace and may mount there. As root
+/// there is no user namespace yet: the command becomes another user first (`privileges.rs`), which a
+/// namespace of root's could not map to.
 pub(crate) fn unshare_outside(confinement: &Confinement) -> Result<(), String> {
     if confinement.mode != Mode::Namespaces {
         return Ok(());
@@ -52,7 +53,8 @@ pub(crate) fn unshare_for_mapping() -> std::io::Result<()> {
     unshare(UnshareFlags::NEWUSER)
 }
 
-/// A user namespace in which the user is itself: what is counted per user (`RLIMIT_NPROC`) is counted per cell.
+/// A user namespace in which the user is itself: what is counted per user (`RLIMIT_NPROC`) is counted per
+/// cell.
 pub(super) fn unshare_user(uid: u32, gid: u32) -> std::io::Result<()> {
     unshare(UnshareFlags::NEWUSER)?;
     map_to_itself(uid, gid)
@@ -72,7 +74,8 @@ fn map_to_itself(uid: u32, gid: u32) -> std::io::Result<()> {
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
-/// `exec` takes the capabilities of a new user namespace away from every user but its root, except ambient ones.
+/// `exec` takes the capabilities of a new user namespace away from every user but its root, except ambient
+/// ones.
 fn keep_capabilities() -> std::io::Result<()> {
     let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
     set_capabilities(None, CapabilitySets { effective, permitted, inheritable: FOR_BUILDING })?;

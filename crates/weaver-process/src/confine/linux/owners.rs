@@ -1,5 +1,5 @@
-//! Files that belong to another user than the command is (root's, where the server is root) are mounted under a mapping: to
-//! the command they are its own, and on the disk what it writes is theirs.
+//! Files that belong to another user than the command is (root's, where the server is root) are mounted under
+//! a mapping: to the command they are its own, and on the disk what it writes is theirs.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -32,8 +32,9 @@ pub(super) fn owner_of(path: &Path) -> io::Result<User> {
     Ok(User { uid: found.uid(), gid: found.gid() })
 }
 
-/// Made by the guard, as root and outside: a user namespace that nothing runs in, for its mapping alone. A child makes it and
-/// waits; its files in `/proc` are written from here, because only root outside may map one user to another.
+/// Made by the guard, as root and outside: a user namespace that nothing runs in, for its mapping alone. A
+/// child makes it and waits; its files in `/proc` are written from here, because only root outside may map
+/// one user to another.
 pub(crate) fn mapping(owner: User, user: User) -> io::Result<File> {
     let mut child = Command::new(OWN_BINARY)
         .arg(HOLD)

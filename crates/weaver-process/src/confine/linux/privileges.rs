@@ -24,7 +24,8 @@ pub(super) fn drop_all(confinement: &Confinement) -> Result<(), String> {
         })?;
         if confinement.mode == Mode::Namespaces {
             own_user_namespace(user);
-            // In a user namespace of its own a process begins with all capabilities again, over that namespace.
+            // In a user namespace of its own a process begins with all capabilities again, over that
+            // namespace.
             empty_bounding_set();
         }
     }
@@ -36,7 +37,8 @@ pub(super) fn drop_all(confinement: &Confinement) -> Result<(), String> {
 
 fn empty_bounding_set() {
     for capability in CapabilitySet::all().iter() {
-        // A kernel may know fewer. The rest is a second bolt: nothing can gain capabilities after `no_new_privs`.
+        // A kernel may know fewer. The rest is a second bolt: nothing can gain capabilities after
+        // `no_new_privs`.
         let _ = remove_capability_from_bounding_set(capability);
     }
 }
@@ -48,8 +50,8 @@ fn become_user(user: User) -> rustix::io::Result<()> {
     set_thread_res_uid(uid, uid, uid)
 }
 
-/// Cells of one server that runs as root have one kernel user: in a user namespace each, a cell that forks until it may not
-/// does not keep the others from forking.
+/// Cells of one server that runs as root have one kernel user: in a user namespace each, a cell that forks
+/// until it may not does not keep the others from forking.
 fn own_user_namespace(user: User) {
     // The change of user made this process's own files in /proc root's.
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);

@@ -69,16 +69,16 @@ impl Audit {
         self.write(caller, &Namespace::internal(), deed).await;
     }
 
-    /// Writes down what was done, before it is acknowledged. The deed is done: if the journal cannot be written, the
-    /// server's log has to do, and the caller is told the truth about the deed.
+    /// Writes down what was done, before it is acknowledged. The deed is done: if the journal cannot be
+    /// written, the server's log has to do, and the caller is told the truth about the deed.
     pub(crate) async fn write(&self, caller: &Caller, namespace: &Namespace, deed: Deed) {
         self.push(caller, namespace, deed);
         self.flush().await;
     }
 
-    /// Writes down what was done, together with what others do meanwhile: within the time of one append, and before
-    /// the server stops. A crash in that time loses the entry, never the deed. For what is done by the thousand, where
-    /// waiting for a second write would double the time of the first.
+    /// Writes down what was done, together with what others do meanwhile: within the time of one append, and
+    /// before the server stops. A crash in that time loses the entry, never the deed. For what is done by the
+    /// thousand, where waiting for a second write would double the time of the first.
     pub(crate) async fn write_soon(&self, caller: &Caller, namespace: &Namespace, deed: Deed) {
         let count = self.push(caller, namespace, deed);
         if self.is_kept.load(Ordering::Acquire) && count < PENDING_MAX {

@@ -1,4 +1,5 @@
-//! The audit journal: who changed what, and when. One stream per namespace, and one for what is about the whole server.
+//! The audit journal: who changed what, and when. One stream per namespace, and one for what is about the
+//! whole server.
 
 mod denials;
 mod journal;
@@ -6,7 +7,7 @@ mod journal;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use weaver_client::wire::{AuditEntry, AuditPage, AuditQuery, namespace_or_default};
+use weaver_api::{AuditEntry, AuditPage, AuditQuery, namespace_or_default};
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use weaver_client::wire::{
+use weaver_api::{
     AcceptMerge, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeQueue, MergeVerifyQuery,
     PutMergeOnForeign,
 };
@@ -18,9 +18,9 @@ use crate::api::{Answer, AppState};
 use crate::problem::Problem;
 
 /// How many links are answered if the request does not say, and at most.
-const LINKS: (u32, u32) = (100, 1000);
+pub(in crate::api) const LINKS: (u32, u32) = (100, 1000);
 /// How many are checked against the repository: each takes several commands of git.
-const AUDITED: (u32, u32) = (20, 100);
+pub(in crate::api) const AUDITED: (u32, u32) = (20, 100);
 
 /// Go on, and accept where others moved the base: it becomes a link of the chain, named as untested.
 #[utoipa::path(post, path = "/api/v1/merge/queues/{queue}/accept", tag = "merge", request_body = AcceptMerge,
@@ -54,7 +54,7 @@ pub(crate) async fn set_merge_on_foreign(
 ) -> Answer<Json<MergeQueue>> {
     caller.require(Permission::ManageMerge, state.merge.namespace())?;
     let queue = named(queue)?;
-    let on_foreign = put.on_foreign.map(convert::to_on_foreign);
+    let on_foreign = put.on_foreign;
     state.merge.set_on_foreign(&queue, on_foreign).await?;
     let detail = on_foreign.map_or_else(|| "default".to_owned(), |value| format!("{value:?}").to_lowercase());
     done(&state, &caller, &queue, Deed::new("merge.on_foreign", target(&queue)).detail(detail)).await

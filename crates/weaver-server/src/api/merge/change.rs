@@ -5,14 +5,12 @@ use std::path::Path;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{
-    MergeEntry, MergeQueue, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
-};
+use weaver_api::{MergeEntry, MergeQueue, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority};
 use weaver_merge::domain::{PRIORITY_DEFAULT, PRIORITY_LOWEST, QueueId, Repository};
 use weaver_merge::engine::EngineError;
 use weaver_merge::forge::ForgeError;
 
-use super::{EntryPath, convert, named};
+use super::{EntryPath, convert, named, shown};
 use crate::api::audit::Deed;
 use crate::api::caller::{Caller, Permission};
 use crate::api::extract::{Body, Name};
@@ -21,8 +19,8 @@ use crate::problem::Problem;
 
 /// Make the queue of a base branch of a repository on the server's machine. One that is there stays as it is.
 ///
-/// The checks that its base branch names are programs that the server runs: besides the role, the token must have been
-/// given `may_exec`.
+/// The checks that its base branch names are programs that the server runs: besides the role, the token must
+/// have been given `may_exec`.
 #[utoipa::path(post, path = "/api/v1/merge/queues", tag = "merge", request_body = NewMergeQueue,
     responses((status = 201, description = "The queue", body = MergeQueue)))]
 pub(crate) async fn add_merge_queue(
@@ -44,12 +42,12 @@ pub(crate) async fn add_merge_queue(
     state.merge.examine(&repository, base_branch).await.map_err(unusable)?;
     let mut queue = state.merge.add_queue(repository, base_branch).await?;
     if let Some(on_foreign) = new.on_foreign {
-        state.merge.set_on_foreign(&queue.id, Some(convert::to_on_foreign(on_foreign))).await?;
+        state.merge.set_on_foreign(&queue.id, Some(on_foreign)).await?;
         queue = state.merge.get(&queue.id).await?.queue;
     }
     let deed = Deed::new("merge.add_queue", target(&queue.id)).detail(new.location);
     state.audit.write(&caller, namespace, deed).await;
-    Ok((StatusCode::CREATED, Json(convert::queue(&state.merge, &queue))))
+    Ok((StatusCode::CREATED, Json(shown(&state, &queue))))
 }
 
 /// What is wrong with it does not pass by itself.
@@ -99,7 +97,8 @@ pub(crate) async fn cancel_merge(
     Ok(Json(convert::entry(&queue, &state.merge.entry(&queue, entry).await?)))
 }
 
-/// Give an entry another priority: it goes behind everybody of that priority, and never before one that is processed.
+/// Give an entry another priority: it goes behind everybody of that priority, and never before one that is
+/// processed.
 #[utoipa::path(put, path = "/api/v1/merge/queues/{queue}/entries/{entry}/priority", tag = "merge",
     request_body = PutMergePriority,
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
@@ -176,7 +175,7 @@ pub(super) async fn done(
     deed: Deed,
 ) -> Answer<Json<MergeQueue>> {
     state.audit.write(caller, state.merge.namespace(), deed).await;
-    Ok(Json(convert::queue(&state.merge, &state.merge.get(queue).await?.queue)))
+    Ok(Json(shown(state, &state.merge.get(queue).await?.queue)))
 }
 
 pub(super) fn target(queue: &QueueId) -> String {

@@ -1,6 +1,7 @@
 //! What happens in a merge queue, as it happens: its journal as Server-Sent Events.
 //!
-//! The journal is read at each client's own pace, at once when this node wrote to it and every so often for the others.
+//! The journal is read at each client's own pace, at once when this node wrote to it and every so often for
+//! the others.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,8 +18,8 @@ use weaver_merge::engine::{Written, event_stream};
 
 use super::{convert, named};
 use crate::api::caller::{Caller, Permission};
-use crate::api::events::last_event_id;
 use crate::api::extract::Name;
+use crate::api::last_event_id::journal_place;
 use crate::api::sse::{self, EventSource};
 use crate::api::watch::Watch;
 use crate::api::{Answer, AppState};
@@ -30,9 +31,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What happens in a merge queue, as it happens.
 ///
-/// Events are named `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `queue_paused` and `queue_trouble`,
-/// and have a `MergeEvent` as data; `end` says why the stream ends. One may come twice: its `key` tells. Every event's id is its place: send it back as
-/// `Last-Event-ID` to go on from there, or 0 to begin with the first that is kept.
+/// Events are named `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `queue_paused` and
+/// `queue_trouble`, and have a `MergeEvent` as data; `end` says why the stream ends. One may come twice: its
+/// `key` tells. Every event's id is its place: send it back as `Last-Event-ID` to go on from there, or 0 to
+/// begin with the first that is kept.
 #[utoipa::path(get, path = "/api/v1/merge/queues/{queue}/events", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
         ("last-event-id" = Option<String>, Header, description = "Go on after this event")),
@@ -48,8 +50,8 @@ pub(crate) async fn stream_merge_events(
     let stream = event_stream(state.merge.namespace(), &queue);
     // Before the journal is read: what is written after that is seen.
     let told = state.merge.told();
-    let after = match last_event_id(&headers)? {
-        Some(place) => Seq(place),
+    let after = match journal_place(&headers)? {
+        Some(place) => place,
         None => {
             let page = state.store.read_entries(&stream, ReadFrom::Last(1), 1).await?;
             page.entries.last().map_or(Seq(0), |entry| entry.seq)

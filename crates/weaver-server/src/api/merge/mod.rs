@@ -2,7 +2,6 @@
 
 mod chain;
 mod change;
-pub mod convert;
 mod events;
 mod problem;
 
@@ -13,7 +12,8 @@ pub(super) use events::*;
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
-use weaver_client::wire::{
+use weaver_api::merge_convert as convert;
+use weaver_api::{
     MergeCertificates, MergeEntries, MergeEntriesQuery, MergeEntry, MergeQueue, MergeQueues, MergeVerified,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
@@ -27,7 +27,7 @@ use crate::problem::Problem;
 /// How many numbers are looked at for entries that left, if nobody says.
 const DEPARTED_DEFAULT: u32 = 20;
 /// And at most: each is a document.
-const DEPARTED_MAX: u32 = 1000;
+pub(super) const DEPARTED_MAX: u32 = 1000;
 
 /// The merge queues there are.
 #[utoipa::path(get, path = "/api/v1/merge/queues", tag = "merge",
@@ -38,7 +38,7 @@ pub(crate) async fn list_merge_queues(
 ) -> Answer<Json<MergeQueues>> {
     caller.require(Permission::Read, state.merge.namespace())?;
     let queues = state.merge.queues().await?;
-    Ok(Json(MergeQueues { items: queues.iter().map(|queue| convert::queue(&state.merge, queue)).collect() }))
+    Ok(Json(MergeQueues { items: queues.iter().map(|queue| shown(&state, queue)).collect() }))
 }
 
 /// One merge queue, with what happened in it in numbers.
@@ -51,7 +51,7 @@ pub(crate) async fn get_merge_queue(
     Name(queue): Name,
 ) -> Answer<Json<MergeQueue>> {
     caller.require(Permission::Read, state.merge.namespace())?;
-    Ok(Json(convert::queue(&state.merge, &state.merge.get(&named(queue)?).await?.queue)))
+    Ok(Json(shown(&state, &state.merge.get(&named(queue)?).await?.queue)))
 }
 
 /// Who is in line, and who left.
@@ -115,6 +115,11 @@ pub(crate) async fn list_merge_certificates(
     let departed = state.merge.departed(&named(queue)?, departed(&query)?).await?;
     let certificates = departed.iter().filter_map(|detail| detail.certificate.as_ref());
     Ok(Json(MergeCertificates { items: certificates.map(convert::certificate).collect() }))
+}
+
+/// A queue as it is shown.
+fn shown(state: &AppState, queue: &weaver_merge::domain::MergeQueue) -> MergeQueue {
+    convert::queue(queue, state.merge.on_foreign(queue))
 }
 
 /// The queue that a path names. What cannot be a key is nobody's name.

@@ -1,5 +1,5 @@
-//! Figures of the merge queues. They are counted in the queues' documents, so they outlive servers and are the same on
-//! every node.
+//! Figures of the merge queues. They are counted in the queues' documents, so they outlive servers and are
+//! the same on every node.
 
 use std::fmt::Write as _;
 

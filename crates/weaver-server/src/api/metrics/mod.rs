@@ -29,7 +29,8 @@ const OTHER: &str = "other";
 /// The most namespaces whose tasks are counted.
 const NAMESPACES_MAX: u32 = 200;
 
-/// A figure of the store's own, for its operators: what it asked of a service, and how often that had enough of it.
+/// A figure of the store's own, for its operators: what it asked of a service, and how often that had enough
+/// of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// As Prometheus knows it. Figures of one name follow each other.
@@ -188,8 +189,8 @@ fn write_figures(figures: &[Figure], out: &mut String) {
     }
 }
 
-/// Tasks by queue, for [`QUEUES_MAX`] queues; the rest of each namespace as its whole without those, so that a namespace
-/// with twenty thousand queues costs one more count.
+/// Tasks by queue, for [`QUEUES_MAX`] queues; the rest of each namespace as its whole without those, so that
+/// a namespace with twenty thousand queues costs one more count.
 async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {
     let mut waits = String::new();
     head(out, "weaver_tasks", "gauge", "Tasks in each state");

@@ -1,7 +1,7 @@
 //! What is learnt from the stream of changes: throughput, waits, runs, losses.
 //!
-//! Ends are counted exactly from the changes. Times need the record: those of tasks that succeeded are sampled, so that
-//! watching costs the same however much there is to see; all others are read.
+//! Ends are counted exactly from the changes. Times need the record: those of tasks that succeeded are
+//! sampled, so that watching costs the same however much there is to see; all others are read.
 
 use std::time::Duration;
 

@@ -12,8 +12,8 @@ const NAME: &str = "weaver_quarantined_records";
 const KINDS: [RecordKind; 4] =
     [RecordKind::Task, RecordKind::QueueSettings, RecordKind::Runner, RecordKind::Document];
 
-/// Every kind has a line, so that an alert can be written before there is one to count. A process lists at most
-/// [`QUARANTINE_MAX`](weaver_core::quarantine::QUARANTINE_MAX) records, so the pages end.
+/// Every kind has a line, so that an alert can be written before there is one to count. A process lists at
+/// most [`QUARANTINE_MAX`](weaver_core::quarantine::QUARANTINE_MAX) records, so the pages end.
 pub(super) async fn quarantined(state: &AppState, out: &mut String) -> Answer<()> {
     let mut counts = KINDS.map(|kind| (kind, 0_u64));
     let mut cursor = None;

@@ -1,5 +1,6 @@
 //! The OpenAPI document, generated from the handlers.
 
+mod limits;
 mod refine;
 
 use axum::Json;
@@ -8,11 +9,11 @@ use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::response::ResponseBuilder;
 use utoipa::openapi::{OpenApi as Document, Ref, RefOr};
 use utoipa::{Modify, OpenApi};
-use weaver_client::wire::{Change, MergeEvent, Problem};
+use weaver_api::{Change, MergeEvent, Problem};
 
 use super::{
-    append, audit, bulk, cancelled, emitted, enqueue, events, finish, health, list, logs, merge, metrics,
-    namespaces, quarantine, queues, runners, schedules, settings, task, tokens, work,
+    append, audit, bulk, cancelled, change_stream, emitted_events, enqueue, finish, health, list, logs,
+    merge, metrics, namespaces, quarantine, queues, runners, schedules, settings, task, tokens, work,
 };
 
 #[derive(OpenApi)]
@@ -31,14 +32,14 @@ use super::{
         schedules::list_schedules, schedules::get_schedule, schedules::put_schedule, schedules::remove_schedule,
         schedules::enable_schedule, schedules::disable_schedule, schedules::run_schedule_now,
         schedules::schedule_fires, schedules::preview_fires, schedules::list_notices,
-        emitted::emit_event, emitted::get_event, emitted::list_events,
+        emitted_events::emit_event, emitted_events::get_event, emitted_events::list_events,
         settings::list_settings, settings::put_setting, settings::reset_setting,
         merge::list_merge_queues, merge::add_merge_queue, merge::get_merge_queue, merge::set_merge_queue_priority,
         merge::pause_merge, merge::resume_merge, merge::list_merge_certificates, merge::list_merge_entries,
         merge::enqueue_merge, merge::get_merge_entry, merge::cancel_merge, merge::set_merge_priority, merge::verify_merge,
         merge::stream_merge_events, merge::accept_merge, merge::set_merge_on_foreign, merge::get_merge_chain,
         merge::verify_merge_chain,
-        audit::list_audit, events::stream_events,
+        audit::list_audit, change_stream::stream_events,
         work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::beat,
         work::leave, append::append,
         finish::finish,

@@ -1,8 +1,11 @@
-//! What the derived schemas cannot say: the bounds that hold for every name, number and instant, and which fields exclude
-//! each other. Said here once, so that the document refuses what the server refuses.
+//! What the derived schemas cannot say: the bounds that hold for every name, number and instant, and which
+//! fields exclude each other. Said here once, so that the document refuses what the server refuses.
 
 use serde_json::{Map, Value, json};
+use weaver_core::name::NAME_MAX_BYTES;
 use weaver_core::task::TypeDefaults;
+
+use super::limits;
 
 /// Printable text: no control characters.
 const NAME: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]+$";
@@ -11,6 +14,8 @@ const INSTANT: &str = "^(19(7[1-9]|[89][0-9])|[2-8][0-9]{3})-";
 
 /// Makes a document say all of it.
 pub(super) fn refine(document: &mut Value) {
+    // Every limit has its field: a test says so.
+    let _unplaced = limits::write(document);
     walk(document);
     let schemas = &mut document["components"]["schemas"];
     for name in ["LeaseRequest", "WaitForWork", "Beat"] {
@@ -20,7 +25,6 @@ pub(super) fn refine(document: &mut Value) {
     }
     for name in ["NewTask", "TaskTemplate"] {
         let labels = &mut schemas[name]["properties"]["labels"];
-        labels["maxProperties"] = json!(64);
         labels["propertyNames"] = named();
         labels["additionalProperties"] = named();
     }
@@ -69,7 +73,7 @@ fn say_defaults(fields: &mut Value) {
 }
 
 fn named() -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": NAME })
+    json!({ "type": "string", "minLength": 1, "maxLength": NAME_MAX_BYTES, "pattern": NAME })
 }
 
 /// All of these are given.
@@ -126,6 +130,7 @@ fn bound(schema: &mut Map<String, Value>) {
         schema.entry("maximum").or_insert(max);
     }
     if is(schema, "string") && schema.get("minLength") == Some(&json!(1)) {
+        limits::bound_name(schema);
         schema.entry("pattern").or_insert_with(|| json!(NAME));
     }
     if schema.get("format") == Some(&json!("date-time")) {

@@ -1,9 +1,6 @@
 //! Schedules: what is done when, or when something happens.
 
-mod convert;
 mod problem;
-
-pub(super) use convert::{json, value};
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,26 +8,28 @@ use std::collections::HashSet;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use weaver_client::wire::{
-    self, Enqueued, ExpectQuery, Fires, FiresQuery, NamespaceQuery, NoticeEntry, Notices, NoticesQuery, Page,
-    PreviewRequest, PutSchedule, Schedule, SchedulesQuery, namespace_or_default,
+use serde_json::Value;
+use weaver_api::{
+    self as wire, Enqueued, ExpectQuery, Fires, FiresQuery, NamespaceQuery, NoticeEntry, Notices,
+    NoticesQuery, Page, PreviewRequest, PutSchedule, Schedule, SchedulesQuery, namespace_or_default,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::id::Version;
 use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::ports::{Cursor, ReadFrom, Seq, StreamKey};
-use weaver_scheduler::calendar::Schedule as Calendar;
-use weaver_scheduler::definition::{Definition, NOTICES_STREAM, Notice, Trigger};
+use weaver_scheduler::calendar::{Schedule as Calendar, ScheduleSpec};
+use weaver_scheduler::definition::{Definition, DefinitionSpec, NOTICES_STREAM, Notice, Trigger};
 
 use super::audit::Deed;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Name, Params};
 use super::{Answer, AppState};
+use crate::problem::Problem;
 
 /// Fires of a question that asks for no number.
 const FIRES_DEFAULT: u32 = 10;
 /// The most fires of one answer.
-const FIRES_MAX: u32 = 1000;
+pub(super) const FIRES_MAX: u32 = 1000;
 
 /// Schedules, by name.
 #[utoipa::path(get, path = "/api/v1/schedules", tag = "schedules", params(SchedulesQuery),
@@ -45,13 +44,13 @@ pub(crate) async fn list_schedules(
     let prefix = query.prefix.unwrap_or_default();
     let limit = state.page(query.limit)?;
     let page = state.scheduler.list(&namespace, &prefix, query.cursor.map(Cursor), limit).await?;
-    let items = page.items.iter().map(convert::shown).collect();
+    let items = page.items.iter().map(Schedule::from).collect();
     Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
 }
 
 /// One schedule.
 #[utoipa::path(get, path = "/api/v1/schedules/{name}", tag = "schedules",
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), NamespaceQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), NamespaceQuery),
     responses((status = 200, description = "The schedule", body = Schedule)))]
 pub(crate) async fn get_schedule(
     State(state): State<AppState>,
@@ -61,15 +60,15 @@ pub(crate) async fn get_schedule(
 ) -> Answer<Json<Schedule>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
-    Ok(Json(convert::shown(&state.scheduler.get(&namespace, &name).await?)))
+    Ok(Json(Schedule::from(&state.scheduler.get(&namespace, &name).await?)))
 }
 
 /// Add a schedule, or change it.
 ///
-/// `expected_version` is 0 for a new one, and what was read for one that is there: two people who change it at once do
-/// not overwrite each other.
+/// `expected_version` is 0 for a new one, and what was read for one that is there: two people who change it
+/// at once do not overwrite each other.
 #[utoipa::path(put, path = "/api/v1/schedules/{name}", tag = "schedules", request_body = PutSchedule,
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), NamespaceQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), NamespaceQuery),
     responses((status = 200, description = "The schedule now", body = Schedule),
         (status = 201, description = "The new schedule", body = Schedule)))]
 pub(crate) async fn put_schedule(
@@ -80,7 +79,7 @@ pub(crate) async fn put_schedule(
     Body(put): Body<PutSchedule>,
 ) -> Answer<(StatusCode, Json<Schedule>)> {
     let namespace = managed(&caller, query.namespace.as_deref())?;
-    let spec = convert::spec(put.spec)?;
+    let spec = spec(put.spec)?;
     may_make(&caller, &namespace, &spec.task.task_type)?;
     // A name that is none is refused with its place by the scheduler.
     if let Some(Ok(queue)) = spec.task.queue.as_deref().map(QueueName::try_from) {
@@ -94,10 +93,11 @@ pub(crate) async fn put_schedule(
         }
     };
     audit(&state, &caller, &definition, action).await;
-    Ok((status, Json(convert::shown(&definition))))
+    Ok((status, Json(Schedule::from(&definition))))
 }
 
-/// Refuses what [`put_schedule`] would refuse for what it says, and stores nothing: for a form that is being filled in.
+/// Refuses what [`put_schedule`] would refuse for what it says, and stores nothing: for a form that is being
+/// filled in.
 pub(crate) fn check_schedule(
     state: &AppState,
     caller: &Caller,
@@ -106,14 +106,14 @@ pub(crate) fn check_schedule(
     spec: wire::ScheduleSpec,
 ) -> Answer<()> {
     caller.require(Permission::ManageSchedules, namespace)?;
-    let spec = convert::spec(spec)?;
+    let spec = self::spec(spec)?;
     state.scheduler.check(name, &spec)?;
     may_make(caller, namespace, &spec.task.task_type)
 }
 
 /// Remove a schedule. The tasks it made stay.
 #[utoipa::path(delete, path = "/api/v1/schedules/{name}", tag = "schedules",
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), ExpectQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), ExpectQuery),
     responses((status = 204, description = "It is removed")))]
 pub(crate) async fn remove_schedule(
     State(state): State<AppState>,
@@ -130,7 +130,7 @@ pub(crate) async fn remove_schedule(
 
 /// Let a schedule fire, from now on.
 #[utoipa::path(post, path = "/api/v1/schedules/{name}/enable", tag = "schedules",
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), ExpectQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), ExpectQuery),
     responses((status = 200, description = "The schedule now", body = Schedule)))]
 pub(crate) async fn enable_schedule(
     State(state): State<AppState>,
@@ -144,12 +144,12 @@ pub(crate) async fn enable_schedule(
     let expected = query.expected_version.map_or(found.version, Version);
     let definition = state.scheduler.enable(&namespace, &name, Some(expected)).await?;
     audit(&state, &caller, &definition, "schedule.enable").await;
-    Ok(Json(convert::shown(&definition)))
+    Ok(Json(Schedule::from(&definition)))
 }
 
 /// Let a schedule fire no more. The tasks it made go on.
 #[utoipa::path(post, path = "/api/v1/schedules/{name}/disable", tag = "schedules",
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), ExpectQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), ExpectQuery),
     responses((status = 200, description = "The schedule now", body = Schedule)))]
 pub(crate) async fn disable_schedule(
     State(state): State<AppState>,
@@ -161,12 +161,12 @@ pub(crate) async fn disable_schedule(
     let expected = query.expected_version.map(Version);
     let definition = state.scheduler.disable(&namespace, &name, expected).await?;
     audit(&state, &caller, &definition, "schedule.disable").await;
-    Ok(Json(convert::shown(&definition)))
+    Ok(Json(Schedule::from(&definition)))
 }
 
 /// Make a schedule's task now, whether or not it is enabled.
 #[utoipa::path(post, path = "/api/v1/schedules/{name}/run-now", tag = "schedules",
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), NamespaceQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), NamespaceQuery),
     responses((status = 201, description = "The task", body = Enqueued)))]
 pub(crate) async fn run_schedule_now(
     State(state): State<AppState>,
@@ -186,7 +186,7 @@ pub(crate) async fn run_schedule_now(
 
 /// The next fires of a schedule, with what the clocks have to do with them.
 #[utoipa::path(get, path = "/api/v1/schedules/{name}/fires", tag = "schedules",
-    params(("name" = String, Path, description = "The schedule's name", min_length = 1, max_length = 80), FiresQuery),
+    params(("name" = String, Path, description = "The schedule's name", min_length = 1), FiresQuery),
     responses((status = 200, description = "The next fires", body = Fires)))]
 pub(crate) async fn schedule_fires(
     State(state): State<AppState>,
@@ -213,7 +213,7 @@ pub(crate) async fn preview_fires(
     let count = fires(request.count)?;
     let from = request.from.unwrap_or_else(|| state.clock.now());
     let PreviewRequest { schedule, tz, gap, overlap, .. } = request;
-    next(convert::trigger(wire::Trigger::Time { schedule, tz, gap, overlap }), from, count)
+    next(Trigger::Time(ScheduleSpec { schedule, tz, gap, overlap }), from, count)
 }
 
 /// What schedules did that was not simply "run it": fires that were merged, skipped or replaced, and why.
@@ -233,9 +233,24 @@ pub(crate) async fn list_notices(
     // What a newer version wrote may not be readable: the others are.
     let items = page.entries.iter().filter_map(|entry| {
         let notice: Notice = serde_json::from_slice(&entry.body).ok()?;
-        Some(NoticeEntry { seq: entry.seq.0, notice: convert::notice(&notice) })
+        Some(NoticeEntry { seq: entry.seq.0, notice: (&notice).into() })
     });
     Ok(Json(Notices { items: items.collect() }))
+}
+
+fn spec(wire: wire::ScheduleSpec) -> Answer<DefinitionSpec> {
+    wire.try_into().map_err(|error| unkept("spec.task.payload", &error))
+}
+
+/// JSON as a value.
+pub(super) fn value(json: &wire::Json, field: &'static str) -> Answer<Value> {
+    json.decode().map_err(|error| unkept(field, &error))
+}
+
+/// JSON that is too deep, or has a number too large, to be kept.
+fn unkept(field: &'static str, error: &serde_json::Error) -> Problem {
+    let detail = format!("{field}: {error}");
+    Problem::bad_request("invalid_body", detail, "send JSON that can be kept").field(field)
 }
 
 fn managed(caller: &Caller, namespace: Option<&str>) -> Answer<Namespace> {
@@ -275,5 +290,5 @@ fn fires(count: Option<u32>) -> Result<usize, Invalid> {
 fn next(trigger: Trigger, from: weaver_core::time::Timestamp, count: usize) -> Answer<Json<Fires>> {
     let Trigger::Time(spec) = trigger else { return Ok(Json(Fires { fires: Vec::new() })) };
     let calendar = Calendar::new(spec).map_err(weaver_scheduler::SchedulerError::from)?;
-    Ok(Json(Fires { fires: convert::fires(&calendar, from, count) }))
+    Ok(Json(Fires::next(&calendar, from, count)))
 }

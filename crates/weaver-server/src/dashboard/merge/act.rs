@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use weaver_client::wire::{AcceptMerge, NewMergeEntry, PauseMerge, PutMergePriority};
+use weaver_api::{AcceptMerge, NewMergeEntry, PauseMerge, PutMergePriority};
 
 use super::super::form::Fields;
 use super::super::gate::redirect;

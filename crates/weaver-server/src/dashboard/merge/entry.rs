@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{MergeCertificate, MergeCheck, MergeEntry, MergeRun};
+use weaver_api::{MergeCertificate, MergeCheck, MergeEntry, MergeRun};
 
 use super::super::layout::{self, Head, Html};
 use super::super::text::{beginning, plain, sentence, when};

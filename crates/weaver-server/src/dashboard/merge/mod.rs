@@ -10,7 +10,7 @@ pub(super) use queue::show as show_queue;
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{MergeCheck, MergeEntry, MergeQueue, MergeReason, MergeStatus};
+use weaver_api::{MergeCheck, MergeEntry, MergeQueue, MergeReason, MergeStatus};
 use weaver_core::name::Namespace;
 
 use super::form::{encoded, path_part};

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{MergeEntriesQuery, MergeEntry, MergeOnForeign, MergeQueue, Problem as Wrong};
+use weaver_api::{MergeEntriesQuery, MergeEntry, MergeQueue, OnForeign, Problem as Wrong};
 
 use super::super::layout::{self, Head, Html};
 use super::super::text::{number, plain, plain_attribute, sentence, shell_word, when};
@@ -38,7 +38,7 @@ pub(super) async fn page(view: &View, id: &str, refused: Option<&Refused>) -> Re
         @if let Some(pause) = &queue.paused { p.alert { "Paused " (when(pause.since, view.now)) ": " (plain(&pause.reason)) ". Nothing new is started." } }
         @if may(view, Permission::ManageMerge) { (taps(view, &queue)) }
         @if let Some(chain) = &queue.chain {
-            p.soft { "Chain of landings: link " (chain.sequence) ", branch at " (short(&chain.commit)) "; moves by others " @match queue.on_foreign { MergeOnForeign::Accept => "are accepted", MergeOnForeign::Pause => "pause the queue" } "." }
+            p.soft { "Chain of landings: link " (chain.sequence) ", branch at " (short(&chain.commit)) "; moves by others " @match queue.on_foreign { OnForeign::Accept => "are accepted", OnForeign::Pause => "pause the queue" } "." }
         }
         h2 #waiting { "In line: " (number(queue.waiting)) }
         @if entries.waiting.is_empty() {

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use weaver_client::wire::{ExpectQuery, PreviewRequest, PutSchedule, Trigger};
+use weaver_api::{ExpectQuery, PreviewRequest, PutSchedule, Trigger};
 
 use super::super::form::Fields;
 use super::super::gate::redirect;
@@ -92,8 +92,8 @@ pub(in crate::dashboard) async fn check(view: View, fields: Fields) -> Result<Re
     Ok(Html(looked_at(&view, &fields, false).await).into_response())
 }
 
-/// What was understood, and what is wrong or missing. A field that nobody has come to yet is not wrong, until the form is
-/// sent.
+/// What was understood, and what is wrong or missing. A field that nobody has come to yet is not wrong, until
+/// the form is sent.
 pub(super) async fn looked_at(view: &View, fields: &Fields, was_sent: bool) -> Markup {
     let (understood, when_wrong) = fires_next(view, fields).await;
     let problem = match when_wrong {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weaver_client::wire::{
-    ConcurrencyPolicy, Dispatch, Gap, Json, Misfire, Overlap, Schedule, ScheduleSpec, TaskTemplate, Trigger,
+use serde::de::DeserializeOwned;
+use weaver_api::{
+    Dispatch, Json, Misfire, Schedule, ScheduleSpec, TaskTemplate, Trigger, from_word, word_of,
 };
 
 use super::super::form::Fields;
@@ -57,15 +58,15 @@ pub(super) fn of_schedule(schedule: &Schedule) -> Fields {
         Trigger::Time { schedule, tz, gap, overlap } => {
             fields.extend([("kind", "time".to_owned()), ("schedule", schedule.clone())]);
             fields.push(("tz", tz.clone().unwrap_or_default()));
-            fields.push(("gap", gap.map_or("", gap_name).to_owned()));
-            fields.push(("overlap", overlap.map_or("", overlap_name).to_owned()));
+            fields.push(("gap", gap.as_ref().map_or_else(String::new, word_of)));
+            fields.push(("overlap", overlap.as_ref().map_or_else(String::new, word_of)));
         }
         Trigger::Event { event_type } => {
             fields.extend([("kind", "event".to_owned()), ("event_type", event_type.clone())]);
         }
     }
     let (misfire, number) = match spec.misfire {
-        Misfire::RunOnce {} => ("run_once", String::new()),
+        Misfire::RunOnce => ("run_once", String::new()),
         Misfire::RunAll { max } => ("run_all", max.to_string()),
         Misfire::SkipAfter { seconds } => ("skip_after", seconds.to_string()),
     };
@@ -76,7 +77,7 @@ pub(super) fn of_schedule(schedule: &Schedule) -> Fields {
         ("payload", task.payload.as_ref().map_or_else(String::new, |json| visible(json.as_str()))),
         ("queue", task.queue.clone().unwrap_or_default()),
         ("enabled", if spec.enabled { "yes" } else { "" }.to_owned()),
-        ("concurrency", concurrency_name(spec.concurrency_policy).to_owned()),
+        ("concurrency", word_of(&spec.concurrency_policy)),
         ("misfire", misfire.to_owned()),
         ("misfire_number", number),
         ("event_field", task.event_field.clone().unwrap_or_default()),
@@ -129,11 +130,7 @@ pub(super) fn spec(fields: &Fields, before: Option<ScheduleSpec>) -> Result<Sche
         enabled: fields.get("enabled").is_some(),
         trigger: trigger(fields),
         task,
-        concurrency_policy: match fields.get("concurrency") {
-            Some("forbid") => ConcurrencyPolicy::Forbid,
-            Some("replace") => ConcurrencyPolicy::Replace,
-            _ => ConcurrencyPolicy::Allow,
-        },
+        concurrency_policy: chosen(fields, "concurrency").unwrap_or_default(),
         misfire: misfire(fields)?,
         dispatch: before.map_or(Dispatch::default(), |spec| spec.dispatch),
     })
@@ -147,10 +144,8 @@ pub(super) fn trigger(fields: &Fields) -> Trigger {
     Trigger::Time {
         schedule: fields.get("schedule").unwrap_or_default().trim().to_owned(),
         tz: fields.get("tz").map(|tz| tz.trim().to_owned()).filter(|tz| !tz.is_empty()),
-        gap: [Gap::Shift, Gap::Skip].into_iter().find(|gap| fields.get("gap") == Some(gap_name(*gap))),
-        overlap: [Overlap::First, Overlap::Last, Overlap::Both]
-            .into_iter()
-            .find(|overlap| fields.get("overlap") == Some(overlap_name(*overlap))),
+        gap: chosen(fields, "gap"),
+        overlap: chosen(fields, "overlap"),
     }
 }
 
@@ -161,7 +156,7 @@ fn misfire(fields: &Fields) -> Result<Misfire, Problem> {
         Some("skip_after") => {
             Misfire::SkipAfter { seconds: number(fields, "misfire_number")?.ok_or_else(needed)? }
         }
-        _ => Misfire::RunOnce {},
+        _ => Misfire::RunOnce,
     })
 }
 
@@ -207,32 +202,14 @@ fn wrong(field: &'static str, detail: impl Into<String>, next: &'static str) -> 
     Problem::bad_request("invalid_field", detail, next).field(field)
 }
 
-fn gap_name(gap: Gap) -> &'static str {
-    match gap {
-        Gap::Shift => "shift",
-        Gap::Skip => "skip",
-    }
-}
-
-fn overlap_name(overlap: Overlap) -> &'static str {
-    match overlap {
-        Overlap::First => "first",
-        Overlap::Last => "last",
-        Overlap::Both => "both",
-    }
-}
-
-fn concurrency_name(policy: ConcurrencyPolicy) -> &'static str {
-    match policy {
-        ConcurrencyPolicy::Allow => "allow",
-        ConcurrencyPolicy::Forbid => "forbid",
-        ConcurrencyPolicy::Replace => "replace",
-    }
+/// The value that a field chooses; none if it chooses none.
+fn chosen<T: DeserializeOwned>(fields: &Fields, name: &str) -> Option<T> {
+    fields.get(name).and_then(|word| from_word(word).ok())
 }
 
 #[cfg(test)]
 mod tests {
-    use weaver_client::wire::RetryPolicy;
+    use weaver_api::{ConcurrencyPolicy, Gap, Overlap, RetryPolicy};
     use weaver_core::time::Timestamp;
 
     use super::*;
@@ -277,7 +254,7 @@ mod tests {
         let event = Trigger::Event { event_type: "order.paid".to_owned() };
         for (trigger, misfire) in [
             (timed.clone(), Misfire::RunAll { max: 9 }),
-            (timed, Misfire::RunOnce {}),
+            (timed, Misfire::RunOnce),
             (event, Misfire::SkipAfter { seconds: 60 }),
         ] {
             let written = ScheduleSpec {

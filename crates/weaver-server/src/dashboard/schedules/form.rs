@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
-use weaver_client::wire::{Problem as Wrong, Schedule};
+use weaver_api::{Problem as Wrong, Schedule};
 use weaver_core::task::TypeDefaults;
 use weaver_scheduler::definition::{DEFINITION_NAME_MAX_BYTES, EVENT_TYPE_MAX_BYTES};
 

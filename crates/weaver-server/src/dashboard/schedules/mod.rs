@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{Fire, NamespaceQuery, Schedule, SchedulesQuery, Trigger};
+use weaver_api::{Fire, NamespaceQuery, Schedule, SchedulesQuery, Trigger};
 use weaver_core::id::TaskKey;
 use weaver_core::task::TaskState;
 use weaver_scheduler::calendar::{Schedule as Calendar, ScheduleSpec as Written};

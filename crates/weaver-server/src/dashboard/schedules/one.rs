@@ -2,13 +2,11 @@
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_client::wire::{
-    ConcurrencyPolicy, FiresQuery, ListTasksQuery, Misfire, Schedule, Task, TaskOrder, Trigger,
-};
+use weaver_api::{ConcurrencyPolicy, FiresQuery, ListTasksQuery, Misfire, Order, Schedule, Task, Trigger};
 use weaver_scheduler::definition::{DEFINITION_LABEL, RUNS_SHOWN_MAX};
 
 use super::super::layout::{self, Head, Html};
-use super::super::task_parts;
+use super::super::tasks;
 use super::super::text::{plain, plain_attribute, shell_word, span, when};
 use super::super::view::View;
 use super::{FIRES, fires, link, next, read, trigger};
@@ -33,7 +31,7 @@ pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
                 (coming(&view, &schedule).await?)
                 h2 { "Last tasks" }
                 (runs(&view, &schedule).await?)
-                (task_parts::document("Payload", task.payload.as_ref(), None, ""))
+                (tasks::document("Payload", task.payload.as_ref(), None, ""))
                 (commands(&view, &schedule))
             }
             div { h2 { "Facts" } (facts(&view, &schedule)) }
@@ -88,7 +86,7 @@ async fn runs(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
     let query = ListTasksQuery {
         namespace: Some(view.namespace.to_string()),
         label: Some(label.clone()),
-        order: Some(TaskOrder::NewestFirst),
+        order: Some(Order::NewestFirst),
         limit: Some(RUNS_SHOWN_MAX as u32),
         ..ListTasksQuery::default()
     };
@@ -155,7 +153,7 @@ pub(super) fn concurrency(policy: ConcurrencyPolicy) -> &'static str {
 
 fn misfire(misfire: Misfire) -> String {
     match misfire {
-        Misfire::RunOnce {} => "one task for all the fires that were missed".to_owned(),
+        Misfire::RunOnce => "one task for all the fires that were missed".to_owned(),
         Misfire::RunAll { max } => format!("a task for each of the latest {max}"),
         Misfire::SkipAfter { seconds } => {
             format!("a task for each less than {} late", span(std::time::Duration::from_secs(seconds)))
@@ -165,7 +163,7 @@ fn misfire(misfire: Misfire) -> String {
 
 /// The same by hand.
 fn commands(view: &View, schedule: &Schedule) -> Markup {
-    let flag = super::super::tasks::namespace_flag(view);
+    let flag = tasks::namespace_flag(view);
     let name = shell_word(&schedule.name);
     html! {
         section {

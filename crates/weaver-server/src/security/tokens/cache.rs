@@ -8,7 +8,7 @@ use weaver_core::time::Monotonic;
 
 use super::record::Record;
 use super::{CACHE_TTL, CACHED_MAX};
-use crate::security::token::TokenId;
+use crate::security::token_text::TokenId;
 
 /// Only tokens whose secret was right are kept, so strangers cannot fill it.
 #[derive(Default)]
@@ -19,7 +19,8 @@ pub(super) struct Cache {
 #[derive(Default)]
 struct State {
     entries: HashMap<TokenId, Entry>,
-    /// Grows with every [`forget`](Cache::forget): what was read from the store before must not be put in after.
+    /// Grows with every [`forget`](Cache::forget): what was read from the store before must not be put in
+    /// after.
     epoch: Epoch,
 }
 
@@ -59,8 +60,9 @@ impl Cache {
         self.state.lock().entries.contains_key(id)
     }
 
-    /// Drops what the store no longer has. No new epoch, unlike [`forget`](Cache::forget): strangers can make this happen
-    /// at will, and must not keep others' tokens from being remembered. Ids are never used again, so nothing comes late.
+    /// Drops what the store no longer has. No new epoch, unlike [`forget`](Cache::forget): strangers can make
+    /// this happen at will, and must not keep others' tokens from being remembered. Ids are never used again,
+    /// so nothing comes late.
     pub(super) fn drop_entry(&self, id: &TokenId) {
         self.state.lock().entries.remove(id);
     }

@@ -8,7 +8,7 @@ use super::{TOKEN_KIND, TokenInfo};
 use crate::security::identity::Identity;
 use crate::security::role::Role;
 use crate::security::scope::NamespaceScope;
-use crate::security::token::TokenHash;
+use crate::security::token_text::TokenHash;
 
 /// What is known about a token, ready for requests.
 pub(super) struct Record {
@@ -17,8 +17,8 @@ pub(super) struct Record {
     pub(super) identity: Identity,
 }
 
-/// The document's body. A field it does not know means that a later version wrote it, perhaps a restriction: better to
-/// refuse such a token than to be generous with it.
+/// The document's body. A field it does not know means that a later version wrote it, perhaps a restriction:
+/// better to refuse such a token than to be generous with it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {

@@ -11,15 +11,15 @@ use weaver_core::queue::{Committed, Enqueued, Overdue};
 use weaver_core::task::{TaskRecord, TaskState, UniqueKey, ValidTask};
 use weaver_core::time::Timestamp;
 
-use crate::bed::{namespace, seconds};
+use crate::harness::{namespace, seconds};
 use crate::model::Reference;
-use crate::simulation::buggy::{Bug, ModelStore, State};
+use crate::simulation::buggy::{Bug, Model, State};
 use crate::simulation::scenario::NAMESPACES;
 
 /// One in so many changes, or tasks, is lost.
 const LOST_ONE_IN: u64 = 9;
 
-impl ModelStore {
+impl Model {
     pub(super) fn put(&self, state: &mut State, task: ValidTask, now: Timestamp) -> Enqueued {
         let task = if self.has(Bug::IdempotencyIgnored) { without_key(task) } else { task };
         let unique: Vec<UniqueKey> = task.spec.unique_keys().collect();

@@ -1,5 +1,5 @@
-//! A naive store that can be given one deliberate bug: whoever checks must find it. Without a bug it is a store like
-//! any other, and passes.
+//! A naive store that can be given one deliberate bug: whoever checks must find it. Without a bug it is a
+//! store like any other, and passes.
 
 mod act;
 mod ports;
@@ -12,6 +12,7 @@ use weaver_core::clock::Clock;
 use weaver_core::id::TaskId;
 use weaver_core::queue::memory::InMemoryQueue;
 
+use crate::intercept::Intercepted;
 use crate::model::Reference;
 
 /// A deliberate bug.
@@ -82,15 +83,17 @@ impl Bug {
     ];
 }
 
-/// The reference model as a store.
-pub struct ModelStore {
+/// The reference model as a store. What bugs are not about (runners, documents, journal) is kept by a store
+/// in memory.
+pub type ModelStore = Intercepted<Model>;
+
+/// The reference model, which answers the calls about tasks and queues.
+pub struct Model {
     bug: Option<Bug>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     /// Rung after every call that may have changed something.
     changed: Notify,
-    /// Keeps what bugs are not about: runners, documents, journal.
-    side: InMemoryQueue,
 }
 
 #[derive(Debug, Default)]
@@ -110,10 +113,12 @@ impl State {
 impl ModelStore {
     /// An empty store, with a bug or without.
     pub fn new(clock: Arc<dyn Clock>, bug: Option<Bug>) -> Self {
-        let side = InMemoryQueue::new(Arc::clone(&clock));
-        Self { bug, clock, state: Mutex::default(), changed: Notify::new(), side }
+        let side = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
+        Self::of(side, Model { bug, clock, state: Mutex::default(), changed: Notify::new() })
     }
+}
 
+impl Model {
     fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }

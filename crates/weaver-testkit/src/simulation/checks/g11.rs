@@ -10,8 +10,8 @@ use crate::simulation::checks::Findings;
 use crate::simulation::checks::runs::{Span, spans};
 use crate::simulation::history::{Entry, History, What};
 
-/// When a handler must have been told, by a worker that nothing troubles: one second, and two where the store can only be
-/// polled. However long the lease.
+/// When a handler must have been told, by a worker that nothing troubles: one second, and two where the store
+/// can only be polled. However long the lease.
 const TOLD_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) fn check(history: &History) -> Findings {

@@ -9,7 +9,8 @@ use crate::simulation::checks::Findings;
 use crate::simulation::clock::START;
 use crate::simulation::history::{Entry, History, What};
 
-/// How long after the end of a lease, or after the last fault if that is later, the loss must have been noticed.
+/// How long after the end of a lease, or after the last fault if that is later, the loss must have been
+/// noticed.
 const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn check(history: &History) -> Findings {

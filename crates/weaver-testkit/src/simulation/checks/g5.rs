@@ -1,4 +1,5 @@
-//! G5: honest counting. Every counter is counted again from what happened, and every end is what its handler did.
+//! G5: honest counting. Every counter is counted again from what happened, and every end is what its handler
+//! did.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +84,8 @@ pub(super) fn check(history: &History) -> Findings {
 /// Whether this end can be reported of a handler that ended like that.
 fn is_honest(verb: Verb, end: Option<RunEnd>, handler_cancels: bool, runs_once: bool) -> bool {
     match verb {
-        // Its only run was cut off, or ended after its lease: nothing but failed, whatever its handler says (ADR 0024).
+        // Its only run was cut off, or ended after its lease: nothing but failed, whatever its handler says
+        // (ADR 0024).
         Verb::Fail if runs_once => true,
         // Begun, it is never given back: that would be a second run.
         Verb::Release if runs_once => end.is_none(),

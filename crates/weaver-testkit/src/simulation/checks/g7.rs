@@ -24,7 +24,8 @@ pub(super) fn check(history: &History) -> Findings {
     findings
 }
 
-/// A lease call is one step in memory, so it takes the first, then the next, and stops only when nothing is left.
+/// A lease call is one step in memory, so it takes the first, then the next, and stops only when nothing is
+/// left.
 fn taken<'a>(findings: &mut Findings, entry: &'a Entry, grants: &'a [Grant], shadow: &mut Shadow<'a>) {
     let What::Leased { request, .. } = &entry.what else { return };
     if grants.iter().any(Grant::is_repeated) {
@@ -84,7 +85,8 @@ fn line(findings: &mut Findings, history: &History, spans: &[Span<'_>]) {
             if request.worker.as_str() != plan.name || grants.iter().any(Grant::is_repeated) {
                 continue;
             }
-            // Fragile ones start at once, before the others of their call; among themselves all keep their order.
+            // Fragile ones start at once, before the others of their call; among themselves all keep their
+            // order.
             for fragile in [false, true] {
                 let alike = grants.iter().filter(|grant| grant.given.is_fragile() == fragile);
                 let place = |grant: &Grant| began.get(&(&grant.lease.key, grant.lease.version.0)).copied();

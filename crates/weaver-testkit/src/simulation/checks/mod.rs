@@ -1,4 +1,5 @@
-//! One checker per guarantee. Each reads the history from its beginning and knows nothing of the code that made it.
+//! One checker per guarantee. Each reads the history from its beginning and knows nothing of the code that
+//! made it.
 
 mod g1;
 mod g10;

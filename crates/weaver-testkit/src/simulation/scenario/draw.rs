@@ -34,7 +34,8 @@ impl Scenario {
         Self::draw_sized(seed, Size { faults_ms: 15_000..=45_000, tasks: 15..=45, actions: 16 })
     }
 
-    /// A short world, for stores whose calls are slow: a third of the tasks in a third of the time, with all the troubles.
+    /// A short world, for stores whose calls are slow: a third of the tasks in a third of the time, with all
+    /// the troubles.
     pub fn draw_short(seed: u64) -> Self {
         Self::draw_sized(seed, Size { faults_ms: 5_000..=15_000, tasks: 5..=15, actions: 5 })
     }
@@ -67,9 +68,9 @@ impl Scenario {
         } else {
             Vec::new()
         };
-        let ghosts_percent = if troubles.failing_calls { rng.pick(&[0, 20, 60]) } else { 0 };
+        let zombie_percent = if troubles.failing_calls { rng.pick(&[0, 20, 60]) } else { 0 };
         let grace = rng.span_ms(0..=4_000);
-        Self { seed, lease_ttl, grace, ghosts_percent, faults_end, workers, producers, actions }
+        Self { seed, lease_ttl, grace, zombie_percent, faults_end, workers, producers, actions }
     }
 }
 

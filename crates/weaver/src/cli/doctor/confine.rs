@@ -3,9 +3,9 @@
 use weaver::core::clock::Clock;
 use weaver_process::confine::{Purpose, landlock_support, probe};
 
-use super::Finding;
 use crate::cli::confinement;
 use crate::config::Config;
+use crate::finding::Finding;
 
 const CHECK: &str = "confine";
 const PAGE: &str = "docs/operating/security.md";

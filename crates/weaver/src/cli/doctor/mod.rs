@@ -1,12 +1,7 @@
 //! `weaver doctor`: what is wrong with this machine, and what to do about it.
 
 mod confine;
-#[cfg(feature = "dynamodb")]
-mod dynamodb;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod records;
-mod store;
 
 use std::sync::Arc;
 
@@ -17,7 +12,7 @@ use weaver::core::clock::Clock;
 use crate::cli::{Context, StoreArgs};
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
-use crate::output::Tone;
+use crate::finding::{Finding, Verdict};
 use crate::wiring::{FORMAT, StoreUrl};
 
 #[derive(Debug, Args)]
@@ -26,58 +21,6 @@ use crate::wiring::{FORMAT, StoreUrl};
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Ok,
-    Warn,
-    Fail,
-}
-
-impl Verdict {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
-    }
-
-    fn tone(self) -> Tone {
-        match self {
-            Self::Ok => Tone::Good,
-            Self::Warn => Tone::Doubtful,
-            Self::Fail => Tone::Bad,
-        }
-    }
-}
-
-/// One line of the answer.
-#[derive(Debug)]
-struct Finding {
-    verdict: Verdict,
-    check: &'static str,
-    detail: String,
-    next: Option<String>,
-}
-
-impl Finding {
-    fn ok(check: &'static str, detail: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Ok, check, detail: detail.into(), next: None }
-    }
-
-    fn warn(check: &'static str, detail: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Warn, check, detail: detail.into(), next: Some(next.into()) }
-    }
-
-    fn fail(check: &'static str, detail: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Fail, check, detail: detail.into(), next: Some(next.into()) }
-    }
-
-    fn of_failure(check: &'static str, failure: Failure) -> Self {
-        Self { verdict: Verdict::Fail, check, detail: failure.message, next: failure.next }
-    }
 }
 
 /// `spoken` is how to talk if the configuration cannot be read.
@@ -111,18 +54,10 @@ pub(crate) async fn run(
 }
 
 async fn of_store(url: &StoreUrl, config: &Config, clock: &Arc<dyn Clock>) -> Vec<Finding> {
-    let mut findings = match url {
-        #[cfg(feature = "dynamodb")]
-        StoreUrl::DynamoDb(place) => dynamodb::examine(place, config, Arc::clone(clock)).await,
-        #[cfg(feature = "postgres")]
-        StoreUrl::Postgres(_) => postgres::examine(url).await,
-        StoreUrl::Directory(directory) => {
-            let mut findings = store::examine(url);
-            findings.extend(records::of_server(directory).await);
-            findings
-        }
-        StoreUrl::Memory => store::examine(url),
-    };
+    let mut findings = url.examine(config, clock).await;
+    if let Some(pid) = url.holder() {
+        findings.extend(records::of_server(pid).await);
+    }
     // A store that is missing, or has another schema, has no records to read.
     if findings.first().is_some_and(|finding| finding.verdict == Verdict::Ok) {
         findings.extend(records::examine(url, config, clock).await);

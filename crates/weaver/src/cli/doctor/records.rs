@@ -1,19 +1,18 @@
 //! Records that cannot be read: how many, and what they keep held.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use weaver::core::clock::Clock;
 use weaver::core::quarantine::{CheckReport, RecordKind};
-use weaver_client::wire::{NamespacePageQuery, PageQuery};
+use weaver_api::{NamespacePageQuery, PageQuery};
 use weaver_client::{Client, ClientError, SOCKET_SCHEME};
 
-use crate::cli::doctor::Finding;
 use crate::cli::local::{Places, Registration};
 use crate::config::Config;
-use crate::wiring::{LOCK_FILE, StoreUrl};
+use crate::finding::Finding;
+use crate::wiring::StoreUrl;
 
 const CHECK: &str = "records";
 /// A store of any size is looked into for so long; `weaver store check` reads all of it.
@@ -87,12 +86,10 @@ fn of_report(report: &CheckReport) -> Vec<Finding> {
     unreadable.findings(&seen)
 }
 
-/// Of a store in a directory, which one process has open: it is asked, if it is a server of this user.
-pub(super) async fn of_server(directory: &Path) -> Vec<Finding> {
-    let pid =
-        std::fs::read_to_string(directory.join(LOCK_FILE)).ok().and_then(|text| text.trim().parse().ok());
+/// Of a store that one process has open: it is asked, if it is a server of this user.
+pub(super) async fn of_server(pid: u32) -> Vec<Finding> {
     let living = Registration::living(&Places::of_process());
-    let Some(server) = living.iter().find(|server| Some(server.pid) == pid) else { return Vec::new() };
+    let Some(server) = living.iter().find(|server| server.pid == pid) else { return Vec::new() };
     match ask(server).await {
         Ok(unreadable) => unreadable.findings("what the server came across"),
         Err(error) => {
@@ -124,7 +121,7 @@ async fn ask(server: &Registration) -> Result<Unreadable, ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::Verdict;
+    use crate::finding::Verdict;
 
     #[test]
     fn what_cannot_be_read_is_counted_by_kind_and_what_holds_nothing_is_said() {

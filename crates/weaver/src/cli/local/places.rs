@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
 
-/// The system's limit for the path of a socket is 108 bytes with its end; this leaves room for the name in it.
+/// The system's limit for the path of a socket is 108 bytes with its end; this leaves room for the name in
+/// it.
 const SOCKET_DIRECTORY_MAX_BYTES: usize = 80;
 
 /// The directories of this user.
@@ -53,7 +54,8 @@ fn first_of(paths: &Path) -> PathBuf {
     PathBuf::from(text.split(':').next().unwrap_or_default())
 }
 
-/// Makes a directory for its owner alone; one that is there must be the owner's, and not for others to write to.
+/// Makes a directory for its owner alone; one that is there must be the owner's, and not for others to write
+/// to.
 pub(super) fn make_private(directory: &Path, uid: u32) -> Result<(), Failure> {
     let failed = |error: &io::Error| Failure::io(directory, error);
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| failed(&error))?;

@@ -24,8 +24,8 @@ pub(crate) struct LocalSocket {
 }
 
 impl LocalSocket {
-    /// Listens, at the path of the settings or at one made of the port. `LocalAdmins` says who is let in; the modes of the
-    /// files only keep others from trying.
+    /// Listens, at the path of the settings or at one made of the port. `LocalAdmins` says who is let in; the
+    /// modes of the files only keep others from trying.
     pub(crate) fn open(config: &Config, port: u16) -> Result<(UnixListener, LocalAdmins, Self), Failure> {
         let places = Places::of_process();
         let group = Some(config.text(keys::SERVE_ADMIN_GROUP)).filter(|name| !name.is_empty());
@@ -58,7 +58,8 @@ impl LocalSocket {
         &self.path
     }
 
-    /// Lets commands of this user find the server. One that cannot be found can still be named, so this is no reason to stop.
+    /// Lets commands of this user find the server. One that cannot be found can still be named, so this is no
+    /// reason to stop.
     pub(crate) fn register(&mut self, address: &str, store: String) {
         match Registration::new(address, &self.path, store).write(&self.places) {
             Ok(file) => self.registration = Some(file),

@@ -1,13 +1,13 @@
 //! Where the queues are: behind a server, or in a store that this process opens.
 
-use weaver_client::wire::{
+use weaver_api::merge_convert as convert;
+use weaver_api::{
     AcceptMerge, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeEntries, MergeEntriesQuery,
-    MergeEntry, MergeOnForeign, MergeQueue, MergeVerified, MergeVerifyQuery, NewMergeEntry, NewMergeQueue,
+    MergeEntry, MergeQueue, MergeVerified, MergeVerifyQuery, NewMergeEntry, NewMergeQueue, OnForeign,
     PauseMerge, PutMergeOnForeign, PutMergePriority,
 };
 use weaver_merge::domain::{BadOid, EntryId, MergeError, Oid, PRIORITY_DEFAULT, QueueId, Repository};
 use weaver_merge::engine::{EngineError, MergeEngine};
-use weaver_server::api::merge::convert;
 use weaver_server::problem::Problem;
 
 use crate::cli::Context;
@@ -35,7 +35,8 @@ impl Access<'_> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queues().await?.items),
             Self::Store(engine, _) => {
-                Ok(engine.queues().await?.iter().map(|queue| convert::queue(engine, queue)).collect())
+                let shown = |queue| convert::queue(queue, engine.on_foreign(queue));
+                Ok(engine.queues().await?.iter().map(shown).collect())
             }
         }
     }
@@ -43,7 +44,10 @@ impl Access<'_> {
     pub(super) async fn queue(&self, queue: &str) -> Result<MergeQueue, Failure> {
         match self {
             Self::Server(remote) => Ok(remote.client.merge_queue(queue).await?),
-            Self::Store(engine, _) => Ok(convert::queue(engine, &engine.get(&id(queue)).await?.queue)),
+            Self::Store(engine, _) => {
+                let queue = engine.get(&id(queue)).await?.queue;
+                Ok(convert::queue(&queue, engine.on_foreign(&queue)))
+            }
         }
     }
 
@@ -56,7 +60,7 @@ impl Access<'_> {
                 engine.examine(&repository, base).await.map_err(EngineError::from)?;
                 let queue = engine.add_queue(repository, base).await?;
                 if let Some(on_foreign) = new.on_foreign {
-                    engine.set_on_foreign(&queue.id, Some(convert::to_on_foreign(on_foreign))).await?;
+                    engine.set_on_foreign(&queue.id, Some(on_foreign)).await?;
                 }
                 self.queue(&queue.id.0).await
             }
@@ -169,14 +173,14 @@ impl Access<'_> {
     pub(super) async fn set_on_foreign(
         &self,
         queue: &str,
-        on_foreign: Option<MergeOnForeign>,
+        on_foreign: Option<OnForeign>,
     ) -> Result<MergeQueue, Failure> {
         match self {
             Self::Server(remote) => {
                 Ok(remote.client.set_merge_on_foreign(queue, &PutMergeOnForeign { on_foreign }).await?)
             }
             Self::Store(engine, _) => {
-                engine.set_on_foreign(&id(queue), on_foreign.map(convert::to_on_foreign)).await?;
+                engine.set_on_foreign(&id(queue), on_foreign).await?;
                 self.queue(queue).await
             }
         }

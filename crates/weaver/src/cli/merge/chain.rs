@@ -1,12 +1,13 @@
-//! `weaver merge verify`, `chain` and `on-foreign`: the chain of signed landings, and moves of the base by others.
+//! `weaver merge verify`, `chain` and `on-foreign`: the chain of signed landings, and moves of the base by
+//! others.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use weaver_client::wire::{MergeChainVerified, MergeOnForeign};
+use weaver_api::MergeChainVerified;
+use weaver_api::merge_convert as convert;
 use weaver_merge::engine::{ChainExport, EngineError};
 use weaver_merge::keys::read_public_keys;
-use weaver_server::api::merge::convert;
 
 use super::access::Access;
 use super::{Common, show, side};
@@ -69,10 +70,10 @@ pub(crate) enum OnForeign {
 }
 
 impl OnForeign {
-    pub(super) fn to_wire(self) -> MergeOnForeign {
+    pub(super) fn to_wire(self) -> weaver_api::OnForeign {
         match self {
-            Self::Accept => MergeOnForeign::Accept,
-            Self::Pause => MergeOnForeign::Pause,
+            Self::Accept => weaver_api::OnForeign::Accept,
+            Self::Pause => weaver_api::OnForeign::Pause,
         }
     }
 }

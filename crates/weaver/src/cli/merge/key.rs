@@ -1,4 +1,5 @@
-//! `weaver merge key …`: the key this node signs landings with. On this machine, whatever server runs: keys do not travel.
+//! `weaver merge key …`: the key this node signs landings with. On this machine, whatever server runs: keys
+//! do not travel.
 
 use clap::{Args, Subcommand};
 use serde_json::json;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use weaver_client::wire::{NewMergeEntry, NewMergeQueue};
+use weaver_api::{NewMergeEntry, NewMergeQueue};
 use weaver_merge::domain::PRIORITY_DEFAULT;
 
 use crate::cli::remote::Remote;
@@ -311,7 +311,8 @@ async fn until_empty(access: &Access<'_>, id: &str) -> Result<(), Failure> {
     }
 }
 
-/// A repository as the server is to find it: by its whole path. One that is not here may be on the server's machine.
+/// A repository as the server is to find it: by its whole path. One that is not here may be on the server's
+/// machine.
 fn new_queue(args: &AddRepoArgs) -> Result<NewMergeQueue, Failure> {
     let path = match std::fs::canonicalize(&args.path) {
         Ok(path) => path,

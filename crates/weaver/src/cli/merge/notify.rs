@@ -1,4 +1,5 @@
-//! Who is told about merge queues, by the operator's settings. What cannot work is refused before anything starts.
+//! Who is told about merge queues, by the operator's settings. What cannot work is refused before anything
+//! starts.
 
 use weaver_merge::notify::Notifications;
 
@@ -35,7 +36,8 @@ fn check_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// A task that gives its command a value that is not asked for is refused when it runs, which nobody would notice.
+/// A task that gives its command a value that is not asked for is refused when it runs, which nobody would
+/// notice.
 fn check_command(config: &Config, name: &str) -> Result<(), String> {
     let exec = config.handlers.0.exec.as_ref();
     let Some(command) = exec.and_then(|exec| exec.commands.get(name)) else {

@@ -1,7 +1,7 @@
 //! Queues and entries, for people.
 
 use serde_json::json;
-use weaver_client::wire::{MergeCheck, MergeEntry, MergeFigures, MergeQueue, MergeRun, MergeStatus};
+use weaver_api::{MergeCheck, MergeEntry, MergeFigures, MergeQueue, MergeRun, MergeStatus};
 
 use super::access::Access;
 use crate::exit::{Exit, Failure};

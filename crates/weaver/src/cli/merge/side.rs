@@ -1,4 +1,5 @@
-//! The engine of the merge queues and the worker of their checks, as `weaver serve` and `weaver merge run` run them.
+//! The engine of the merge queues and the worker of their checks, as `weaver serve` and `weaver merge run`
+//! run them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::wiring::StoreUrl;
 
 /// How long a check's command may take to end after SIGTERM.
 const KILL_GRACE: Duration = Duration::from_secs(10);
-/// Tasks that tell people are in the same queue: so many of them run beside the checks, however many of those there are.
+/// Tasks that tell people are in the same queue: so many of them run beside the checks, however many of those
+/// there are.
 const MESSAGES: u32 = 2;
 /// The key of a node whose store is a directory is beside that directory.
 const KEY_SUFFIX: &str = ".merge-key";
@@ -71,13 +73,14 @@ pub(crate) fn key_file(config: &Config) -> PathBuf {
     if let Some(path) = config.path(keys::MERGE_KEY_FILE) {
         return path.to_owned();
     }
-    match StoreUrl::parse(config.text(keys::STORE)) {
-        Ok(StoreUrl::Directory(directory)) => {
+    let store = StoreUrl::parse(config.text(keys::STORE)).ok();
+    match store.as_ref().and_then(|store| store.place()) {
+        Some(directory) => {
             let mut name = directory.components().collect::<PathBuf>().into_os_string();
             name.push(KEY_SUFFIX);
             name.into()
         }
-        _ => PathBuf::from(KEY_FILE),
+        None => PathBuf::from(KEY_FILE),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `weaver schedules enable`, `disable`, `run-now` and `remove`.
 
 use serde_json::json;
-use weaver_client::wire::ExpectQuery;
+use weaver_api::ExpectQuery;
 
 use crate::cli::remote::Remote;
 use crate::cli::tasks::wait;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use weaver_client::wire::{PutSchedule, Schedule, ScheduleSpec, TaskTemplate};
+use weaver_api::{PutSchedule, Schedule, ScheduleSpec, TaskTemplate};
 
 use super::spec::SpecArgs;
 use crate::cli::enqueue::read_payload;

@@ -8,7 +8,7 @@ mod show;
 mod spec;
 
 use clap::{Args, Subcommand};
-use weaver_client::wire::{SchedulesQuery, Trigger};
+use weaver_api::{SchedulesQuery, Trigger};
 
 use crate::cli::Context;
 use crate::cli::remote::{Remote, RemoteArgs};

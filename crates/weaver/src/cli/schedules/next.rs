@@ -3,14 +3,13 @@
 use clap::Args;
 use serde::Serialize;
 use weaver::core::time::Timestamp;
-use weaver_scheduler::calendar::{BadSchedule, Fire, Gap, Overlap, Schedule, ScheduleSpec, Zone};
-
-use weaver_client::wire::Trigger;
+use weaver_api::{Trigger, from_word};
+use weaver_scheduler::calendar::{BadSchedule, Fire, Schedule, ScheduleSpec, Zone};
 
 use crate::cli::Context;
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
-use crate::output::{Table, word};
+use crate::output::Table;
 
 #[derive(Debug, Args)]
 #[command(
@@ -21,7 +20,8 @@ pub(crate) struct NextArgs {
     /// A schedule of the server
     #[arg(required_unless_present = "cron", conflicts_with_all = ["cron", "tz", "gap", "overlap"])]
     name: Option<String>,
-    /// A cron expression of 5 fields, or 6 with seconds first; or `every 5m`, `daily at 02:30`, `once at 2026-03-29T02:30`
+    /// A cron expression of 5 fields, or 6 with seconds first; or `every 5m`, `daily at 02:30`,
+    /// `once at 2026-03-29T02:30`
     #[arg(long, value_name = "EXPR")]
     pub(super) cron: Option<String>,
     /// The time zone, by its IANA name: needed wherever times of day are named
@@ -33,10 +33,12 @@ pub(crate) struct NextArgs {
     /// How many fires
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     count: u16,
-    /// A time that the clock leaves out: fire at the end of the gap, or not [default: shift; skip for intervals]
+    /// A time that the clock leaves out: fire at the end of the gap, or not
+    /// [default: shift; skip for intervals]
     #[arg(long, value_name = "RULE", value_parser = ["shift", "skip"])]
     gap: Option<String>,
-    /// A time that the clock shows twice: fire the first time, the last, or both [default: first; both for intervals]
+    /// A time that the clock shows twice: fire the first time, the last, or both
+    /// [default: first; both for intervals]
     #[arg(long, value_name = "RULE", value_parser = ["first", "last", "both"])]
     overlap: Option<String>,
     #[command(flatten)]
@@ -66,14 +68,7 @@ pub(super) async fn of_schedule(remote: &Remote<'_>, args: &NextArgs) -> Result<
     let name = args.name.as_deref().unwrap_or_default();
     let found = remote.client.schedule(&remote.namespace, name).await?;
     let spec = match found.spec.trigger {
-        Trigger::Time { schedule, tz, gap, overlap } => {
-            let mut spec = ScheduleSpec::new(schedule);
-            spec.tz = tz;
-            // The two forms have the same words.
-            spec.gap = gap.and_then(|gap| gap_rule(&word(&gap)));
-            spec.overlap = overlap.and_then(|overlap| overlap_rule(&word(&overlap)));
-            spec
-        }
+        Trigger::Time { schedule, tz, gap, overlap } => ScheduleSpec { schedule, tz, gap, overlap },
         Trigger::Event { event_type } => {
             let message = format!("{name} waits for events of type `{event_type}`, not for a time");
             return Err(Failure::new(Exit::Refused, message).next("make one with `weaver event emit`"));
@@ -96,26 +91,9 @@ impl NextArgs {
     fn spec(&self, cron: &str) -> ScheduleSpec {
         let mut spec = ScheduleSpec::new(cron);
         spec.tz.clone_from(&self.tz);
-        spec.gap = self.gap.as_deref().and_then(gap_rule);
-        spec.overlap = self.overlap.as_deref().and_then(overlap_rule);
+        spec.gap = self.gap.as_deref().and_then(|word| from_word(word).ok());
+        spec.overlap = self.overlap.as_deref().and_then(|word| from_word(word).ok());
         spec
-    }
-}
-
-fn gap_rule(word: &str) -> Option<Gap> {
-    match word {
-        "shift" => Some(Gap::Shift),
-        "skip" => Some(Gap::Skip),
-        _ => None,
-    }
-}
-
-fn overlap_rule(word: &str) -> Option<Overlap> {
-    match word {
-        "first" => Some(Overlap::First),
-        "last" => Some(Overlap::Last),
-        "both" => Some(Overlap::Both),
-        _ => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `weaver schedules notices`.
 
 use clap::Args;
-use weaver_client::wire::{Notices, NoticesQuery};
+use weaver_api::{Notices, NoticesQuery};
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};

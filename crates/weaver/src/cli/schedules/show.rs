@@ -1,6 +1,6 @@
 //! `weaver schedules show`.
 
-use weaver_client::wire::{Fires, FiresQuery, Misfire, Schedule};
+use weaver_api::{Fires, FiresQuery, Misfire, Schedule};
 
 use crate::cli::remote::Remote;
 use crate::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ fn facts(schedule: &Schedule) -> Vec<(&'static str, String)> {
     let task = &spec.task;
     let labels: Vec<String> = task.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let misfire = match spec.misfire {
-        Misfire::RunOnce {} => "missed fires make one task".to_owned(),
+        Misfire::RunOnce => "missed fires make one task".to_owned(),
         Misfire::RunAll { max } => format!("missed fires make a task each, the latest {max} of them"),
         Misfire::SkipAfter { seconds } => format!("fires that are {seconds} s late are left out"),
     };

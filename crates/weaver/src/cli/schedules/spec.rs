@@ -2,7 +2,7 @@
 
 use clap::Args;
 use weaver::core::retry::FACTOR_DEFAULT;
-use weaver_client::wire::{ConcurrencyPolicy, Gap, Misfire, Overlap, RetryPolicy, ScheduleSpec, Trigger};
+use weaver_api::{ConcurrencyPolicy, Gap, Misfire, Overlap, RetryPolicy, ScheduleSpec, Trigger, from_word};
 
 use crate::cli::enqueue::{attempts_help, label, span_ms};
 use crate::exit::{Exit, Failure};
@@ -20,10 +20,10 @@ pub(super) struct SpecArgs {
     #[arg(long, value_name = "ZONE", conflicts_with = "event")]
     tz: Option<String>,
     /// A time that the clock leaves out: shift to the end of the gap, or skip
-    #[arg(long, value_name = "RULE", value_parser = gap, conflicts_with = "event")]
+    #[arg(long, value_name = "RULE", value_parser = from_word::<Gap>, conflicts_with = "event")]
     gap: Option<Gap>,
     /// A time that the clock shows twice: fire the first time, the last, or both
-    #[arg(long, value_name = "RULE", value_parser = overlap, conflicts_with = "event")]
+    #[arg(long, value_name = "RULE", value_parser = from_word::<Overlap>, conflicts_with = "event")]
     overlap: Option<Overlap>,
     /// The field of the payload that gets the event
     #[arg(long, value_name = "NAME", conflicts_with = "cron")]
@@ -39,15 +39,15 @@ pub(super) struct SpecArgs {
     timeout: Option<u64>,
     #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
-    /// How long to wait after a failed attempt: `none`, `fixed:30s`, `exponential:1s:1h` (doubling from 1s to 1h), `exponential:15s:8h:16`
-    /// (16 times as long each time)
+    /// How long to wait after a failed attempt: `none`, `fixed:30s`, `exponential:1s:1h` (doubling from 1s to
+    /// 1h), `exponential:15s:8h:16` (16 times as long each time)
     #[arg(long, value_name = "RULE", value_parser = backoff)]
     backoff: Option<RetryPolicy>,
     /// A label of its tasks, as NAME=VALUE; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
     /// When its last task has not ended: `allow` another, `forbid` it, or `replace` the last
-    #[arg(long, value_name = "POLICY", value_parser = concurrency)]
+    #[arg(long, value_name = "POLICY", value_parser = from_word::<ConcurrencyPolicy>)]
     concurrency: Option<ConcurrencyPolicy>,
     /// What becomes of missed fires: `run-once`, `run-all:10`, `skip-after:5m`
     #[arg(long, value_name = "POLICY", value_parser = misfire)]
@@ -134,37 +134,11 @@ impl SpecArgs {
     }
 }
 
-fn gap(text: &str) -> Result<Gap, String> {
-    match text {
-        "shift" => Ok(Gap::Shift),
-        "skip" => Ok(Gap::Skip),
-        _ => Err("give `shift` or `skip`".to_owned()),
-    }
-}
-
-fn overlap(text: &str) -> Result<Overlap, String> {
-    match text {
-        "first" => Ok(Overlap::First),
-        "last" => Ok(Overlap::Last),
-        "both" => Ok(Overlap::Both),
-        _ => Err("give `first`, `last` or `both`".to_owned()),
-    }
-}
-
-fn concurrency(text: &str) -> Result<ConcurrencyPolicy, String> {
-    match text {
-        "allow" => Ok(ConcurrencyPolicy::Allow),
-        "forbid" => Ok(ConcurrencyPolicy::Forbid),
-        "replace" => Ok(ConcurrencyPolicy::Replace),
-        _ => Err("give `allow`, `forbid` or `replace`".to_owned()),
-    }
-}
-
 fn misfire(text: &str) -> Result<Misfire, String> {
     let (word, rest) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
     let usage = || "give `run-once`, `run-all:10` or `skip-after:5m`".to_owned();
     match (word, rest) {
-        ("run-once", None) => Ok(Misfire::RunOnce {}),
+        ("run-once", None) => Ok(Misfire::RunOnce),
         ("run-all", Some(max)) => max.parse().map(|max| Misfire::RunAll { max }).map_err(|_| usage()),
         ("skip-after", Some(span)) => Ok(Misfire::SkipAfter { seconds: span_ms(span)? / 1000 }),
         _ => Err(usage()),

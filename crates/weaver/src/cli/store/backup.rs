@@ -6,9 +6,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::StoreArgs;
-use crate::cli::store::{IfMissing, StoreTask};
+use crate::cli::store::StoreTask;
 use crate::exit::{Exit, Failure};
 use crate::output::Progress;
+use crate::wiring::{DirectoryStore, IfMissing};
 
 #[derive(Debug, Args)]
 #[command(
@@ -25,7 +26,7 @@ pub(crate) struct BackupArgs {
 pub(crate) async fn run(task: &StoreTask, args: BackupArgs) -> Result<Exit, Failure> {
     let shown = args.directory.display().to_string();
     let progress = Progress::new(format!("copying {} to {shown}", task.url));
-    let work = move |store: &crate::wiring::DirectoryStore| Ok(store.backup(args.directory)?);
+    let work = move |store: &DirectoryStore| Ok(store.backup(args.directory)?);
     let rows = task.on_store(IfMissing::Refuse, &progress, work).await?;
     let answer = json!({"store": task.url.to_string(), "backup": shown, "rows": rows});
     task.context.output.answer(&answer, || {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use weaver::core::quarantine::{CheckReport, RecordKind, Unreadable, UnreadableRecord};
 
-use crate::cli::store::{IfMissing, StoreTask};
+use crate::cli::store::StoreTask;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, Progress, Tone, with_progress};
+use crate::wiring::IfMissing;
 
 pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
     let progress = Progress::new(format!("checking {}", task.url));

@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
-use crate::cli::store::{IfMissing, StoreTask};
+use crate::cli::store::StoreTask;
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, bytes};
+use crate::wiring::{DirectoryStore, IfMissing};
 
 pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
     let progress = Progress::new(format!("moving the pages of {} together", task.url));
     let runtime = tokio::runtime::Handle::current();
-    let work = move |store: &crate::wiring::DirectoryStore| {
+    let work = move |store: &DirectoryStore| {
         let before = store.file_bytes()?;
         runtime.block_on(store.compact())?;
         Ok((before, store.file_bytes()?))

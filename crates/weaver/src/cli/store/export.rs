@@ -10,9 +10,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::StoreArgs;
-use crate::cli::store::{IfMissing, StoreTask};
+use crate::cli::store::StoreTask;
 use crate::exit::{Exit, Failure};
 use crate::output::Progress;
+use crate::wiring::{DirectoryStore, IfMissing};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -36,7 +37,7 @@ pub(crate) async fn run(task: &StoreTask, args: &ExportArgs) -> Result<Exit, Fai
     let progress = Progress::new(format!("exporting {}", task.url));
     let counted = Arc::clone(&progress);
     if args.file.as_os_str() == "-" {
-        let work = move |store: &crate::wiring::DirectoryStore| {
+        let work = move |store: &DirectoryStore| {
             let out = Counted { inner: io::stdout().lock(), progress: counted };
             Ok(store.export(BufWriter::with_capacity(BUFFER_BYTES, out))?)
         };
@@ -48,7 +49,7 @@ pub(crate) async fn run(task: &StoreTask, args: &ExportArgs) -> Result<Exit, Fai
         return Err(Failure::new(Exit::Refused, format!("{shown} is there already"))
             .next("name another file, or replace it with --force"));
     }
-    let work = move |store: &crate::wiring::DirectoryStore| {
+    let work = move |store: &DirectoryStore| {
         complete_or_not_at_all(&file, |out| {
             let out = Counted { inner: out, progress: counted };
             Ok(store.export(BufWriter::with_capacity(BUFFER_BYTES, out))?)

@@ -9,9 +9,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cli::StoreArgs;
-use crate::cli::store::{IfMissing, StoreTask};
+use crate::cli::store::StoreTask;
 use crate::exit::{Exit, Failure};
 use crate::output::Progress;
+use crate::wiring::{DirectoryStore, IfMissing};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -31,7 +32,7 @@ pub(crate) async fn run(task: &StoreTask, args: &ImportArgs) -> Result<Exit, Fai
     // Before the store is made: a name that was mistyped should leave nothing behind.
     let input = open(&args.file, &progress)?;
     let runtime = tokio::runtime::Handle::current();
-    let work = move |store: &crate::wiring::DirectoryStore| Ok(runtime.block_on(store.import(input))?);
+    let work = move |store: &DirectoryStore| Ok(runtime.block_on(store.import(input))?);
     let imported =
         task.on_store(IfMissing::Make, &progress, work).await.map_err(|failure| match failure.exit {
             Exit::Failed => {

@@ -2,37 +2,22 @@
 
 use serde_json::json;
 
-use crate::cli::store::{IfMissing, StoreTask};
+use crate::cli::store::StoreTask;
 use crate::exit::{Exit, Failure};
 use crate::output::Progress;
-use crate::wiring::{FORMAT, is_store};
 
 pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
-    #[cfg(feature = "dynamodb")]
-    if let crate::wiring::StoreUrl::DynamoDb(url) = &task.url {
-        return in_dynamodb(task, url).await;
-    }
-    let was_there = is_store(task.url.directory()?);
     let progress = Progress::new(format!("making {}", task.url));
-    task.on_store(IfMissing::Make, &progress, |_| Ok(())).await?;
-    let answer = json!({"store": task.url.to_string(), "made": !was_there, "format": FORMAT});
-    task.context.output.answer(&answer, || match was_there {
-        true => format!("{} is a store already, and is left as it is.\n", task.url),
-        false => format!("{} is a store now, in format {FORMAT}.\n", task.url),
-    })?;
-    Ok(Exit::Done)
-}
-
-/// Makes the tables that are missing, a line each.
-#[cfg(feature = "dynamodb")]
-async fn in_dynamodb(task: &StoreTask, url: &str) -> Result<Exit, Failure> {
-    use crate::wiring::dynamodb;
-    let connection = dynamodb::connection(url, &task.context.config)?;
-    let lines = dynamodb::init(&connection).await?;
-    let answer = json!({"store": url, "made": !lines.is_empty(), "lines": lines});
-    task.context.output.answer(&answer, || match lines.is_empty() {
-        true => format!("{url} is a store already, and is left as it is.\n"),
-        false => format!("{}\n{url} is a store now.\n", lines.join("\n")),
+    let done = task.init(&progress).await?;
+    let mut answer = json!({"store": task.url.to_string(), "made": done.made});
+    match done.format {
+        Some(format) => answer["format"] = json!(format),
+        None => answer["lines"] = json!(done.lines),
+    }
+    task.context.output.answer(&answer, || match (done.made, done.format) {
+        (false, _) => format!("{} is a store already, and is left as it is.\n", task.url),
+        (true, Some(format)) => format!("{} is a store now, in format {format}.\n", task.url),
+        (true, None) => format!("{}\n{} is a store now.\n", done.lines.join("\n"), task.url),
     })?;
     Ok(Exit::Done)
 }

@@ -6,20 +6,19 @@ mod compact;
 mod export;
 mod import;
 mod init;
-#[cfg(feature = "postgres")]
 mod migrate;
 
 use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Subcommand};
 use weaver::core::ports::Store;
-use weaver_server::api::Figures;
+use weaver_server::Figures;
 
 use crate::cli::{Context, StoreArgs};
 use crate::config::keys;
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, with_progress};
-use crate::wiring::{DirectoryStore, Listener, Opener, Opening, StoreUrl};
+use crate::wiring::{DirectoryStore, IfMissing, Listener, Made, Opener, Opening, StoreUrl};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver store init\n  weaver store check --store ./weaver-data\n  \
@@ -38,7 +37,6 @@ pub(crate) enum Command {
     /// Read in what `export` wrote
     Import(import::ImportArgs),
     /// Bring the schema of a PostgreSQL store up to date
-    #[cfg(feature = "postgres")]
     Migrate(migrate::MigrateArgs),
 }
 
@@ -78,7 +76,6 @@ impl Command {
             Self::Backup(args) => &args.store,
             Self::Export(args) => &args.store,
             Self::Import(args) => &args.store,
-            #[cfg(feature = "postgres")]
             Self::Migrate(args) => &args.store,
         }
     }
@@ -93,16 +90,8 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
         Command::Backup(args) => backup::run(&task, args).await,
         Command::Export(args) => export::run(&task, &args).await,
         Command::Import(args) => import::run(&task, &args).await,
-        #[cfg(feature = "postgres")]
         Command::Migrate(args) => migrate::run(&task, &args).await,
     }
-}
-
-/// Whether a store that is not there is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum IfMissing {
-    Refuse,
-    Make,
 }
 
 /// A store, and something to be done with it.
@@ -132,36 +121,40 @@ impl StoreTask {
 
     /// Opens the store for a server, and makes it if it is not there.
     pub(crate) async fn open_to_serve(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
-        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
+        let opener = self.opener(progress);
         let _ = self.figures.set(opener.figures()); // A command opens one store.
-        with_progress(&*self.context.clock, progress, self.url.clone().open_to_serve(opener)).await
+        with_progress(&*self.context.clock, progress, self.url.open_to_serve(&opener)).await
     }
 
     /// Opens the store that is there, whatever kind it is, to run tasks of it.
     pub(crate) async fn open_to_work(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
-        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
-        let url = self.url.clone();
-        let opened = tokio::task::spawn_blocking(move || url.open_to_work(&opener));
-        answer_of(with_progress(&*self.context.clock, progress, opened).await)
+        let opener = self.opener(progress);
+        with_progress(&*self.context.clock, progress, self.url.open_to_work(&opener)).await
     }
 
-    /// Opens the store, works on it, and closes it, where that may take its time.
+    /// Makes the store, unless it is there.
+    async fn init(&self, progress: &Arc<Progress>) -> Result<Made, Failure> {
+        let opener = self.opener(progress);
+        with_progress(&*self.context.clock, progress, self.url.init(&opener)).await
+    }
+
+    /// Opens a store in a directory, works on it, and closes it, where that may take its time.
     async fn on_store<T: Send + 'static>(
         &self,
         if_missing: IfMissing,
         progress: &Arc<Progress>,
         work: impl FnOnce(&DirectoryStore) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let opener = Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress));
-        let url = self.url.clone();
-        let done = tokio::task::spawn_blocking(move || {
-            let store = match if_missing {
-                IfMissing::Refuse => url.open_existing(&opener)?,
-                IfMissing::Make => url.open_or_make(&opener)?,
-            };
-            work(&store)
-        });
-        answer_of(with_progress(&*self.context.clock, progress, done).await)
+        let opener = self.opener(progress);
+        let done = async {
+            let store = self.url.open_directory(&opener, if_missing).await?;
+            answer_of(tokio::task::spawn_blocking(move || work(&store)).await)
+        };
+        with_progress(&*self.context.clock, progress, done).await
+    }
+
+    fn opener(&self, progress: &Arc<Progress>) -> Opener<'_> {
+        Opener::new(&self.context.config, Arc::clone(&self.context.clock), listener(progress))
     }
 }
 

@@ -1,8 +1,8 @@
 //! `weaver tasks groups`: pieces of work, and how far they are.
 
 use clap::Args;
-use weaver::core::projection::seed_000::Status;
-use weaver_client::wire::{Group, NamespacePageQuery, Page};
+use weaver::core::projection::queue_item::Status;
+use weaver_api::{Group, NamespacePageQuery, Page};
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
@@ -52,7 +52,8 @@ pub(crate) async fn run(remote: &Remote<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// How many tasks of a group have a status. A count does not know who of the waiting has started before; hardly any has.
+/// How many tasks of a group have a status. A count does not know who of the waiting has started before;
+/// hardly any has.
 fn count(group: &Group, status: Status) -> u64 {
     let states = group.counts.0.iter();
     states.filter(|(state, _)| Status::project(**state, false) == status).map(|(_, count)| count).sum()

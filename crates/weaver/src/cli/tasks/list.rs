@@ -1,7 +1,7 @@
 //! `weaver tasks list`.
 
 use clap::Args;
-use weaver_client::wire::{ListTasksQuery, Page, Task, TaskOrder};
+use weaver_api::{ListTasksQuery, Order, Page, Task};
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
@@ -55,7 +55,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: ListArgs) -> Result<Exit, Fai
         session: args.session,
         // On the wire a colon, which needs no escape in a URL.
         label: args.label.map(|label| label.replacen('=', ":", 1)),
-        order: Some(if args.oldest_first { TaskOrder::OldestFirst } else { TaskOrder::NewestFirst }),
+        order: Some(if args.oldest_first { Order::OldestFirst } else { Order::NewestFirst }),
         ..ListTasksQuery::default()
     };
     let mut items: Vec<Task> = Vec::new();

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use clap::Args;
-use weaver_client::wire::{LogPage, LogsQuery};
+use weaver_api::{LogPage, LogsQuery};
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use clap::Args;
 use serde_json::json;
-use weaver_client::wire::{BulkRequest, ListTasksQuery};
+use weaver_api::{BulkRequest, ListTasksQuery};
 
 use super::change::Change;
 use crate::cli::remote::Remote;

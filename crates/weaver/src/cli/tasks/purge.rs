@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
+use weaver_api::RawTask;
 use weaver_client::ClientError;
-use weaver_client::wire::RawTask;
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};

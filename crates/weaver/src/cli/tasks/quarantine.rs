@@ -1,7 +1,7 @@
 //! `weaver tasks quarantine`.
 
 use clap::Args;
-use weaver_client::wire::{NamespacePageQuery, Page, QuarantinedRecord};
+use weaver_api::{NamespacePageQuery, Page, QuarantinedRecord};
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};

@@ -1,6 +1,6 @@
 //! `weaver tasks show`.
 
-use weaver_client::wire::{Json, Task};
+use weaver_api::{Json, Task};
 
 use crate::cli::remote::Remote;
 use crate::exit::{Exit, Failure};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use weaver::core::task::TaskState;
-use weaver_client::wire::Task;
+use weaver_api::Task;
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::config::parse_span;
@@ -66,7 +66,8 @@ pub(crate) async fn until_ended(
     Ok(Exit::Unsuccessful)
 }
 
-/// Says on standard error if no worker that is alive would take the task: without one, waiting for it is waiting for ever.
+/// Says on standard error if no worker that is alive would take the task: without one, waiting for it is
+/// waiting for ever.
 pub(crate) async fn say_if_unserved(remote: &Remote<'_>, id: &str) {
     // For people only, and a courtesy: what cannot be found out is not said.
     if remote.context.output.is_json {

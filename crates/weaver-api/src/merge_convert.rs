@@ -1,0 +1,298 @@
+//! Merge queues as the engine knows them, and as they travel.
+
+use weaver_core::time::Timestamp;
+use weaver_merge::domain::{
+    ChainHead, Check, CheckRun, Departure, Judgement, MergeQueue, On, OnForeign, QueueEntry, QueueId, Reason,
+    RunEnd, Status, Tally,
+};
+use weaver_merge::engine::{
+    Certificate, ChainExport, ChainReport, EntryDetail, Event, LinkReport, Verified, Written,
+};
+
+use crate as wire;
+
+/// A queue, with what it does when others moved its base.
+pub fn queue(queue: &MergeQueue, on_foreign: OnForeign) -> wire::MergeQueue {
+    let pause = |pause: &weaver_merge::domain::Pause| wire::MergePause {
+        reason: pause.reason.clone(),
+        since: pause.since,
+        cause: pause.cause.word().to_owned(),
+    };
+    wire::MergeQueue {
+        id: queue.id.0.clone(),
+        repository: queue.repository.name.clone(),
+        location: queue.repository.location.clone(),
+        base_branch: queue.base_branch.clone(),
+        priority: queue.priority,
+        waiting: queue.entries.len() as u64,
+        paused: queue.paused.as_ref().map(pause),
+        created_at: queue.created_at,
+        on_foreign,
+        chain: queue.chain.as_ref().map(chain),
+        figures: figures(&queue.tally),
+    }
+}
+
+fn chain(head: &ChainHead) -> wire::MergeChain {
+    wire::MergeChain {
+        sequence: head.link.sequence,
+        hash: head.link.hash.clone(),
+        commit: head.commit.to_string(),
+        start: head.start.to_string(),
+    }
+}
+
+/// A part of a chain: the links before a number, at most so many.
+pub fn chain_part(export: &ChainExport, before: Option<u64>, limit: usize) -> wire::MergeChainExport {
+    let before = before.unwrap_or(u64::MAX).min(export.head.link.sequence + 1);
+    let skipped = usize::try_from(export.head.link.sequence + 1 - before).unwrap_or(usize::MAX);
+    let links = export.links.iter().skip(skipped).take(limit);
+    let links: Vec<_> = links
+        .map(|link| wire::MergeLink {
+            body: link.body.clone(),
+            key: link.key.to_string(),
+            signature: link.signature.clone(),
+        })
+        .collect();
+    let next = before.checked_sub(links.len() as u64).filter(|next| *next > 0 && !links.is_empty());
+    wire::MergeChainExport {
+        queue: export.queue.0.clone(),
+        base_branch: export.base_branch.clone(),
+        head: chain(&export.head),
+        links,
+        next,
+    }
+}
+
+/// What came of checking a chain.
+pub fn chain_verified(report: &ChainReport, next: Option<u64>) -> wire::MergeChainVerified {
+    let link = |link: &LinkReport| wire::MergeLinkVerified {
+        sequence: link.sequence,
+        kind: link.kind.to_owned(),
+        entry: link.entry.map(|entry| entry.0),
+        commit: link.commit.to_string(),
+        untested: link.untested.clone(),
+        differences: link.differences.clone(),
+    };
+    wire::MergeChainVerified {
+        links: report.links.iter().map(link).collect(),
+        differences: report.differences.clone(),
+        base: report.base.clone(),
+        next,
+    }
+}
+
+fn figures(tally: &Tally) -> wire::MergeFigures {
+    let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+    wire::MergeFigures {
+        landed: tally.landed,
+        removed: tally.removed.clone(),
+        check_runs: tally.runs,
+        checks_reused: tally.reused,
+        checks_flaky: tally.flaky,
+        flake_rate: share(tally.flaky, tally.judged),
+        check_runs_per_landing: share(tally.runs, tally.landed),
+        turnaround_p50_ms: tally.turnaround.percentile_ms(50),
+        turnaround_p95_ms: tally.turnaround.percentile_ms(95),
+        wait_p50_ms: tally.wait.percentile_ms(50),
+        wait_p95_ms: tally.wait.percentile_ms(95),
+    }
+}
+
+/// An entry, in the queue or gone.
+pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
+    let EntryDetail { entry, departure, certificate } = detail;
+    let (status, reason) = match departure {
+        None => (status(entry.status), None),
+        Some(Departure::Landed) => (wire::MergeStatus::Landed, None),
+        Some(Departure::Removed(why)) => (status(why.status()), Some(reason(why))),
+    };
+    wire::MergeEntry {
+        queue: queue.0.clone(),
+        entry: entry.id.0,
+        change: entry.pull_request.id.clone(),
+        head: entry.pull_request.head.to_string(),
+        position: departure.is_none().then_some(entry.position as u64 + 1),
+        priority: entry.priority,
+        status,
+        reason,
+        enqueued_at: entry.enqueued_at,
+        started_at: entry.started_at,
+        completed_at: entry.completed_at,
+        candidate: candidate(entry),
+        checks: entry.checks.iter().map(check).collect(),
+        trouble: entry.trouble.as_ref().map(|trouble| wire::MergeTrouble {
+            count: trouble.count,
+            message: trouble.message.clone(),
+            retry_at: trouble.retry_at,
+        }),
+        certificate: certificate.as_ref().map(self::certificate),
+    }
+}
+
+/// Who is in line, and who left.
+pub fn entries(queue: &MergeQueue, departed: &[EntryDetail]) -> wire::MergeEntries {
+    wire::MergeEntries {
+        waiting: queue.entries.iter().map(|entry| waiting(&queue.id, entry)).collect(),
+        departed: departed.iter().map(|detail| entry(&queue.id, detail)).collect(),
+    }
+}
+
+/// An entry that is in the queue.
+fn waiting(queue: &QueueId, entry: &QueueEntry) -> wire::MergeEntry {
+    self::entry(queue, &EntryDetail { entry: entry.clone(), departure: None, certificate: None })
+}
+
+fn status(status: Status) -> wire::MergeStatus {
+    match status {
+        Status::Pending => wire::MergeStatus::Pending,
+        Status::Updating => wire::MergeStatus::Updating,
+        Status::Checking => wire::MergeStatus::Checking,
+        Status::Ready => wire::MergeStatus::Ready,
+        Status::Failed => wire::MergeStatus::Failed,
+        Status::Cancelled => wire::MergeStatus::Cancelled,
+    }
+}
+
+fn reason(reason: &Reason) -> wire::MergeReason {
+    let details = match reason {
+        Reason::Conflicted { paths } => paths.clone(),
+        Reason::ChecksFailed { checks } => checks.iter().map(|name| name.0.clone()).collect(),
+        Reason::HookDeclined { text } => vec![text.clone()],
+        _ => Vec::new(),
+    };
+    wire::MergeReason { reason: reason.word().to_owned(), details }
+}
+
+fn candidate(entry: &QueueEntry) -> Option<wire::MergeCandidate> {
+    entry.candidate.as_ref().map(|candidate| wire::MergeCandidate {
+        number: candidate.number,
+        base: candidate.base.to_string(),
+        head: candidate.head.to_string(),
+        tree: candidate.merged.as_ref().map(|merged| merged.tree.to_string()),
+        commit: candidate.merged.as_ref().map(|merged| merged.commit.to_string()),
+    })
+}
+
+fn check(check: &Check) -> wire::MergeCheck {
+    let judgement = match check.judge() {
+        Judgement::Passed if check.is_reused => "reused",
+        Judgement::Passed => "passed",
+        Judgement::Flaky => "flaky",
+        Judgement::Culprit => "failed",
+        Judgement::BrokenBase => "broken_base",
+        Judgement::GaveUp => "gave_up",
+        Judgement::Open { .. } => "open",
+    };
+    wire::MergeCheck {
+        name: check.name.0.clone(),
+        judgement: judgement.to_owned(),
+        runs: check.runs.iter().map(run).collect(),
+    }
+}
+
+fn run(run: &CheckRun) -> wire::MergeRun {
+    let (end, summary, log_hash) = match &run.end {
+        None => (None, None, None),
+        Some(RunEnd::Passed { log_hash }) => (Some("passed"), None, Some(log_hash)),
+        Some(RunEnd::Failed { summary, log_hash }) => (Some("failed"), Some(summary), Some(log_hash)),
+        Some(RunEnd::TimedOut) => (Some("timed_out"), None, None),
+        Some(RunEnd::Lost { reason }) => (Some("lost"), Some(reason), None),
+    };
+    wire::MergeRun {
+        on: match run.on {
+            On::Candidate => "candidate".to_owned(),
+            On::Base => "base".to_owned(),
+        },
+        task: run.task.map(|task| task.to_string()),
+        requested_at: run.requested_at,
+        end: end.map(str::to_owned),
+        summary: summary.cloned(),
+        log_hash: log_hash.cloned(),
+    }
+}
+
+/// What landed.
+pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
+    wire::MergeCertificate {
+        queue: certificate.queue.0.clone(),
+        entry: certificate.entry.0,
+        change: certificate.pull_request.clone(),
+        base: certificate.base.to_string(),
+        head: certificate.head.to_string(),
+        tree: certificate.tree.to_string(),
+        commit: certificate.commit.to_string(),
+        checks: certificate
+            .checks
+            .iter()
+            .map(|check| wire::MergeCertifiedCheck {
+                name: check.name.0.clone(),
+                command: check.command.clone(),
+                result: check.result.clone(),
+                log_hash: check.log_hash.clone(),
+                runs: check.runs as u64,
+            })
+            .collect(),
+        landed_at: certificate.landed_at,
+    }
+}
+
+/// Something that happened.
+pub fn event(written: Written, at: Timestamp) -> wire::MergeEvent {
+    let mut shown = wire::MergeEvent {
+        event: String::new(),
+        queue: written.queue.0,
+        key: written.key,
+        at,
+        entry: None,
+        change: None,
+        position: None,
+        reason: None,
+        results: Vec::new(),
+        commit: None,
+        tree: None,
+        problem: None,
+    };
+    shown.event = match written.event {
+        Event::QueueEntryAdded { entry, pull_request, position } => {
+            (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
+            shown.position = Some(position as u64);
+            "queue_entry_added"
+        }
+        Event::QueueEntryRemoved { entry, pull_request, reason: why, results } => {
+            (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
+            shown.reason = Some(reason(&why));
+            shown.results = results.iter().map(check).collect();
+            "queue_entry_removed"
+        }
+        Event::PullRequestMerged { entry, pull_request, commit, tree } => {
+            (shown.entry, shown.change) = (Some(entry.0), Some(pull_request));
+            shown.commit = commit.map(|commit| commit.to_string());
+            shown.tree = tree.map(|tree| tree.to_string());
+            "pull_request_merged"
+        }
+        Event::BaseMovedOutside { moved, accepted_by } => {
+            shown.commit = Some(moved.to.to_string());
+            shown.problem = Some(format!("from {}; accepted by {accepted_by}", moved.describe()));
+            "base_moved_outside"
+        }
+        Event::QueuePaused { problem } => {
+            shown.problem = Some(problem);
+            "queue_paused"
+        }
+        Event::QueueTrouble { entry, problem } => {
+            (shown.entry, shown.problem) = (Some(entry.0), Some(problem));
+            "queue_trouble"
+        }
+    }
+    .to_owned();
+    shown
+}
+
+/// What came of checking it.
+pub fn verified(verified: &Verified) -> wire::MergeVerified {
+    wire::MergeVerified {
+        certificate: certificate(&verified.certificate),
+        differences: verified.differences.clone(),
+    }
+}

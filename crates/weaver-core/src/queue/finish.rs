@@ -1,0 +1,127 @@
+//! The finish protocol, for every caller that reports ends: a worker beside its store, the server for remote
+//! workers, and [`QueueExt::mark`](crate::queue::QueueExt::mark).
+//!
+//! ```text
+//! reports ─▶ read the records not in hand ─▶ decide_end ─▶ commit ─▶ read back what was stale and said to be committed
+//! ```
+//!
+//! Members are independent: one that is lost, unreadable or too large changes nothing for the others. A
+//! member whose record is absent or cannot be read is lost. A store that answers another number of members
+//! than it was asked for is unavailable, because its answers cannot be matched to tasks.
+
+use crate::error::{Error, Result};
+use crate::id::TaskKey;
+use crate::lease::Lease;
+use crate::lifecycle::{EndDecision, Ended, Transition, decide_end, recorded_before};
+use crate::outcome::Outcome;
+use crate::ports::Tasks;
+use crate::queue::{Committed, Queue};
+use crate::task::TaskRecord;
+
+/// The end of an attempt, as it is reported.
+pub trait EndReport: Sync {
+    /// The lease that the attempt ran under.
+    fn lease(&self) -> &Lease;
+    /// How it ended.
+    fn outcome(&self) -> &Outcome;
+    /// The record as it was leased, if the caller has it: deciding on it saves a read, and a commit that no
+    /// longer fits is refused by the store. `None`: the record is read.
+    fn record_in_hand(&self) -> Option<&TaskRecord>;
+}
+
+/// The two store calls of the protocol. Every store has them; a trait of its own, so that a caller can
+/// measure them.
+pub trait EndStore: Sync {
+    /// [`Tasks::get_tasks`].
+    fn read_records(&self, keys: &[TaskKey]) -> impl Future<Output = Result<Vec<Option<TaskRecord>>>> + Send;
+    /// [`Queue::commit`] without a leader.
+    fn commit_ends(
+        &self,
+        transitions: Vec<Transition>,
+    ) -> impl Future<Output = Result<Vec<Committed>>> + Send;
+}
+
+impl<S: Queue + Tasks + ?Sized> EndStore for S {
+    async fn read_records(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
+        self.get_tasks(keys).await
+    }
+
+    async fn commit_ends(&self, transitions: Vec<Transition>) -> Result<Vec<Committed>> {
+        self.commit(transitions, None).await
+    }
+}
+
+/// Records reported ends and answers in their order. Repeating a report is harmless: it is recorded once and
+/// answered the same. One store call if every record is in hand and no handler committed by itself.
+pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -> Result<Vec<Ended>> {
+    let mut found = read(store, ends.iter().filter(|end| must_read(*end))).await?.into_iter();
+    let mut answers = Vec::with_capacity(ends.len());
+    let mut decided = Vec::with_capacity(ends.len());
+    let mut transitions = Vec::with_capacity(ends.len());
+    for (index, end) in ends.iter().enumerate() {
+        let decide = |record: &TaskRecord| decide_end(record, end.lease(), end.outcome());
+        let decision = if must_read(end) {
+            found.next().flatten().as_ref().map(decide)
+        } else {
+            end.record_in_hand().map(decide)
+        };
+        answers.push(match decision.unwrap_or(EndDecision::Answer(Ended::Lost)) {
+            EndDecision::Answer(answer) => answer,
+            EndDecision::Commit(transition) => {
+                decided.push((index, transition.to, transition.ready_after));
+                transitions.push(transition);
+                Ended::Lost
+            }
+        });
+    }
+    if transitions.is_empty() {
+        return Ok(answers);
+    }
+    let committed = same_number(decided.len(), store.commit_ends(transitions).await?)?;
+    let mut unclear = Vec::new();
+    for ((index, state, due_after), committed) in decided.into_iter().zip(committed) {
+        match committed {
+            Committed::Applied { .. } | Committed::AlreadyApplied => {
+                answers[index] = Ended::Recorded { state, due_after };
+            }
+            Committed::Stale | Committed::Blocked(_) if *ends[index].outcome() == Outcome::Committed => {
+                unclear.push(index);
+            }
+            Committed::Stale | Committed::Blocked(_) => {}
+        }
+    }
+    // The handler's own commit may have come through only after the first read.
+    let records = read(store, unclear.iter().map(|index| &ends[*index])).await?;
+    for (index, record) in unclear.into_iter().zip(records) {
+        let (lease, outcome) = (ends[index].lease(), ends[index].outcome());
+        let recorded = record.and_then(|record| recorded_before(&record, lease, outcome));
+        answers[index] = recorded.unwrap_or(Ended::Lost);
+    }
+    Ok(answers)
+}
+
+/// What a handler committed by itself is not in the record that was leased.
+fn must_read(end: &impl EndReport) -> bool {
+    end.record_in_hand().is_none() || *end.outcome() == Outcome::Committed
+}
+
+async fn read<'a, S: EndStore + ?Sized, E: EndReport + 'a>(
+    store: &S,
+    ends: impl Iterator<Item = &'a E>,
+) -> Result<Vec<Option<TaskRecord>>> {
+    let keys: Vec<TaskKey> = ends.map(|end| end.lease().key.clone()).collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    same_number(keys.len(), store.read_records(&keys).await?)
+}
+
+/// Answers in a number that was not asked for would be matched to the wrong tasks.
+fn same_number<T>(asked: usize, answered: Vec<T>) -> Result<Vec<T>> {
+    if asked == answered.len() {
+        return Ok(answered);
+    }
+    let reason =
+        format!("the store answered {} of {asked} members; the report can be repeated", answered.len());
+    Err(Error::Unavailable { reason })
+}

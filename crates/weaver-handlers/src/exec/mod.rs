@@ -1,0 +1,143 @@
+//! `exec`: a task that runs a command the operator allowed.
+//!
+//! ```text
+//! payload {command, values, env, dir} ─▶ policy: program, one argument per template, environment, directory
+//!                                     ─▶ process::run
+//! ```
+
+mod policy;
+mod template;
+mod workdir;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use weaver_core::clock::Clock;
+use weaver_core::name::TaskType;
+use weaver_core::outcome::Outcome;
+use weaver_process::attempt::{self, Told, ended_how};
+use weaver_process::{Finished, Isolation, ProcessSpec};
+use weaver_runtime::{Ctx, TaskHandler};
+
+use super::{EXEC_TASK_TYPE, PolicyError};
+use policy::Checked;
+pub use policy::{AllowedCommand, ExecPolicy};
+
+/// The payload of an `exec` task.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecTask {
+    /// The name the operator gave to the command.
+    pub command: String,
+    /// What goes into the placeholders of its arguments: texts, numbers, true or false.
+    #[serde(default)]
+    pub values: BTreeMap<String, serde_json::Value>,
+    /// Variables, of those the operator lets tasks set.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Where it runs, below the operator's root; the root itself if not given.
+    #[serde(default)]
+    pub dir: Option<String>,
+}
+
+/// What a record keeps of a command that succeeded.
+#[derive(Serialize)]
+struct Kept<'a> {
+    exit_code: i32,
+    /// The end of its output.
+    output: &'a str,
+    /// How much it wrote.
+    output_bytes: u64,
+}
+
+/// Runs `exec` tasks.
+#[derive(Debug)]
+pub struct ExecHandler {
+    task_type: TaskType,
+    clock: Arc<dyn Clock>,
+    policy: Checked,
+}
+
+impl ExecHandler {
+    /// A handler that does what the policy allows. `isolation` says what confines its commands; the policy
+    /// has the rules.
+    pub fn new(
+        policy: ExecPolicy,
+        isolation: &Isolation,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, PolicyError> {
+        let task_type = TaskType::new(EXEC_TASK_TYPE).expect("it is a name");
+        Ok(Self { task_type, clock, policy: Checked::new(policy, isolation)? })
+    }
+
+    async fn run(&self, name: &str, spec: &ProcessSpec, ctx: &Ctx) -> Outcome {
+        ctx.limit_log(self.policy.log_limits);
+        let log = |_, line: &[u8]| ctx.log(String::from_utf8_lossy(line));
+        match attempt::run(spec, ctx, &*self.clock, log).await {
+            Ok(Finished { told: Some(Told::TimeIsUp), .. }) => Outcome::TimedOut,
+            // What it did with the signal does not matter, and least of all that it "succeeded": it did not
+            // finish.
+            Ok(Finished { told: Some(Told::ToStop), .. }) => {
+                Outcome::failed(format!("`{name}` was stopped before it finished"))
+            }
+            Ok(finished) => ended(name, &finished),
+            // Another machine, or the same one after a repair, may have what is missing here.
+            Err(error) => {
+                Outcome::failed(format!("`{name}` ({}) cannot be run: {error}", spec.program.display()))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl TaskHandler for ExecHandler {
+    fn task_type(&self) -> &TaskType {
+        &self.task_type
+    }
+
+    async fn execute(&self, _payload: Bytes, ctx: Ctx) -> Outcome {
+        let task = match ctx.record().spec.envelope.decode::<ExecTask>() {
+            Ok(task) => task,
+            Err(invalid) => return Outcome::undecodable(&invalid),
+        };
+        match self.policy.prepare(&task, &about(&ctx)) {
+            // `_dir` is held open while the command starts: its path goes through it.
+            Ok((spec, _dir)) => self.run(&task.command, &spec, &ctx).await,
+            Err(refused) => Outcome::fatal(refused),
+        }
+    }
+}
+
+/// What a command is told about its task.
+fn about(ctx: &Ctx) -> Vec<(&'static str, String)> {
+    vec![
+        ("WEAVER_TASK_ID", ctx.key().id.to_string()),
+        ("WEAVER_NAMESPACE", ctx.key().namespace.to_string()),
+        ("WEAVER_ATTEMPT", ctx.attempt().to_string()),
+        ("WEAVER_FENCE", ctx.fence().to_string()),
+    ]
+}
+
+fn ended<T>(name: &str, finished: &Finished<T>) -> Outcome {
+    let Finished { status, tail, output_bytes, .. } = finished;
+    if status.success() {
+        let kept = Kept { exit_code: 0, output: tail, output_bytes: *output_bytes };
+        return match serde_json::to_vec(&kept) {
+            Ok(json) => Outcome::Succeeded { result: Some(json.into()) },
+            Err(error) => Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
+        };
+    }
+    let how = ended_how(*status);
+    match tail.trim_end() {
+        "" => Outcome::failed(format!("`{name}` {how} and said nothing")),
+        tail => Outcome::failed(format!("`{name}` {how}; the end of its output:\n{tail}")),
+    }
+}
+
+fn milliseconds(count: u64) -> Duration {
+    Duration::from_millis(count)
+}

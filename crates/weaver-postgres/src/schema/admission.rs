@@ -1,0 +1,112 @@
+//! Conditions and numbers of core in the place of their names in SQL, so that no rule of admission is written
+//! in SQL (ADR-0067).
+//!
+//! ```text
+//! {is_due(r.ready_at, v_now)}   a rule of `weaver_core::admission`, over expressions of SQL
+//! {leasable(v_now)}             of runs `r`: waiting, due, not expired, and its serial key is free
+//! {wanted(v_slots)}             of runs `r`: what a lease call asks for that has so many slots left
+//! {waiting}                     the words for the states of a waiting run
+//! {number(running)}             the number of a state; {waiting_number(scheduled)}: that of a run before its first start
+//! {limit_max}                   the largest concurrency limit
+//! ```
+
+use weaver_core::admission::text::{Dialect, condition};
+use weaver_core::projection::job_run::State;
+use weaver_core::task::TaskState;
+
+/// Whether a run may start, as far as it does not depend on its queue's settings.
+const LEASABLE: &str = "r.state IN ({waiting}) AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, :now, r.expires_at)} \
+     AND (r.serial_key IS NULL OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, :now))";
+
+/// What a lease call asks for: types, slots, formats and ids it can read.
+const WANTED: &str = "(p_types IS NULL OR r.task_type = ANY (p_types)) \
+     AND {fits_slots({is_fragile(r.losses, r.max_losses)}, :slots)} \
+     AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))";
+
+/// A text with everything in braces replaced that is listed above. Braces around anything else stay.
+pub(crate) fn with_rules(text: &str) -> String {
+    // What stands before each brace that is open: what is in braces may be in braces itself.
+    let (mut before, mut current) = (Vec::new(), String::new());
+    for character in text.chars() {
+        match character {
+            '{' => before.push(std::mem::take(&mut current)),
+            '}' if !before.is_empty() => {
+                let inner = std::mem::replace(&mut current, before.pop().unwrap_or_default());
+                current += &replacement(&inner).unwrap_or_else(|| format!("{{{inner}}}"));
+            }
+            _ => current.push(character),
+        }
+    }
+    before.push(current);
+    before.join("{")
+}
+
+fn replacement(inner: &str) -> Option<String> {
+    let (name, arguments) = match inner.strip_suffix(')').and_then(|call| call.split_once('(')) {
+        Some((name, arguments)) => (name, split(arguments)),
+        None => (inner, Vec::new()),
+    };
+    match (name, arguments.as_slice()) {
+        ("leasable", [now]) => Some(with_rules(&LEASABLE.replace(":now", now))),
+        ("wanted", [slots]) => Some(with_rules(&WANTED.replace(":slots", slots))),
+        ("waiting", []) => Some(waiting()),
+        ("number", [state]) => number(state),
+        ("waiting_number", [is_scheduled]) => Some(format!(
+            "CASE WHEN {is_scheduled} THEN {} ELSE {} END",
+            TaskState::Scheduled.index(),
+            TaskState::Queued.index()
+        )),
+        ("limit_max", []) => Some(u32::MAX.to_string()),
+        _ => condition(name, &arguments, Dialect::Sql),
+    }
+}
+
+fn waiting() -> String {
+    let waiting = TaskState::ALL.into_iter().filter(|state| state.is_waiting());
+    let mut words: Vec<_> =
+        waiting.map(|state| format!("'{}'", State::project(state, None).as_str())).collect();
+    words.dedup();
+    words.join(", ")
+}
+
+fn number(state: &str) -> Option<String> {
+    let found = TaskState::ALL.into_iter().find(|known| known.as_str() == state)?;
+    Some(found.index().to_string())
+}
+
+/// Arguments, parted by the commas that are in no parentheses.
+fn split(arguments: &str) -> Vec<&str> {
+    let mut depth = 0_i32;
+    let parts = arguments.split(|character| {
+        depth += i32::from(matches!(character, '(' | '[')) - i32::from(matches!(character, ')' | ']'));
+        character == ',' && depth == 0
+    });
+    parts.map(str::trim).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_braces_is_replaced_innermost_first() {
+        let text =
+            "x IN ({waiting}) AND {fits_slots({is_fragile(r.losses, r.max_losses)}, f(1, 2))} = '{}' {other}";
+        let expected = "x IN ('PENDING', 'RETRY_SCHEDULED') AND (NOT (r.losses > 0 OR r.max_losses = 0) OR (f(1, 2)) > 0) \
+                        = '{}' {other}";
+        assert_eq!(with_rules(text), expected);
+        assert_eq!(with_rules("{number(running)} {number(none)} } {"), "4 {number(none)} } {");
+    }
+
+    #[test]
+    fn nothing_of_the_schema_is_left_in_braces() {
+        for step in super::super::migrations("weaver") {
+            let names = step
+                .sql
+                .split('{')
+                .skip(1)
+                .filter(|rest| rest.starts_with(|first: char| first.is_ascii_lowercase()));
+            assert_eq!(names.collect::<Vec<_>>(), Vec::<&str>::new());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+-- Gates: what a waiting run needs besides its time: an open queue, slots, its serial key. The conditions in braces are
+-- core's (`admission.rs` here and there, ADR-0067).
+
+-- How many slots of a queue are taken. Few runs run at once: all of them are looked at.
+CREATE FUNCTION weaver.occupied(p_namespace text, p_queue text) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (SELECT count(*) FROM weaver.job_runs r
+            WHERE r.lease_token IS NOT NULL AND r.namespace = p_namespace AND r.queue = p_queue)
+        + (SELECT count(*) FROM weaver.job_runs r
+            WHERE r.state IN ('ASSIGNED', 'ORPHANED') AND r.namespace = p_namespace AND r.queue = p_queue);
+END
+$$;
+
+-- Whether a queue is set to be paused. One whose limit is none that Weaver writes counts as paused; a queue without settings
+-- is not.
+CREATE FUNCTION weaver.is_set_to_pause(p_paused boolean, p_max_running bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(p_paused, false) OR coalesce(p_max_running NOT BETWEEN 1 AND {limit_max}, false)
+$$;
+
+-- Whether another run of its serial key goes before this one.
+CREATE FUNCTION weaver.is_gated(p_namespace text, p_key text, p_id bigint, p_executions integer, p_now timestamptz)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN EXISTS (
+        SELECT FROM weaver.job_runs k
+        WHERE k.namespace = p_namespace AND k.serial_key = p_key AND k.id <> p_id
+            AND {goes_first(k.id, {has_begun({is_unstarted(k.executions)}, k.state IN ({waiting}))},
+                {is_startable(k.ready_at, {is_unstarted(k.executions)}, p_now, k.expires_at)},
+                p_id, NOT {is_unstarted(p_executions)})});
+END
+$$;
+
+-- Takes the gate of a serial key to the end of the transaction and then, in a snapshot of its own, looks whether the run
+-- may pass. Looking without the gate let two runs of one key start.
+CREATE FUNCTION weaver.passes_gate(p_namespace text, p_key text, p_id bigint, p_executions integer, p_now timestamptz)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(hashtextextended('weaver.gate ' || p_namespace || E'\x01' || p_key, 11)) THEN
+        RETURN false;
+    END IF;
+    RETURN NOT weaver.is_gated(p_namespace, p_key, p_id, p_executions, p_now);
+END
+$$;
+
+-- Which of some queues are open; of those with a limit, how many slots there are and how many are taken. Limited queues are
+-- locked: lease calls go through them one after the other.
+CREATE FUNCTION weaver.open_queues(p_namespace text, p_queues text[], OUT queues text[], OUT limited text[],
+    OUT maxima bigint[], OUT occupied bigint[]) LANGUAGE plpgsql AS $$
+DECLARE
+    v_at integer;
+    v_is_paused boolean;
+    v_max_running bigint;
+BEGIN
+    SELECT array_agg(q.name), array_agg(q.name ORDER BY q.name) FILTER (WHERE s.max_running IS NOT NULL)
+    INTO queues, limited
+    FROM unnest(p_queues) AS q (name)
+    LEFT JOIN weaver.queues s ON s.namespace = p_namespace AND s.queue = q.name
+    WHERE NOT {is_paused(weaver.is_set_to_pause(s.paused, s.max_running))};
+    FOR v_at IN 1 .. coalesce(cardinality(limited), 0) LOOP
+        -- Settings may have changed while we waited.
+        SELECT {is_paused(weaver.is_set_to_pause(s.paused, s.max_running))}, s.max_running
+        INTO v_is_paused, v_max_running
+        FROM weaver.queues s WHERE s.namespace = p_namespace AND s.queue = limited[v_at] FOR NO KEY UPDATE;
+        maxima[v_at] := v_max_running;
+        IF v_is_paused THEN
+            queues := array_remove(queues, limited[v_at]);
+        END IF;
+    END LOOP;
+    -- Counted when every lock is held.
+    FOR v_at IN 1 .. coalesce(cardinality(limited), 0) LOOP
+        occupied[v_at] := weaver.occupied(p_namespace, limited[v_at]);
+        IF {is_full(occupied[v_at], maxima[v_at])} THEN
+            queues := array_remove(queues, limited[v_at]);
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Those of the runs picked that may start together: as far as their queues and the caller have slots, and one of a serial
+-- key. Answers as well which queues are open then, how many of their slots are taken and how many the caller has left.
+CREATE FUNCTION weaver.gate(p_namespace text, p_picked weaver.picked, p_now timestamptz, p_limited text[], p_maxima bigint[],
+    INOUT queues text[], INOUT occupied bigint[], INOUT slots integer, OUT passed weaver.picked) LANGUAGE plpgsql AS $$
+DECLARE
+    v_at integer;
+    v_queue integer;
+BEGIN
+    passed := p_picked;
+    passed.tids := NULL;
+    passed.ids := NULL;
+    passed.versions := NULL;
+    passed.queues := NULL;
+    passed.froms := NULL;
+    FOR v_at IN 1 .. coalesce(cardinality(p_picked.ids), 0) LOOP
+        CONTINUE WHEN NOT (p_picked.queues[v_at] = ANY (queues)) OR NOT {fits_slots(p_picked.fragile[v_at], slots)};
+        CONTINUE WHEN p_picked.keys[v_at] IS NOT NULL AND NOT weaver.passes_gate(p_namespace, p_picked.keys[v_at],
+            p_picked.ids[v_at], p_picked.executions[v_at], p_now);
+        passed.tids := passed.tids || p_picked.tids[v_at];
+        passed.ids := passed.ids || p_picked.ids[v_at];
+        passed.versions := passed.versions || p_picked.versions[v_at];
+        passed.queues := passed.queues || p_picked.queues[v_at];
+        passed.froms := passed.froms || p_picked.froms[v_at];
+        slots := slots - p_picked.fragile[v_at]::integer;
+        v_queue := array_position(p_limited, p_picked.queues[v_at]);
+        IF v_queue IS NOT NULL THEN
+            occupied[v_queue] := occupied[v_queue] + 1;
+            IF {is_full(occupied[v_queue], p_maxima[v_queue])} THEN
+                queues := array_remove(queues, p_limited[v_queue]);
+            END IF;
+        END IF;
+    END LOOP;
+END
+$$;

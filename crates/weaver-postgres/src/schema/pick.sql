@@ -1,0 +1,87 @@
+-- Picking: the runs that go next, in the order of G7, locked. Called by `weaver.claim`, whose settings its plans are made under.
+
+-- Runs, each with what it becomes and what it was. `last_…` is the place in the order up to which everything was looked at;
+-- `is_special`: one of them is fragile or has a serial key; `is_cut`: there may be more behind them.
+CREATE TYPE weaver.picked AS (tids tid[], ids bigint[], versions integer[], queues text[], froms integer[], keys text[],
+    fragile boolean[], executions integer[], is_special boolean, last_priority integer, last_ready_at timestamptz,
+    last_id bigint, is_cut boolean);
+
+CREATE FUNCTION weaver.pick_from_one(p_namespace text, p_queue text, p_types text[], p_slots integer, p_format smallint,
+    p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz, p_id bigint)
+RETURNS weaver.picked LANGUAGE plpgsql AS $$
+DECLARE
+    v_picked weaver.picked;
+BEGIN
+    SELECT array_agg(c.tid), array_agg(c.id), array_agg(c.version), array_fill(p_queue, ARRAY[count(*)::integer]),
+        array_agg(c.from_state), array_agg(c.serial_key), array_agg(c.fragile), array_agg(c.executions),
+        bool_or(c.serial_key IS NOT NULL OR c.fragile), (array_agg(c.priority))[count(*)],
+        (array_agg(c.ready_at))[count(*)], (array_agg(c.id))[count(*)], count(*) = p_max
+    INTO v_picked
+    FROM (
+        SELECT d.* FROM generate_series(p_priority, 9) AS p (number)
+        CROSS JOIN LATERAL (
+            SELECT r.ctid AS tid, r.id, r.version + 1 AS version,
+                weaver.task_state(r.state, r.scheduled)::integer AS from_state, r.priority, r.ready_at,
+                r.serial_key, r.executions, {is_fragile(r.losses, r.max_losses)} AS fragile
+            FROM weaver.job_runs r
+            WHERE r.namespace = p_namespace AND r.queue = p_queue AND r.priority = p.number::smallint
+                AND (p.number > p_priority OR (r.ready_at, r.id) > (p_ready_at, p_id))
+                AND {wanted(p_slots)} AND {leasable(p_now)}
+            ORDER BY r.ready_at, r.id
+            LIMIT p_max
+            FOR NO KEY UPDATE OF r SKIP LOCKED
+        ) d
+        LIMIT p_max
+    ) c;
+    RETURN v_picked;
+END
+$$;
+
+-- The first of several queues together; locked when they are known.
+CREATE FUNCTION weaver.pick_from_several(p_namespace text, p_queues text[], p_types text[], p_slots integer,
+    p_format smallint, p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz,
+    p_id bigint) RETURNS weaver.picked LANGUAGE plpgsql AS $$
+DECLARE
+    v_window bigint[];
+    v_picked weaver.picked;
+BEGIN
+    SELECT array_agg(c.id), (array_agg(c.priority))[count(*)], (array_agg(c.ready_at))[count(*)],
+        (array_agg(c.id))[count(*)], count(*) = p_max
+    INTO v_window, v_picked.last_priority, v_picked.last_ready_at, v_picked.last_id, v_picked.is_cut
+    FROM (
+        SELECT m.* FROM generate_series(p_priority, 9) AS p (number)
+        CROSS JOIN LATERAL (
+            SELECT d.* FROM unnest(p_queues) AS q (name)
+            CROSS JOIN LATERAL (
+                SELECT r.id, r.priority, r.ready_at
+                FROM weaver.job_runs r
+                WHERE r.namespace = p_namespace AND r.queue = q.name AND r.priority = p.number::smallint
+                    AND (p.number > p_priority OR (r.ready_at, r.id) > (p_ready_at, p_id))
+                    AND {wanted(p_slots)} AND {leasable(p_now)}
+                ORDER BY r.ready_at, r.id
+                LIMIT p_max
+            ) d
+            ORDER BY d.ready_at, d.id
+            LIMIT p_max
+        ) m
+        LIMIT p_max
+    ) c;
+    SELECT array_agg(c.tid), array_agg(c.id), array_agg(c.version), array_agg(c.queue), array_agg(c.from_state),
+        array_agg(c.serial_key), array_agg(c.fragile), array_agg(c.executions),
+        bool_or(c.serial_key IS NOT NULL OR c.fragile)
+    INTO v_picked.tids, v_picked.ids, v_picked.versions, v_picked.queues, v_picked.froms, v_picked.keys,
+        v_picked.fragile, v_picked.executions, v_picked.is_special
+    FROM (
+        SELECT r.ctid AS tid, r.id, r.version + 1 AS version, r.queue,
+            weaver.task_state(r.state, r.scheduled)::integer AS from_state, r.serial_key, r.executions,
+            {is_fragile(r.losses, r.max_losses)} AS fragile
+        FROM unnest(v_window) WITH ORDINALITY AS i (id, place)
+        JOIN weaver.job_runs r ON r.namespace = p_namespace AND r.id = i.id
+        WHERE r.state IN ({waiting})
+            AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, p_now, r.expires_at)}
+        ORDER BY i.place
+        FOR NO KEY UPDATE OF r SKIP LOCKED
+    ) c;
+    RETURN v_picked;
+END
+$$;

@@ -1,0 +1,104 @@
+//! One task: its state and why, its story, its data, its log, and what can be done about it.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use maud::{Markup, html};
+use weaver_api::{Explanation, Task};
+use weaver_core::task::TaskState;
+
+use super::super::form::path_part;
+use super::super::gate::redirect;
+use super::super::layout::{self, Head, Html};
+use super::super::text::{plain, sentence};
+use super::super::view::View;
+use super::{log, parts};
+use crate::api::extract::{Name, Params};
+use crate::api::{Permission, task as api};
+use crate::problem::Problem;
+
+pub(in crate::dashboard) async fn show(view: View, Path(id): Path<String>) -> Result<Html, Problem> {
+    let (state, caller) = (|| State(view.state.clone()), || view.caller.clone());
+    let query = || Params(view.namespace_query());
+    let task = api::get_task(state(), caller(), Name(id.clone()), query()).await?.0;
+    let why = api::explain_task(state(), caller(), Name(id), query()).await?.0;
+    let log = log::section(&view, &task).await?;
+    let body = html! {
+        h1 { "Task " code { (task.id) } " " (layout::state(task.state)) }
+        p.soft { (plain(&task.task_type)) " in queue " a href=(view.link("/tasks", &[("queue", &task.queue)])) { (plain(&task.queue)) } }
+        (actions(&view, &task))
+        (reasons(&view, &why))
+        @if let Some(progress) = &task.progress {
+            @let percent = format!("{:.0}", progress.fraction * 100.0);
+            div.row {
+                progress max="100" value=(percent) aria-label="Progress" {}
+                span { (percent) " % " (plain(&progress.message)) }
+            }
+        }
+        div.columns {
+            div {
+                (log)
+                (parts::document("Payload", task.payload.as_ref(), task.payload_hex.as_deref(), &task.content_type))
+                (parts::document("Result", task.result.as_ref(), task.result_hex.as_deref(), ""))
+                (parts::commands(&view, &task))
+            }
+            div {
+                h2 { "What happened" }
+                (parts::timeline(&view, &task))
+                h2 { "Facts" }
+                (parts::facts(&view, &task))
+            }
+        }
+    };
+    let title = format!("Task {}", task.id);
+    Ok(layout::page(&view, &Head { title: &title, section: "Tasks", live: &task.id }, &body))
+}
+
+fn actions(view: &View, task: &Task) -> Markup {
+    let action = |verb: &str| view.link(&format!("/tasks/{}/{verb}", path_part(&task.id)), &[]);
+    html! {
+        @if view.may(Permission::ManageTasks) {
+            div.row {
+                @if task.state.is_terminal() { (layout::button(view, &action("retry"), "Retry as a new task", &[], "primary")) }
+                @else { (layout::button(view, &action("cancel"), "Cancel", &[], "danger")) }
+                @if matches!(task.state, TaskState::Scheduled | TaskState::RetryScheduled) {
+                    (layout::button(view, &action("run-now"), "Run now", &[], ""))
+                }
+            }
+        }
+    }
+}
+
+/// Every reason as a sentence, with a link to what it is about.
+fn reasons(view: &View, why: &Explanation) -> Markup {
+    html! {
+        ul.why aria-label="Why" {
+            @for reason in &why.reasons {
+                li {
+                    (plain(&sentence(&reason.text)))
+                    @if let Some(id) = &reason.task_id { " " a href=(view.task_link(id)) { "Task " (id) } }
+                    @else if let Some(queue) = &reason.queue { " " a href=(view.link("/queues", &[])) { "Queue " (plain(queue)) } }
+                    @else if reason.worker.is_some() { " " a href=(view.link("/runners", &[])) { "Runners" } }
+                }
+            }
+        }
+    }
+}
+
+pub(in crate::dashboard) async fn cancel(view: View, Path(id): Path<String>) -> Result<Response, Problem> {
+    let query = Params(view.namespace_query());
+    drop(api::cancel_task(State(view.state.clone()), view.caller.clone(), Name(id.clone()), query).await?);
+    Ok(redirect(&view.task_link(&id)))
+}
+
+pub(in crate::dashboard) async fn run_now(view: View, Path(id): Path<String>) -> Result<Response, Problem> {
+    let query = Params(view.namespace_query());
+    drop(api::run_task_now(State(view.state.clone()), view.caller.clone(), Name(id.clone()), query).await?);
+    Ok(redirect(&view.task_link(&id)))
+}
+
+/// The new task is what to look at now.
+pub(in crate::dashboard) async fn retry(view: View, Path(id): Path<String>) -> Result<Response, Problem> {
+    let query = Params(view.namespace_query());
+    let (_, made) = api::retry_task(State(view.state.clone()), view.caller.clone(), Name(id), query).await?;
+    Ok(redirect(&view.task_link(&made.0.id)))
+}

@@ -1,9 +1,0 @@
-//! The built-in handlers, run by a real worker on the in-memory store: real processes, real connections, virtual time.
-
-#![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
-
-mod exec;
-mod exec_ends;
-mod http;
-mod http_guard;
-mod rig;

@@ -1,0 +1,60 @@
+//! One decorator of stores for every purpose: each port call becomes a [`Call`], and an [`Intercept`] decides
+//! what becomes of it.
+//!
+//! ```text
+//! caller ─▶ Intercepted ── Call ──▶ Intercept::around ── Call::send, never, once or twice ──▶ the store
+//!                       ◀── Answer ──
+//! ```
+
+mod call;
+mod ports;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weaver_core::error::Result;
+use weaver_core::limits::Limits;
+use weaver_core::ports::Store;
+
+pub use call::{Answer, Call};
+
+/// What becomes of the calls to a store: before [`Call::send`] it may delay or refuse one, after it replace
+/// or lose the answer; without it, it answers by itself.
+///
+/// # Contract
+/// - The answer is of the call's own variant.
+#[async_trait]
+pub trait Intercept: Send + Sync {
+    /// Answers a call to `store`.
+    async fn around(&self, call: Call, store: &Arc<dyn Store>) -> Result<Answer>;
+
+    /// The limits of the decorated store, which are asked without waiting.
+    fn limits(&self, store: &Arc<dyn Store>) -> Limits {
+        store.limits()
+    }
+}
+
+/// A store whose calls all pass through an [`Intercept`].
+pub struct Intercepted<I> {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) by: I,
+}
+
+impl<I: Intercept> Intercepted<I> {
+    /// Decorates a store.
+    pub fn of(store: Arc<dyn Store>, by: I) -> Self {
+        Self { store, by }
+    }
+
+    /// Makes a call that is at hand as data.
+    pub(crate) async fn call(&self, call: Call) -> Result<Answer> {
+        self.by.around(call, &self.store).await
+    }
+}
+
+impl<I: fmt::Debug> fmt::Debug for Intercepted<I> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Intercepted").field("by", &self.by).finish_non_exhaustive()
+    }
+}
