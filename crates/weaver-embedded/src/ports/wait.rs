@@ -36,7 +36,10 @@ impl EmbeddedStore {
 
     async fn wait_for_work(&self, wanted: Wanted, deadline: Monotonic) -> Result<Wake> {
         loop {
-            let timed_out = self.clock.monotonic() >= deadline;
+            // Before the writer is asked: a clock that moves before its answer is read makes the waiter look
+            // again, not sleep on.
+            let asked_at = self.clock.monotonic();
+            let timed_out = asked_at >= deadline;
             let mut waiting = Waiting::new(self, wanted.clone());
             let next_due = match self.look(&waiting, timed_out).await? {
                 Look::Waits { next_due } => next_due,
@@ -48,7 +51,7 @@ impl EmbeddedStore {
             let until = match next_due {
                 // Looked at again each second: the wall clock may be set, and a timer does not count a
                 // machine's sleep.
-                Some(due) => deadline.min(self.clock.monotonic().saturating_add(due.min(LOOK_AGAIN))),
+                Some(due) => deadline.min(asked_at.saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
             tokio::select! {

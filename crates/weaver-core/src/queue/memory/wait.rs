@@ -34,6 +34,8 @@ impl InMemoryQueue {
 
     async fn wait_for_work(&self, wanted: Wanted, deadline: Monotonic) -> Wake {
         loop {
+            // Before the state is read: a clock that moves in between makes the waiter look again, not sleep on.
+            let asked_at = self.clock.clock().monotonic();
             let (waiting, next_due) = match self.look(&wanted, deadline) {
                 Look::Found(wake) => return wake,
                 Look::Wait(waiting, next_due) => (waiting, next_due),
@@ -41,7 +43,7 @@ impl InMemoryQueue {
             let until = match next_due {
                 // Looked at again each second: the wall clock may be set, and a timer does not count a
                 // machine's sleep.
-                Some(due) => deadline.min(self.clock.clock().monotonic().saturating_add(due.min(LOOK_AGAIN))),
+                Some(due) => deadline.min(asked_at.saturating_add(due.min(LOOK_AGAIN))),
                 None => deadline,
             };
             tokio::select! {
