@@ -35,3 +35,9 @@ async fn stamps_never_go_back_in_memory() {
     let (clock, store) = store();
     clock_jumps::stamps_never_go_back(clock, store).await;
 }
+
+#[tokio::test]
+async fn a_due_task_wakes_a_waiter_whenever_the_clock_moves_in_memory() {
+    let open = |clock| Arc::new(InMemoryQueue::new(clock)) as Arc<dyn Store>;
+    clock_jumps::a_due_task_wakes_a_waiter_whenever_the_clock_moves(open).await;
+}

@@ -3,6 +3,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use support::Scratch;
@@ -39,6 +40,17 @@ async fn instants_follow_the_wall_clock() {
 async fn stamps_never_go_back() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     clock_jumps::stamps_never_go_back(clock.clone(), open(&scratch, &clock)).await;
+}
+
+#[tokio::test]
+async fn a_due_task_wakes_a_waiter_whenever_the_clock_moves() {
+    let scratch = Scratch::new();
+    let directories = AtomicUsize::new(0);
+    let open = |clock| {
+        let directory = scratch.path().join(directories.fetch_add(1, Ordering::Relaxed).to_string());
+        Arc::new(EmbeddedStore::open(directory, clock).expect("it opens")) as Arc<dyn Store>
+    };
+    clock_jumps::a_due_task_wakes_a_waiter_whenever_the_clock_moves(open).await;
 }
 
 #[tokio::test]

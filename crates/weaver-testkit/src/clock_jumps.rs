@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weaver_core::clock::{Clock, ManualClock};
+use parking_lot::Mutex;
+use weaver_core::clock::{Clock, ManualClock, Sleep};
 use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::lifecycle::OverdueWhy;
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
-use weaver_core::queue::QueueExt;
+use weaver_core::queue::{Interest, QueueExt, Wake};
 use weaver_core::task::{NewTask, TaskState};
+use weaver_core::time::{Monotonic, Timestamp};
 
 /// How far the clock is set.
 pub const HOUR: Duration = Duration::from_secs(3600);
@@ -110,5 +112,78 @@ pub async fn stamps_never_go_back(clock: ManualClock, store: Arc<dyn Store>) {
             clock.set_forward(3 * HOUR);
         }
         clock.advance(seconds(1));
+    }
+}
+
+/// More than any store reads its clock before a waiter sleeps.
+const READINGS: usize = 8;
+
+/// A clock that stands still and moves once, ten seconds forward: just before a certain reading, or when it is
+/// told to.
+#[derive(Debug)]
+struct MovesOnce {
+    inner: ManualClock,
+    /// How many readings are left before it moves; nothing before it counts, and once it has moved.
+    left: Mutex<Option<usize>>,
+}
+
+impl MovesOnce {
+    fn move_now(&self) {
+        if self.left.lock().take().is_some() {
+            self.inner.advance(seconds(10));
+        }
+    }
+
+    fn read(&self) -> &ManualClock {
+        let is_time = match &mut *self.left.lock() {
+            None => false,
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        };
+        if is_time {
+            self.move_now();
+        }
+        &self.inner
+    }
+}
+
+impl Clock for MovesOnce {
+    fn now(&self) -> Timestamp {
+        self.read().now()
+    }
+
+    fn monotonic(&self) -> Monotonic {
+        self.read().monotonic()
+    }
+
+    fn sleep_until(&self, deadline: Monotonic) -> Sleep {
+        self.inner.sleep_until(deadline)
+    }
+}
+
+/// A waiter is woken when a task becomes due, between whichever two readings of the clock that happens: a span
+/// computed from one reading is not added to a later one.
+pub async fn a_due_task_wakes_a_waiter_whenever_the_clock_moves(
+    open: impl Fn(Arc<dyn Clock>) -> Arc<dyn Store>,
+) {
+    for readings in 0..READINGS {
+        let clock = Arc::new(MovesOnce { inner: ManualClock::default(), left: Mutex::new(None) });
+        let theirs: Arc<dyn Clock> = clock.clone();
+        let store = open(theirs);
+        store.enqueue(NewTask::new("delayed").delay(seconds(10))).await.expect("stored");
+        *clock.left.lock() = Some(readings);
+        let (namespace, queues) = (Namespace::default(), vec![QueueName::default()]);
+        let interest = Interest::Work { namespace, queues, types: None, fragile: true };
+        let moves_at_last = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            clock.move_now();
+        };
+        let (wake, ()) = tokio::join!(store.wait(interest, HOUR), moves_at_last);
+        assert_eq!(wake.expect("it answers"), Wake::Ready);
     }
 }

@@ -61,12 +61,6 @@ impl Waiter {
         true
     }
 
-    /// Lets the wait begin, whether or not the store has answered its first question.
-    pub(super) async fn begins(&mut self) {
-        let poll = poll_fn(|context| Poll::Ready(self.0.as_mut().poll(context)));
-        assert!(poll.await.is_pending(), "there should be nothing to do");
-    }
-
     /// Must end because there may be something.
     pub(super) async fn wakes(self) {
         assert_eq!(self.0.await, Wake::Ready);

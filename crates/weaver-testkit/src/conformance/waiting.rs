@@ -249,16 +249,6 @@ async fn two_tasks_that_become_due_wake_two_waiters(harness: Harness) {
     other.wakes().await;
 }
 
-async fn a_task_that_becomes_due_before_a_waiter_has_its_answer_wakes_it(harness: Harness) {
-    harness.enqueue(task().delay(seconds(10))).await;
-    let mut waiter = Waiter::for_work(&harness);
-    waiter.begins().await;
-    // A store that answers calls in order has answered the waiter now; the waiter has not read it.
-    harness.enqueue(task().queue("other")).await;
-    harness.advance(seconds(10)).await;
-    waiter.wakes().await;
-}
-
 async fn a_waiter_that_is_gone_does_not_swallow_what_was_meant_for_it(harness: Harness) {
     for first_goes in [true, false] {
         let (one, other) = (waiting(&harness).await, waiting(&harness).await);
@@ -345,7 +335,6 @@ cases![
     a_wait_of_no_time_only_looks,
     two_tasks_wake_two_waiters,
     two_tasks_that_become_due_wake_two_waiters,
-    a_task_that_becomes_due_before_a_waiter_has_its_answer_wakes_it,
     a_waiter_that_is_gone_does_not_swallow_what_was_meant_for_it,
     a_waiter_that_is_gone_does_not_swallow_the_moment_a_task_becomes_due,
     a_waiter_for_another_type_does_not_swallow_the_wake_up,
