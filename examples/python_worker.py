@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """A Weaver worker in Python, with the standard library only.
 
-It leases tasks from a server, runs each in a process of its own, keeps its lease alive while the handler runs, and reports
-how it ended. A worker that cannot renew kills its handler before the lease ends: by then another worker may run the task.
-A cancelled task's handler is killed within a second.
+It leases tasks from a server, runs each handler in its own process, renews the lease while the handler runs, and reports
+the outcome. If the lease cannot be renewed, the handler is killed before lease expiry, because another worker may run the
+task after that. The handler of a cancelled task is killed within a second.
 
     WEAVER_URL=http://127.0.0.1:7117 WEAVER_TOKEN=$(weaver token) python3 examples/python_worker.py
 
-Write your own handlers below: a function that takes the payload and the context, and returns what can be written as
-JSON. An exception is a failure and is retried; `Fatal` is not. Handlers are looked up by name in a fresh process, so
-they and what they use must be defined at the top level of the module.
+Write your own handlers below: a function that takes the payload and the context, and returns a JSON value. An exception
+is a failure and is retried; `Fatal` is not. Handlers are looked up by name in a fresh process, so they and what they use
+must be defined at the top level of the module.
 """
 
 import collections
@@ -30,19 +30,19 @@ TOKEN = os.environ.get("WEAVER_TOKEN")
 NAMESPACE = os.environ.get("WEAVER_NAMESPACE", "default")
 QUEUES = os.environ.get("WEAVER_QUEUES", "default").split(",")
 WORKER = os.environ.get("WEAVER_WORKER", f"python-{socket.gethostname()}-{os.getpid()}")
-# Stop when there has been nothing to do for one poll: for tests and cron jobs.
+# Exit when a poll returns no task: for tests and cron jobs.
 ONCE = os.environ.get("WEAVER_ONCE") == "1"
 LEASE_TTL_MS = 30_000
 POLL_MS = 20_000
 LOG_EVERY_S = 1
-# Of a longer log the beginning and the end are kept. A line is one entry, of at most 64 KiB.
+# Of a longer log the head and the tail are kept. A line is one entry of at most 64 KiB.
 LOG_HEAD_BYTES, LOG_TAIL_BYTES, LOG_LINE_BYTES = 768 * 1024, 256 * 1024, 60 * 1024
-# Never through a proxy of the environment: the token is for the server alone.
+# No proxy from the environment: the token is only for the server.
 HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Fatal(Exception):
-    """No retry can mend it."""
+    """A failure that is not retried: the task is dead."""
 
 
 class Undecodable(Exception):
@@ -54,16 +54,16 @@ class Undecodable(Exception):
 
 
 class Context:
-    """What a handler knows and can do. It lives in the handler's process and talks to the worker through a pipe."""
+    """The context of a handler, in the handler's process. It talks to the worker through a pipe."""
 
     def __init__(self, leased, pipe):
         self.task = leased["task"]
-        # Grows with every attempt: hand it to the systems you write to, and let them refuse a smaller one.
+        # Fencing token, grows with every attempt: pass it to the systems you write to, and let them refuse a smaller one.
         self.fence = leased["lease"]["version"]
         self._pipe = pipe
 
     def progress(self, fraction, message=""):
-        """Says how far the work is; sent with the next renewal."""
+        """Sets the progress, from 0 to 1; sent with the next lease renewal."""
         self._pipe.send(("progress", {"fraction": fraction, "message": message}))
 
     def log(self, line):
@@ -78,24 +78,24 @@ def add(payload, context):
 
 
 def fail(payload, context):
-    """An example: fails, for good if it is told to."""
+    """An example: fails, permanently if the payload asks for it."""
     if payload and payload.get("fatal"):
-        raise Fatal("told to fail for good")
-    raise RuntimeError("told to fail")
+        raise Fatal("permanent failure requested")
+    raise RuntimeError("failure requested")
 
 
 HANDLERS = {"add": add, "fail": fail}
 
 
 def now():
-    """Seconds that never jump and, where the system can, count the time a laptop sleeps: leases go on without it."""
+    """Monotonic seconds that include suspended time where the system supports it: leases expire during a suspend, too."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 def call(verb, body, timeout_s=40):
-    """One of the calls a worker makes; answers the decoded JSON, or None if there was no content."""
+    """One API call of a worker; returns the decoded JSON, or None if there was no content."""
     text = call_raw(verb, json.dumps(body), timeout_s)
     return json.loads(text) if text else None
 
@@ -110,7 +110,7 @@ def call_raw(verb, text, timeout_s):
 
 
 def lease_one():
-    """Leases at most one task; answers it (or None), as text too, and when its lease began at the latest."""
+    """Leases at most one task; returns it (or None), its text, and the latest time at which its lease began."""
     request = {
         "namespace": NAMESPACE,
         "queues": QUEUES,
@@ -120,13 +120,13 @@ def lease_one():
         "ttl_ms": LEASE_TTL_MS,
         "wait_ms": 0 if ONCE else POLL_MS,
     }
-    # A lease counts from before its request was sent: whatever the answer's way took is already spent.
+    # Taken before the request is sent: the round trip counts against the lease.
     sent_at = now()
     text = call_raw("lease", json.dumps(request), timeout_s=40)
     try:
         answer = json.loads(text)
     except RecursionError as error:
-        # Only a payload nests this deeply. The lease comes before it, and is all that is needed to report the failure.
+        # Only a payload nests this deeply. The lease comes before it, and is enough to report the failure.
         start = text.index('"lease":') + len('"lease":')
         raise Undecodable(json.JSONDecoder().raw_decode(text, start)[0], f"the payload: {error}") from None
     # While the server waited for a task there was no lease yet.
@@ -135,20 +135,20 @@ def lease_one():
 
 
 def handle(text, pipe):
-    """The handler's process: runs the handler, and sends how it ended. Payload and result cross as JSON text, so that
-    nothing but JSON limits what they may be."""
+    """The handler's process: runs the handler and sends its outcome. Payload and result are passed as JSON text, so that
+    pickling does not restrict them."""
     if hasattr(os, "setsid"):
-        os.setsid()  # What it starts is killed with it.
+        os.setsid()  # Its own process group: children are killed with it.
     threading.Thread(target=die_with_worker, daemon=True).start()
     try:
         end = outcome_of(json.loads(text)["tasks"][0], pipe)
-    except BaseException as error:  # Whatever a handler raises is its failure, not the worker's end.
+    except BaseException as error:  # Any exception is the handler's failure and must not end the worker.
         end = json.dumps({"outcome": "failed", "error": f"{type(error).__name__}: {error}"})
     pipe.send(("end", end))
 
 
 def die_with_worker():
-    """A handler whose worker was killed has nobody who renews its lease."""
+    """Kills the handler when its worker is killed: the lease is not renewed any more."""
     multiprocessing.parent_process().join()
     if hasattr(os, "killpg"):
         os.killpg(0, signal.SIGKILL)
@@ -162,17 +162,17 @@ def outcome_of(leased, pipe):
         if handler is None:
             raise Fatal(f"no handler for `{task_type}`; this worker has: {', '.join(sorted(HANDLERS))}")
         if "payload_hex" in leased["task"]:
-            # No text, or JSON that no client can be expected to read: another worker may know what to do with it.
-            raise ValueError("the payload is nothing this worker can read")
+            # Not text, or not plain JSON: another worker may be able to decode it.
+            raise ValueError("this worker cannot decode the payload")
         result = handler(leased["task"].get("payload"), Context(leased, pipe))
-        # Written here, where what is no JSON is the handler's failure.
+        # Encoded here, so that a value that is not JSON is the handler's failure.
         return json.dumps({"outcome": "succeeded", "result": result})
     except Fatal as error:
         return json.dumps({"outcome": "failed", "error": str(error), "fatal": True})
 
 
 class Log:
-    """Lines of an attempt's log that wait to be sent: its beginning as it comes, its end when the handler has ended."""
+    """Log lines of an attempt that are not sent yet: the head is sent as it is written, the tail at the end."""
 
     def __init__(self):
         self.head_bytes, self.waiting = 0, []
@@ -212,7 +212,7 @@ class Log:
 
 
 class Run:
-    """One task under way: its process, its lease, and the threads that talk to the server for it."""
+    """One running task: its process, its lease, and the threads that talk to the server for it."""
 
     def __init__(self, leased, text, began_at):
         self.lease = leased["lease"]
@@ -221,7 +221,7 @@ class Run:
         self.timeout_ms = leased["task"].get("timeout_ms")
         self.renew_now = threading.Event()
         self.done = threading.Event()
-        self.told = None  # "cancelled" or "lost", by a renewal
+        self.stop_reason = None  # "cancelled" or "lost"
         self.progress = None
         self.log = Log()
         self.pipe, theirs = PROCESSES.Pipe()
@@ -230,16 +230,16 @@ class Run:
         theirs.close()  # So that the pipe ends when the process does.
 
     def stop_at(self):
-        """Before the lease ends, with time to spare for the kill itself."""
+        """Before lease expiry, with time to spare for the kill itself."""
         return self.began_at + 0.9 * self.ttl_s
 
     def keep_alive(self):
-        """Renews at a third of the lease's time, or at once when the task may have been cancelled; sends the log."""
+        """Renews every third of the lease TTL, or at once when the task may have been cancelled; sends the log."""
         next_renewal = self.began_at + self.ttl_s / 3
         while not self.done.is_set():
             if now() >= next_renewal or self.renew_now.is_set():
                 self.renew_now.clear()
-                # One that fails is tried again soon: the lease lasts for a few more tries.
+                # A failed renewal is retried soon, while the lease is still valid.
                 next_renewal = now() + (self.ttl_s / 3 if self.renew() else 1)
             self.send_log()
             self.renew_now.wait(min(LOG_EVERY_S, max(0, next_renewal - now())))
@@ -256,18 +256,18 @@ class Run:
         if result == "extended":
             self.began_at = sent_at
         elif result in ("cancelled", "lost"):
-            self.told = result
+            self.stop_reason = result
             self.done.set()
         return result != "busy"
 
     def watch(self):
-        """Waits for the cancellation of the task, and has the lease renewed then: the answer says so."""
+        """Long poll for the cancellation of the task; then the lease is renewed at once, which reports it."""
         while not self.done.is_set():
             try:
                 if call("cancelled", {"leases": [self.lease], "wait_ms": POLL_MS})["cancelled"]:
                     self.renew_now.set()
             except (OSError, ValueError):
-                pass  # An older server, or none: the next renewal tells.
+                pass  # The next renewal reports it.
             self.done.wait(1)
 
     def send_log(self, is_end=False):
@@ -280,15 +280,15 @@ class Run:
             try:
                 call("append", {"appends": [append]}, timeout_s=self.ttl_s / 4)
             except (OSError, ValueError) as error:
-                print(f"{len(entries)} lines of a log are lost: {error}", file=sys.stderr, flush=True)
+                print(f"sending {len(entries)} log lines failed: {error}", file=sys.stderr, flush=True)
 
     def wait(self):
-        """Waits for the handler; answers how it ended, or None if it was killed. Makes no call: nothing delays the kill."""
+        """Waits for the handler; returns its outcome, or None if it was killed. An API call could delay the kill: none here."""
         times_out_at = now() + self.timeout_ms / 1000 if self.timeout_ms else float("inf")
         while not self.done.is_set():
             if now() >= self.stop_at():
-                print(f"task {self.lease['id']}: the lease cannot be renewed; killed", file=sys.stderr, flush=True)
-                self.told = "lost"
+                print(f"task {self.lease['id']}: lease not renewed; handler killed", file=sys.stderr, flush=True)
+                self.stop_reason = "lost"
                 return None
             if now() >= times_out_at:
                 return json.dumps({"outcome": "timed_out"})
@@ -312,12 +312,12 @@ class Run:
             if hasattr(os, "killpg"):
                 os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # It has ended, or has not made its group yet.
+            pass  # It has ended, or has not created its process group yet.
         self.process.kill()
         self.process.join()
 
     def report(self, end):
-        """Reports the end until the server has it or the lease is over; a result it refuses is a failure."""
+        """Reports the outcome until the server has recorded it or the lease expires; a refused result becomes a failure."""
         is_refused = False
         while now() < self.stop_at():
             try:
@@ -329,7 +329,7 @@ class Run:
                 if error.code < 500:
                     if is_refused:
                         return
-                    is_refused, end = True, failed(f"the server refused the end: {why}")
+                    is_refused, end = True, failed(f"the server refused the outcome: {why}")
             except OSError:
                 pass
             time.sleep(0.5)
@@ -340,15 +340,15 @@ def failed(error):
 
 
 def ends(lease, end):
-    """A report of one end. The end is put in as the text it is: a result may nest more deeply than Python can write."""
+    """A report of one outcome, as text: a result may nest more deeply than Python can encode."""
     return '{"ends":[{"lease":' + json.dumps(lease) + "," + end[1:] + "]}"
 
 
 def run(leased, text, began_at):
-    """Runs one task and reports its end."""
+    """Runs one task and reports its outcome."""
     task = Run(leased, text, began_at)
-    keeper = threading.Thread(target=task.keep_alive, daemon=True)
-    keeper.start()
+    renewer = threading.Thread(target=task.keep_alive, daemon=True)
+    renewer.start()
     threading.Thread(target=task.watch, daemon=True).start()
     try:
         end = task.wait()
@@ -356,23 +356,23 @@ def run(leased, text, began_at):
         task.done.set()
         task.renew_now.set()
         task.kill()
-    if task.told == "cancelled":
+    if task.stop_reason == "cancelled":
         call("confirm-stopped", {"leases": [task.lease]})
-    elif end is not None and task.told is None:
-        keeper.join(timeout=task.ttl_s / 2)
+    elif end is not None and task.stop_reason is None:
+        renewer.join(timeout=task.ttl_s / 2)
         task.send_log(is_end=True)
         task.report(end)
 
 
 def refuse(lease, why):
-    """Reports a task that could not even be decoded, so that it is not leased for nothing until it is dead."""
+    """Reports a task that could not be decoded as failed, so that it does not wait for lease expiry."""
     call_raw("finish", ends(lease, failed(f"this worker cannot decode the task: {why}")), timeout_s=10)
 
 
 def main():
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    print(f"{WORKER} works for {URL}, namespace {NAMESPACE}, queues {', '.join(QUEUES)}", flush=True)
+    print(f"worker {WORKER}: server {URL}, namespace {NAMESPACE}, queues {', '.join(QUEUES)}", flush=True)
     while not stopping.is_set():
         try:
             leased, text, began_at = lease_one()
@@ -388,12 +388,12 @@ def main():
                 return 1
             stopping.wait(1)
         except OSError as error:
-            print(f"{URL} does not answer: {error}", file=sys.stderr, flush=True)
+            print(f"{URL} cannot be reached: {error}", file=sys.stderr, flush=True)
             stopping.wait(1)
     return 0
 
 
-# A fresh process for each handler, not a fork of this one: a fork would copy the locks of threads that do not go along.
+# A fresh process for each handler, not a fork: a fork would copy locks held by threads that do not exist in it.
 PROCESSES = multiprocessing.get_context(
     "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 )

@@ -1,4 +1,4 @@
-//! What every benchmark needs: interleaved rounds, medians with their spread, memory as the system sees it.
+//! Common parts of the benchmarks: interleaved rounds, medians with their spread, resident memory.
 
 pub mod scratch;
 pub mod source;
@@ -8,48 +8,48 @@ use std::time::Duration;
 /// Rounds per subject. An odd number, so that the median is a measurement.
 pub const ROUNDS: usize = 7;
 
-/// The figures of one subject over all rounds.
+/// The measurements of one subject over all rounds.
 #[derive(Debug, Clone, Default)]
 pub struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Many figures at once.
-    pub fn of(mut figures: Vec<f64>) -> Self {
-        figures.sort_by(f64::total_cmp);
-        Self(figures)
+    /// Collects all measurements at once.
+    pub fn of(mut measurements: Vec<f64>) -> Self {
+        measurements.sort_by(f64::total_cmp);
+        Self(measurements)
     }
 
-    /// Adds the figure of one round.
-    pub fn push(&mut self, figure: f64) {
-        self.0.push(figure);
+    /// Adds the measurement of one round.
+    pub fn push(&mut self, measurement: f64) {
+        self.0.push(measurement);
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// The middle figure.
+    /// Median of the measurements; panics if there are none.
     pub fn median(&self) -> f64 {
         self.0[self.0.len() / 2]
     }
 
-    /// The figure below which this part of them lies.
+    /// Quantile, with `part` from 0 to 1.
     pub fn quantile(&self, part: f64) -> f64 {
         self.0[((self.0.len() - 1) as f64 * part) as usize]
     }
 
-    /// How far the figures lie apart, as a part of the median: half the distance from the least to the most.
+    /// Half the range, as a fraction of the median.
     pub fn spread(&self) -> f64 {
         (self.0[self.0.len() - 1] - self.0[0]) / 2.0 / self.median()
     }
 }
 
-/// Measures subjects in turn, round by round, so that whatever disturbs the machine disturbs all of them.
+/// Measures subjects in turn, round by round, so that noise of the machine affects all of them.
 pub fn interleaved<const N: usize>(mut subjects: [&mut dyn FnMut() -> f64; N]) -> [Samples; N] {
     let mut samples: [Samples; N] = std::array::from_fn(|_| Samples::default());
     for round in 0..=ROUNDS {
         for (subject, samples) in subjects.iter_mut().zip(&mut samples) {
-            let figure = subject();
-            // The first round only warms up.
+            let measurement = subject();
+            // The first round is a warm-up.
             if round > 0 {
-                samples.push(figure);
+                samples.push(measurement);
             }
         }
         eprint!("\r  round {round}/{ROUNDS}");
@@ -58,30 +58,29 @@ pub fn interleaved<const N: usize>(mut subjects: [&mut dyn FnMut() -> f64; N]) -
     samples
 }
 
-/// So many things in such a time, per second.
+/// Events per second of elapsed time.
 pub fn per_second(count: u64, elapsed: Duration) -> f64 {
     count as f64 / elapsed.as_secs_f64()
 }
 
-/// What the process occupies, in bytes.
+/// Resident memory of the process, in bytes.
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
     pages * 4096
 }
 
-/// The processor time the process has used, in seconds: says what work costs where the clock says who else is
-/// working.
+/// CPU time of the process, in seconds: unlike wall time, independent of other processes.
 pub fn cpu_seconds() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux tells");
     let after_name = stat.rsplit(')').next().expect("a name");
     let fields: Vec<f64> = after_name.split(' ').filter_map(|field| field.parse().ok()).collect();
-    // Past the state, which is no number: user time is the eleventh, system time the twelfth.
+    // After the state, which is not a number: user time is the eleventh field, system time the twelfth.
     (fields[10] + fields[11]) / TICKS_PER_SECOND
 }
 
-/// Prints a ratio beside its limit; says whether it holds.
+/// Prints a ratio with its limit; true if it is within the limit.
 pub fn verdict(what: &str, ratio: f64, limit: f64, at_least: bool) -> bool {
     let holds = if at_least { ratio >= limit } else { ratio <= limit };
     let sign = if at_least { "≥" } else { "≤" };

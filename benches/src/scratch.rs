@@ -1,12 +1,12 @@
-//! A place for what a benchmark writes.
+//! A scratch directory for a benchmark.
 
 use std::path::{Path, PathBuf};
 
-/// A directory of this run that goes when it is dropped.
+/// A directory of this run, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Made empty.
+    /// Creates an empty directory; an old one is removed.
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("weaver-bench-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
@@ -14,7 +14,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }

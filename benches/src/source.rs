@@ -1,4 +1,4 @@
-//! A source of work that counts what a worker asks of it.
+//! A work source that counts the calls of a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use weaver_core::queue::{Enqueued, Interest, Wake};
 use weaver_core::task::NewTask;
 use weaver_runtime::{End, Ended, LocalSource, Maintained, WorkSource};
 
-/// Passes everything on, and counts renewals.
+/// Forwards all calls, and counts renewals.
 pub struct Counting {
     inner: LocalSource,
     calls: AtomicU64,
@@ -22,12 +22,12 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Around a source.
+    /// Wraps `inner`, with counters at 0.
     pub fn new(inner: LocalSource) -> Arc<Self> {
         Arc::new(Self { inner, calls: AtomicU64::new(0), members: AtomicU64::new(0) })
     }
 
-    /// Calls of `renew`, and leases in them, until now.
+    /// Calls of `renew` and leases in them, so far.
     pub fn renewals(&self) -> (u64, u64) {
         (self.calls.load(Ordering::Relaxed), self.members.load(Ordering::Relaxed))
     }
@@ -57,12 +57,12 @@ impl WorkSource for Counting {
         self.inner.wait(interest, timeout).await
     }
 
-    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
-        self.inner.beat(beats).await
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+        self.inner.heartbeat(beats).await
     }
 
-    async fn leave(&self, key: &RunnerKey) -> Result<()> {
-        self.inner.leave(key).await
+    async fn deregister(&self, key: &RunnerKey) -> Result<()> {
+        self.inner.deregister(key).await
     }
 
     async fn append(

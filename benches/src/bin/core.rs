@@ -1,4 +1,4 @@
-//! The in-memory store beside a bare mutex + slab loop: `cargo xtask bench core`.
+//! The in-memory store compared with a bare mutex + slab loop: `cargo xtask bench core`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,14 +26,14 @@ const ALONE: u64 = 200_000;
 fn main() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).build().expect("a runtime");
-    // `weaver` for a profiler, which should see nobody else.
+    // `weaver` runs Weaver alone, for a profiler.
     if std::env::args().nth(1).is_some_and(|part| part == "weaver") {
         let rate = weaver_lifecycles(&runtime, &store(0), 32, ALONE);
         println!("weaver alone, {ALONE} tasks, batch 32: {:.2} M/s", rate / 1e6);
         return;
     }
     let mut ok = true;
-    // First, while nothing has been freed that could be used again unseen.
+    // First, before freed memory could be reused.
     println!("memory");
     ok &= memory(&runtime);
     println!(
@@ -123,7 +123,7 @@ fn store(retention_count: usize) -> Arc<InMemoryQueue> {
     Arc::new(InMemoryQueue::with_options(Arc::new(SystemClock::new()), options))
 }
 
-/// A store in which so many tasks wait before the ones measured.
+/// A store with this many waiting tasks ahead of the measured ones.
 fn preloaded(runtime: &Runtime, count: usize) -> Arc<InMemoryQueue> {
     let store = store(1_000);
     runtime.block_on(async {
@@ -167,7 +167,7 @@ fn weaver_lifecycles(runtime: &Runtime, store: &Arc<InMemoryQueue>, batch: u64, 
     per_second(per_client * CLIENTS as u64 * batch, elapsed)
 }
 
-/// A queue of one kind of record, with no rule but the order: what any store in one process must at least do.
+/// A queue of one record type, with order as its only rule: the minimum of any in-process store.
 struct Bare<T> {
     records: slab::Slab<T>,
     ready: std::collections::VecDeque<usize>,
@@ -188,8 +188,8 @@ impl<T> Bare<T> {
     }
 }
 
-/// The limit: the same task goes in, the same record is kept and handed out, and the same end comes back; no
-/// rules, no views, no events, no history, no retention.
+/// The upper bound: the same task is enqueued, the same record is stored and leased, and the same outcome is
+/// reported; no rules, no indexes, no events, no history, no retention.
 fn bare_lifecycles(runtime: &Runtime, batch: u64, lifecycles: u64) -> f64 {
     let per_client = lifecycles / CLIENTS as u64 / batch;
     let bare = Bare::<TaskRecord>::shared();
@@ -247,7 +247,7 @@ struct TinyRecord {
     payload: Bytes,
 }
 
-/// The floor: records that hold a payload and nothing else.
+/// The lower bound of memory: records with a payload and nothing else.
 fn tiny_lifecycles(runtime: &Runtime, batch: u64, lifecycles: u64) -> f64 {
     let per_client = lifecycles / CLIENTS as u64 / batch;
     let bare = Bare::<TinyRecord>::shared();

@@ -1,5 +1,5 @@
-//! Idle workers on one server, each with a long poll of its own: `cargo xtask bench idle [workers]` (10,000
-//! if not given).
+//! Idle workers on one server, each with its own long poll: `cargo xtask bench idle [workers]` (default
+//! 10,000).
 //!
 //! The workers are connections of a second process, so that the memory of the first is the server's: the
 //! limit on open files counts for each process, and 10,000 of them fit where the hard limit is above 10,600.
@@ -87,9 +87,9 @@ async fn measure(workers: usize) {
         let mut line = String::new();
         said.read_line(&mut line).map(|_| line)
     });
-    let line = line.await.expect("it reads").expect("it says when all wait");
+    let line = line.await.expect("it reads").expect("it prints a line when all wait");
     let connected = started.elapsed();
-    // Requests that were sent are read and wait by now, or will within a moment.
+    // By now, or within a moment, all requests have been read and wait.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = resident_kib();
     let mut healths: Vec<Duration> = Vec::new();
@@ -118,7 +118,7 @@ async fn measure(workers: usize) {
     serving.await.expect("it ends in order");
 }
 
-/// Opens the connections, says so, and holds them: each asks again when its answer came.
+/// Opens the connections, prints that, and keeps them: each polls again after its answer.
 async fn hold(address: SocketAddr, token: &str, workers: usize) {
     let mut connections = Vec::with_capacity(workers);
     for number in 0..workers {

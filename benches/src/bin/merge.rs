@@ -18,27 +18,27 @@ const PLANS: usize = 2_000;
 const LIMIT: Duration = Duration::from_millis(10);
 
 fn main() {
-    println!("{ENTRIES_MAX} entries, each with its branch as it is now; {PLANS} of each, in turn");
+    println!("{ENTRIES_MAX} entries, each with the current head of its branch; {PLANS} of each, in turn");
     let (mut queue, seen) = full_queue();
     report("the head waits: a candidate is asked for", &queue, &seen);
     settle(&mut queue, &seen);
     report("the head is checked: its runs are asked for", &queue, &seen);
     let mut moved = seen.clone();
     moved.pull_requests.values_mut().for_each(|change| *change = PullRequestSeen::BranchDeleted);
-    report("every branch was deleted: everybody leaves", &queue, &moved);
+    report("every branch was deleted: every entry is removed", &queue, &moved);
 }
 
 fn report(what: &str, queue: &MergeQueue, seen: &Observations) {
     let (policy, now) = (Policy::default(), Timestamp::from_micros(1_767_225_600_000_000));
-    let mut figures: [Vec<f64>; 3] = Default::default();
+    let mut measurements: [Vec<f64>; 3] = Default::default();
     for _ in 0..PLANS {
-        figures[0].push(timed(|| drop(black_box(plan(black_box(queue), seen, &policy, now)))));
-        // What a plan cannot do without: the queue as it will be, beside the one that is.
-        figures[1].push(timed(|| drop(black_box(black_box(queue).clone()))));
-        // What is done with it afterwards.
-        figures[2].push(timed(|| drop(black_box(serde_json::to_vec(black_box(queue))))));
+        measurements[0].push(timed(|| drop(black_box(plan(black_box(queue), seen, &policy, now)))));
+        // The lower bound of a plan: a copy of the queue.
+        measurements[1].push(timed(|| drop(black_box(black_box(queue).clone()))));
+        // Afterwards it is encoded.
+        measurements[2].push(timed(|| drop(black_box(serde_json::to_vec(black_box(queue))))));
     }
-    let [plan, copy, document] = figures.map(Samples::of);
+    let [plan, copy, document] = measurements.map(Samples::of);
     println!("{what}");
     for (name, samples) in [("plan", &plan), ("bare copy of the queue", &copy), ("its document", &document)] {
         let (p50, p99) = (samples.quantile(0.5) * 1e6, samples.quantile(0.99) * 1e6);
@@ -79,7 +79,7 @@ fn full_queue() -> (MergeQueue, Observations) {
             has_trigger: true,
         };
         let entry = queue.enqueue(&change, 5, Timestamp::MIN).expect("there is room");
-        pull_requests.insert(entry, PullRequestSeen::Is(change));
+        pull_requests.insert(entry, PullRequestSeen::Present(change));
     }
     queue.outbox.clear();
     let names = ["build", "lint", "unit", "docs"].map(|name| CheckName(name.into())).into();

@@ -1,4 +1,5 @@
-//! From a fire's planned instant to the start of its run, on an idle machine: `cargo xtask bench scheduler`.
+//! Latency from the planned instant of a scheduled run to its start, on an idle machine: `cargo xtask bench
+//! scheduler`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +17,16 @@ use weaver_scheduler::calendar::ScheduleSpec;
 use weaver_scheduler::definition::{DefinitionSpec, TaskTemplate};
 use weaver_scheduler::{Options, Scheduler};
 
-/// Fires that are measured.
+/// Scheduled runs that are measured.
 const FIRES: usize = 30;
-/// Definitions that are there and do not fire meanwhile.
+/// Other schedules that do not fire meanwhile.
 const IDLE: usize = 1_000;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    println!("from the planned instant to the start, {FIRES} fires a second apart, {IDLE} other definitions");
+    println!("from the planned instant to the start, {FIRES} runs a second apart, {IDLE} other schedules");
     let memory: Arc<dyn Store> = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
     report("memory", runtime.block_on(fire_to_start(memory, &clock)));
     let scratch = Scratch::new("scheduler");
@@ -53,9 +54,9 @@ async fn fire_to_start(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Samples
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let ticking = scheduler.clone();
     let running = tokio::spawn(async move { ticking.run(async { drop(stopped.await) }).await });
-    let mut figures = Vec::new();
+    let mut measurements = Vec::new();
     let (queue, worker) = (QueueName::default(), WorkerId::new("w").expect("a name"));
-    while figures.len() < FIRES {
+    while measurements.len() < FIRES {
         let interest = Interest::Work {
             namespace: space.clone(),
             queues: vec![queue.clone()],
@@ -63,14 +64,14 @@ async fn fire_to_start(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Samples
             fragile: true,
         };
         store.wait(interest, Duration::from_secs(5)).await.expect("the store answers");
-        let token = LeaseToken(figures.len() as u128 + 1);
+        let token = LeaseToken(measurements.len() as u128 + 1);
         let request = LeaseRequest::new(space.clone(), queue.clone(), worker.clone(), token);
         let Some(leased) = store.dequeue_ready(request).await.expect("the store answers") else { continue };
-        let planned = leased.record.spec.origin().scheduled_for.expect("a fire");
-        figures.push(clock.now().since(planned).as_secs_f64());
+        let planned = leased.record.spec.origin().scheduled_for.expect("a scheduled run");
+        measurements.push(clock.now().since(planned).as_secs_f64());
         store.mark_succeeded(&leased, None).await.expect("the lease is valid");
     }
     stop.send(()).expect("it runs");
     running.await.expect("it does not panic");
-    Samples::of(figures)
+    Samples::of(measurements)
 }

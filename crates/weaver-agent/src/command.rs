@@ -1,4 +1,4 @@
-//! The agent's command line: what is run, and how the prompt gets to it.
+//! The agent's command line, and how the prompt is passed to it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,29 +9,29 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use weaver_process::confine::User;
 
-/// Stands in an argument for the path of a file that holds the prompt.
+/// The placeholder for the path of a file with the prompt.
 pub const PROMPT_FILE: &str = "{prompt_file}";
-/// What people write when they want the prompt itself there.
+/// A placeholder for the prompt itself, which is refused.
 const PROMPT_ITSELF: &str = "{prompt}";
 
-/// Why a command line cannot be an agent's.
+/// Why a command line is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// There is none.
-    #[error("there is no command: write it after `--`, or name a profile of weaver.toml with --profile")]
+    /// No program, or an empty one.
+    #[error("no command: write it after `--`, or choose a profile of weaver.toml with --profile")]
     Empty,
     /// The prompt would be an argument.
     #[error(
-        "`{{prompt}}` would make the prompt an argument, which could be read as an option and seen by every user of the \
-         machine: leave it out for standard input, or write `{{prompt_file}}` for the path of a file with the prompt"
+        "`{{prompt}}` would make the prompt an argument, which could be parsed as an option and read by every user of the \
+         machine: omit it to use standard input, or write `{{prompt_file}}` for the path of a file with the prompt"
     )]
     PromptAsArgument,
-    /// The program would be named by a prompt's file.
-    #[error("`{{prompt_file}}` can only be in arguments, not in the program's name")]
+    /// The placeholder is in the program's name.
+    #[error("`{{prompt_file}}` is only allowed in arguments, not in the program's name")]
     ProgramFromPrompt,
 }
 
-/// A command line.
+/// The command line of an agent. Its `Display` quotes arguments with spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentCommand {
     program: OsString,
@@ -39,7 +39,7 @@ pub struct AgentCommand {
 }
 
 impl AgentCommand {
-    /// A program and its arguments.
+    /// `words` is the program and its arguments; there is no shell.
     pub fn new(words: &[String]) -> Result<Self, CommandError> {
         let Some((program, args)) = words.split_first().filter(|(program, _)| !program.is_empty()) else {
             return Err(CommandError::Empty);
@@ -53,22 +53,22 @@ impl AgentCommand {
         Ok(Self { program: program.into(), args: args.to_vec() })
     }
 
-    /// Whether the prompt goes into a file; else it is on standard input.
+    /// Whether the prompt is passed in a file; otherwise on standard input.
     pub fn uses_file(&self) -> bool {
         self.args.iter().any(|arg| arg.contains(PROMPT_FILE))
     }
 
-    /// The arguments, with the path of the prompt's file in its places.
+    /// The arguments, with the path of the prompt's file for its placeholder.
     pub fn args(&self, file: Option<&Path>) -> Vec<OsString> {
         let path = file.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         self.args.iter().map(|arg| arg.replace(PROMPT_FILE, &path).into()).collect()
     }
 
-    /// Where the program is: a path counts from the project, a name is searched for in `PATH`. Looked up for
+    /// Finds the program: a path is relative to the project, a name is searched for in `PATH`. Called for
     /// each prompt, so that an agent can be installed or updated while the runner runs.
     ///
     /// # Errors
-    /// What was looked for, where, and what to do.
+    /// If there is no executable file; the message says what to do.
     pub fn find(&self, project: &Path, path: Option<&OsStr>) -> Result<PathBuf, String> {
         weaver_process::program::find(&self.program, project, path)
     }
@@ -84,12 +84,12 @@ impl std::fmt::Display for AgentCommand {
     }
 }
 
-/// A file with a prompt, for its owner only; removed with this.
+/// A file with a prompt, with mode 0600; removed on drop.
 #[derive(Debug)]
 pub struct PromptFile(PathBuf);
 
 impl PromptFile {
-    /// Writes one into the system's directory for such files, for this process's user or another one.
+    /// Writes a file into the temporary directory, owned by `user` or this process's user.
     pub fn write(prompt: &Bytes, user: Option<User>) -> io::Result<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -104,7 +104,7 @@ impl PromptFile {
         Ok(written)
     }
 
-    /// Where it is.
+    /// The path for [`AgentCommand::args`].
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -113,7 +113,7 @@ impl PromptFile {
 impl Drop for PromptFile {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.0) {
-            tracing::warn!(file = %self.0.display(), %error, "a prompt's file is left behind");
+            tracing::warn!(file = %self.0.display(), %error, "removing the prompt's file failed");
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_prompt_is_its_owners_alone_and_goes_with_it() {
+    fn the_file_of_a_prompt_is_readable_by_its_owner_only_and_removed_on_drop() {
         let file = PromptFile::write(&Bytes::from_static(b"hello"), None).unwrap();
         let path = file.path().to_owned();
         assert_eq!(fs::read(&path).unwrap(), b"hello");

@@ -1,25 +1,25 @@
-//! What an agent's process knows of its surroundings: where programs and its own files are, and which task it
-//! does. The runner's secrets (its token, its store's password) are none of its business.
+//! The environment variables of an agent: the usual ones, and its task. The runner's secrets (its token, its
+//! store's password) are not passed on.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use weaver_runtime::Ctx;
 
-/// What every program needs to find its way.
+/// The usual variables, which every agent inherits.
 const INHERITED: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR"];
-/// Families of such.
+/// Prefixes of such variables.
 const INHERITED_PREFIXES: &[&str] = &["LC_", "XDG_"];
-/// Weaver's own: settings, among them a token.
+/// Weaver's own settings, including its token.
 const OWN_PREFIX: &str = "WEAVER_";
 
-/// A variable that may not be passed on.
+/// A variable that must not be passed to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` cannot be passed on: variables that begin with WEAVER_ are the runner's own")]
+#[error("`{0}` cannot be passed to an agent: WEAVER_* variables belong to the runner")]
 pub struct NotPassed(pub String);
 
-/// What a process inherits of these variables: what every program needs, and what is named.
+/// The variables that an agent inherits: the usual ones, and those in `named`.
 pub fn inherited(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     named: &BTreeSet<String>,
@@ -36,8 +36,8 @@ pub fn inherited(
     Ok(variables.filter(|(name, _)| name.to_str().is_some_and(is_passed)).collect())
 }
 
-/// The same for a process that is confined: directories that its cell does not have are not named.
-pub fn in_a_cell(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+/// The same for a confined agent: without directories that its sandbox does not have.
+pub fn in_sandbox(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
     let passed = inherited.iter().filter(|(name, _)| name != "XDG_RUNTIME_DIR");
     passed
         .map(|(name, value)| match name.to_str() {
@@ -47,7 +47,7 @@ pub fn in_a_cell(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString)
         .collect()
 }
 
-/// What a process is told about its task.
+/// `WEAVER_*` variables with the task's ids, attempt and fencing token.
 pub fn of_task(ctx: &Ctx) -> Vec<(OsString, OsString)> {
     let origin = ctx.record().spec.origin();
     let all = [
@@ -73,22 +73,22 @@ mod tests {
     }
 
     #[test]
-    fn only_what_programs_need_and_what_is_named_is_passed_on() {
+    fn only_the_usual_variables_and_named_ones_are_passed_on() {
         let all = ["PATH", "LC_ALL", "WEAVER_TOKEN", "AWS_SECRET_ACCESS_KEY", "AGENT_KEY", "WEAVER_STORE"];
         assert_eq!(passed(&all, &[]).unwrap(), ["PATH", "LC_ALL"]);
         assert_eq!(passed(&all, &["AGENT_KEY"]).unwrap(), ["PATH", "LC_ALL", "AGENT_KEY"]);
     }
 
     #[test]
-    fn a_confined_process_is_told_of_no_directory_that_its_cell_lacks() {
+    fn a_confined_agent_gets_no_variable_for_a_directory_that_its_sandbox_lacks() {
         let outside = [("TMPDIR", "/scratch"), ("XDG_RUNTIME_DIR", "/run/user/7"), ("HOME", "/homes/a")];
         let outside = outside.map(|(name, value)| (OsString::from(name), OsString::from(value)));
-        let inside = in_a_cell(&outside);
+        let inside = in_sandbox(&outside);
         assert_eq!(inside, [("TMPDIR".into(), "/tmp".into()), ("HOME".into(), "/homes/a".into())]);
     }
 
     #[test]
-    fn the_runners_own_variables_cannot_even_be_named() {
+    fn the_runners_own_variables_cannot_be_named() {
         assert_eq!(passed(&[], &["WEAVER_TOKEN"]), Err(NotPassed("WEAVER_TOKEN".to_owned())));
     }
 }

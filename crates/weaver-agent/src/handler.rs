@@ -1,5 +1,4 @@
-//! One prompt: the agent's command in the project's directory, its output in the attempt's log, its end as
-//! the task's.
+//! One prompt: runs the agent's command in the project's directory, with its output in the attempt's log.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use serde::Serialize;
 use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES};
-use weaver_process::attempt::{self, Told, ended_how};
+use weaver_process::attempt::{self, StopSignal, ended_how};
 use weaver_process::confine::{HOME_DEFAULT, Purpose, User};
 use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec};
 use weaver_runtime::{Ctx, LogLimits, StopReason, TaskHandler};
@@ -22,42 +21,39 @@ use crate::command::{AgentCommand, PromptFile};
 use crate::project::{Project, ProjectLock};
 use crate::{environment, prompt};
 
-/// The most of the output's end that a result keeps.
+/// The limit of the output's tail in a result.
 const RESULT_TAIL_BYTES: usize = 32 * 1024;
-/// The most of it that an error keeps: with what else it says, less than a record takes.
+/// The limit of the output's tail in an error message, which must fit a record.
 const ERROR_TAIL_BYTES: usize = 8 * 1024;
-/// A line must fit an entry of the journal.
+/// A line must fit a journal entry.
 const LINE_BYTES: usize = 4 * 1024;
-/// How often a project that another runner works on is looked at again.
+/// How often the lock of a project is polled.
 const LOCK_EVERY: Duration = Duration::from_millis(200);
 
-/// What is the same for every prompt.
+/// The agent of a runner, the same for every prompt.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    /// What is run.
+    /// Looked up in `PATH` for every prompt.
     pub command: AgentCommand,
-    /// Where.
+    /// Its working directory, which is locked while it runs.
     pub project: Project,
-    /// The variables it gets besides those of the task.
+    /// Variables besides those of the task ([`environment::inherited`]).
     pub inherited: Vec<(OsString, OsString)>,
-    /// How much of its output goes into the attempt's log.
+    /// The limit of its output in the attempt's log.
     pub log_max_bytes: usize,
-    /// How long it may take to end after SIGTERM.
+    /// The time between SIGTERM and SIGKILL.
     pub kill_grace: Duration,
-    /// What it may see and do besides working on its project, and what enforces that.
+    /// Its confinement beyond the project.
     pub isolation: Isolation,
 }
 
 impl Agent {
-    /// The user an agent in this project is: another one than the runner's only if that is root.
+    /// The agent's user; `None`: the runner's, if it is not root.
     pub(crate) fn user(&self) -> Option<User> {
         self.isolation.user_for(self.project.owner())
     }
 
-    /// Its cell; `None` if the operator trusts it.
-    ///
-    /// # Errors
-    /// Why there cannot be one, and what to do.
+    /// `None` if its rules say `unconfined`.
     pub(crate) fn confinement(&self) -> Result<Option<Confinement>, String> {
         let home =
             self.inherited.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
@@ -67,17 +63,17 @@ impl Agent {
     }
 }
 
-/// What a record keeps of a prompt that was done: the same words as of a command (`exec`).
+/// The result of a prompt that succeeded; the same fields as of `exec`.
 #[derive(Serialize)]
-struct Kept<'a> {
+struct StoredResult<'a> {
     exit_code: i32,
-    /// The end of its standard output.
+    /// The tail of its standard output.
     output: &'a str,
-    /// How much it wrote, on both streams.
+    /// The size of its whole output, on both streams.
     output_bytes: u64,
 }
 
-/// Runs prompts.
+/// The handler of `prompt` tasks.
 #[derive(Debug)]
 pub struct PromptHandler {
     task_type: TaskType,
@@ -86,26 +82,26 @@ pub struct PromptHandler {
 }
 
 impl PromptHandler {
-    /// A handler that has this agent do the prompts.
+    /// One agent runs all prompts, one at a time.
     pub fn new(agent: Agent, clock: Arc<dyn Clock>) -> Self {
         let task_type = TaskType::new(PROMPT_TASK_TYPE).expect("it is a name");
         Self { task_type, clock, agent }
     }
 
-    /// Waits for the project; `None` if the attempt is to stop before that.
+    /// Waits for the project's lock; `None` if the attempt is stopped before.
     async fn lock(&self, ctx: &Ctx) -> Option<Result<ProjectLock, String>> {
-        let busy = || ctx.log("… waiting: another runner of this machine works on the project");
+        let busy = || ctx.log("… waiting: the project is locked by another runner on this machine");
         let project = &self.agent.project;
         tokio::select! {
             biased;
             locked = project.lock(&*self.clock, LOCK_EVERY, busy) => {
-                Some(locked.map_err(|error| format!("the project {} cannot be locked: {error}", project.root().display())))
+                Some(locked.map_err(|error| format!("cannot lock the project {}: {error}", project.root().display())))
             }
             () = ctx.cancelled() => None,
         }
     }
 
-    /// What to run, and the prompt's file if it is to have one.
+    /// The process, and the prompt's file if the command uses one.
     fn prepare(&self, prompt: Bytes, ctx: &Ctx) -> Result<(ProcessSpec, Option<PromptFile>), String> {
         let Agent { command, project, inherited, log_max_bytes: _, kill_grace, isolation } = &self.agent;
         let mut confinement = self.agent.confinement()?;
@@ -114,7 +110,7 @@ impl PromptHandler {
         let file = match command.uses_file() {
             true => Some(
                 PromptFile::write(&prompt, self.agent.user())
-                    .map_err(|error| format!("the prompt's file: {error}"))?,
+                    .map_err(|error| format!("cannot write the prompt's file: {error}"))?,
             ),
             false => None,
         };
@@ -122,7 +118,7 @@ impl PromptHandler {
             confinement.read_only.push(file.path().to_owned());
         }
         let mut env = match confinement {
-            Some(_) => environment::in_a_cell(inherited),
+            Some(_) => environment::in_sandbox(inherited),
             None => inherited.clone(),
         };
         env.extend(environment::of_task(ctx));
@@ -135,7 +131,7 @@ impl PromptHandler {
             stdin: file.is_none().then_some(prompt),
             grace: *kill_grace,
             limits: OutputLimits {
-                // The attempt's log keeps head and tail of it.
+                // Limited by the attempt's log, which keeps head and tail.
                 total_bytes: usize::MAX,
                 line_bytes: LINE_BYTES,
                 tail_bytes: RESULT_TAIL_BYTES,
@@ -146,13 +142,12 @@ impl PromptHandler {
         Ok((spec, file))
     }
 
-    fn outcome(&self, finished: &Finished<Told>, ctx: &Ctx) -> Outcome {
+    fn outcome(&self, finished: &Finished<StopSignal>, ctx: &Ctx) -> Outcome {
         let name = &self.agent.command;
-        match finished.told {
-            Some(Told::TimeIsUp) => Outcome::TimedOut,
-            // What it did with the signal does not matter, and least of all that it "succeeded": it did not
-            // finish.
-            Some(Told::ToStop) => {
+        match finished.stopped_by {
+            Some(StopSignal::Timeout) => Outcome::TimedOut,
+            // Its exit status after the signal does not matter, not even success: it did not finish.
+            Some(StopSignal::FromWorker) => {
                 let why = match ctx.stop_reason() {
                     Some(StopReason::Cancelled) => "the task was cancelled",
                     Some(StopReason::Shutdown) => "the runner was shut down",
@@ -164,8 +159,8 @@ impl PromptHandler {
             None => {
                 let how = ended_how(finished.status);
                 match end_of(finished.tail.trim_end(), ERROR_TAIL_BYTES) {
-                    "" => Outcome::failed(format!("`{name}` {how} and said nothing")),
-                    tail => Outcome::failed(format!("`{name}` {how}; the end of its output:\n{tail}")),
+                    "" => Outcome::failed(format!("`{name}` {how} without output")),
+                    tail => Outcome::failed(format!("`{name}` {how}; last output:\n{tail}")),
                 }
             }
         }
@@ -186,7 +181,7 @@ impl TaskHandler for PromptHandler {
         let _lock = match self.lock(&ctx).await {
             Some(Ok(lock)) => lock,
             Some(Err(problem)) => return Outcome::failed(problem),
-            // Nothing was started: whoever has it next starts it for the first time.
+            // Not started: the task is released, and its next lease starts it for the first time.
             None => return Outcome::Released,
         };
         let (spec, _file) = match self.prepare(prompt, &ctx) {
@@ -196,28 +191,28 @@ impl TaskHandler for PromptHandler {
         ctx.limit_log(LogLimits::total(self.agent.log_max_bytes));
         match attempt::run(&spec, &ctx, &*self.clock, |_, line| ctx.log_bytes(line)).await {
             Ok(finished) => self.outcome(&finished, &ctx),
-            Err(error) => Outcome::failed(format!("`{}` cannot be run: {error}", spec.program.display())),
+            Err(error) => Outcome::failed(format!("cannot run `{}`: {error}", spec.program.display())),
         }
     }
 }
 
-/// Done, with the end of its output: as much of it as a record takes, however it is written as JSON.
-fn succeeded(finished: &Finished<Told>) -> Outcome {
+/// Succeeded, with as much of the output's tail as fits a record in JSON.
+fn succeeded(finished: &Finished<StopSignal>) -> Outcome {
     let output_bytes = finished.output_bytes;
     let mut output = finished.stdout_tail.as_str();
     loop {
-        match serde_json::to_vec(&Kept { exit_code: 0, output, output_bytes }) {
+        match serde_json::to_vec(&StoredResult { exit_code: 0, output, output_bytes }) {
             Ok(json) if json.len() <= RESULT_MAX_BYTES => {
                 return Outcome::Succeeded { result: Some(json.into()) };
             }
             // Control characters take six bytes each.
             Ok(_) => output = end_of(output, output.len() / 2),
-            Err(error) => return Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
+            Err(error) => return Outcome::fatal(format!("cannot encode the result as JSON: {error}")),
         }
     }
 }
 
-/// The last bytes of a text, from a whole character on.
+/// The last bytes of a text, starting at a character boundary.
 fn end_of(text: &str, max_bytes: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max_bytes))..]
 }

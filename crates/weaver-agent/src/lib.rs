@@ -1,11 +1,11 @@
-//! The runner: prompts are tasks, and an agent's command line does them, one at a time, in a project's
+//! The agent runner: prompts are tasks, and an agent's command line runs them, one at a time, in a project's
 //! directory.
 //!
 //! ```text
-//! prompt.rs     what a prompt is as a task: run once, a session's in their order
-//! runner.rs     a worker of one, with 120 s leases and a heartbeat at every poll
+//! prompt.rs     prompts as tasks: run once, in order within a session
+//! runner.rs     a worker with concurrency 1, 120 s leases and a heartbeat at every poll
 //! handler.rs    one prompt: command.rs, environment.rs, project.rs ─▶ weaver-process ─▶ the agent, confined
-//! namespace.rs  which queue of prompts a project has, if nobody says
+//! namespace.rs  the default namespace of a project
 //! ```
 
 pub mod command;

@@ -1,6 +1,5 @@
-//! The namespace of a project that nobody named: its folder's name, and enough of a hash of its path to tell
-//! it from others of that name. Runner and producer find it each for themselves, so it must be the same every
-//! time.
+//! The default namespace of a project: the name of its directory, and a part of the hash of its path, so that
+//! projects of the same name differ. Runner and producer derive it independently, so it must be stable.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +8,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use weaver_core::name::Namespace;
 
-/// How much of the folder's name is kept.
+/// The limit of the directory's name.
 const NAME_MAX_CHARS: usize = 48;
 
 /// The namespace of the project in this directory.
@@ -35,8 +34,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_has_the_same_namespace_every_time_and_however_it_is_named() {
-        // Spelled out: projects must find their prompts again after an update.
+    fn the_namespace_of_a_project_is_stable_and_independent_of_the_spelling_of_its_path() {
+        // A literal: projects must find their prompts again after an update.
         assert_eq!(of_project(Path::new("/usr")).unwrap().as_str(), "usr-894d731f");
         assert_eq!(of_project(Path::new("/usr/../usr/.")).unwrap().as_str(), "usr-894d731f");
         assert!(of_project(Path::new("/")).unwrap().as_str().starts_with("root-"));
@@ -44,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn projects_of_one_name_in_two_places_are_told_apart() {
+    fn projects_of_one_name_in_two_directories_have_different_namespaces() {
         let base = std::env::temp_dir().join(format!("weaver-namespace-{}", std::process::id()));
         let (one, two) = (base.join("a/my app"), base.join("b/my app"));
         std::fs::create_dir_all(&one).unwrap();

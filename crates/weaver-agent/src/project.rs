@@ -1,4 +1,4 @@
-//! The project a runner works on, and the right to work on it: one agent at a time, whoever started it.
+//! The project of a runner, and its lock: one agent at a time, across all runners of the machine.
 
 use std::fs::File;
 use std::io;
@@ -11,22 +11,22 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use weaver_core::clock::Clock;
 use weaver_process::confine::User;
 
-/// A directory that is there, by its one true path.
+/// An existing directory, by its canonical path.
 #[derive(Debug, Clone)]
 pub struct Project {
     root: PathBuf,
 }
 
-/// The right to work on a project: gone when this is, and every process that was started under it. A runner
-/// that is killed leaves its agent to the guard, and the project stays locked until the guard is done.
+/// An exclusive lock (`flock`) on a project. It is inherited: after a runner is killed, the project stays
+/// locked until the guard has ended the agent.
 #[derive(Debug)]
-#[must_use = "the project is free again when this is dropped"]
+#[must_use = "the project is unlocked when this is dropped"]
 pub struct ProjectLock {
     _directory: File,
 }
 
 impl Project {
-    /// The project in a directory.
+    /// Canonicalizes the path.
     ///
     /// # Errors
     /// If there is no such directory.
@@ -38,22 +38,22 @@ impl Project {
         Ok(Self { root })
     }
 
-    /// Where it is.
+    /// The canonical path of its directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Whose it is, as far as that can be known.
+    /// The owner of the directory; `None` if it cannot be read.
     pub fn owner(&self) -> Option<User> {
         let found = std::fs::metadata(&self.root).ok()?;
         Some(User { uid: found.uid(), gid: found.gid() })
     }
 
-    /// Waits until no other runner of this machine works here. Leases keep two runners from one task; nothing
-    /// but this keeps them from two tasks in the same files. `busy` is called once if it has to wait.
+    /// Waits for the lock, polling `every` so often. Leases keep two runners from running one task; only this
+    /// keeps them from running two tasks in the same files. `busy` is called once if it has to wait.
     ///
     /// # Errors
-    /// If the directory is gone, or its file system knows no locks.
+    /// If the directory was removed, or its file system has no locks.
     pub async fn lock(
         &self,
         clock: &dyn Clock,
@@ -75,7 +75,7 @@ impl Project {
             if let Some(busy) = busy.take() {
                 busy();
             }
-            // Asked again and again: a thread that waits in the kernel could not be told to stop.
+            // Polled: a thread that blocks in the kernel could not be cancelled.
             clock.sleep_until(clock.monotonic().saturating_add(every)).await;
         }
     }

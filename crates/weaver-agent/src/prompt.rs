@@ -1,5 +1,5 @@
-//! Prompts as tasks: the text is the payload. That they run once and in their session's turn are the defaults
-//! of their type, which core has ([`TypeDefaults::PROMPT`](weaver_core::task::TypeDefaults::PROMPT)).
+//! Prompts as tasks: the text is the payload. They run once, and in order within a session: the defaults of
+//! their type ([`TypeDefaults::PROMPT`](weaver_core::task::TypeDefaults::PROMPT)).
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use weaver_core::task::{ContentType, NewTask, TaskEnvelope};
 
 pub use weaver_core::task::PROMPT_TASK_TYPE;
 
-/// The form of their payload: the text itself, so that as much of it fits as a store takes.
+/// The content type of a prompt: plain text, so that it can be as large as a store's payload limit.
 pub const PROMPT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// A prompt, to be run once.
+/// A task with a prompt; its session and other options are set by the caller.
 pub fn new_task(text: impl Into<Bytes>) -> NewTask {
     NewTask::new(PROMPT_TASK_TYPE).payload(text, ContentType::other(PROMPT_CONTENT_TYPE))
 }
@@ -18,7 +18,7 @@ pub fn new_task(text: impl Into<Bytes>) -> NewTask {
 /// The text of a prompt: a payload of text, a JSON string, or `{"prompt": "…"}`.
 ///
 /// # Errors
-/// What it is instead.
+/// If it is none of these; permanent, so the task is dead.
 pub fn text_of(envelope: &TaskEnvelope) -> Result<Bytes, String> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -29,12 +29,15 @@ pub fn text_of(envelope: &TaskEnvelope) -> Result<Bytes, String> {
     if envelope.content_type.as_str().starts_with("text/") {
         return match std::str::from_utf8(&envelope.payload) {
             Ok(_) => Ok(envelope.payload.clone()),
-            Err(_) => Err("the prompt is no text: its bytes are not UTF-8".to_owned()),
+            Err(_) => Err("the prompt is not valid UTF-8".to_owned()),
         };
     }
     match envelope.decode::<Written>() {
         Ok(Written::Text(prompt) | Written::Named { prompt }) => Ok(prompt.into()),
-        Err(_) => Err("a prompt is a text, a JSON string, or an object with the text as `prompt`".to_owned()),
+        Err(_) => {
+            Err("invalid prompt: expected text, a JSON string, or an object with the string `prompt`"
+                .to_owned())
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A runner: a worker that does prompts, one at a time.
+//! The runner: a worker that runs prompts, one at a time.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,52 +16,51 @@ use crate::environment::{self, NotPassed};
 use crate::handler::{Agent, PromptHandler};
 use crate::project::Project;
 
-/// Between two polls, and two heartbeats, unless asked otherwise (seed 000).
+/// The default interval of polls and heartbeats (seed 000).
 pub const POLL_DEFAULT: Duration = Duration::from_secs(1);
-/// A runner's leases last as long as it may be silent (seed 000): a blip of the network does not end an
-/// hour's work.
+/// The default lease TTL, as long as a runner may miss heartbeats (seed 000): a short network failure does
+/// not lose an hour's work.
 pub const LEASE_DEFAULT: Duration = Duration::from_secs(120);
-/// How long a prompt may go on after the runner was told to stop.
+/// How long a prompt may continue after the runner began to drain.
 pub const GRACE_DEFAULT: Duration = Duration::from_secs(30);
-/// How long an agent may take to end after SIGTERM.
+/// The default time between SIGTERM and SIGKILL of an agent.
 pub const KILL_GRACE_DEFAULT: Duration = Duration::from_secs(5);
-/// How much of an agent's output goes into the attempt's log.
+/// The default limit of an agent's output in the attempt's log.
 pub const LOG_MAX_BYTES_DEFAULT: usize = 4 * 1024 * 1024;
 
-/// How long the worker waits for a handler beyond the time its processes may take to end.
+/// How long the worker waits for a handler beyond the kill grace of its processes.
 const STOP_MARGIN: Duration = Duration::from_secs(2);
 
-/// What a runner should be.
+/// The options of a runner.
 #[derive(Debug, Clone)]
 pub struct RunnerOptions {
-    /// Its name, unique among those alive; drawn if not given.
+    /// Its worker id, unique among live workers. Default: `runner-` and random hex digits.
     pub name: Option<String>,
-    /// Whose prompts it does.
+    /// The namespace of its prompts.
     pub namespace: Namespace,
-    /// Where it does them.
+    /// The working directory of its agents; must exist.
     pub project_root: PathBuf,
-    /// With what.
+    /// The command line of its agents.
     pub command: AgentCommand,
-    /// Variables of its environment that the agent gets besides what every program needs.
+    /// Variables of its environment that agents inherit besides the usual ones.
     pub pass_env: BTreeSet<String>,
-    /// Between two polls and two heartbeats.
+    /// The interval of polls and heartbeats. Default: 1 s.
     pub poll: Duration,
-    /// How long its leases last.
+    /// The TTL of its leases. Default: 120 s.
     pub lease: Duration,
-    /// How long a prompt may go on after the runner was told to stop.
+    /// How long a prompt may continue after the runner began to drain. Default: 30 s.
     pub grace: Duration,
-    /// How long an agent may take to end after SIGTERM.
+    /// The time between SIGTERM and SIGKILL of an agent. Default: 5 s.
     pub kill_grace: Duration,
-    /// How many bytes of an agent's output the attempt's log keeps: three quarters of its beginning, a
-    /// quarter of its end.
+    /// The limit of an agent's output in the attempt's log: three quarters are kept from its beginning, a
+    /// quarter from its end. Default: 4 MiB.
     pub log_max_bytes: usize,
-    /// What agents may see and do besides working on the project, and what enforces that. The default refuses
-    /// to run.
+    /// Confinement of agents beyond the project. The default refuses to run.
     pub isolation: Isolation,
 }
 
 impl RunnerOptions {
-    /// A runner of a project with a command, and the defaults.
+    /// All other options have their defaults.
     pub fn new(namespace: Namespace, project_root: impl Into<PathBuf>, command: AgentCommand) -> Self {
         Self {
             name: None,
@@ -82,47 +81,47 @@ impl RunnerOptions {
 /// Why a runner cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError {
-    /// Its command is none.
+    /// The command line is refused.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// A variable may not be passed on.
+    /// [`RunnerOptions::pass_env`] names a variable of Weaver.
     #[error(transparent)]
     Environment(#[from] NotPassed),
-    /// The project is not there.
-    #[error("the project {}: {error}; name a directory with --project-root", path.display())]
+    /// The project's directory cannot be opened.
+    #[error("cannot open the project {}: {error}; choose a directory with --project-root", path.display())]
     Project {
-        /// As it was given.
+        /// As in [`RunnerOptions::project_root`].
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Its agents cannot be confined.
     #[error("agents cannot be confined: {0}")]
     Confinement(String),
-    /// It runs as root, and its agents would be a user who cannot work on the project.
+    /// It runs as root, and its agents would run as a user who cannot change the project.
     #[error(
-        "the project {} belongs to user {owner}, and its agent would run as user {user}, who cannot change it; give it to that \
-         user (chown -R), or use `confine.mode = \"namespaces\"`, which maps one user to the other",
+        "the project {} belongs to user {owner}, but its agent would run as user {user}, who cannot change it; chown it to \
+         that user (chown -R), or use `confine.mode = \"namespaces\"`, which maps one user to the other",
         path.display()
     )]
     ForeignProject {
-        /// Where it is.
+        /// The canonical path of the project.
         path: PathBuf,
-        /// Whose it is.
+        /// The user id of its owner.
         owner: u32,
-        /// Who the agent would be.
+        /// The user id of the agent.
         user: u32,
     },
-    /// A number or a name is out of its range.
+    /// A number or a name is out of range.
     #[error(transparent)]
     Worker(#[from] BuildError),
 }
 
-/// A worker of one: it takes a prompt, has the agent do it, and takes the next. Beside that it beats at every
-/// tick.
+/// A worker with concurrency 1: it leases a prompt, runs the agent, and leases the next. It sends a heartbeat
+/// at every poll.
 ///
 /// # Errors
-/// If the options make no sense here.
+/// If the options are invalid on this machine.
 pub fn runner(
     source: Arc<dyn WorkSource>,
     clock: &Arc<dyn Clock>,
@@ -146,17 +145,17 @@ pub fn runner(
         .registry(registry)
         .namespaces([options.namespace.to_string()])
         .concurrency(1)
-        .nothing_ahead()
+        .no_prefetch()
         .lease_ttl(options.lease)
         .poll_every(options.poll)
-        .beat_every(options.poll)
+        .heartbeat_every(options.poll)
         .grace(options.grace)
         .stop_grace(options.kill_grace.saturating_add(STOP_MARGIN))
         .project_root(root);
     Ok(worker.build()?)
 }
 
-/// What would keep every prompt from being run is said before the first one is taken.
+/// Fails before the first lease on problems that would fail every prompt.
 fn check(agent: &Agent) -> Result<(), RunnerError> {
     agent.confinement().map_err(RunnerError::Confinement)?;
     let maps_owners = agent.isolation.confiner.as_ref().is_some_and(|confiner| confiner.maps_owners());

@@ -1,31 +1,31 @@
-//! Many tasks at once, by a filter.
+//! Bulk cancel and retry: tasks by a filter, page by page.
 
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
 
-/// How to do it.
+/// Options of a bulk action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct BulkRequest {
-    /// Only say how many tasks match.
+    /// Count the matching tasks and change nothing.
     pub dry_run: bool,
 }
 
-/// What was done to the tasks of one page.
+/// What happened to the tasks of one page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct BulkAnswer {
-    /// So many tasks of the page can be cancelled or retried.
+pub struct BulkResult {
+    /// Tasks of the page that the action applies to.
     pub matched: u64,
-    /// To so many it was done.
-    pub done: u64,
-    /// So many refused it, most often because they moved on meanwhile.
+    /// Tasks that were cancelled, or retried as a new task.
+    pub changed: u64,
+    /// Tasks that refused the action, usually because their state changed meanwhile.
     pub refused: u64,
-    /// Why the first of them did.
+    /// Why the first of those refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
-    /// More may match: send the same request with this as `cursor`.
+    /// More may match: repeat the request with this as `cursor`.
     pub next: Option<String>,
 }

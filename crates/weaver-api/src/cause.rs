@@ -1,4 +1,4 @@
-//! A [`Cause`] as one word. Its own serde form is that of stored records.
+//! A [`Cause`] as one word on the wire; stored records have serde's form.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ pub(crate) fn serialize<S: Serializer>(cause: &Option<Cause>, serializer: S) -> 
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cause>, D::Error> {
     let word: Option<Cow<'de, str>> = Option::deserialize(deserializer)?;
     let read = |word: Cow<'de, str>| {
-        Cause::from_word(&word).ok_or_else(|| D::Error::custom(format_args!("`{word}` is no cause")))
+        Cause::from_word(&word).ok_or_else(|| D::Error::custom(format_args!("`{word}` is not a cause")))
     };
     word.map(read).transpose()
 }

@@ -1,4 +1,4 @@
-//! Enqueuing: one task, or many.
+//! Enqueue requests: one task, or a batch.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,23 +16,23 @@ use weaver_core::time::Timestamp;
 use super::json::from_hex;
 use super::{Json, Problem, RetryPolicy};
 
-/// A task to be enqueued. Everything but the type may be left out.
+/// A task to enqueue. Only `task_type` is required.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewTask))]
 #[serde(deny_unknown_fields)]
 pub struct NewTask {
-    /// Selects the handler. Those that begin with `weaver.` are the server's own.
+    /// Selects the handler. Types that begin with `weaver.` are reserved for the server.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub task_type: String,
-    /// `default` if not given.
+    /// The namespace; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: Option<String>,
-    /// `default` if not given.
+    /// The queue; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub queue: Option<String>,
-    /// Any JSON; `null` if not given. With another `content_type`: a string, the text of it.
+    /// Any JSON; default `null`. With another `content_type`: a string with the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<Json>,
@@ -40,43 +40,43 @@ pub struct NewTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^([0-9a-fA-F]{2})*$"))]
     pub payload_hex: Option<String>,
-    /// The form of the payload; `application/json` if not given.
+    /// The media type of the payload; default `application/json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub content_type: Option<String>,
-    /// From 0, the most urgent, to 9. If not given, the default of the type.
+    /// From 0, the most urgent, to 9. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub priority: Option<u8>,
-    /// Not before this long from now. Excludes `run_at`.
+    /// Run after this delay. Excludes `run_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub delay_ms: Option<u64>,
-    /// Not before this instant. Excludes `delay_ms`.
+    /// Run at this instant or later. Excludes `delay_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub run_at: Option<Timestamp>,
-    /// Failed attempts before the task is dead. If not given, the default of the type.
+    /// Failed attempts before the task is dead. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub max_attempts: Option<u32>,
-    /// Lost attempts that the task survives. If not given, the default of the type.
+    /// Lost attempts (lease expired) that the task survives. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub max_losses: Option<u32>,
-    /// How long to wait after a failed attempt. If not given, the default of the type.
+    /// Backoff after a failed attempt. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// How long one execution may take.
+    /// How long one attempt may take; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub timeout_ms: Option<u64>,
-    /// Cancelled if it has not started by then.
+    /// Cancel the task if it has not started by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
-    /// Runs one at a time with others of this key in its namespace, in order. Of a `prompt`, its session if
-    /// not given.
+    /// Tasks with the same key in a namespace run one at a time, in order. Of a `prompt`, its session if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub serial_key: Option<String>,
@@ -84,30 +84,30 @@ pub struct NewTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub idempotency_key: Option<String>,
-    /// The piece of work it is part of.
+    /// The task group it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub task_group_id: Option<String>,
-    /// The conversation it is part of.
+    /// The conversation it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub session_id: Option<String>,
-    /// Whatever to find it by; at most 64.
+    /// For finding tasks; at most 64.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The trace of whoever enqueues it.
+    /// The trace context of the caller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
 }
 
-/// W3C trace context, as it came: printable ASCII.
+/// W3C trace context, unchanged: printable ASCII.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// `traceparent`.
+    /// As in the `traceparent` header; at most 64 bytes.
     pub traceparent: String,
-    /// `tracestate`.
+    /// As in the `tracestate` header; at most 448 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }
@@ -155,7 +155,7 @@ pub(super) fn payload_bytes(
         (None, Some(hex)) => Ok(from_hex("payload_hex", &hex)?.into()),
         (None, None) => Ok(Bytes::from_static(if is_json { b"null" } else { b"" })),
         (Some(json), None) if is_json => Ok(Bytes::copy_from_slice(json.as_str().as_bytes())),
-        // A string is text without its quotes; anything else is the text that it is.
+        // A string loses its quotes; any other JSON is taken as its text.
         (Some(json), None) => Ok(json.decode::<String>().unwrap_or_else(|_| json.as_str().to_owned()).into()),
     }
 }
@@ -165,17 +165,17 @@ pub(super) fn payload_bytes(
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum EnqueueRequest {
-    /// Many: all are checked before any is stored.
+    /// A batch: if one task is invalid, none is stored.
     Many {
-        /// The tasks.
+        /// Stored in this order.
         tasks: Vec<NewTask>,
     },
-    /// One.
+    /// A single task, without `tasks` around it.
     One(Box<NewTask>),
 }
 
-/// By hand, because `untagged` would read the whole request into memory first and could then neither keep
-/// payloads as their text nor name the field that is wrong. A request that begins with `tasks` is many.
+/// By hand: `untagged` buffers the whole request, and could then neither keep payloads as their text nor name
+/// the invalid field. A request that begins with `tasks` is a batch.
 impl<'de> Deserialize<'de> for EnqueueRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(OneOrMany)
@@ -205,7 +205,7 @@ impl<'de> Visitor<'de> for OneOrMany {
     }
 }
 
-/// A map whose first key was read already.
+/// A map whose first key has been read.
 struct WithFirst<'de, A> {
     first: Option<Cow<'de, str>>,
     map: A,
@@ -226,43 +226,43 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithFirst<'de, A> {
     }
 }
 
-/// A task that was enqueued, or was there before.
+/// A task that was enqueued, or found by its idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Enqueued {
-    /// Its id.
+    /// Its address is `/api/v1/tasks/{id}`.
     pub id: String,
-    /// Its namespace.
+    /// The namespace it is in.
     pub namespace: String,
-    /// Whether it was there before, under the same idempotency key.
+    /// Whether it was stored before, under the same idempotency key.
     pub existing: bool,
 }
 
-/// The answer to one member of a batch.
+/// The result of one member of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum EnqueueMember {
-    /// It is stored.
+    /// It is stored, or was before.
     Enqueued(Enqueued),
-    /// It is not.
+    /// The store refused it; the others are stored.
     Failed {
-        /// Why.
+        /// Why it was refused.
         problem: Problem,
     },
 }
 
-/// The answer to [`EnqueueRequest`], in the same form.
+/// The response to [`EnqueueRequest`], in the same form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum EnqueueResponse {
-    /// In the order of the request.
+    /// For a batch, in the order of the request.
     Many {
-        /// The answers.
+        /// One result per task.
         tasks: Vec<EnqueueMember>,
     },
-    /// Of the one task.
+    /// For a single task.
     One(Enqueued),
 }
 

@@ -1,4 +1,4 @@
-//! What happened: live events, and the audit journal.
+//! Live events of tasks, and the audit journal.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::event;
@@ -7,34 +7,34 @@ use weaver_core::time::Timestamp;
 
 /// The name of an event that carries a [`Change`].
 pub const EVENT_CHANGE: &str = "change";
-/// The name of the event that says: more happened than is remembered; read the tasks you care about again.
+/// The name of the event for a gap: more happened than the server remembers; re-read the tasks you follow.
 pub const EVENT_RESYNC: &str = "resync";
-/// The name of a stream's last event: why it ends, as `reason`, `detail` and `next`.
+/// The name of a stream's last event, with `reason`, `detail` and `hint` as data.
 pub const EVENT_END: &str = "end";
 
-/// Which events. `Last-Event-ID` says after which; without it: from now on.
+/// Which events to stream: those after `Last-Event-ID`, or from now on without that header.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
 }
 
-/// A task moved. Told at least once, in order per task; `version` tells a repetition.
+/// A task changed its state. Delivered at least once, in order per task; a repeated `version` is a duplicate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// The task's namespace.
+    /// The namespace of the task.
     pub namespace: String,
-    /// The task's id.
+    /// The id of the task.
     pub id: String,
-    /// Its version after the move.
+    /// The task's version after the change.
     pub version: u64,
-    /// Its state after the move.
+    /// The task's state after the change.
     pub state: TaskState,
-    /// When it moved.
+    /// When the store made the change.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: Timestamp,
 }
@@ -51,48 +51,48 @@ impl From<&event::Change> for Change {
     }
 }
 
-/// Which part of a namespace's audit journal.
+/// Selects a part of a namespace's audit journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct AuditQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// After the entry of this number; the last entries if not given.
+    /// Entries after this `seq`; the newest entries if absent.
     pub after: Option<u64>,
-    /// How many at most; 50 if not given.
+    /// Entries per page; default 50.
     pub limit: Option<u32>,
 }
 
-/// Part of the audit journal.
+/// One page of the audit journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditPage {
-    /// The entries, oldest first.
+    /// At most `limit`, oldest first.
     pub entries: Vec<AuditEntry>,
-    /// The `after` to go on with.
+    /// The `after` of the next page.
     pub next: u64,
-    /// Whether there are more already.
+    /// Whether the next page already has entries.
     pub more: bool,
 }
 
-/// A change somebody made.
+/// One audited change or denial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AuditEntry {
-    /// Its number, from 1.
+    /// Counted from 1, per namespace.
     pub seq: u64,
-    /// When.
+    /// When the store recorded it.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: Timestamp,
-    /// Who.
-    pub who: String,
-    /// What: `task.enqueue`, `task.cancel`, `queue.pause`, …
+    /// The token's name and id, or the local user.
+    pub actor: String,
+    /// `task.enqueue`, `task.cancel`, `queue.pause`, …
     pub action: String,
-    /// To what.
+    /// The object, such as `task/17` or `queue/mail`.
     pub target: String,
-    /// In short.
+    /// What changed, in a few words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

@@ -1,28 +1,28 @@
-//! Why a task is where it is.
+//! Why a task is in its state.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::explain;
 use weaver_core::task::{Cause, TaskState};
 use weaver_core::time::Timestamp;
 
-/// What there is to say about a task.
+/// Why a task waits, runs or ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Explanation {
-    /// Its namespace.
+    /// The namespace of the task.
     pub namespace: String,
-    /// Its id.
+    /// The id of the task.
     pub id: String,
-    /// Its state.
+    /// The task's state at `as_of`.
     pub state: TaskState,
-    /// When this was true.
+    /// When the reasons were true.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub as_of: Timestamp,
-    /// Everything that stands between it and its start, or what it is doing, or how it ended.
+    /// Everything that keeps it from starting; or that it runs; or how it ended.
     pub reasons: Vec<Reason>,
 }
 
-/// One reason, with its evidence: a `code`, the sentence for people, and the fields that belong to the code.
+/// One reason with its evidence: a `code`, a sentence for people, and the fields that belong to the code.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
@@ -30,8 +30,8 @@ pub struct Reason {
     /// `settings_unreadable`, `limit_reached`, `slots_unreadable`, `no_worker`, `next_in_line`, `assigned`,
     /// `orphaned`, `running`, `running_unleased`, `ended` or `handler_stopping`.
     pub code: String,
-    /// The same for people.
-    pub text: String,
+    /// The reason in one sentence, for people.
+    pub message: String,
     /// Since when, or at what time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
@@ -40,25 +40,25 @@ pub struct Reason {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub until: Option<Timestamp>,
-    /// Why it waits again or ended.
+    /// Why it waits for a retry, or ended.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::cause")]
     pub cause: Option<Cause>,
-    /// The other task.
+    /// The task that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// The worker.
+    /// The worker that holds the lease or the assignment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// The queue.
+    /// The queue that the reason is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The type nobody takes.
+    /// The type that no live worker serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_type: Option<String>,
-    /// How many: tasks ahead, slots taken, workers alive, losses.
+    /// Tasks ahead, slots in use, live workers, or lost attempts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// How many there may be.
+    /// The concurrency limit of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<u64>,
     /// The error it ended with.
@@ -81,7 +81,8 @@ impl From<&explain::Explanation> for Explanation {
 impl From<&explain::Reason> for Reason {
     fn from(reason: &explain::Reason) -> Self {
         use explain::Reason as Core;
-        let said = |code: &str| Self { code: code.to_owned(), text: reason.to_string(), ..Self::default() };
+        let said =
+            |code: &str| Self { code: code.to_owned(), message: reason.to_string(), ..Self::default() };
         let text = |name: &dyn std::fmt::Display| Some(name.to_string());
         match reason {
             Core::DueAt { at, because } => Self { at: Some(*at), cause: *because, ..said("due_at") },

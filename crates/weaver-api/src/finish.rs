@@ -1,4 +1,4 @@
-//! Ends of executions. The worker reports what happened; the server decides what that means.
+//! Outcomes of attempts. The worker reports what happened; the server decides what becomes of the task.
 
 use std::time::Duration;
 
@@ -13,63 +13,63 @@ use super::json::{from_hex, to_hex};
 use super::names::to_ms;
 use super::{Json, Lease};
 
-/// Ends to record.
+/// Outcomes of attempts, to be recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FinishRequest {
-    /// Which.
+    /// One per attempt; the server limits the batch.
     pub ends: Vec<Finish>,
 }
 
-/// How an execution ended. Repeating a report is harmless.
+/// The outcome of an attempt. Idempotent: a repeated report has the same result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Finish {
-    /// The lease it ran under.
+    /// The lease that the attempt ran under.
     pub lease: Lease,
-    /// How it ended.
+    /// Which of the other fields apply depends on it.
     pub outcome: OutcomeKind,
-    /// `succeeded`: what it returned, any JSON.
+    /// `succeeded`: the result, any JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub result: Option<Json>,
-    /// `succeeded`: what it returned in hexadecimal digits, if that is not JSON.
+    /// `succeeded`: the result in hexadecimal digits, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(pattern = "^([0-9a-fA-F]{2})*$"))]
     pub result_hex: Option<String>,
-    /// `failed`, `cancelled`: what it said.
+    /// `failed`, `cancelled`: the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// `failed`: no retry can mend it.
+    /// `failed`: do not retry; the task is dead.
     #[serde(default)]
     pub fatal: bool,
-    /// `failed`: run again after this long, whatever the task's policy says; `snoozed`: after this long.
+    /// `failed`: the delay before the retry, in place of the task's policy; `snoozed`: the delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub retry_after_ms: Option<u64>,
 }
 
-/// How an execution ended.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
-    /// The work is done.
+    /// The task is done; `result` is kept.
     Succeeded,
     /// The handler returned an error.
     Failed,
     /// The handler took longer than the task's timeout.
     TimedOut,
-    /// The handler asks to be called again; charges nothing.
+    /// The handler asks to run again later; not counted as a failure.
     Snoozed,
-    /// The handler ended the task for good, without failing it.
+    /// The handler cancelled the task; not counted as a failure.
     Cancelled,
-    /// The worker gives the task back; charges nothing.
+    /// The worker releases the task unharmed; not counted as a failure.
     Released,
-    /// The handler ended the task itself, in a transaction of its own on the store's database: `recorded`
-    /// with `succeeded` if it did, a failed attempt if the task still runs.
+    /// The handler ended the task in its own transaction on the store's database. The server reads the task
+    /// back: `recorded` as `succeeded`, or as a failed attempt if the task still runs.
     Committed,
 }
 
@@ -116,21 +116,20 @@ impl Finish {
         finish
     }
 
-    /// The lease and the outcome, as the domain has them. Fields that say nothing about this outcome are
-    /// refused.
+    /// The lease and the outcome as the domain has them; refuses fields that do not apply to the outcome.
     pub fn into_core(self) -> Result<(core::Lease, Outcome), Invalid> {
         use OutcomeKind::{Cancelled, Failed, Snoozed, Succeeded};
         let kind = self.outcome;
-        let given = |field, given: bool, with: &[OutcomeKind]| {
-            let reason = "it says nothing about this outcome".to_owned();
+        let only_with = |field, given: bool, with: &[OutcomeKind]| {
+            let reason = "it does not apply to this outcome".to_owned();
             let misplaced = given && !with.contains(&kind);
             if misplaced { Err(Invalid::new(field, Problem::Undecodable { reason })) } else { Ok(()) }
         };
-        given("result", self.result.is_some(), &[Succeeded])?;
-        given("result_hex", self.result_hex.is_some(), &[Succeeded])?;
-        given("error", self.error.is_some(), &[Failed, Cancelled])?;
-        given("fatal", self.fatal, &[Failed])?;
-        given("retry_after_ms", self.retry_after_ms.is_some(), &[Failed, Snoozed])?;
+        only_with("result", self.result.is_some(), &[Succeeded])?;
+        only_with("result_hex", self.result_hex.is_some(), &[Succeeded])?;
+        only_with("error", self.error.is_some(), &[Failed, Cancelled])?;
+        only_with("fatal", self.fatal, &[Failed])?;
+        only_with("retry_after_ms", self.retry_after_ms.is_some(), &[Failed, Snoozed])?;
         let error = self.error.as_deref().unwrap_or("");
         let after = self.retry_after_ms.map(Duration::from_millis);
         let outcome = match kind {
@@ -144,7 +143,7 @@ impl Finish {
                     (false, Some(delay)) => Retry::After(delay),
                     (false, None) => Retry::ByPolicy,
                 };
-                // The lifecycle cuts errors that are too long.
+                // The lifecycle truncates errors that are too long.
                 Outcome::Failed { error: error.into(), retry }
             }
             OutcomeKind::TimedOut => Outcome::TimedOut,
@@ -157,9 +156,9 @@ impl Finish {
     }
 }
 
-/// Bytes that are JSON to the last one: text around it, or none at all, would not come back.
+/// Bytes that are JSON to the last byte: whitespace around it would not survive the round trip.
 fn exact_json(bytes: &[u8]) -> Option<Json> {
-    // `null` is what an absent result looks like.
+    // `null` would read as an absent result.
     Json::from_bytes(bytes).filter(|json| json.as_str().as_bytes() == bytes && json.as_str() != "null")
 }
 
@@ -172,15 +171,15 @@ fn result_bytes(json: Option<Json>, hex: Option<String>) -> Result<Option<Bytes>
     }
 }
 
-/// The answers, in the order of the request.
+/// Results in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinishResponse {
-    /// One for each.
+    /// One per reported outcome.
     pub results: Vec<FinishResult>,
 }
 
-/// What became of a reported end.
+/// What became of a reported outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FinishResult {
@@ -189,26 +188,26 @@ pub struct FinishResult {
     /// `recorded`: the task's state now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<TaskState>,
-    /// `recorded`: due again after this long, if it is to run again.
+    /// `recorded`: the delay before the task runs again, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_after_ms: Option<u64>,
-    /// `result_too_large`: how large it is.
+    /// `result_too_large`: the size of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// `result_too_large`: how large it may be.
+    /// `result_too_large`: the limit for results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
 }
 
-/// Whether a reported end was recorded.
+/// Whether a reported outcome was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FinishStatus {
-    /// It was, now or before.
+    /// Recorded, by this report or an identical earlier one.
     Recorded,
-    /// The lease was lost or the task cancelled: the report changed nothing.
+    /// The lease expired or the task was cancelled: the report changed nothing.
     Lost,
-    /// The result is too large to keep: report a failure instead.
+    /// The result exceeds the limit: report a failure instead.
     ResultTooLarge,
 }

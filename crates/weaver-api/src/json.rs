@@ -1,5 +1,5 @@
-//! Any JSON, kept as the text it came in: numbers keep their digits, objects their order, and nothing is
-//! built up.
+//! JSON kept as the text it arrived in: numbers keep their digits, objects their order, and no value tree is
+//! built.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use weaver_core::error::{Invalid, Problem};
 
 use super::strict::check_strict;
 
-/// Any JSON, as text. Only `serde_json` reads and writes it.
+/// Any JSON, as text. Only `serde_json` can read and write it.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
@@ -24,19 +24,19 @@ impl Json {
         RawValue::from_string(text.into()).map(Self)
     }
 
-    /// Bytes, if they are JSON that every client can read ([`check_strict`]): what is none travels in
+    /// Bytes, if they are JSON that every client can read ([`check_strict`]); anything else travels as
     /// hexadecimal digits.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         check_strict(bytes).ok()?;
         Self::from_text(std::str::from_utf8(bytes).ok()?).ok()
     }
 
-    /// The text.
+    /// The JSON text, exactly as it arrived.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// Reads it.
+    /// Deserializes the text; fails if it has another shape.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str())
     }

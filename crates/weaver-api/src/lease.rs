@@ -1,4 +1,4 @@
-//! Leases: taking them, keeping them, giving them up.
+//! Leases: acquire, renew, confirm stopped.
 
 use std::time::Duration;
 
@@ -12,45 +12,45 @@ use super::names::{default_name, to_ms};
 use super::task_record::task_id;
 use super::{Progress, Task};
 
-/// A worker asks for tasks.
+/// A worker asks for due tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRequest {
-    /// Where from; `default` if not given.
+    /// The namespace; `default` if absent.
     #[serde(default = "default_name")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// From which queues; `default` if not given.
+    /// Default: the queue `default`.
     #[serde(default = "default_queues")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub queues: Vec<String>,
-    /// Only of these types; absent: of any.
+    /// Task types the worker has handlers for; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
-    /// Who asks.
+    /// The worker's id, as in its heartbeats.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub worker: String,
-    /// 128 random bits in hexadecimal digits, drawn for this call. Repeating the call returns what it
-    /// granted.
+    /// 128 random bits in hexadecimal digits, drawn for this call: an idempotency key. A repeated call
+    /// returns what the first one leased.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-fA-F]{32}$"))]
     pub token: String,
-    /// At most so many tasks; 1 if not given.
+    /// Tasks to lease at most; default 1.
     #[serde(default = "one")]
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub max: u32,
-    /// At most so many of them that were lost before or may not be lost, and must start at once; `max` if not
-    /// given.
+    /// Of these, tasks that must start at once because they lost an attempt, or die with the first lost one;
+    /// default `max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub slots: Option<u32>,
-    /// How long each lease lasts; 30 s if not given.
+    /// How long each lease lasts; default 30 s.
     #[serde(default = "default_ttl_ms")]
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub ttl_ms: u64,
-    /// Wait at most so long for a task, if there is none; the server's own limit if more; 0 if not given.
+    /// Long poll: wait at most this long for a task; capped by the server's limit; default 0.
     #[serde(default)]
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub wait_ms: u64,
 }
 
@@ -105,7 +105,7 @@ where
     texts.iter().map(|text| T::try_from(text)).collect()
 }
 
-/// Exactly 32 digits: one text per token, and nobody is tempted to draw fewer.
+/// Exactly 32 digits: one text per token, and no client draws fewer bits.
 fn token(text: &str) -> Result<LeaseToken, Invalid> {
     let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     u128::from_str_radix(text, 16).ok().filter(|_| digits).map(LeaseToken).ok_or_else(|| {
@@ -114,25 +114,25 @@ fn token(text: &str) -> Result<LeaseToken, Invalid> {
     })
 }
 
-/// What was leased; empty if there was nothing.
+/// The leased tasks; empty if none was due.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LeaseResponse {
-    /// The tasks, in the order they should start.
+    /// In the order they should start.
     pub tasks: Vec<LeasedTask>,
-    /// How long the server waited for them. Leases last their `ttl_ms` from so long after the request was
-    /// *sent*.
+    /// How long the server waited before it leased. The leases expire `ttl_ms` after the request was *sent*,
+    /// plus this.
     #[serde(default)]
     pub waited_ms: u64,
 }
 
-/// A lease with the task it is for.
+/// A task with its lease.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LeasedTask {
-    /// The right to run it.
+    /// Send it with renewals, reports and log lines.
     pub lease: Lease,
-    /// The task as it was when the lease was granted.
+    /// As it was when the lease was granted.
     pub task: Task,
 }
 
@@ -151,35 +151,36 @@ impl TryFrom<LeasedTask> for core::Leased {
     }
 }
 
-/// The right to run one attempt of one task. Send it back as it came.
+/// The exclusive right to run one attempt of a task. Send it back unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
-    /// The task's namespace.
+    /// The namespace of the task.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// The task's id.
+    /// The id of the task.
     #[cfg_attr(feature = "openapi", schema(pattern = "^(0|[1-9][0-9]{0,18})$"))]
     pub id: String,
-    /// The task's version while the lease is valid: a fence for systems its handler writes to.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    /// The task's version while the lease is valid: a fencing token for the systems that its handler writes
+    /// to.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub version: u64,
-    /// Which attempt this is, from 1.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    /// The attempt's number, from 1.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub attempt: u32,
-    /// The holder.
+    /// The worker that holds it.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub worker: String,
-    /// The holder's proof.
+    /// Proves the holder; bound to the API token that requested the lease.
     #[cfg_attr(feature = "openapi", schema(pattern = "^[0-9a-fA-F]{32}$"))]
     pub token: String,
-    /// The leader's epoch the attempt started under; 0 for pull.
+    /// The leader's epoch under which the attempt started; 0 for pull dispatch.
     #[serde(default)]
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub epoch: u64,
-    /// How long it lasts from each renewal.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    /// How long it lasts after each renewal.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub ttl_ms: u64,
 }
 
@@ -214,7 +215,7 @@ impl TryFrom<Lease> for core::Lease {
     }
 }
 
-/// A lease that comes back with another span than it can have was never granted.
+/// A lease with a span out of range was never granted.
 fn ttl(ms: u64) -> Result<Duration, Invalid> {
     let (value, min, max) = (Duration::from_millis(ms), core::LEASE_TTL_MIN, core::LEASE_TTL_MAX);
     if (min..=max).contains(&value) {
@@ -223,26 +224,26 @@ fn ttl(ms: u64) -> Result<Duration, Invalid> {
     Err(Invalid::new("ttl", Problem::SpanOutOfRange { value, min, max }))
 }
 
-/// Extends leases.
+/// Renews leases before they expire.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
-    /// Which.
+    /// One per lease; the server limits the batch.
     pub renewals: Vec<Renewal>,
 }
 
-/// A worker says that it is still at it.
+/// A worker extends a lease, and may report progress.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Renewal {
-    /// The lease to extend by its `ttl_ms`.
+    /// Extended by its `ttl_ms` from now on.
     pub lease: Lease,
-    /// How far the handler is.
+    /// Replaces the task's progress; absent: unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Whether the worker is finding out if it may go on; absent: as it was.
+    /// Whether the worker is confirming that it may continue; absent: unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuation: Option<core::ContinuationChange>,
 }
@@ -263,19 +264,19 @@ impl From<&core::Renewal> for Renewal {
     }
 }
 
-/// The answers, in the order of the request.
+/// Results in the order of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RenewResponse {
-    /// One for each.
+    /// One per renewal; `lost` means stop the handler.
     pub results: Vec<core::Renewed>,
 }
 
-/// Handlers of cancelled tasks have stopped.
+/// Handlers of cancelled tasks have stopped: their cancellation holds end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConfirmStoppedRequest {
-    /// The leases they ran under.
+    /// The leases that the handlers ran under.
     pub leases: Vec<Lease>,
 }

@@ -1,11 +1,12 @@
-//! What travels between a client and a server, one file per resource, and its conversions from and to the
-//! domain.
+//! The JSON types of the HTTP API, one file per resource, and their conversions from and to the domain.
 //!
-//! Ids are strings, durations end in `_ms`, instants are RFC 3339. A request with a field nobody knows is
-//! refused and the field named; answers may gain fields. `namespace` is `default` wherever it is left out.
-//! Errors are [`Problem`]s.
+//! Ids are strings, durations end in `_ms`, instants are RFC 3339. `namespace` is `default` wherever
+//! it is absent. Errors are [`Problem`]s.
 //!
-//! | method and path | asks | answers |
+//! A request with an unknown field is refused, and the field is named. Responses may gain fields in later
+//! versions: clients ignore those they do not know.
+//!
+//! | method and path | request | response |
 //! |---|---|---|
 //! | `GET /healthz` `/readyz` | | 200 or 503, [`Health`] |
 //! | `GET /metrics` | | Prometheus text |
@@ -14,7 +15,7 @@
 //! | `POST /api/v1/tasks` | [`EnqueueRequest`] | 201 [`EnqueueResponse`] |
 //! | `GET /api/v1/tasks` | [`ListTasksQuery`] | [`Page`]`<`[`Task`]`>` |
 //! | `GET /api/v1/tasks/{id}` | [`NamespaceQuery`] | [`Task`] |
-//! | `DELETE /api/v1/tasks/{id}` | [`NamespaceQuery`], `If-Match` | 204: removed, whatever its state |
+//! | `DELETE /api/v1/tasks/{id}` | [`NamespaceQuery`], `If-Match` | 204: removed in any state |
 //! | `GET /api/v1/tasks/{id}/raw` | [`NamespaceQuery`] | [`RawTask`] with its `ETag` |
 //! | `POST /api/v1/tasks/{id}/cancel` | [`NamespaceQuery`] | [`Task`] |
 //! | `POST /api/v1/tasks/{id}/run-now` | [`NamespaceQuery`] | [`Task`] |
@@ -22,16 +23,16 @@
 //! | `GET /api/v1/tasks/{id}/explain` | [`NamespaceQuery`] | [`Explanation`] |
 //! | `GET /api/v1/tasks/{id}/history` | [`NamespaceQuery`] | [`History`] |
 //! | `GET /api/v1/tasks/{id}/logs` | [`LogsQuery`] | [`LogPage`], after at most `wait_ms` |
-//! | `GET /api/v1/tasks/{id}/wait` | [`WaitQuery`] | [`Waited`], when it ended or after `timeout_ms` |
+//! | `GET /api/v1/tasks/{id}/wait` | [`WaitQuery`] | [`Waited`], once it ended or after `timeout_ms` |
 //! | `GET /api/v1/quarantine` | [`NamespacePageQuery`] | [`Page`]`<`[`QuarantinedRecord`]`>` |
-//! | `POST /api/v1/bulk/cancel` `/retry` | [`ListTasksQuery`], [`BulkRequest`] | [`BulkAnswer`] |
+//! | `POST /api/v1/bulk/cancel` `/retry` | [`ListTasksQuery`], [`BulkRequest`] | [`BulkResult`] |
 //! | `GET /api/v1/groups` | [`NamespacePageQuery`] | [`Page`]`<`[`Group`]`>` |
 //! | `GET /api/v1/queues` | [`NamespaceQuery`] | [`Queues`] |
 //! | `PUT /api/v1/queues/{queue}` | [`NamespaceQuery`], [`PutQueue`] | [`QueueVersion`] |
 //! | `POST /api/v1/queues/{queue}/pause` `/resume` | [`NamespaceQuery`] | [`QueueVersion`] |
 //! | `GET /api/v1/counts` | [`CountsQuery`] | [`Counts`] |
-//! | `GET /api/v1/runners` | [`NamespacePageQuery`] | [`Page`]`<`[`Runner`]`>` |
-//! | `POST /api/v1/runners/{id}/direct` | [`NamespaceQuery`], [`DirectRequest`] | 204 |
+//! | `GET /api/v1/workers` | [`NamespacePageQuery`] | [`Page`]`<`[`Worker`]`>` |
+//! | `POST /api/v1/workers/{id}/directive` | [`NamespaceQuery`], [`DirectiveRequest`] | 204 |
 //! | `GET /api/v1/tokens` | [`PageQuery`] | [`Page`]`<`[`Token`]`>` |
 //! | `POST /api/v1/tokens` | [`NewToken`] | 201 [`CreatedToken`] |
 //! | `DELETE /api/v1/tokens/{id}` | | 204 |
@@ -41,8 +42,8 @@
 //! | `DELETE /api/v1/schedules/{name}` | [`ExpectQuery`] | 204 |
 //! | `POST /api/v1/schedules/{name}/enable` `/disable` | [`ExpectQuery`] | [`Schedule`] |
 //! | `POST /api/v1/schedules/{name}/run-now` | [`NamespaceQuery`] | 201 [`Enqueued`] |
-//! | `GET /api/v1/schedules/{name}/fires` | [`FiresQuery`] | [`Fires`] |
-//! | `POST /api/v1/fires` | [`PreviewRequest`] | [`Fires`] of a schedule that is not stored |
+//! | `GET /api/v1/schedules/{name}/upcoming` | [`UpcomingQuery`] | [`UpcomingRuns`] |
+//! | `POST /api/v1/schedule-preview` | [`PreviewRequest`] | [`UpcomingRuns`], without storing it |
 //! | `GET /api/v1/notices` | [`NoticesQuery`] | [`Notices`] |
 //! | `POST /api/v1/events` | [`NewEvent`] | 201 [`Emitted`] |
 //! | `GET /api/v1/events/{id}` | [`NamespaceQuery`] | [`StoredEvent`] |
@@ -77,11 +78,11 @@
 //! | `POST /api/v1/work/renew` | [`RenewRequest`] | [`RenewResponse`] |
 //! | `POST /api/v1/work/finish` | [`FinishRequest`] | [`FinishResponse`] |
 //! | `POST /api/v1/work/confirm-stopped` | [`ConfirmStoppedRequest`] | 204 |
-//! | `POST /api/v1/work/beat` | [`BeatRequest`] | [`BeatResponse`] |
-//! | `POST /api/v1/work/leave` | [`LeaveRequest`] | 204 |
+//! | `POST /api/v1/work/heartbeat` | [`HeartbeatRequest`] | [`HeartbeatResponse`] |
+//! | `POST /api/v1/work/deregister` | [`DeregisterRequest`] | 204 |
 //! | `POST /api/v1/work/append` | [`AppendRequest`] | 204 |
 //!
-//! Every `POST` and `PUT` with a body is `application/json`; one without a body needs no content type.
+//! A `POST` or `PUT` with a body is `application/json`; without a body it needs no content type.
 
 mod bulk;
 mod cause;
@@ -103,7 +104,6 @@ mod problem;
 mod quarantine;
 mod queues;
 mod retry;
-mod runners;
 mod schedule_convert;
 mod schedules;
 mod strict;
@@ -112,8 +112,9 @@ mod task_record;
 mod tokens;
 mod words;
 mod work;
+mod workers;
 
-pub use bulk::{BulkAnswer, BulkRequest};
+pub use bulk::{BulkRequest, BulkResult};
 pub use emitted::{Emitted, ExpectedVersionQuery, NewEvent, PutSetting, Setting, Settings, StoredEvent};
 pub use enqueue::{EnqueueMember, EnqueueRequest, EnqueueResponse, Enqueued, NewTask, Trace};
 pub use events::{
@@ -133,8 +134,8 @@ pub use lists::{
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
 pub use merge::{
     MergeCandidate, MergeCertificate, MergeCertificates, MergeCertifiedCheck, MergeCheck, MergeEntries,
-    MergeEntriesQuery, MergeEntry, MergeFigures, MergePause, MergeQueue, MergeQueues, MergeReason, MergeRun,
-    MergeStatus, MergeTrouble, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
+    MergeEntriesQuery, MergeEntry, MergeFault, MergePause, MergeQueue, MergeQueues, MergeReason, MergeRun,
+    MergeStats, MergeStatus, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
 };
 pub use merge_chain::{
     AcceptMerge, MergeChain, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeLink,
@@ -148,23 +149,25 @@ pub use queues::{
     Counts, CountsQuery, Group, PutQueue, Queue, QueueVersion, Queues, QueuesQuery, StateCounts,
 };
 pub use retry::RetryPolicy;
-pub use runners::{Beat, BeatRequest, BeatResponse, DirectRequest, LeaveRequest, Runner, RunnerRef};
 pub use schedules::{
-    ExpectQuery, Fire, Fires, FiresQuery, NoticeEntry, Notices, NoticesQuery, PreviewRequest, PutSchedule,
-    Schedule, ScheduleNotice, ScheduleSpec, SchedulesQuery, TaskTemplate, Trigger,
+    ExpectQuery, NoticeEntry, Notices, NoticesQuery, PreviewRequest, PutSchedule, Schedule, ScheduleNotice,
+    ScheduleSpec, SchedulesQuery, TaskTemplate, Trigger, UpcomingQuery, UpcomingRun, UpcomingRuns,
 };
 pub use strict::{JSON_DEPTH_MAX, NotStrict, StrictProblem, check_strict};
 pub use task::{Assignment, Attempt, HeldLease, History, Progress, Task};
 pub use tokens::{CreatedToken, LoginLink, NewToken, Role, Token, UnknownRole};
 pub use words::{from_word, word_of};
 pub use work::{CancelledWaited, WaitForCancelled, WaitForWork, WorkWaited};
+pub use workers::{
+    DeregisterRequest, DirectiveRequest, Heartbeat, HeartbeatRequest, HeartbeatResponse, Worker, WorkerRef,
+};
 
-// Words that the domain writes itself.
+// Enums that the domain serializes itself.
 pub use weaver_core::lease::{ContinuationChange, Renewed};
-pub use weaver_core::ports::{Directive, Order, RunnerStatus};
+pub use weaver_core::ports::{Directive, Order, RunnerStatus as WorkerStatus};
 pub use weaver_core::quarantine::RecordKind;
 pub use weaver_core::task::{AttemptOutcome, Cause, TaskState};
 pub use weaver_merge::domain::OnForeign;
-pub use weaver_scheduler::calendar::{Gap, Overlap};
+pub use weaver_scheduler::calendar::{Fold, Gap};
 pub use weaver_scheduler::definition::{ConcurrencyPolicy, Dispatch};
 pub use weaver_scheduler::misfire::Misfire;

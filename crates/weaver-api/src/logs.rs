@@ -1,4 +1,4 @@
-//! Attempt logs and other streams.
+//! Attempt logs, and the streams that workers append to.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use weaver_core::time::Timestamp;
 use super::Lease;
 use super::names::default_name;
 
-/// Bytes: a string where they are text, else `{"hex": "…"}`.
+/// Bytes: a string if they are UTF-8 text, otherwise `{"hex": "…"}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Body(#[serde(with = "bytes_text")] pub Bytes);
@@ -39,20 +39,19 @@ mod body_schema {
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct LogsQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// Of this attempt; of the latest if not given. A task that has not started is at attempt 0, which
-    /// printed nothing.
+    /// Default: the latest. A task that has not started is at attempt 0, whose log is empty.
     #[cfg_attr(feature = "openapi", param(minimum = 0))]
     pub attempt: Option<u32>,
-    /// After the line of this number.
+    /// Lines after this `seq`.
     pub after: Option<u64>,
-    /// The last so many (of those after `after`).
+    /// The last so many lines (of those after `after`).
     pub last: Option<u32>,
-    /// How many lines at most; 1000 if not given.
+    /// Lines per page; default 1000.
     pub limit: Option<u32>,
-    /// If there are none, wait at most so long for one, or for the attempt to end.
+    /// Long poll: if there are no lines, wait at most this long for one, or for the attempt to end.
     #[cfg_attr(feature = "openapi", param(minimum = 0))]
     pub wait_ms: Option<u64>,
 }
@@ -61,15 +60,15 @@ pub struct LogsQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogPage {
-    /// The attempt they belong to.
+    /// The attempt that wrote them.
     pub attempt: u32,
-    /// The lines, oldest first.
+    /// At most `limit`, oldest first.
     pub lines: Vec<LogLine>,
-    /// The `after` to go on with.
+    /// The `after` of the next page.
     pub next: u64,
-    /// Whether there are more already.
+    /// Whether the next page already has lines.
     pub more: bool,
-    /// Whether the attempt has ended: then no line follows these, unless `more` says so.
+    /// Whether the attempt has ended: then nothing follows these lines unless `more` is set.
     pub ended: bool,
 }
 
@@ -77,50 +76,50 @@ pub struct LogPage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LogLine {
-    /// Its number, from 1.
+    /// Counted from 1, per attempt.
     pub seq: u64,
-    /// When it was stored.
+    /// When the store received it.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: Timestamp,
-    /// What it says.
+    /// One line of output.
     pub body: Body,
 }
 
-/// Adds to streams.
+/// Appends entries to streams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AppendRequest {
-    /// To which, and what.
+    /// One per stream; the server limits the batch.
     pub appends: Vec<StreamAppend>,
 }
 
-/// Adds to a stream: an attempt's log (`task/{id}/{attempt}`) or the workers' statistics (`stats`).
+/// Appends to a stream: an attempt's log (`task/{id}/{attempt}`) or the workers' statistics (`stats`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StreamAppend {
-    /// Where; `default` if not given.
+    /// The namespace; `default` if absent.
     #[serde(default = "default_name")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// Which.
+    /// Either `task/{id}/{attempt}` or `stats`.
     #[cfg_attr(
         feature = "openapi",
         schema(pattern = "^(stats|task/(0|[1-9][0-9]{0,18})/(0|[1-9][0-9]{0,8}))$")
     )]
     pub stream: String,
-    /// What.
+    /// In order; one per line of a log.
     pub entries: Vec<Body>,
-    /// The lease of the attempt whose log it is, as it came; not for `stats`.
+    /// The lease of the attempt whose log it is; not for `stats`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
-    /// Forget entries stored before this instant.
+    /// Drop entries stored before this instant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub trim_before: Option<Timestamp>,
-    /// Forget entries with a smaller number.
+    /// Drop entries with a smaller `seq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub trim_before_seq: Option<u64>,
 }

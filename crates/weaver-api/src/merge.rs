@@ -1,4 +1,4 @@
-//! Merge queues: changes in line for a branch, and what became of them.
+//! Merge queues: their entries, candidates, checks and certificates.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use weaver_merge::domain::OnForeign;
 
 use super::MergeChain;
 
-/// A base branch that gets a queue.
+/// Creates the merge queue of a base branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -19,183 +19,183 @@ pub struct NewMergeQueue {
         schema(min_length = 1, max_length = 4096, pattern = "^/[^\\x00-\\x1f\\x7f-\\x9f]*$")
     )]
     pub location: String,
-    /// The branch that changes land on; `main` if not given.
+    /// The branch that changes land on; default `main`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub base_branch: Option<String>,
-    /// What it is called here; the name of its directory if not given.
+    /// The repository's name in the queue's id; default: the name of its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 100))]
     pub name: Option<String>,
-    /// What to do when others moved the branch forward; as the repository's kind says if not given: on plain
-    /// git, `pause`.
+    /// What to do after a push to the base branch that did not come through the queue; if absent, the default
+    /// of the repository's kind: on plain git, `pause`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_foreign: Option<OnForeign>,
 }
 
-/// The merge queues there are.
+/// Every merge queue of the installation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeQueues {
-    /// All of them, by name.
+    /// Sorted by their id.
     pub items: Vec<MergeQueue>,
 }
 
-/// The queue of a base branch.
+/// The merge queue of a base branch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeQueue {
-    /// `repository:branch`.
+    /// `repository:branch`, in paths and on the command line.
     pub id: String,
-    /// The repository's name.
+    /// The part of the id before the colon.
     pub repository: String,
-    /// Where it is, on the server's machine.
+    /// The repository's path on the server's machine.
     pub location: String,
-    /// The branch that moves.
+    /// The branch that changes land on.
     pub base_branch: String,
-    /// From 0 to 9: which queue gets its checks run first.
+    /// From 0, the most urgent, to 9: whose checks run first.
     pub priority: u8,
-    /// How many changes are in line.
+    /// Entries in the queue.
     pub waiting: u64,
-    /// Why nothing new is started, if so.
+    /// Why no new candidate is built; absent: not paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<MergePause>,
-    /// When it was made.
+    /// When the queue was created.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// What it does when others moved the branch forward.
+    /// What it does after a push to the base branch that did not come through the queue.
     pub on_foreign: OnForeign,
-    /// Where the chain of its landings ends; none before it was first looked at.
+    /// The head of its chain of landings; absent before the queue was first processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<MergeChain>,
-    /// What happened so far, in numbers.
-    pub figures: MergeFigures,
+    /// Totals since the queue was created.
+    pub stats: MergeStats,
 }
 
-/// Why a queue starts nothing new.
+/// Why a queue is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergePause {
-    /// For people.
+    /// For people; what the operator gave, or what was found.
     pub reason: String,
-    /// `foreign` (others moved the base), `moved_back` (the base no longer has what landed), `refused` (the
-    /// repository refuses landings), `declined` (a hook declined several changes in the same words) or
-    /// `other`.
+    /// `foreign` (a push moved the base), `moved_back` (the base no longer contains what landed), `refused`
+    /// (the repository refuses landings), `declined` (a hook declined several changes with the same message)
+    /// or `other`.
     pub cause: String,
-    /// Since when.
+    /// When it was paused.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub since: Timestamp,
 }
 
-/// What happened in a queue so far. Percentiles are of the last 100.
+/// Totals since the queue was created. Percentiles are over the last 100 entries.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct MergeFigures {
-    /// Changes that landed.
+pub struct MergeStats {
+    /// Entries whose candidate landed on the base.
     pub landed: u64,
-    /// Changes that left otherwise, by reason.
+    /// Entries that left without landing, by reason.
     pub removed: BTreeMap<String, u64>,
-    /// Runs of checks that were asked for, repetitions and control runs included.
+    /// Check runs that were requested, including repetitions and control runs.
     pub check_runs: u64,
-    /// Checks not run because the same tree had passed.
+    /// Checks skipped because the same tree had passed.
     pub checks_reused: u64,
     /// Checks that failed and then passed on the same candidate.
     pub checks_flaky: u64,
-    /// Of the checks that came to a judgement, the share that was flaky.
+    /// The share of concluded checks that were flaky, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flake_rate: Option<f64>,
-    /// Runs of checks for each change that landed.
+    /// Check runs per entry that landed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_runs_per_landing: Option<f64>,
-    /// From coming to landing: half took no longer.
+    /// From enqueue to landing: median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turnaround_p50_ms: Option<u64>,
-    /// From coming to landing: 95 of 100 took no longer.
+    /// From enqueue to landing: 95th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turnaround_p95_ms: Option<u64>,
-    /// From coming to being processed: half took no longer.
+    /// From enqueue to the start of its processing: median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_p50_ms: Option<u64>,
-    /// From coming to being processed: 95 of 100 took no longer.
+    /// From enqueue to the start of its processing: 95th percentile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_p95_ms: Option<u64>,
 }
 
-/// A change to be put in line.
+/// A change to enqueue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewMergeEntry {
-    /// The change: on plain git, a branch.
+    /// On plain git, a branch.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub change: String,
-    /// From 0, the most urgent, to 9; 5 if not given.
+    /// From 0, the most urgent, to 9; default 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub priority: Option<u8>,
 }
 
-/// Which entries.
+/// How far back the history goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct MergeEntriesQuery {
-    /// How many of the last numbers are looked at for those that left; 20 if not given.
-    pub departed: Option<u32>,
+    /// How many of the last entry numbers are searched for entries that left the queue; default 20.
+    pub history: Option<u32>,
 }
 
 /// Entries of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeEntries {
-    /// Those in line, the first first.
+    /// Those in the queue, first in line first.
     pub waiting: Vec<MergeEntry>,
-    /// Those that left, the newest first.
-    pub departed: Vec<MergeEntry>,
+    /// Those that left the queue, newest first.
+    pub history: Vec<MergeEntry>,
 }
 
-/// A change in line, or one that was.
+/// A change in the queue, or one that left it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeEntry {
-    /// The queue.
+    /// The id of its queue.
     pub queue: String,
-    /// Its number in the queue. Numbers only grow.
+    /// Its number in the queue; numbers only grow.
     pub entry: u64,
-    /// The change.
+    /// On plain git, the branch.
     pub change: String,
-    /// What it was when it came.
+    /// The commit that was enqueued.
     pub head: String,
-    /// Where it is, counted from 1; none once it has left.
+    /// Counted from 1; absent once it left the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// From 0, the most urgent, to 9.
     pub priority: u8,
-    /// What it is doing, or how it left.
+    /// `landed`, `failed` and `cancelled` are final.
     pub status: MergeStatus,
     /// Why it left without landing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<MergeReason>,
-    /// When it came.
+    /// When it was enqueued.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub enqueued_at: Timestamp,
     /// When it was first processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub started_at: Option<Timestamp>,
-    /// When it left.
+    /// When it left the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub completed_at: Option<Timestamp>,
-    /// What is built or tested, or was last.
+    /// The candidate that is built or tested, or was last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<MergeCandidate>,
-    /// The checks of the candidate.
+    /// The checks of that candidate.
     pub checks: Vec<MergeCheck>,
-    /// What goes wrong and is tried again.
+    /// A transient error that is being retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<MergeTrouble>,
-    /// What landed.
+    pub fault: Option<MergeFault>,
+    /// What landed; absent unless it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<MergeCertificate>,
 }
@@ -205,19 +205,19 @@ pub struct MergeEntry {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MergeStatus {
-    /// It waits.
+    /// Waits for its turn.
     Pending,
-    /// Its candidate is built: the merge of its head onto the base.
+    /// Its candidate is being built: the merge of its head onto the base.
     Updating,
     /// Checks run on the candidate.
     Checking,
-    /// All passed; the base is about to move.
+    /// All checks passed; the base is about to move.
     Ready,
     /// The base moved to its candidate.
     Landed,
-    /// It left: a conflict, or a check that failed.
+    /// Ejected: a conflict, or a check that failed.
     Failed,
-    /// It left: somebody or something took it out.
+    /// Removed by a user, or because the change was closed, deleted or retargeted.
     Cancelled,
 }
 
@@ -228,7 +228,7 @@ pub struct MergeReason {
     /// `conflicted`, `checks_failed`, `hook_declined`, `already_merged`, `merged_outside`, `closed`,
     /// `branch_deleted`, `retargeted`, `draft`, `trigger_removed` or `cancelled`.
     pub reason: String,
-    /// The files that conflict, the checks that failed, or what a hook said.
+    /// The conflicting files, the failed checks, or the message of a hook.
     pub details: Vec<String>,
 }
 
@@ -236,16 +236,16 @@ pub struct MergeReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeCandidate {
-    /// Its number among those of the entry.
+    /// Counted per entry: a new base or head makes a new candidate.
     pub number: u32,
-    /// Where the base was.
+    /// The base commit it was built on.
     pub base: String,
-    /// What was merged onto it.
+    /// The commit that is merged onto it.
     pub head: String,
-    /// What is tested; none while it is built.
+    /// The tree that is tested; absent while the merge is built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<String>,
-    /// What lands; none while it is built.
+    /// The commit that lands; absent while the merge is built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
 }
@@ -254,12 +254,12 @@ pub struct MergeCandidate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeCheck {
-    /// Its name in the configuration of the base.
+    /// As in the configuration on the base branch.
     pub name: String,
     /// `open`, `passed`, `reused` (the same tree passed before), `flaky` (passed when repeated), `failed`,
-    /// `broken_base` (fails on the base alone too) or `gave_up` (cannot be run to its end).
-    pub judgement: String,
-    /// Its runs, in the order they were asked for.
+    /// `broken_base` (fails on the base alone too) or `gave_up` (could not be run to its end).
+    pub conclusion: String,
+    /// In the order they were requested.
     pub runs: Vec<MergeRun>,
 }
 
@@ -269,15 +269,15 @@ pub struct MergeCheck {
 pub struct MergeRun {
     /// `candidate`, or `base` for a control run.
     pub on: String,
-    /// The task; its log is there.
+    /// The task that runs it, with the log; absent until it is enqueued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// When it was asked for.
+    /// When it was requested.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub requested_at: Timestamp,
-    /// `passed`, `failed`, `timed_out` or `lost`; none while it is under way.
+    /// `passed`, `failed`, `timed_out` or `lost`; absent while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<String>,
+    pub outcome: Option<String>,
     /// How it ended, with the end of its log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -286,40 +286,40 @@ pub struct MergeRun {
     pub log_hash: Option<String>,
 }
 
-/// An error that should pass.
+/// A transient error that is retried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct MergeTrouble {
-    /// How often in a row.
+pub struct MergeFault {
+    /// Failures in a row.
     pub count: u32,
-    /// What it said last.
+    /// The error of the last try.
     pub message: String,
-    /// Not tried again before.
+    /// Not retried before this instant.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub retry_at: Timestamp,
 }
 
-/// What landed, and what says that it was tested.
+/// What landed, and the evidence that it was tested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeCertificate {
-    /// Through which queue.
+    /// The queue that it landed through.
     pub queue: String,
-    /// By which entry.
+    /// The number of its entry.
     pub entry: u64,
-    /// The change.
+    /// On plain git, the branch.
     pub change: String,
-    /// Where the base was.
+    /// The base commit before the landing.
     pub base: String,
-    /// What was merged onto it.
+    /// The commit that was merged onto it.
     pub head: String,
-    /// What was tested.
+    /// The tree that was tested.
     pub tree: String,
-    /// Where the base is now.
+    /// The base commit after the landing.
     pub commit: String,
-    /// What the tree passed.
+    /// The checks that the tree passed.
     pub checks: Vec<MergeCertifiedCheck>,
-    /// When.
+    /// When the base moved, by the clock of the node that landed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub landed_at: Option<Timestamp>,
@@ -329,18 +329,18 @@ pub struct MergeCertificate {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeCertifiedCheck {
-    /// Which.
+    /// As in the configuration on the base branch.
     pub name: String,
-    /// The program and its arguments; nothing in certificates of older versions.
+    /// The program and its arguments; empty in certificates of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// `passed`, `flaky` or `reused`; nothing in certificates of older versions.
+    /// `passed`, `flaky` or `reused`; empty in certificates of older versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result: String,
-    /// The SHA-256 of the log of the run that passed; none if the same tree had passed before.
+    /// The SHA-256 of the passing run's log; absent if the result was reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_hash: Option<String>,
-    /// How many runs it took.
+    /// How many runs it took; 0 if reused.
     pub runs: u64,
 }
 
@@ -348,36 +348,36 @@ pub struct MergeCertifiedCheck {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeCertificates {
-    /// The newest first.
+    /// The newest landing first.
     pub items: Vec<MergeCertificate>,
 }
 
-/// What came of checking a certificate against the repository.
+/// A certificate verified against the repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeVerified {
-    /// What was checked.
+    /// The one that was verified.
     pub certificate: MergeCertificate,
-    /// What is not as it says; nothing if all is well.
+    /// Where the repository differs from it; empty if it is valid.
     pub differences: Vec<String>,
 }
 
-/// A priority to be set.
+/// A new priority of an entry or a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PutMergePriority {
     /// From 0, the most urgent, to 9.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub priority: u8,
 }
 
-/// A pause to be made.
+/// Pauses a merge queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PauseMerge {
-    /// Why, for others; `paused by hand` if not given.
+    /// Shown to others; default `paused by an operator`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 1000))]
     pub reason: Option<String>,

@@ -1,17 +1,17 @@
-//! Merge queues as the engine knows them, and as they travel.
+//! Converts the engine's merge queues to their wire types.
 
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    ChainHead, Check, CheckRun, Departure, Judgement, MergeQueue, On, OnForeign, QueueEntry, QueueId, Reason,
-    RunEnd, Status, Tally,
+    ChainHead, Check, CheckRun, CheckTarget, Conclusion, EntryOutcome, MergeQueue, OnForeign, QueueEntry,
+    QueueId, Reason, RunOutcome, Status, Tally,
 };
 use weaver_merge::engine::{
-    Certificate, ChainExport, ChainReport, EntryDetail, Event, LinkReport, Verified, Written,
+    Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, Verified,
 };
 
 use crate as wire;
 
-/// A queue, with what it does when others moved its base.
+/// A queue, with its policy for foreign pushes.
 pub fn queue(queue: &MergeQueue, on_foreign: OnForeign) -> wire::MergeQueue {
     let pause = |pause: &weaver_merge::domain::Pause| wire::MergePause {
         reason: pause.reason.clone(),
@@ -29,7 +29,7 @@ pub fn queue(queue: &MergeQueue, on_foreign: OnForeign) -> wire::MergeQueue {
         created_at: queue.created_at,
         on_foreign,
         chain: queue.chain.as_ref().map(chain),
-        figures: figures(&queue.tally),
+        stats: stats(&queue.tally),
     }
 }
 
@@ -42,7 +42,7 @@ fn chain(head: &ChainHead) -> wire::MergeChain {
     }
 }
 
-/// A part of a chain: the links before a number, at most so many.
+/// A part of a chain: the links before a number, at most `limit`.
 pub fn chain_part(export: &ChainExport, before: Option<u64>, limit: usize) -> wire::MergeChainExport {
     let before = before.unwrap_or(u64::MAX).min(export.head.link.sequence + 1);
     let skipped = usize::try_from(export.head.link.sequence + 1 - before).unwrap_or(usize::MAX);
@@ -64,7 +64,7 @@ pub fn chain_part(export: &ChainExport, before: Option<u64>, limit: usize) -> wi
     }
 }
 
-/// What came of checking a chain.
+/// The result of verifying a chain.
 pub fn chain_verified(report: &ChainReport, next: Option<u64>) -> wire::MergeChainVerified {
     let link = |link: &LinkReport| wire::MergeLinkVerified {
         sequence: link.sequence,
@@ -82,15 +82,15 @@ pub fn chain_verified(report: &ChainReport, next: Option<u64>) -> wire::MergeCha
     }
 }
 
-fn figures(tally: &Tally) -> wire::MergeFigures {
+fn stats(tally: &Tally) -> wire::MergeStats {
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-    wire::MergeFigures {
+    wire::MergeStats {
         landed: tally.landed,
         removed: tally.removed.clone(),
         check_runs: tally.runs,
         checks_reused: tally.reused,
         checks_flaky: tally.flaky,
-        flake_rate: share(tally.flaky, tally.judged),
+        flake_rate: share(tally.flaky, tally.concluded),
         check_runs_per_landing: share(tally.runs, tally.landed),
         turnaround_p50_ms: tally.turnaround.percentile_ms(50),
         turnaround_p95_ms: tally.turnaround.percentile_ms(95),
@@ -99,20 +99,20 @@ fn figures(tally: &Tally) -> wire::MergeFigures {
     }
 }
 
-/// An entry, in the queue or gone.
+/// An entry, in the queue or not.
 pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
-    let EntryDetail { entry, departure, certificate } = detail;
-    let (status, reason) = match departure {
+    let EntryDetail { entry, outcome, certificate } = detail;
+    let (status, reason) = match outcome {
         None => (status(entry.status), None),
-        Some(Departure::Landed) => (wire::MergeStatus::Landed, None),
-        Some(Departure::Removed(why)) => (status(why.status()), Some(reason(why))),
+        Some(EntryOutcome::Landed) => (wire::MergeStatus::Landed, None),
+        Some(EntryOutcome::Removed(why)) => (status(why.status()), Some(reason(why))),
     };
     wire::MergeEntry {
         queue: queue.0.clone(),
         entry: entry.id.0,
         change: entry.pull_request.id.clone(),
         head: entry.pull_request.head.to_string(),
-        position: departure.is_none().then_some(entry.position as u64 + 1),
+        position: outcome.is_none().then_some(entry.position as u64 + 1),
         priority: entry.priority,
         status,
         reason,
@@ -121,26 +121,25 @@ pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
         completed_at: entry.completed_at,
         candidate: candidate(entry),
         checks: entry.checks.iter().map(check).collect(),
-        trouble: entry.trouble.as_ref().map(|trouble| wire::MergeTrouble {
-            count: trouble.count,
-            message: trouble.message.clone(),
-            retry_at: trouble.retry_at,
+        fault: entry.fault.as_ref().map(|fault| wire::MergeFault {
+            count: fault.count,
+            message: fault.message.clone(),
+            retry_at: fault.retry_at,
         }),
         certificate: certificate.as_ref().map(self::certificate),
     }
 }
 
-/// Who is in line, and who left.
-pub fn entries(queue: &MergeQueue, departed: &[EntryDetail]) -> wire::MergeEntries {
+/// The entries in the queue, and those that left it.
+pub fn entries(queue: &MergeQueue, history: &[EntryDetail]) -> wire::MergeEntries {
     wire::MergeEntries {
         waiting: queue.entries.iter().map(|entry| waiting(&queue.id, entry)).collect(),
-        departed: departed.iter().map(|detail| entry(&queue.id, detail)).collect(),
+        history: history.iter().map(|detail| entry(&queue.id, detail)).collect(),
     }
 }
 
-/// An entry that is in the queue.
 fn waiting(queue: &QueueId, entry: &QueueEntry) -> wire::MergeEntry {
-    self::entry(queue, &EntryDetail { entry: entry.clone(), departure: None, certificate: None })
+    self::entry(queue, &EntryDetail { entry: entry.clone(), outcome: None, certificate: None })
 }
 
 fn status(status: Status) -> wire::MergeStatus {
@@ -175,44 +174,44 @@ fn candidate(entry: &QueueEntry) -> Option<wire::MergeCandidate> {
 }
 
 fn check(check: &Check) -> wire::MergeCheck {
-    let judgement = match check.judge() {
-        Judgement::Passed if check.is_reused => "reused",
-        Judgement::Passed => "passed",
-        Judgement::Flaky => "flaky",
-        Judgement::Culprit => "failed",
-        Judgement::BrokenBase => "broken_base",
-        Judgement::GaveUp => "gave_up",
-        Judgement::Open { .. } => "open",
+    let conclusion = match check.conclusion() {
+        Conclusion::Passed if check.is_reused => "reused",
+        Conclusion::Passed => "passed",
+        Conclusion::Flaky => "flaky",
+        Conclusion::Culprit => "failed",
+        Conclusion::BrokenBase => "broken_base",
+        Conclusion::GaveUp => "gave_up",
+        Conclusion::Open { .. } => "open",
     };
     wire::MergeCheck {
         name: check.name.0.clone(),
-        judgement: judgement.to_owned(),
+        conclusion: conclusion.to_owned(),
         runs: check.runs.iter().map(run).collect(),
     }
 }
 
 fn run(run: &CheckRun) -> wire::MergeRun {
-    let (end, summary, log_hash) = match &run.end {
+    let (outcome, summary, log_hash) = match &run.outcome {
         None => (None, None, None),
-        Some(RunEnd::Passed { log_hash }) => (Some("passed"), None, Some(log_hash)),
-        Some(RunEnd::Failed { summary, log_hash }) => (Some("failed"), Some(summary), Some(log_hash)),
-        Some(RunEnd::TimedOut) => (Some("timed_out"), None, None),
-        Some(RunEnd::Lost { reason }) => (Some("lost"), Some(reason), None),
+        Some(RunOutcome::Passed { log_hash }) => (Some("passed"), None, Some(log_hash)),
+        Some(RunOutcome::Failed { summary, log_hash }) => (Some("failed"), Some(summary), Some(log_hash)),
+        Some(RunOutcome::TimedOut) => (Some("timed_out"), None, None),
+        Some(RunOutcome::Lost { reason }) => (Some("lost"), Some(reason), None),
     };
     wire::MergeRun {
         on: match run.on {
-            On::Candidate => "candidate".to_owned(),
-            On::Base => "base".to_owned(),
+            CheckTarget::Candidate => "candidate".to_owned(),
+            CheckTarget::Base => "base".to_owned(),
         },
         task: run.task.map(|task| task.to_string()),
         requested_at: run.requested_at,
-        end: end.map(str::to_owned),
+        outcome: outcome.map(str::to_owned),
         summary: summary.cloned(),
         log_hash: log_hash.cloned(),
     }
 }
 
-/// What landed.
+/// The certificate of a landing.
 pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
     wire::MergeCertificate {
         queue: certificate.queue.0.clone(),
@@ -237,8 +236,8 @@ pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
     }
 }
 
-/// Something that happened.
-pub fn event(written: Written, at: Timestamp) -> wire::MergeEvent {
+/// An entry of the event journal, delivered at `at`.
+pub fn event(written: JournalEvent, at: Timestamp) -> wire::MergeEvent {
     let mut shown = wire::MergeEvent {
         event: String::new(),
         queue: written.queue.0,
@@ -280,7 +279,7 @@ pub fn event(written: Written, at: Timestamp) -> wire::MergeEvent {
             shown.problem = Some(problem);
             "queue_paused"
         }
-        Event::QueueTrouble { entry, problem } => {
+        Event::QueueFault { entry, problem } => {
             (shown.entry, shown.problem) = (Some(entry.0), Some(problem));
             "queue_trouble"
         }
@@ -289,7 +288,7 @@ pub fn event(written: Written, at: Timestamp) -> wire::MergeEvent {
     shown
 }
 
-/// What came of checking it.
+/// The result of verifying a certificate.
 pub fn verified(verified: &Verified) -> wire::MergeVerified {
     wire::MergeVerified {
         certificate: certificate(&verified.certificate),

@@ -1,14 +1,14 @@
-//! Names that may be left out.
+//! Defaults of optional names.
 
 use weaver_core::error::Invalid;
 use weaver_core::name::Namespace;
 
-/// The namespace somebody gave, or `default`.
+/// The namespace of a request; `default` if it names none.
 pub fn namespace_or_default(text: Option<&str>) -> Result<Namespace, Invalid> {
     text.map_or_else(|| Ok(Namespace::default()), Namespace::try_from)
 }
 
-/// What serde puts where no namespace was given.
+/// The serde default of a namespace or queue.
 pub(crate) fn default_name() -> String {
     "default".to_owned()
 }

@@ -1,4 +1,4 @@
-//! What went wrong, as RFC 9457 has it.
+//! Errors as problem documents (RFC 9457).
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Problem {
-    /// A name for the kind of problem: `urn:weaver:problem:` and the code.
+    /// `urn:weaver:problem:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The HTTP status in words.
+    /// The reason phrase of the HTTP status.
     pub title: String,
-    /// The HTTP status.
+    /// The HTTP status code.
     pub status: u16,
-    /// What programs go by: stable across versions.
+    /// For programs: stable across versions.
     pub code: String,
-    /// What was wrong, and where.
+    /// For people: what failed, which object, and why.
     pub detail: String,
-    /// What to do about it.
-    pub next: String,
-    /// The field that was wrong.
+    /// What to do next.
+    pub hint: String,
+    /// The field that was invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// The member of the batch that was wrong, from 0.
+    /// The invalid member of a batch, counted from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u64>,
 }
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} ({}, HTTP {}): {}", self.detail, self.code, self.status, self.next)
+        write!(out, "{} ({}, HTTP {}): {}", self.detail, self.code, self.status, self.hint)
     }
 }

@@ -1,38 +1,38 @@
-//! Records that the server cannot read, and tasks in their stored form.
+//! Quarantined records, and tasks in their stored form.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::time::Timestamp;
 
-/// A record that the server cannot read. It is left as it is: not leased, not expired, not changed.
+/// A record that this server cannot read. It is left untouched: not leased, not expired, not changed.
 ///
-/// The finding is this server's own: a node of a newer version may read the same record.
+/// Each server decides for itself: a node of a newer version may read the same record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QuarantinedRecord {
-    /// What it is.
+    /// The type of record.
     pub kind: RecordKind,
-    /// Its namespace.
+    /// The namespace it is stored in.
     pub namespace: String,
-    /// Its id as stored; of a document `kind/id`.
+    /// As stored; of a document `kind/id`.
     pub id: String,
-    /// Why it cannot be read, in words.
-    pub why: String,
+    /// Why it cannot be read, for people.
+    pub reason: String,
     /// The same for programs.
     pub cause: UnreadableCause,
-    /// The format number in the record, if this version of Weaver does not know it.
+    /// The record's format number, if this version of Weaver does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_format: Option<u32>,
-    /// The newest format that the server knows, beside `found_format`.
+    /// The newest format that the server knows, with `found_format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_format: Option<u32>,
-    /// The queue of a task, if that much can be read.
+    /// The queue of a task, if that much is readable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// The state of a task in the store's own word, if that much can be read.
+    /// The stored state of a task, if that much is readable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// What it keeps held, as far as that can be read.
+    /// What it blocks, as far as that is readable.
     pub holds: Holds,
     /// When this server found it.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
@@ -46,23 +46,23 @@ pub struct QuarantinedRecord {
 pub enum UnreadableCause {
     /// A newer Weaver wrote it. Not damage: a node of that version reads it.
     UnknownFormat,
-    /// Its format is known, and its contents make no sense.
+    /// Its format is known and its contents are invalid.
     Undecodable,
 }
 
-/// What an unreadable task keeps held: other tasks wait for it until it is removed, or read by a newer node.
+/// What an unreadable task blocks until it is removed, or a newer node reads it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Holds {
-    /// The serial key: tasks behind it wait.
+    /// Other tasks of this serial key wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial_key: Option<String>,
-    /// Whether it counts against its queue's concurrency limit.
+    /// Whether it takes a slot of its queue's concurrency limit.
     pub slot: bool,
 }
 
 impl Holds {
-    /// Whether other tasks wait for nothing of it.
+    /// Whether it blocks nothing.
     pub fn is_empty(&self) -> bool {
         self.serial_key.is_none() && !self.slot
     }
@@ -70,7 +70,7 @@ impl Holds {
 
 impl From<&Quarantined> for QuarantinedRecord {
     fn from(found: &Quarantined) -> Self {
-        let (cause, found_format, known_format) = match found.why {
+        let (cause, found_format, known_format) = match found.reason {
             Unreadable::UnknownFormat { found, known } => {
                 (UnreadableCause::UnknownFormat, Some(found), Some(known))
             }
@@ -81,7 +81,7 @@ impl From<&Quarantined> for QuarantinedRecord {
             kind: found.kind,
             namespace: found.namespace.to_string(),
             id: found.id.clone(),
-            why: found.why.to_string(),
+            reason: found.reason.to_string(),
             cause,
             found_format,
             known_format,
@@ -97,20 +97,20 @@ impl From<&Quarantined> for QuarantinedRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RawTask {
-    /// Its namespace.
+    /// The namespace it is stored in.
     pub namespace: String,
-    /// Its id.
+    /// As in its URL.
     pub id: String,
-    /// Its state, if that can be read.
+    /// The stored state, if that is readable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Whether it is readable and has ended: then nothing is lost that still had to be done.
+    /// Whether it is readable and in a final state: then removing it loses no work.
     pub finished: bool,
-    /// Why the server cannot read it, if it cannot.
+    /// Why the server cannot read it; absent if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// SHA-256 of `text`, in hexadecimal digits. Also the `ETag` of the answer.
+    /// SHA-256 of `text` in hexadecimal digits; also the `ETag` of the response.
     pub digest: String,
-    /// The stored form: JSON as text, of a shape that each store has for itself. It may hold a lease's token.
+    /// The stored form as JSON text, in a shape that depends on the store. It may contain a lease token.
     pub text: String,
 }

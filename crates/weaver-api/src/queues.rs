@@ -1,4 +1,4 @@
-//! Queues, groups and counts.
+//! Queues, task groups and counts.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use weaver_core::time::Timestamp;
 
 use super::names::to_ms;
 
-/// How many tasks are in each state: every state's word, and its number.
+/// Tasks per state: every state's word with its count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(value_type = BTreeMap<String, u64>))]
 #[serde(transparent)]
@@ -21,19 +21,19 @@ impl From<&ports::StateCounts> for StateCounts {
     }
 }
 
-/// Counts, and how good they are.
+/// Tasks per state, and how current the counts are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Counts {
-    /// The numbers.
+    /// Every state is listed, with 0 if it has none.
     pub states: StateCounts,
-    /// How long the longest-waiting task that could be leased has been due.
+    /// How long the longest-waiting due task has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_wait_ms: Option<u64>,
-    /// When they were taken.
+    /// When they were counted.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub as_of: Timestamp,
-    /// Whether they are exact at that time.
+    /// `false`: estimates as of that time.
     pub exact: bool,
 }
 
@@ -48,95 +48,95 @@ impl From<&ports::Counts> for Counts {
     }
 }
 
-/// Whose tasks to count.
+/// Which tasks to count.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct CountsQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// Only of this queue.
+    /// Only tasks of this queue.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub queue: Option<String>,
 }
 
-/// Whose queues, and which page.
+/// Selects the namespace and the page of queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct QueuesQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub cursor: Option<String>,
-    /// How many queues at most; 1000 if not given.
+    /// Queues per page; default 1000.
     pub limit: Option<u32>,
 }
 
-/// The queues of a namespace, by name.
+/// One page of a namespace's queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queues {
-    /// The queues.
+    /// Sorted by their name.
     pub items: Vec<Queue>,
-    /// The cursor of the next page; absent: these are the last.
+    /// The `cursor` of the next page; absent on the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// A queue as it is.
+/// A queue: settings and load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Queue {
-    /// Its name.
+    /// Unique in its namespace.
     pub name: String,
-    /// Nothing is taken from it; what runs goes on.
+    /// Its tasks are not leased; running ones continue.
     pub paused: bool,
-    /// At most so many of its tasks are under way at once; absent: no limit.
+    /// Concurrency limit: tasks of the queue that may run at once; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u32>,
-    /// The version of the settings; 0 if nothing was ever set.
+    /// The version of its settings; 0 if they were never set.
     pub version: u64,
-    /// How many of its slots are taken.
+    /// Slots of the concurrency limit in use.
     pub occupied: u64,
-    /// Its tasks.
+    /// Its tasks per state.
     pub counts: Counts,
 }
 
-/// New settings of a queue: all of them.
+/// Replaces all settings of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PutQueue {
-    /// Take nothing from it.
+    /// Stop leasing its tasks; default `false`.
     #[serde(default)]
     pub paused: bool,
-    /// At most so many of its tasks under way at once; absent: no limit.
+    /// Concurrency limit: tasks of the queue that may run at once; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1))]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub max_running: Option<u32>,
-    /// Write only over this version (0: only if nothing was ever set); absent: over anything.
+    /// Write only if the settings still have this version (0: never set); absent: unconditionally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub expected_version: Option<u64>,
 }
 
-/// The settings' version after a change.
+/// A queue's settings after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct QueueVersion {
-    /// The queue.
+    /// Unique in its namespace.
     pub name: String,
-    /// Whether nothing is taken from it now.
+    /// Whether its tasks are held back now.
     pub paused: bool,
-    /// Its limit now.
+    /// The concurrency limit now; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_running: Option<u32>,
-    /// The version now.
+    /// The version of these settings, for `expected_version`.
     pub version: u64,
 }
 
@@ -144,11 +144,11 @@ pub struct QueueVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Group {
-    /// The group.
+    /// The `task_group_id` of its tasks.
     pub id: String,
-    /// Its tasks that have not been purged.
+    /// Its tasks that are still stored, per state.
     pub counts: StateCounts,
-    /// When one of them last moved.
+    /// When one of them last changed.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub last_at: Timestamp,
 }

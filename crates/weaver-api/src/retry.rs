@@ -1,4 +1,4 @@
-//! How long to wait after a failure.
+//! Retry policies: the backoff after a failed attempt.
 
 use std::time::Duration;
 
@@ -7,32 +7,32 @@ use weaver_core::retry::{FACTOR_DEFAULT, RetryPolicy as Core};
 
 use super::names::to_ms;
 
-/// When a failed task runs again.
+/// Backoff after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum RetryPolicy {
-    /// Never: the first failure is the last.
+    /// No retries: the task is dead after its first failure.
     None {},
-    /// After the same delay each time.
+    /// The same delay each time.
     Fixed {
-        /// The delay.
-        #[serde(deserialize_with = "weaver_core::whole::number")]
+        /// The delay before every retry.
+        #[serde(deserialize_with = "weaver_core::json_number::integer")]
         delay_ms: u64,
     },
-    /// Longer each time, by a factor.
+    /// A delay that grows by a factor.
     Exponential {
-        /// The delay after the first failed attempt.
-        #[serde(deserialize_with = "weaver_core::whole::number")]
+        /// The delay before the first retry.
+        #[serde(deserialize_with = "weaver_core::json_number::integer")]
         base_ms: u64,
-        /// How many times as long each further delay is; 2 if not given.
-        #[serde(default = "factor_default", deserialize_with = "weaver_core::whole::number")]
+        /// Each delay is this many times the previous one; default 2.
+        #[serde(default = "factor_default", deserialize_with = "weaver_core::json_number::integer")]
         #[cfg_attr(feature = "openapi", schema(default = factor_default))]
         factor: u32,
-        /// The longest delay.
-        #[serde(deserialize_with = "weaver_core::whole::number")]
+        /// No delay is longer.
+        #[serde(deserialize_with = "weaver_core::json_number::integer")]
         cap_ms: u64,
-        /// Anywhere between three quarters of that and all of it, by the task's id.
+        /// Spreads each delay over 75 % to 100 % of it, by the task's id.
         jitter: bool,
     },
 }

@@ -1,13 +1,15 @@
-//! Schedules as they travel, from and to what the scheduler knows.
+//! Converts schedules between their wire types and the scheduler's.
 
 use serde_json::Value;
 use weaver_core::time::Timestamp;
 use weaver_scheduler::calendar::{self, Zone};
 use weaver_scheduler::definition::{self, Definition, DefinitionSpec, Notice};
 
-use super::{Fire, Fires, Json, Schedule, ScheduleNotice, ScheduleSpec, TaskTemplate, Trigger, word_of};
+use super::{
+    Json, Schedule, ScheduleNotice, ScheduleSpec, TaskTemplate, Trigger, UpcomingRun, UpcomingRuns, word_of,
+};
 
-/// The error is about the payload: nested too deeply, or a number too large, to be kept.
+/// Fails if the payload is nested too deeply or has a number that is too large to store.
 impl TryFrom<ScheduleSpec> for DefinitionSpec {
     type Error = serde_json::Error;
 
@@ -35,8 +37,8 @@ impl From<&DefinitionSpec> for ScheduleSpec {
 impl From<Trigger> for definition::Trigger {
     fn from(trigger: Trigger) -> Self {
         match trigger {
-            Trigger::Time { schedule, tz, gap, overlap } => {
-                Self::Time(calendar::ScheduleSpec { schedule, tz, gap, overlap })
+            Trigger::Time { schedule, tz, gap, fold } => {
+                Self::Time(calendar::ScheduleSpec { schedule, tz, gap, fold })
             }
             Trigger::Event { event_type } => Self::Event { event_type },
         }
@@ -46,15 +48,15 @@ impl From<Trigger> for definition::Trigger {
 impl From<&definition::Trigger> for Trigger {
     fn from(trigger: &definition::Trigger) -> Self {
         match trigger.clone() {
-            definition::Trigger::Time(calendar::ScheduleSpec { schedule, tz, gap, overlap }) => {
-                Self::Time { schedule, tz, gap, overlap }
+            definition::Trigger::Time(calendar::ScheduleSpec { schedule, tz, gap, fold }) => {
+                Self::Time { schedule, tz, gap, fold }
             }
             definition::Trigger::Event { event_type } => Self::Event { event_type },
         }
     }
 }
 
-/// Only what was chosen is kept: each run has the defaults that its type has then.
+/// Absent fields stay absent: each run takes the defaults of its type at that time.
 impl TryFrom<TaskTemplate> for definition::TaskTemplate {
     type Error = serde_json::Error;
 
@@ -104,8 +106,8 @@ impl From<&Definition> for Schedule {
             name: definition.name.clone(),
             version: definition.version.0,
             spec: ScheduleSpec::from(&definition.spec),
-            next_fire_at: definition.next_fire_at,
-            last_fire_at: definition.last_fire_at,
+            next_run_at: definition.next_fire_at,
+            last_run_at: definition.last_fire_at,
             last_tasks: definition.last_runs.iter().map(ToString::to_string).collect(),
             last_notice: definition.last_notice.as_ref().map(ScheduleNotice::from),
             created_at: definition.created_at,
@@ -119,22 +121,22 @@ impl From<&Notice> for ScheduleNotice {
         Self {
             at: notice.at,
             schedule: notice.definition.clone(),
-            what: word_of(&notice.what),
+            kind: word_of(&notice.kind),
             count: notice.count,
             is_exact: notice.is_exact,
-            why: notice.why.clone(),
+            reason: notice.reason.clone(),
         }
     }
 }
 
-impl Fires {
-    /// The next fires of a schedule after an instant.
+impl UpcomingRuns {
+    /// The next `count` runs of a schedule after `from`.
     pub fn next(schedule: &calendar::Schedule, from: Timestamp, count: usize) -> Self {
-        let shown = |fire: calendar::Fire| Fire {
+        let shown = |fire: calendar::Fire| UpcomingRun {
             at: fire.at,
             local: schedule.zone().map_or_else(|| fire.at.to_string(), |zone: &Zone| zone.show(fire.at)),
             notes: fire.notes.iter().map(ToString::to_string).collect(),
         };
-        Self { fires: schedule.next(from, count).into_iter().map(shown).collect() }
+        Self { runs: schedule.next(from, count).into_iter().map(shown).collect() }
     }
 }

@@ -1,195 +1,195 @@
-//! Schedules: what is done when, or when something happens.
+//! Schedules: tasks by the clock, or for events.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
-use weaver_scheduler::calendar::{Gap, Overlap};
+use weaver_scheduler::calendar::{Fold, Gap};
 use weaver_scheduler::definition::{ConcurrencyPolicy, Dispatch};
 use weaver_scheduler::misfire::Misfire;
 
 use super::{Json, RetryPolicy};
 
-/// What a schedule says.
+/// The definition of a schedule, as it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSpec {
-    /// Whether it makes tasks; yes, if not given.
+    /// Whether it produces tasks; default `true`.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// What makes it fire.
+    /// A time or an event.
     pub trigger: Trigger,
-    /// The task that is made.
+    /// The task of each run.
     pub task: TaskTemplate,
-    /// What happens when the last task has not ended; `allow` if not given.
+    /// What happens while the previous task has not ended; default `allow`.
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
-    /// What happens to fires that nobody was there for; `run_once` if not given.
+    /// What happens to missed runs, when no scheduler was running; default `run_once`.
     #[serde(default)]
     pub misfire: Misfire,
-    /// How tasks reach workers; `pull` if not given.
+    /// How tasks reach workers; default `pull`.
     #[serde(default)]
     pub dispatch: Dispatch,
 }
 
-/// What makes a schedule fire.
+/// What starts a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Trigger {
-    /// The clock.
+    /// A cron expression, an interval or an instant.
     Time {
         /// `every 5m`, `daily at 02:30`, `once at 2026-03-29T02:30`, or a cron expression of five fields, or
         /// six with seconds first.
         #[cfg_attr(feature = "openapi", schema(min_length = 1))]
         schedule: String,
-        /// The IANA name of the time zone. Needed wherever times of day are named.
+        /// The IANA name of the time zone; required where times of day are named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(min_length = 1))]
         tz: Option<String>,
-        /// What happens to a time that a clock set forward leaves out.
+        /// DST gap: what happens to a time that does not exist because clocks are set forward.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gap: Option<Gap>,
-        /// What happens to a time that a clock set back shows twice.
+        /// DST fold: what happens to a time that occurs twice because clocks are set back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        overlap: Option<Overlap>,
+        fold: Option<Fold>,
     },
-    /// Events.
+    /// Emitted events (`POST /api/v1/events`).
     Event {
-        /// Of this type, exactly.
+        /// Events of exactly this type.
         #[cfg_attr(feature = "openapi", schema(min_length = 1))]
         event_type: String,
     },
 }
 
-/// The task that a fire makes.
+/// The task that each run enqueues.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskTemplate {
-    /// Selects the handler.
+    /// Selects the handler, as for any task.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub task_type: String,
-    /// Any JSON. `null` or nothing for a task of an event: the event itself, as `{"id", "type", "payload"}`.
+    /// Any JSON. For an event trigger, `null` or nothing means the event itself: `{"id", "type", "payload"}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<Json>,
-    /// The field of the payload that gets the event, for a payload that is an object.
+    /// The payload field that receives the event; the payload must be an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_field: Option<String>,
-    /// `default` if not given.
+    /// The queue; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub queue: Option<String>,
-    /// From 0, the most urgent, to 9. If not given, the default of the type.
+    /// From 0, the most urgent, to 9. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub priority: Option<u8>,
-    /// How long one execution may take.
+    /// How long one attempt may take; unlimited if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub timeout_ms: Option<u64>,
-    /// Failed attempts before the task is dead. If not given, the default of the type.
+    /// Failed attempts before the task is dead. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub max_attempts: Option<u32>,
-    /// Lost attempts that the task survives. If not given, the default of the type.
+    /// Lost attempts (lease expired) that the task survives. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub max_losses: Option<u32>,
-    /// How long to wait after a failed attempt. If not given, the default of the type.
+    /// Backoff after a failed attempt. If absent, the default of the type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
-    /// Whatever to find its tasks by, beside `job_definition`, which names the schedule.
+    /// For finding its tasks, beside `job_definition`, which names the schedule.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
 
-/// A schedule to be written.
+/// Creates or replaces a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PutSchedule {
-    /// The version that was read: the change is refused if somebody else made one since. 0 for a new
-    /// schedule.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    /// Optimistic concurrency: the version that was read; the write is refused if it changed since. 0 for a
+    /// new schedule.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub expected_version: u64,
-    /// What it is to say.
+    /// Replaces the whole definition.
     pub spec: ScheduleSpec,
 }
 
-/// A schedule.
+/// A schedule and its last runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Schedule {
-    /// Where.
+    /// The namespace of it and its tasks.
     pub namespace: String,
-    /// Its name.
+    /// Unique in its namespace.
     pub name: String,
-    /// Grows when people change it; fires leave it alone.
+    /// Grows with every edit; runs do not change it.
     pub version: u64,
-    /// What it says.
+    /// The definition as of `version`.
     pub spec: ScheduleSpec,
-    /// When it fires next.
+    /// The next scheduled run; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
-    pub next_fire_at: Option<Timestamp>,
-    /// The instant of the last fire that made a task.
+    pub next_run_at: Option<Timestamp>,
+    /// The scheduled instant of the last run that produced a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
-    pub last_fire_at: Option<Timestamp>,
-    /// The last tasks it made, the newest last.
+    pub last_run_at: Option<Timestamp>,
+    /// Ids of the last tasks it produced, newest last; at most 8.
     pub last_tasks: Vec<String>,
-    /// What was last decided that was not simply "run it".
+    /// The last run that was not simply enqueued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_notice: Option<ScheduleNotice>,
-    /// When it was added.
+    /// When it was created.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// When it was last written, by people or by a fire.
+    /// When its record was last written, by an edit or a run.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub updated_at: Timestamp,
 }
 
-/// Something that did not go as the schedule says, and why.
+/// Runs that were not simply enqueued, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ScheduleNotice {
-    /// When it was decided.
+    /// When the scheduler decided.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: Timestamp,
-    /// The schedule.
+    /// The name of the schedule.
     pub schedule: String,
-    /// What became of the fires: `merged`, `skipped`, `replaced`, `refused`, `unreadable`.
-    pub what: String,
-    /// How many fires or events got no task of their own.
+    /// What became of the runs: `merged`, `skipped`, `replaced`, `refused`, `unreadable`.
+    pub kind: String,
+    /// Runs or events that got no task of their own.
     pub count: u64,
-    /// Whether that is their number, or only a lower bound.
+    /// `false`: `count` is a lower bound.
     pub is_exact: bool,
-    /// Why, for people.
-    pub why: String,
+    /// For people, in one sentence.
+    pub reason: String,
 }
 
-/// Which notices.
+/// Selects a part of a namespace's notices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct NoticesQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// Those after this `seq`; from the first that is kept, if not given.
+    /// Notices after this `seq`; from the oldest if absent.
     pub after: Option<u64>,
-    /// How many at most; 50 if not given.
+    /// Notices per page; default 50.
     pub limit: Option<u32>,
 }
 
-/// Some notices, the oldest first.
+/// Notices of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Notices {
-    /// The notices.
+    /// At most `limit`, oldest first.
     pub items: Vec<NoticeEntry>,
 }
 
@@ -197,56 +197,56 @@ pub struct Notices {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NoticeEntry {
-    /// Its place.
+    /// For `after`; grows per namespace.
     pub seq: u64,
-    /// The notice.
+    /// What the scheduler decided, and why.
     pub notice: ScheduleNotice,
 }
 
-/// Which schedules.
+/// Selects schedules by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct SchedulesQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// Those whose name begins so.
+    /// Names that begin with this.
     pub prefix: Option<String>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     pub cursor: Option<String>,
-    /// How many items at most; 50 if not given.
+    /// Items per page; default 50.
     pub limit: Option<u32>,
 }
 
-/// A change that may insist on a version.
+/// Selects the namespace; makes a change conditional.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
 pub struct ExpectQuery {
-    /// The namespace; `default` if not given.
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// The version that was read; any, if not given.
+    /// Apply only if the schedule still has this version; absent: unconditionally.
     pub expected_version: Option<u64>,
 }
 
-/// Which fires.
+/// Selects upcoming runs of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::IntoParams), into_params(parameter_in = Query))]
 #[serde(deny_unknown_fields)]
-pub struct FiresQuery {
-    /// The namespace; `default` if not given.
+pub struct UpcomingQuery {
+    /// The namespace; `default` if absent.
     #[cfg_attr(feature = "openapi", param(min_length = 1))]
     pub namespace: Option<String>,
-    /// After this instant; now, if not given.
+    /// Runs after this instant; default: now.
     #[cfg_attr(feature = "openapi", param(value_type = Option<String>, format = DateTime))]
     pub from: Option<Timestamp>,
-    /// How many; 10 if not given.
+    /// How many; default 10.
     pub count: Option<u32>,
 }
 
-/// A schedule's next fires, asked for before it is stored.
+/// Asks for the upcoming runs of a schedule without storing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -258,40 +258,40 @@ pub struct PreviewRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub tz: Option<String>,
-    /// What happens to a time that a clock set forward leaves out.
+    /// DST gap: what happens to a time that does not exist because clocks are set forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
-    /// What happens to a time that a clock set back shows twice.
+    /// DST fold: what happens to a time that occurs twice because clocks are set back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap: Option<Overlap>,
-    /// After this instant; now, if not given.
+    pub fold: Option<Fold>,
+    /// Runs after this instant; default: now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub from: Option<Timestamp>,
-    /// How many; 10 if not given.
+    /// How many; default 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub count: Option<u32>,
 }
 
-/// Fires to come.
+/// Upcoming runs of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Fires {
-    /// The next ones. None for a schedule that waits for events, or never fires again.
-    pub fires: Vec<Fire>,
+pub struct UpcomingRuns {
+    /// Soonest first. Empty for an event trigger, or if no run is left.
+    pub runs: Vec<UpcomingRun>,
 }
 
-/// A fire to come.
+/// A run that has not happened yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Fire {
-    /// When.
+pub struct UpcomingRun {
+    /// The scheduled instant, in UTC.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: Timestamp,
-    /// The same, as a clock in the schedule's zone shows it; in UTC for one without a zone.
+    /// The same as local time in the schedule's zone; in UTC if it has none.
     pub local: String,
-    /// What a change of the clocks has to do with it.
+    /// What a DST gap or fold does to it.
     pub notes: Vec<String>,
 }
 

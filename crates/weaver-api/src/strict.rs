@@ -1,47 +1,46 @@
-//! What JSON must be besides valid, so that every client reads the same: not nested too deeply (parsers
-//! recurse, and crash), no key twice in one object (parsers take the first, the last, or both), and every
-//! text a text (a lone surrogate is none).
+//! What JSON must be besides valid, so that every client reads it alike: not nested too deeply (parsers
+//! recurse and crash), no duplicate key in an object (parsers take the first, the last, or both), no lone
+//! surrogate in a string.
 //!
-//! Only valid JSON is judged: at the first byte that cannot be right the scan ends, and the parser says what
-//! is wrong.
+//! Only valid JSON is judged: at the first invalid byte the scan ends, and the parser reports the error.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// The deepest nesting of arrays and objects in a body, a payload or a result.
 pub const JSON_DEPTH_MAX: usize = 128;
-/// So many keys of one object are compared one by one, before they are worth a table.
+/// Up to this many keys of an object are compared linearly; more go into a hash set.
 const FEW_KEYS: usize = 8;
-/// The longest path that is told.
+/// Longer paths are cut in error messages.
 const PATH_MAX_BYTES: usize = 256;
 
-/// JSON that not every client reads alike.
+/// Valid JSON that clients read differently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct NotStrict {
-    /// Where, like `tasks[1].payload.address`; empty for the whole.
+    /// Where, like `tasks[1].payload.address`; empty for the whole document.
     pub path: String,
-    /// What is wrong there.
+    /// What is wrong at that path.
     pub problem: StrictProblem,
 }
 
-/// What is wrong with JSON that is valid.
+/// What is wrong with valid JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StrictProblem {
-    /// Nested too deeply.
+    /// More than [`JSON_DEPTH_MAX`] levels of nesting.
     #[error("it is nested more than {JSON_DEPTH_MAX} levels deep: store it elsewhere and send a reference")]
     TooDeep,
-    /// One key twice in one object.
-    #[error("the key `{0}` comes twice in one object: send it once")]
+    /// A key that occurs twice in one object.
+    #[error("the key `{0}` occurs twice in one object: send it once")]
     DuplicateKey(String),
-    /// Half of a surrogate pair.
+    /// Half of a UTF-16 surrogate pair.
     #[error(
-        "a text has half of a surrogate pair (`\\ud800` to `\\udfff`) in it: send both halves, or U+FFFD"
+        "a string has a lone surrogate (`\\ud800` to `\\udfff`): send both halves of the pair, or U+FFFD"
     )]
     LoneSurrogate,
 }
 
-/// Checks JSON in one pass, without building it up.
+/// Checks JSON in one pass, without building a value tree.
 pub fn check_strict(text: &[u8]) -> Result<(), NotStrict> {
     let mut stack: Vec<Level<'_>> = Vec::new();
     let mut at = 0;
@@ -62,7 +61,7 @@ pub fn check_strict(text: &[u8]) -> Result<(), NotStrict> {
             b'}' | b']' => drop(stack.pop()),
             b',' | b':' => stack.last_mut().into_iter().for_each(|level| level.passes(*byte)),
             b'"' => {
-                let Some(end) = end_of_text(&text[at..]) else { return Ok(()) };
+                let Some(end) = end_of_string(&text[at..]) else { return Ok(()) };
                 let content = &text[at..at + end];
                 at += end + 1;
                 let Some(read) = read(content) else {
@@ -91,7 +90,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Takes a text, which may be a key; answers one that was there before.
+    /// Takes a string, which may be a key; returns it if it is a duplicate key.
     fn takes(&mut self, text: Cow<'a, str>) -> Option<String> {
         let Self::Object { keys, key, expects_key: true } = self else { return None };
         key.clone_from(&text);
@@ -118,7 +117,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-fn end_of_text(bytes: &[u8]) -> Option<usize> {
+fn end_of_string(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         match bytes.get(at)? {
@@ -129,14 +128,13 @@ fn end_of_text(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// A text without its escapes; `None` if it has half of a pair in it. What is no text at all is left to the
-/// parser.
+/// A string without its escapes; `None` if it has a lone surrogate. Invalid UTF-8 is left to the parser.
 fn read(content: &[u8]) -> Option<Cow<'_, str>> {
     let Ok(text) = std::str::from_utf8(content) else { return Some(Cow::Borrowed("")) };
     if !text.contains('\\') {
         return Some(Cow::Borrowed(text));
     }
-    // Without its quotes it is exactly as long as it was: the parser reads it again with them.
+    // The quotes were stripped by the caller; the parser needs them.
     match serde_json::from_str::<String>(&format!("\"{text}\"")) {
         Ok(read) => Some(Cow::Owned(read)),
         Err(_) if has_lone_surrogate(text) => None,
@@ -206,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_may_come_once_per_object_however_it_is_written() {
+    fn a_key_occurs_once_per_object_however_it_is_escaped() {
         for (text, path, key) in [
             (r#"{"a":1,"a":2}"#, "a", "a"),
             (r#"{"tasks":[{"x":0},{"payload":{"a":{},"\u0061":1}}]}"#, "tasks[1].payload.a", "a"),
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_pair_is_refused_wherever_it_stands() {
+    fn a_lone_surrogate_is_refused_with_its_path() {
         for (text, path) in [
             (r#"{"a":"\ud800"}"#, "a"),
             (r#"{"a":["x","\udc00x"]}"#, "a[1]"),
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_left_to_the_parser() {
+    fn invalid_json_is_left_to_the_parser() {
         for text in ["", "{", "\"", "\"\\", "]]]]", "{{{", "[\"\\u\"]", "}{", ",", ":", "\"\\ud8\""] {
             assert_eq!(check_strict(text.as_bytes()), Ok(()), "{text}");
         }

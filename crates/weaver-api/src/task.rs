@@ -1,4 +1,4 @@
-//! A task as the server shows it.
+//! A task as the API shows it.
 
 use std::collections::BTreeMap;
 
@@ -8,131 +8,131 @@ use weaver_core::time::Timestamp;
 
 use super::{Json, RetryPolicy, Trace};
 
-/// A task and how it is going.
+/// A task: what was enqueued, its state and its attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Task {
-    /// Its namespace.
+    /// The namespace it is in.
     pub namespace: String,
-    /// Its id.
+    /// Unique in its namespace; decimal digits.
     pub id: String,
-    /// Its own name, if somebody else's client wrote it.
+    /// Its id in the system that wrote it, if that was not Weaver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// What kind of work it is.
+    /// Selects the handler; a worker serves some types.
     pub task_type: String,
-    /// The queue it waits in.
+    /// The queue it was enqueued in.
     pub queue: String,
-    /// The payload: JSON, or with another `content_type` a string.
+    /// The payload: JSON, or a string for another `content_type`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub payload: Option<Json>,
     /// The payload in hexadecimal digits, if it is not text, or not the JSON it claims to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_hex: Option<String>,
-    /// The form of the payload.
+    /// The media type of the payload.
     pub content_type: String,
     /// From 0, the most urgent, to 9.
     pub priority: u8,
-    /// Dead on this failure.
+    /// Failed attempts before it is dead.
     pub max_attempts: u32,
-    /// Dead on the loss after these.
+    /// Lost attempts (lease expired) that it survives.
     pub max_losses: u32,
-    /// How long to wait after a failure.
+    /// Backoff after a failed attempt.
     pub retry: RetryPolicy,
-    /// How long one execution may take.
+    /// How long one attempt may take; absent: unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Cancelled if it has not started by then.
+    /// It is cancelled if it has not started by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
-    /// Runs one at a time with others of this key.
+    /// Tasks with the same key in the namespace run one at a time, in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial_key: Option<String>,
-    /// Enqueued once per key.
+    /// The key it was enqueued with; one task per key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The piece of work it is part of.
+    /// The task group it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_group_id: Option<String>,
-    /// The conversation it is part of.
+    /// The conversation it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Whatever its producer wants to find it by.
+    /// For finding it, as its producer set them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// The job definition it is a run of.
+    /// The schedule that produced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_definition_id: Option<String>,
-    /// The planned instant it is the run for.
+    /// The instant of the schedule that it is the run for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub scheduled_for: Option<Timestamp>,
-    /// The task it repeats.
+    /// The task it retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
-    /// The trace of whoever enqueued it.
+    /// The trace context of the caller that enqueued it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// Where it is in its life.
+    /// `retry_scheduled` waits for a retry; `succeeded`, `dead` and `cancelled` are final.
     pub state: TaskState,
-    /// Why it waits again, died or was cancelled.
+    /// Why it waits for a retry, is dead or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "super::cause")]
     pub cause: Option<Cause>,
-    /// Grows with every move.
+    /// Grows with every change of state.
     pub version: u64,
     /// Grows with every renewal of its lease.
     pub renewals: u64,
     /// How often a handler was started.
     pub executions: u32,
-    /// How often one failed or timed out.
+    /// Attempts that failed or timed out.
     pub failures: u32,
-    /// How often a worker vanished with it.
+    /// Attempts that were lost: the lease expired without a report.
     pub losses: u32,
     /// How often it was leased or assigned.
     pub attempt: u32,
     /// When it became or becomes due.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub ready_at: Timestamp,
-    /// When it was accepted.
+    /// When it was enqueued.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// When it last moved.
+    /// When its state last changed.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub updated_at: Timestamp,
-    /// When it first started.
+    /// When its first attempt started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub first_started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When it reached its final state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub finished_at: Option<Timestamp>,
-    /// What the last failed attempt reported.
+    /// The error of the last failed attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Who runs it, or has yet to stop.
+    /// The lease it runs under; of a cancelled task, its cancellation hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<HeldLease>,
-    /// Whom a leader gave it to.
+    /// The worker that the leader assigned it to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<Assignment>,
-    /// Its worker is finding out if it may go on, until then.
+    /// Its worker is confirming that it may continue: the lease lasts at least until this deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub check_deadline_at: Option<Timestamp>,
-    /// What it returned.
+    /// What the handler returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value))]
     pub result: Option<Json>,
-    /// What it returned, if that is not JSON.
+    /// What the handler returned in hexadecimal digits, if it is not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_hex: Option<String>,
-    /// How far it says it is.
+    /// The last progress that the handler reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Its last attempts that ended, oldest first.
+    /// The last attempts that ended, oldest first.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
 }
@@ -141,65 +141,65 @@ pub struct Task {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HeldLease {
-    /// Who holds it.
+    /// The worker that holds it.
     pub worker: String,
-    /// The leader's epoch it started under; 0 for pull.
+    /// The leader's epoch under which the attempt started; 0 for pull dispatch.
     pub epoch: u64,
     /// When the handler was started.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub started_at: Timestamp,
-    /// When it ends unless renewed.
+    /// When it expires unless renewed.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: Timestamp,
-    /// How long each renewal lasts.
+    /// How long it lasts after each renewal.
     pub ttl_ms: u64,
 }
 
-/// A leader's decision who runs a task.
+/// A leader's decision which worker runs a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignment {
-    /// Who.
+    /// The worker's id, as in its heartbeats.
     pub worker: String,
-    /// In which term.
+    /// The epoch of the leader that decided.
     pub epoch: u64,
-    /// When.
+    /// When the leader decided.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub assigned_at: Timestamp,
 }
 
-/// How far a handler says it is.
+/// Progress that a handler reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
     /// From 0 to 1.
     pub fraction: f32,
-    /// In words.
+    /// For people; empty if absent.
     #[serde(default)]
     pub message: String,
 }
 
-/// One attempt that has ended.
+/// An attempt that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Attempt {
-    /// Its number, from 1.
+    /// Its number, counted from 1.
     pub attempt: u32,
-    /// Who had it.
+    /// The worker that held the lease.
     pub worker: String,
-    /// The task's version while it ran.
+    /// The fencing token: the task's version while the attempt ran.
     pub fence: u64,
-    /// When the handler started, if it did.
+    /// When the handler started; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When the outcome was recorded.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub ended_at: Timestamp,
-    /// How it ended.
+    /// `lost`: the lease expired without a report.
     pub outcome: AttemptOutcome,
-    /// What it reported.
+    /// The error it reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -210,6 +210,6 @@ pub struct Attempt {
 pub struct History {
     /// How often it was leased or assigned in all.
     pub attempt: u32,
-    /// The last of them that ended.
+    /// Older ones are dropped.
     pub attempts: Vec<Attempt>,
 }

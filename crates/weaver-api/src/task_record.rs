@@ -1,4 +1,4 @@
-//! Records into [`Task`]s, for everybody; and back, for workers that decide nothing but need to know.
+//! Task records into [`Task`]s; and back, for workers, which read them and decide nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +82,7 @@ fn shown_payload(payload: &Bytes, content_type: &ContentType) -> Option<Json> {
 }
 
 impl Task {
-    /// The record this shows, with the token of whoever holds its lease (any, if nobody does).
+    /// The record that this shows, with the token of its lease (any token if it has none).
     pub fn into_record(self, token: LeaseToken) -> Result<TaskRecord, Invalid> {
         let lease = self.lease.clone().map(|held| held.into_core(token)).transpose()?;
         let assignment = self.assignment.clone().map(Assignment::into_core).transpose()?;
@@ -163,7 +163,7 @@ where
     text.map(|text| T::try_from(text)).transpose()
 }
 
-/// A task's number. Text that is none belongs to a task that is found by
+/// Parses a task's number. Other text may be an external id, found by
 /// [`resolve`](weaver_core::ports::Tasks::resolve).
 pub(super) fn task_id(text: &str) -> Result<TaskId, Invalid> {
     text.parse().map_err(|error: weaver_core::id::NotATaskId| {

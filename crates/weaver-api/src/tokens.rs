@@ -1,4 +1,4 @@
-//! Tokens: who may come in.
+//! API tokens and login links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,23 +11,23 @@ use weaver_core::time::Timestamp;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Looks, and changes nothing.
+    /// Reads everything, and changes nothing.
     Viewer,
-    /// Puts tasks in.
+    /// Reads, and enqueues tasks.
     Producer,
-    /// Takes tasks out and runs them.
+    /// Reads, and leases and runs tasks.
     Worker,
-    /// Keeps the place running.
+    /// Manages tasks, queues, schedules, settings and workers; reads the audit journal.
     Operator,
-    /// Decides who may come in.
+    /// Everything, including tokens and purging.
     Admin,
 }
 
 impl Role {
-    /// Every role.
+    /// Every role, from the least to the most powerful.
     pub const ALL: [Self; 5] = [Self::Viewer, Self::Producer, Self::Worker, Self::Operator, Self::Admin];
 
-    /// Its name in tokens, on the command line and in messages.
+    /// The word in JSON, on the command line and in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
@@ -45,9 +45,9 @@ impl fmt::Display for Role {
     }
 }
 
-/// Text that names no role.
+/// Text that is no role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no role: use viewer, producer, worker, operator or admin")]
+#[error("`{0}` is not a role: use viewer, producer, worker, operator or admin")]
 pub struct UnknownRole(String);
 
 impl FromStr for Role {
@@ -58,75 +58,75 @@ impl FromStr for Role {
     }
 }
 
-/// A token to be made.
+/// A token to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = NewToken))]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// Whose it is, or what for.
+    /// Its owner or purpose; shown in the audit journal.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// Where; everywhere if not given.
+    /// Where it is valid; everywhere if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub namespaces: Option<Vec<String>>,
-    /// Whether it may enqueue tasks that start programs.
+    /// Whether it may enqueue tasks that start programs; not for viewers and workers.
     #[serde(default)]
     pub may_exec: bool,
-    /// How long it is good, at most ten years; for ever if not given.
+    /// Valid for this long, at most ten years; without expiry if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(deserialize_with = "weaver_core::whole::optional")]
+    #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub expires_in_ms: Option<u64>,
 }
 
-/// A token, without anything that could be used in its place.
+/// A token's metadata; neither the token nor its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Token {
-    /// Names it, where it is revoked and in the audit journal.
+    /// Identifies it, for revocation and in the audit journal.
     pub id: String,
-    /// Whose it is, or what for.
+    /// Its owner or purpose.
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// Where; everywhere if not there.
+    /// Where it is valid; everywhere if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespaces: Option<Vec<String>>,
     /// Whether it may enqueue tasks that start programs.
     pub may_exec: bool,
-    /// When it was made.
+    /// When it was created.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: Timestamp,
-    /// By whom.
+    /// The actor that created it, as in the audit journal.
     pub created_by: String,
-    /// When it stops being good; never, if not there.
+    /// When it expires; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub expires_at: Option<Timestamp>,
 }
 
-/// A token that was made.
+/// A new token. The only response that contains it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedToken {
-    /// The token itself: told this once, kept only as a hash.
+    /// The token itself; the server keeps a hash only.
     pub token: String,
-    /// What it is.
+    /// What later requests show of it.
     pub info: Token,
 }
 
-/// A way to log a browser in.
+/// A one-time login for a browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LoginLink {
-    /// What to put behind the server's address. It logs one browser in, once, as whoever asked for it.
+    /// Append it to the server's address. Logs one browser in, once, as the identity that requested it.
     pub path: String,
-    /// The server's address as the server knows it; the one that was asked, if there is none.
+    /// The server's public address, if it is configured; otherwise use the address you called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// When it is good for nothing any more.
+    /// When the link expires.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub expires_at: Timestamp,
 }

@@ -1,11 +1,11 @@
-//! Values that are one word in JSON, where they are read or shown one by one: flags of the command, fields of
-//! a form.
+//! Enum values that are one word in JSON, where they are read or shown one by one: command-line flags, form
+//! fields.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, value};
 use serde_json::Value;
 
-/// The word of a value: `replace`. Empty for a value that is no word.
+/// The JSON word of a value, such as `replace`; empty if its JSON is no string.
 pub fn word_of<T: Serialize>(value: &T) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -13,7 +13,7 @@ pub fn word_of<T: Serialize>(value: &T) -> String {
     }
 }
 
-/// The value of a word; the error says which words there are.
+/// Parses a word; the error lists the accepted ones.
 pub fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, String> {
     let deserializer = value::StrDeserializer::<value::Error>::new(word);
     T::deserialize(deserializer).map_err(|error| error.to_string())

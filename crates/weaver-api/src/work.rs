@@ -1,4 +1,4 @@
-//! Waiting for work without taking it.
+//! Long polls of workers: for work, and for cancellations.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::error::Invalid;
@@ -8,31 +8,31 @@ use weaver_core::queue::Interest;
 use super::lease::names;
 use super::names::default_name;
 
-/// Waits until there may be something to lease.
+/// Waits until a task may be due, without leasing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WaitForWork {
-    /// Where; `default` if not given.
+    /// The namespace; `default` if absent.
     #[serde(default = "default_name")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// In which queues.
+    /// The queues to wait for; at least one.
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub queues: Vec<String>,
-    /// Of which types; absent: of any.
+    /// Task types to wait for; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
-    /// Whether tasks count that were lost before or may not be lost.
+    /// Whether to wake for tasks that lost an attempt, or die with the first lost one.
     #[serde(default)]
     pub fragile: bool,
-    /// At most so long; the server's own limit if more.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    /// At most this long; capped by the server's limit.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub wait_ms: u64,
 }
 
 impl WaitForWork {
-    /// What is waited for, as the domain has it.
+    /// The interest as the domain has it; fails on an invalid name.
     pub fn to_core(&self) -> Result<Interest, Invalid> {
         Ok(Interest::Work {
             namespace: Namespace::try_from(self.namespace.as_str())?,
@@ -43,23 +43,23 @@ impl WaitForWork {
     }
 }
 
-/// Waits until one of the tasks in hand is cancelled.
+/// Waits until one of the leased tasks is cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct WaitForCancelled {
-    /// The leases in hand.
+    /// The leases the worker holds.
     pub leases: Vec<super::Lease>,
-    /// At most so long; the server's own limit if more.
-    #[serde(deserialize_with = "weaver_core::whole::number")]
+    /// At most this long; capped by the server's limit.
+    #[serde(deserialize_with = "weaver_core::json_number::integer")]
     pub wait_ms: u64,
 }
 
-/// Why a wait for a cancellation ended.
+/// Why a wait for cancellations ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CancelledWaited {
-    /// Whether one of them was cancelled: renew them, and the answer says which.
+    /// `true`: renew the leases; the response says which task was cancelled. `false`: timed out.
     pub cancelled: bool,
 }
 
@@ -67,6 +67,6 @@ pub struct CancelledWaited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkWaited {
-    /// Whether there may be something; a hint for this caller, who should act on it.
+    /// `true`: a lease request may find a task. A hint: another worker may be faster. `false`: timed out.
     pub ready: bool,
 }

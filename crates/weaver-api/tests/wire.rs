@@ -1,11 +1,11 @@
-//! Changed requests: refused, or read as a value that is written and read back as itself.
+//! Mutated requests: refused, or read as a value that survives a round trip through JSON.
 //!
 //! The first byte of an input chooses the type; the rest is its JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weaver_api::{
-    AppendRequest, BeatRequest, EnqueueRequest, FinishRequest, LeaseRequest, NewMergeEntry, PutSchedule,
+    AppendRequest, EnqueueRequest, FinishRequest, HeartbeatRequest, LeaseRequest, NewMergeEntry, PutSchedule,
     RenewRequest, WaitForWork,
 };
 use weaver_testkit::fuzz::Target;
@@ -26,7 +26,6 @@ fn read_twice<T: Serialize + DeserializeOwned>(
     format!("{name} {}", then(value).unwrap_or_default())
 }
 
-/// Nothing is done with it.
 fn only<T>(_: T) -> Option<String> {
     None
 }
@@ -38,12 +37,12 @@ fn read(input: &[u8]) -> String {
         b'1' => read_twice("lease", json, |request: LeaseRequest| refusal(request.to_core())),
         b'2' => read_twice::<RenewRequest>("renew", json, only),
         b'3' => read_twice("finish", json, |request: FinishRequest| {
-            // Every end is converted, not only as many as it takes to find a refusal.
+            // Every outcome is converted, even after the first refusal.
             let refusals: Vec<String> =
                 request.ends.into_iter().filter_map(|end| refusal(end.into_core())).collect();
             refusals.into_iter().next()
         }),
-        b'4' => read_twice::<BeatRequest>("beat", json, only),
+        b'4' => read_twice::<HeartbeatRequest>("heartbeat", json, only),
         b'5' => read_twice::<PutSchedule>("schedule", json, only),
         b'6' => read_twice::<AppendRequest>("append", json, only),
         b'7' => read_twice::<NewMergeEntry>("entry", json, only),

@@ -11,19 +11,19 @@ use crate::http::{CALL_TIMEOUT, Http};
 
 type Result<T> = std::result::Result<T, ClientError>;
 
-/// What a long poll may take beyond what it was asked to wait.
+/// What a long poll may take beyond the wait it asked for.
 const MARGIN: Duration = Duration::from_secs(15);
 const API: [&str; 2] = ["api", "v1"];
 
-/// What the address of a server's Unix socket begins with; its whole path follows.
+/// The scheme of a server's Unix socket address; the absolute path follows.
 pub const SOCKET_SCHEME: &str = "unix:";
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// What requests go through.
+    /// The proxy for all requests; none by default.
     pub proxy: Proxy,
-    /// Whether a token may be sent over plain HTTP to another machine, where everybody on the way can read
+    /// Whether to send a token over plain HTTP to another machine, where anyone on the network path can read
     /// it.
     pub insecure_http: bool,
 }
@@ -31,12 +31,12 @@ pub struct ClientOptions {
 /// A proxy between client and server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Proxy {
-    /// None, whatever the environment says.
+    /// No proxy, whatever the environment says.
     #[default]
     None,
-    /// What `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` say.
+    /// As `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` say.
     Environment,
-    /// This one.
+    /// The proxy at this URL.
     Url(String),
 }
 
@@ -53,28 +53,28 @@ impl Client {
         Self::with_options(address, &ClientOptions::default())
     }
 
-    /// The same, reached as the options say.
+    /// A client that reaches the server as the options say.
     pub fn with_options(address: &str, options: &ClientOptions) -> Result<Self> {
         Ok(Self { http: Http::new(address, options)? })
     }
 
-    /// The same, showing a token with every request. Refused for plain HTTP to another machine, unless the
-    /// options allow it.
+    /// Sends a token with every request. Refused for plain HTTP to another machine, unless the options allow
+    /// it.
     pub fn with_token(self, token: impl Into<String>) -> Result<Self> {
         Ok(Self { http: self.http.with_token(token.into())? })
     }
 
-    /// Whether the server is ready.
+    /// Whether the server is ready: an error if it is not.
     pub async fn ready(&self) -> Result<wire::Health> {
         self.http.get(&["readyz"], &(), CALL_TIMEOUT).await
     }
 
-    /// Enqueues one task.
+    /// Enqueues a task, or finds it by its idempotency key.
     pub async fn enqueue(&self, task: wire::NewTask) -> Result<wire::Enqueued> {
         self.post(&["tasks"], &task).await
     }
 
-    /// Enqueues many: each is answered for itself; if one is invalid, none is stored.
+    /// Enqueues a batch, with one result per task; if one task is invalid, none is stored.
     pub async fn enqueue_batch(&self, tasks: Vec<wire::NewTask>) -> Result<Vec<wire::EnqueueMember>> {
         match self.post(&["tasks"], &wire::EnqueueRequest::Many { tasks }).await? {
             wire::EnqueueResponse::Many { tasks } => Ok(tasks),
@@ -82,28 +82,28 @@ impl Client {
         }
     }
 
-    /// Finds tasks.
+    /// One page of the tasks that match.
     pub async fn list_tasks(&self, query: &wire::ListTasksQuery) -> Result<wire::Page<wire::Task>> {
         self.get(&["tasks"], query).await
     }
 
-    /// Reads a task.
+    /// A task by its id.
     pub async fn task(&self, namespace: &str, id: &str) -> Result<wire::Task> {
         self.get(&["tasks", id], &within(namespace)).await
     }
 
-    /// A task in its stored form, readable or not: to keep before it is removed.
+    /// A task in its stored form, readable or not: save it before removing the task.
     pub async fn raw_task(&self, namespace: &str, id: &str) -> Result<wire::RawTask> {
         self.get(&["tasks", id, "raw"], &within(namespace)).await
     }
 
-    /// Removes a task whatever its state, if its stored form still has the digest that
-    /// [`raw_task`](Self::raw_task) gave.
+    /// Removes a task in any state, if its stored form still has the digest from
+    /// [`raw_task`](Self::raw_task).
     pub async fn remove_task(&self, namespace: &str, id: &str, digest: &str) -> Result<()> {
         self.http.delete_if(&path(&["tasks", id]), &within(namespace), digest).await
     }
 
-    /// What the server cannot read.
+    /// Records that the server cannot read.
     pub async fn quarantine(
         &self,
         query: &wire::NamespacePageQuery,
@@ -111,17 +111,17 @@ impl Client {
         self.get(&["quarantine"], query).await
     }
 
-    /// Cancels a task.
+    /// Cancels a task; a running handler is asked to stop.
     pub async fn cancel(&self, namespace: &str, id: &str) -> Result<wire::Task> {
         self.act(&["tasks", id, "cancel"], namespace).await
     }
 
-    /// Makes a waiting task due.
+    /// Makes a waiting task due now.
     pub async fn run_now(&self, namespace: &str, id: &str) -> Result<wire::Task> {
         self.act(&["tasks", id, "run-now"], namespace).await
     }
 
-    /// Runs an ended task again, as a new one.
+    /// Retries a finished task as a new task.
     pub async fn retry(&self, namespace: &str, id: &str) -> Result<wire::Enqueued> {
         self.act(&["tasks", id, "retry"], namespace).await
     }
@@ -131,60 +131,59 @@ impl Client {
         self.get(&["tasks", id, "explain"], &within(namespace)).await
     }
 
-    /// A task's attempts.
+    /// The last attempts of a task.
     pub async fn history(&self, namespace: &str, id: &str) -> Result<wire::History> {
         self.get(&["tasks", id, "history"], &within(namespace)).await
     }
 
-    /// What an attempt printed; waits for more as long as the query says.
+    /// The log of an attempt; a long poll if the query has a `wait_ms`.
     pub async fn logs(&self, id: &str, query: &wire::LogsQuery) -> Result<wire::LogPage> {
         let timeout = Duration::from_millis(query.wait_ms.unwrap_or_default()).saturating_add(MARGIN);
         self.http.get(&path(&["tasks", id, "logs"]), query, timeout).await
     }
 
-    /// Waits for a task's end, at most so long.
+    /// Waits at most `timeout` for a task to finish.
     pub async fn wait(&self, namespace: &str, id: &str, timeout: Duration) -> Result<wire::Waited> {
         let timeout_ms = u64::try_from(timeout.as_millis()).ok();
         let query = wire::WaitQuery { namespace: Some(namespace.to_owned()), timeout_ms };
         self.http.get(&path(&["tasks", id, "wait"]), &query, timeout.saturating_add(MARGIN)).await
     }
 
-    /// Cancels the tasks of a page of what matches, or counts them. Go on with the answer's `next` as
-    /// `cursor`.
+    /// Cancels one page of the matching tasks, or counts them. Continue with the result's `next` as `cursor`.
     pub async fn cancel_many(
         &self,
         query: &wire::ListTasksQuery,
         how: &wire::BulkRequest,
-    ) -> Result<wire::BulkAnswer> {
+    ) -> Result<wire::BulkResult> {
         self.http.send(Method::POST, &path(&["bulk", "cancel"]), query, how, CALL_TIMEOUT).await
     }
 
-    /// Runs the ended tasks of a page of what matches again, or counts them. Go on with the answer's `next`
-    /// as `cursor`.
+    /// Retries one page of the matching finished tasks, or counts them. Continue with the result's `next` as
+    /// `cursor`.
     pub async fn retry_many(
         &self,
         query: &wire::ListTasksQuery,
         how: &wire::BulkRequest,
-    ) -> Result<wire::BulkAnswer> {
+    ) -> Result<wire::BulkResult> {
         self.http.send(Method::POST, &path(&["bulk", "retry"]), query, how, CALL_TIMEOUT).await
     }
 
-    /// A link that logs a browser in once, as the owner of this client's token.
+    /// A one-time link that logs a browser in as the owner of this client's token.
     pub async fn login_link(&self) -> Result<wire::LoginLink> {
         self.http.post_bare(&path(&["login-links"]), &()).await
     }
 
-    /// The namespaces there are.
+    /// One page of the namespaces that have something in them.
     pub async fn namespaces(&self, query: &wire::PageQuery) -> Result<wire::Page<wire::NamespaceItem>> {
         self.get(&["namespaces"], query).await
     }
 
-    /// The task groups of a namespace.
+    /// One page of a namespace's task groups.
     pub async fn groups(&self, query: &wire::NamespacePageQuery) -> Result<wire::Page<wire::Group>> {
         self.get(&["groups"], query).await
     }
 
-    /// The queues of a namespace: all of them, page by page.
+    /// All queues of a namespace; reads every page.
     pub async fn queues(&self, namespace: &str) -> Result<wire::Queues> {
         let mut all = Vec::new();
         let mut query = wire::QueuesQuery { namespace: Some(namespace.to_owned()), ..Default::default() };
@@ -198,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Changes the settings of a queue.
+    /// Replaces the settings of a queue.
     pub async fn put_queue(
         &self,
         namespace: &str,
@@ -209,12 +208,12 @@ impl Client {
         self.http.send(Method::PUT, &path, &within(namespace), settings, CALL_TIMEOUT).await
     }
 
-    /// Takes nothing more from a queue.
+    /// Pauses a queue: its tasks are not leased.
     pub async fn pause_queue(&self, namespace: &str, queue: &str) -> Result<wire::QueueVersion> {
         self.act(&["queues", queue, "pause"], namespace).await
     }
 
-    /// Takes from a queue again.
+    /// Resumes a paused queue.
     pub async fn resume_queue(&self, namespace: &str, queue: &str) -> Result<wire::QueueVersion> {
         self.act(&["queues", queue, "resume"], namespace).await
     }
@@ -224,39 +223,44 @@ impl Client {
         self.get(&["counts"], query).await
     }
 
-    /// The runners of a namespace.
-    pub async fn runners(&self, query: &wire::NamespacePageQuery) -> Result<wire::Page<wire::Runner>> {
-        self.get(&["runners"], query).await
+    /// One page of a namespace's workers, stopped ones included.
+    pub async fn workers(&self, query: &wire::NamespacePageQuery) -> Result<wire::Page<wire::Worker>> {
+        self.get(&["workers"], query).await
     }
 
-    /// Tells a runner what to do.
-    pub async fn direct(&self, namespace: &str, id: &str, told: wire::DirectRequest) -> Result<()> {
-        let path = path(&["runners", id, "direct"]);
-        self.http.send(Method::POST, &path, &within(namespace), &told, CALL_TIMEOUT).await
+    /// Sets what a worker does from its next heartbeat on.
+    pub async fn direct_worker(
+        &self,
+        namespace: &str,
+        id: &str,
+        request: wire::DirectiveRequest,
+    ) -> Result<()> {
+        let path = path(&["workers", id, "directive"]);
+        self.http.send(Method::POST, &path, &within(namespace), &request, CALL_TIMEOUT).await
     }
 
-    /// Who changed what.
+    /// One page of the audit journal.
     pub async fn audit(&self, query: &wire::AuditQuery) -> Result<wire::AuditPage> {
         self.get(&["audit"], query).await
     }
 
-    /// What happens, as it happens; goes on after the place an earlier stream had reached, if one is given.
+    /// The event stream of a namespace; `after` is the id of the last event of an earlier stream.
     pub async fn events(&self, query: &wire::EventsQuery, after: Option<&str>) -> Result<Events> {
         let response = self.http.stream(&path(&["events"]), query, after).await?;
         Ok(Events::new(self.http.clone(), response))
     }
 
-    /// Takes due tasks; waits for some as long as the request says.
+    /// Leases due tasks; a long poll if the request has a `wait_ms`.
     pub async fn lease(&self, request: &wire::LeaseRequest) -> Result<wire::LeaseResponse> {
         self.work("lease", request, request.wait_ms).await
     }
 
-    /// Waits for something to lease.
+    /// Waits until a task may be due.
     pub async fn wait_for_work(&self, request: &wire::WaitForWork) -> Result<wire::WorkWaited> {
         self.work("wait", request, request.wait_ms).await
     }
 
-    /// Waits until one of the tasks in hand is cancelled.
+    /// Waits until one of the leased tasks is cancelled.
     pub async fn wait_for_cancelled(
         &self,
         request: &wire::WaitForCancelled,
@@ -264,47 +268,47 @@ impl Client {
         self.work("cancelled", request, request.wait_ms).await
     }
 
-    /// Extends leases.
+    /// Renews leases, with one result for each.
     pub async fn renew(&self, request: &wire::RenewRequest) -> Result<wire::RenewResponse> {
         self.work("renew", request, 0).await
     }
 
-    /// Reports how executions ended; the server decides what becomes of the tasks.
+    /// Reports the outcomes of attempts; the server decides what becomes of the tasks.
     pub async fn finish(&self, request: &wire::FinishRequest) -> Result<wire::FinishResponse> {
         self.work("finish", request, 0).await
     }
 
-    /// Says that handlers of cancelled tasks have stopped.
+    /// Confirms that handlers of cancelled tasks have stopped.
     pub async fn confirm_stopped(&self, request: &wire::ConfirmStoppedRequest) -> Result<()> {
         self.work("confirm-stopped", request, 0).await
     }
 
-    /// Says that workers are alive.
-    pub async fn beat(&self, request: &wire::BeatRequest) -> Result<wire::BeatResponse> {
-        self.work("beat", request, 0).await
+    /// Reports that workers are alive; the response has a directive for each.
+    pub async fn heartbeat(&self, request: &wire::HeartbeatRequest) -> Result<wire::HeartbeatResponse> {
+        self.work("heartbeat", request, 0).await
     }
 
-    /// Says goodbye.
-    pub async fn leave(&self, request: &wire::LeaveRequest) -> Result<()> {
-        self.work("leave", request, 0).await
+    /// Marks workers as stopped.
+    pub async fn deregister(&self, request: &wire::DeregisterRequest) -> Result<()> {
+        self.work("deregister", request, 0).await
     }
 
-    /// The tokens, without their secrets.
+    /// One page of the tokens, without their secrets.
     pub async fn tokens(&self, query: &wire::PageQuery) -> Result<wire::Page<wire::Token>> {
         self.get(&["tokens"], query).await
     }
 
-    /// Makes a token; the answer is the only place it is ever told.
+    /// Creates a token; only this response contains it.
     pub async fn create_token(&self, token: &wire::NewToken) -> Result<wire::CreatedToken> {
         self.post(&["tokens"], token).await
     }
 
-    /// Ends a token.
+    /// Revokes a token: it is refused from now on.
     pub async fn revoke_token(&self, id: &str) -> Result<()> {
         self.http.delete(&path(&["tokens", id]), &()).await
     }
 
-    /// Adds entries to streams.
+    /// Appends entries to streams.
     pub async fn append(&self, request: &wire::AppendRequest) -> Result<()> {
         self.work("append", request, 0).await
     }

@@ -1,4 +1,4 @@
-//! The streams of events, read as they come.
+//! Event streams of tasks and merge queues.
 
 use reqwest::Response;
 use weaver_api::{Change, EVENT_CHANGE, EVENT_END, EVENT_RESYNC, MergeEvent};
@@ -7,32 +7,32 @@ use crate::error::ClientError;
 use crate::http::Http;
 use crate::sse::{LINE_MAX_BYTES, SseEvent, SseReader};
 
-/// Something the stream says.
+/// An event of a namespace's tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A task moved.
+    /// A task changed its state.
     Change {
-        /// The place in the stream, to go on from after a lost connection.
+        /// Resume from here after a lost connection.
         id: String,
-        /// What happened.
+        /// The task, its version and its state.
         change: Change,
     },
-    /// Something may have been missed: read again what you care about.
+    /// Events were missed: re-read the tasks you follow.
     Resync {
-        /// The place to go on from.
+        /// Resume from here, after reading.
         id: String,
     },
 }
 
-/// A stream of events. It ends when the connection does: ask for another after the last id.
+/// A stream of task events. It ends with its connection: open another after the last id.
 #[derive(Debug)]
 pub struct Events(Reader);
 
-/// The stream of a merge queue. It ends when the connection does: ask for another after the last id.
+/// The event stream of a merge queue. It ends with its connection: open another after the last id.
 #[derive(Debug)]
 pub struct MergeEvents(Reader);
 
-/// Events as the server's answer brings them.
+/// Reads events from a response as its bytes arrive.
 #[derive(Debug)]
 struct Reader {
     http: Http,
@@ -47,9 +47,9 @@ impl Events {
 
     /// The next event; `None` when the stream has ended.
     pub async fn next(&mut self) -> Result<Option<Event>, ClientError> {
-        while let Some(told) = self.0.next().await? {
-            if let Some(event) = task_event(told) {
-                return event.map(Some).map_err(|reason| self.0.strange(reason));
+        while let Some(event) = self.0.next().await? {
+            if let Some(event) = task_event(event) {
+                return event.map(Some).map_err(|reason| self.0.unexpected(reason));
             }
         }
         Ok(None)
@@ -61,14 +61,14 @@ impl MergeEvents {
         Self(Reader::new(http, response))
     }
 
-    /// The place of the next event, and what happened; `None` when the stream has ended.
+    /// The next event with its id; `None` when the stream has ended.
     pub async fn next(&mut self) -> Result<Option<(String, MergeEvent)>, ClientError> {
-        while let Some(told) = self.0.next().await? {
+        while let Some(event) = self.0.next().await? {
             // Comments keep the connection alive; the last event says why the stream ends.
-            if !told.data.is_empty() && told.name != EVENT_END {
-                let event = serde_json::from_str(&told.data);
-                let event = event.map_err(|error| self.0.strange(error.to_string()))?;
-                return Ok(Some((told.id, event)));
+            if !event.data.is_empty() && event.name != EVENT_END {
+                let read = serde_json::from_str(&event.data);
+                let read = read.map_err(|error| self.0.unexpected(error.to_string()))?;
+                return Ok(Some((event.id, read)));
             }
         }
         Ok(None)
@@ -88,7 +88,7 @@ impl Reader {
             }
             if self.sse.is_line_too_long() {
                 return Err(
-                    self.strange(format!("a line of the stream is longer than {LINE_MAX_BYTES} bytes"))
+                    self.unexpected(format!("a line of the stream is longer than {LINE_MAX_BYTES} bytes"))
                 );
             }
             match self.response.chunk().await.map_err(|error| self.http.unreachable(&error))? {
@@ -98,8 +98,8 @@ impl Reader {
         }
     }
 
-    fn strange(&self, reason: String) -> ClientError {
-        ClientError::Strange {
+    fn unexpected(&self, reason: String) -> ClientError {
+        ClientError::UnexpectedResponse {
             url: self.response.url().to_string(),
             status: self.response.status().as_u16(),
             reason,
@@ -107,16 +107,16 @@ impl Reader {
     }
 }
 
-/// What a stream of tasks says by an event; `None` for what is not for us.
-fn task_event(told: SseEvent) -> Option<Result<Event, String>> {
-    let SseEvent { id, name, data, .. } = told;
+/// `None` for comments and unknown events.
+fn task_event(event: SseEvent) -> Option<Result<Event, String>> {
+    let SseEvent { id, name, data, .. } = event;
     match name.as_str() {
         EVENT_CHANGE => {
             let change = serde_json::from_str(&data).map_err(|error| error.to_string());
             Some(change.map(|change| Event::Change { id, change }))
         }
         EVENT_RESYNC => Some(Ok(Event::Resync { id })),
-        // Comments keep the connection alive; later versions may say more.
+        // Comments keep the connection alive; later versions may add events.
         _ => None,
     }
 }

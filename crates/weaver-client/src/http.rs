@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its response.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use weaver_api::Problem;
 use crate::client::{ClientOptions, Proxy, SOCKET_SCHEME};
 use crate::error::ClientError;
 
-/// How long to wait for a connection.
+/// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a call may take that does not wait for anything itself.
+/// For a call that does not wait on the server.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A server's address, and what is needed to talk to it.
+/// A server's address, and what requests to it need.
 #[derive(Clone)]
 pub(crate) struct Http {
     client: reqwest::Client,
     base: Url,
-    /// The address as it was given, for messages: that of a socket is no URL.
+    /// The address as it was given, for messages: a socket's is not a URL.
     place: String,
     /// Whether a token may be sent: not over a network where others can read it.
     is_private: bool,
@@ -40,24 +40,24 @@ impl Http {
         use_ring();
         let refuse = |reason: String| ClientError::Address { url: address.to_owned(), reason };
         let socket = address.strip_prefix(SOCKET_SCHEME);
-        // What answers on a socket goes by the names of this machine.
+        // A server accepts the names of its own machine as the Host of a socket request.
         let url = if socket.is_some() { "http://localhost/" } else { address };
         let mut base = Url::parse(url).map_err(|error| refuse(error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") {
             return Err(refuse(format!("`{}` is not http or https", base.scheme())));
         }
-        // Joined paths replace what comes after the last slash.
+        // Without a trailing slash, joining would replace the last segment.
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
         let is_private = options.insecure_http || base.scheme() == "https" || is_loopback(&base);
         let builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            // A token must not follow a redirect to somebody else, and the server sends none.
+            // A redirect could carry the token to another host; the server sends none.
             .redirect(reqwest::redirect::Policy::none());
         let builder = match socket {
             Some(path) if !path.starts_with('/') => {
-                return Err(refuse(format!("a socket is named by its whole path: {SOCKET_SCHEME}/run/…")));
+                return Err(refuse(format!("a socket needs its absolute path: {SOCKET_SCHEME}/run/…")));
             }
             #[cfg(unix)]
             Some(path) => builder.no_proxy().unix_socket(std::path::Path::new(path)),
@@ -76,7 +76,6 @@ impl Http {
         Ok(Self { token: Some(token), ..self })
     }
 
-    /// Asks, with what is asked for in the query.
     pub(crate) async fn get<Q: Serialize, T: DeserializeOwned>(
         &self,
         segments: &[&str],
@@ -84,30 +83,28 @@ impl Http {
         timeout: Duration,
     ) -> Result<T, ClientError> {
         let request = self.request(Method::GET, segments, query)?.timeout(timeout);
-        self.answer(request).await
+        self.call(request).await
     }
 
-    /// Changes something that needs no more than its path and query.
     pub(crate) async fn post_bare<Q: Serialize, T: DeserializeOwned>(
         &self,
         segments: &[&str],
         query: &Q,
     ) -> Result<T, ClientError> {
         let request = self.request(Method::POST, segments, query)?.timeout(CALL_TIMEOUT);
-        self.answer(request).await
+        self.call(request).await
     }
 
-    /// Removes something.
     pub(crate) async fn delete<Q: Serialize, T: DeserializeOwned>(
         &self,
         segments: &[&str],
         query: &Q,
     ) -> Result<T, ClientError> {
         let request = self.request(Method::DELETE, segments, query)?.timeout(CALL_TIMEOUT);
-        self.answer(request).await
+        self.call(request).await
     }
 
-    /// Removes something that still has this tag.
+    /// Deletes a resource that still has this `ETag`.
     pub(crate) async fn delete_if<Q: Serialize, T: DeserializeOwned>(
         &self,
         segments: &[&str],
@@ -115,10 +112,10 @@ impl Http {
         tag: &str,
     ) -> Result<T, ClientError> {
         let request = self.request(Method::DELETE, segments, query)?.timeout(CALL_TIMEOUT);
-        self.answer(request.header("if-match", format!("\"{tag}\""))).await
+        self.call(request.header("if-match", format!("\"{tag}\""))).await
     }
 
-    /// Sends a body and reads an answer.
+    /// Sends a JSON body.
     pub(crate) async fn send<Q: Serialize, B: Serialize, T: DeserializeOwned>(
         &self,
         method: Method,
@@ -128,7 +125,7 @@ impl Http {
         timeout: Duration,
     ) -> Result<T, ClientError> {
         let request = self.request(method, segments, query)?.json(body).timeout(timeout);
-        self.answer(request).await
+        self.call(request).await
     }
 
     fn request<Q: Serialize>(
@@ -142,8 +139,8 @@ impl Http {
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(segments);
         }
-        let strange = |reason: String| ClientError::Address { url: self.place.clone(), reason };
-        let pairs = serde_json::to_value(query).map_err(|error| strange(error.to_string()))?;
+        let invalid = |reason: String| ClientError::Address { url: self.place.clone(), reason };
+        let pairs = serde_json::to_value(query).map_err(|error| invalid(error.to_string()))?;
         if let serde_json::Value::Object(pairs) = pairs {
             let mut query = url.query_pairs_mut();
             for (name, value) in pairs {
@@ -164,17 +161,17 @@ impl Http {
         })
     }
 
-    async fn answer<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, ClientError> {
+    async fn call<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<T, ClientError> {
         let response = self.respond(request).await?;
         let status = response.status();
-        let strange = |reason: String| self.strange(status, reason);
+        let unexpected = |reason: String| self.unexpected(status, reason);
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         // No content reads as `null`, which is what `()` is.
         let body = if status == StatusCode::NO_CONTENT { b"null".as_slice() } else { &body };
-        serde_json::from_slice(body).map_err(|error| strange(error.to_string()))
+        serde_json::from_slice(body).map_err(|error| unexpected(error.to_string()))
     }
 
-    /// The response of a request that was not refused.
+    /// The response, if its status is a success.
     async fn respond(&self, request: reqwest::RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
@@ -184,11 +181,11 @@ impl Http {
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => Err(ClientError::Refused(Box::new(problem))),
-            Err(error) => Err(self.strange(status, error.to_string())),
+            Err(error) => Err(self.unexpected(status, error.to_string())),
         }
     }
 
-    /// A stream of bytes, for as long as it lasts.
+    /// A response that is read as it arrives, without a timeout.
     pub(crate) async fn stream<Q: Serialize>(
         &self,
         segments: &[&str],
@@ -204,7 +201,7 @@ impl Http {
 
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
         use std::error::Error as _;
-        // The last cause is the one that says something: "connection refused", not "error sending request".
+        // The innermost cause is the useful one: "connection refused", not "error sending request".
         let mut reason = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
@@ -214,13 +211,12 @@ impl Http {
         ClientError::Unreachable { url: self.place.clone(), reason }
     }
 
-    fn strange(&self, status: StatusCode, reason: String) -> ClientError {
-        ClientError::Strange { url: self.place.clone(), status: status.as_u16(), reason }
+    fn unexpected(&self, status: StatusCode, reason: String) -> ClientError {
+        ClientError::UnexpectedResponse { url: self.place.clone(), status: status.as_u16(), reason }
     }
 }
 
-/// A proxy of the environment sees plain requests, and the tokens in them: it is used if it was asked for,
-/// and only then.
+/// A proxy sees plain requests and the tokens in them: one from the environment is used only on request.
 fn through(builder: reqwest::ClientBuilder, proxy: &Proxy) -> Result<reqwest::ClientBuilder, String> {
     Ok(match proxy {
         Proxy::None => builder.no_proxy(),
@@ -254,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_crosses_a_network_over_tls_or_not_at_all() {
+    fn a_token_is_sent_over_tls_or_on_this_machine_only() {
         let usual = ClientOptions::default();
         for address in [
             "http://127.0.0.1:7117",
@@ -283,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_named_by_its_whole_path() {
+    fn a_socket_needs_its_absolute_path() {
         let error = Http::new("unix:weaver.sock", &ClientOptions::default()).expect_err("no path");
         assert!(error.to_string().contains("unix:/run/"), "{error}");
     }

@@ -1,8 +1,7 @@
-//! Talking to a Weaver server: a typed client, and the remote source of work that lets a worker run beside
-//! any server.
+//! A typed client of a Weaver server, and the remote work source: a worker that runs on any machine.
 //!
 //! ```text
-//! Worker ─▶ RemoteSource ─▶ Client ─▶ HTTP ─▶ weaver-server      weaver-api: what both sides agree on
+//! Worker ─▶ RemoteSource ─▶ Client ─▶ HTTP ─▶ weaver-server      weaver-api: the types of both sides
 //! ```
 
 mod client;

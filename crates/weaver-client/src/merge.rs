@@ -1,4 +1,4 @@
-//! The client's part for merge queues.
+//! The client's methods for merge queues.
 
 use reqwest::Method;
 use weaver_api as wire;
@@ -11,22 +11,22 @@ use crate::http::CALL_TIMEOUT;
 type Result<T> = std::result::Result<T, ClientError>;
 
 impl Client {
-    /// The merge queues there are.
+    /// Every merge queue of the installation.
     pub async fn merge_queues(&self) -> Result<wire::MergeQueues> {
         self.get(&["merge", "queues"], &()).await
     }
 
-    /// Makes the queue of a base branch.
+    /// Creates the merge queue of a base branch.
     pub async fn add_merge_queue(&self, new: &wire::NewMergeQueue) -> Result<wire::MergeQueue> {
         self.post(&["merge", "queues"], new).await
     }
 
-    /// A merge queue.
+    /// A merge queue by its id.
     pub async fn merge_queue(&self, queue: &str) -> Result<wire::MergeQueue> {
         self.get(&["merge", "queues", queue], &()).await
     }
 
-    /// Who is in line, and who left.
+    /// The entries in the queue, and the history of those that left it.
     pub async fn merge_entries(
         &self,
         queue: &str,
@@ -35,23 +35,23 @@ impl Client {
         self.get(&["merge", "queues", queue, "entries"], query).await
     }
 
-    /// Puts a change in line.
+    /// Enqueues a change: on plain git, a branch.
     pub async fn enqueue_merge(&self, queue: &str, new: &wire::NewMergeEntry) -> Result<wire::MergeEntry> {
         self.post(&["merge", "queues", queue, "entries"], new).await
     }
 
-    /// An entry, in line or gone.
+    /// An entry, in the queue or not.
     pub async fn merge_entry(&self, queue: &str, entry: u64) -> Result<wire::MergeEntry> {
         self.get(&["merge", "queues", queue, "entries", &entry.to_string()], &()).await
     }
 
-    /// Takes an entry out.
+    /// Removes an entry from the queue.
     pub async fn cancel_merge(&self, queue: &str, entry: u64) -> Result<wire::MergeEntry> {
         let entry = entry.to_string();
         self.http.post_bare(&path(&["merge", "queues", queue, "entries", &entry, "cancel"]), &()).await
     }
 
-    /// Gives an entry another priority.
+    /// Changes the priority of an entry.
     pub async fn set_merge_priority(
         &self,
         queue: &str,
@@ -63,12 +63,12 @@ impl Client {
         self.http.send(Method::PUT, &path, &(), put, CALL_TIMEOUT).await
     }
 
-    /// Checks what landed against the repository.
+    /// Verifies a landing against the repository.
     pub async fn verify_merge(&self, queue: &str, entry: u64) -> Result<wire::MergeVerified> {
         self.get(&["merge", "queues", queue, "entries", &entry.to_string(), "verify"], &()).await
     }
 
-    /// What landed, and what says that it was tested.
+    /// Certificates of the last landings.
     pub async fn merge_certificates(
         &self,
         queue: &str,
@@ -77,14 +77,14 @@ impl Client {
         self.get(&["merge", "queues", queue, "certificates"], query).await
     }
 
-    /// What happens in a queue, as it happens; goes on after the place an earlier stream had reached, if one
-    /// is given. `0` is before the first.
+    /// The event stream of a queue; `after` is the id of the last event of an earlier stream, `0` is before
+    /// the first.
     pub async fn merge_events(&self, queue: &str, after: Option<&str>) -> Result<MergeEvents> {
         let response = self.http.stream(&path(&["merge", "queues", queue, "events"]), &(), after).await?;
         Ok(MergeEvents::new(self.http.clone(), response))
     }
 
-    /// Gives a queue another priority among the queues.
+    /// Changes the priority of a queue among the queues.
     pub async fn set_merge_queue_priority(
         &self,
         queue: &str,
@@ -94,17 +94,17 @@ impl Client {
         self.http.send(Method::PUT, &path, &(), put, CALL_TIMEOUT).await
     }
 
-    /// Starts nothing new in a queue.
+    /// Pauses a queue: no new candidate is built.
     pub async fn pause_merge(&self, queue: &str, pause: &wire::PauseMerge) -> Result<wire::MergeQueue> {
         self.post(&["merge", "queues", queue, "pause"], pause).await
     }
 
-    /// Goes on, and takes where others moved the base as it is.
+    /// Accepts a move of the base that did not come through the queue, and resumes.
     pub async fn accept_merge(&self, queue: &str, accept: &wire::AcceptMerge) -> Result<wire::MergeQueue> {
         self.post(&["merge", "queues", queue, "accept"], accept).await
     }
 
-    /// Says what a queue does when others moved its base forward.
+    /// Sets what a queue does after a push to its base that did not come through the queue.
     pub async fn set_merge_on_foreign(
         &self,
         queue: &str,
@@ -114,7 +114,7 @@ impl Client {
         self.http.send(Method::PUT, &path, &(), put, CALL_TIMEOUT).await
     }
 
-    /// A part of the chain of a queue.
+    /// A part of a queue's chain.
     pub async fn merge_chain(
         &self,
         queue: &str,
@@ -123,7 +123,7 @@ impl Client {
         self.get(&["merge", "queues", queue, "chain"], query).await
     }
 
-    /// Checks the chain of a queue, a part of it against the repository.
+    /// Verifies a queue's chain, and a part of it against the repository.
     pub async fn verify_merge_chain(
         &self,
         queue: &str,
@@ -132,7 +132,7 @@ impl Client {
         self.get(&["merge", "queues", queue, "verify"], query).await
     }
 
-    /// Goes on.
+    /// Resumes a paused queue.
     pub async fn resume_merge(&self, queue: &str) -> Result<wire::MergeQueue> {
         self.http.post_bare(&path(&["merge", "queues", queue, "resume"]), &()).await
     }

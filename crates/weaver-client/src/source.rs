@@ -1,4 +1,4 @@
-//! The remote source of work: a worker's calls, carried to a server, which decides.
+//! The remote work source: carries a worker's calls to a server, which decides.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use weaver_runtime::{End, Ended, Maintained, WorkSource};
 use crate::client::Client;
 use crate::error::ClientError;
 
-/// How long one long poll lasts at most; the server may end it sooner. A worker asks again.
+/// The longest long poll; the server may end it sooner. The worker polls again.
 const POLL_MAX: Duration = Duration::from_secs(25);
 
-/// A server as a source of work. Maintenance is the server's own business.
+/// A server as a work source. Maintenance is done by the server.
 #[derive(Debug, Clone)]
 pub struct RemoteSource {
     client: Client,
 }
 
 impl RemoteSource {
-    /// Works for a server.
+    /// Works for the client's server.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
@@ -77,7 +77,7 @@ impl WorkSource for RemoteSource {
                 return Ok(if waited.cancelled { Wake::Ready } else { Wake::TimedOut });
             }
             Interest::Changes { .. } => {
-                let reason = "a remote worker waits for work and for cancellations only".to_owned();
+                let reason = "a remote worker can wait only for work and for cancellations".to_owned();
                 return Err(Error::Unavailable { reason });
             }
         };
@@ -90,20 +90,20 @@ impl WorkSource for RemoteSource {
             wait_ms,
         };
         let waited = self.client.wait_for_work(&request).await?;
-        // A poll shorter than what was asked for looks like a wake-up: the worker looks, and waits again.
+        // A poll capped at POLL_MAX reads as a wake-up: the worker requests a lease, and waits again.
         Ok(if waited.ready || timeout > POLL_MAX { Wake::Ready } else { Wake::TimedOut })
     }
 
-    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
         let count = beats.len();
-        let beats = beats.iter().map(wire::Beat::from).collect();
-        same_number(count, self.client.beat(&wire::BeatRequest { beats }).await?.directives)
+        let heartbeats = beats.iter().map(wire::Heartbeat::from).collect();
+        same_number(count, self.client.heartbeat(&wire::HeartbeatRequest { heartbeats }).await?.directives)
     }
 
-    async fn leave(&self, key: &RunnerKey) -> Result<()> {
-        let (namespace, runner_id) = (key.namespace.to_string(), key.runner_id.to_string());
-        let request = wire::LeaveRequest { runners: vec![wire::RunnerRef { namespace, runner_id }] };
-        Ok(self.client.leave(&request).await?)
+    async fn deregister(&self, key: &RunnerKey) -> Result<()> {
+        let (namespace, worker_id) = (key.namespace.to_string(), key.runner_id.to_string());
+        let request = wire::DeregisterRequest { workers: vec![wire::WorkerRef { namespace, worker_id }] };
+        Ok(self.client.deregister(&request).await?)
     }
 
     async fn append(
@@ -157,12 +157,12 @@ impl WorkSource for RemoteSource {
     }
 }
 
-/// An answer with more or fewer members than were asked about would be matched to the wrong tasks.
-fn same_number<T>(asked: usize, answered: Vec<T>) -> Result<Vec<T>> {
-    if asked == answered.len() {
-        return Ok(answered);
+/// A response with more or fewer results than the request would be matched to the wrong tasks.
+fn same_number<T>(requested: usize, results: Vec<T>) -> Result<Vec<T>> {
+    if requested == results.len() {
+        return Ok(results);
     }
-    let reason = format!("the server answered {} of {asked} members", answered.len());
+    let reason = format!("the server returned {} results for {requested} requests", results.len());
     Err(Error::Unavailable { reason })
 }
 
@@ -183,7 +183,7 @@ fn enqueued(member: wire::EnqueueMember) -> Result<Enqueued> {
     match member {
         wire::EnqueueMember::Enqueued(enqueued) => {
             let id = enqueued.id.parse().map_err(|error| Error::Unavailable {
-                reason: format!("the server answered with an id that is none: {error}"),
+                reason: format!("the server returned an invalid task id: {error}"),
             })?;
             let key = weaver_core::id::TaskKey::new(Namespace::new(enqueued.namespace)?, id);
             Ok(Enqueued { key, existing: enqueued.existing })

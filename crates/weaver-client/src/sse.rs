@@ -1,43 +1,43 @@
-//! Server-Sent Events: bytes in, events out. The one reader of the format, for every stream of a Weaver
+//! Server-Sent Events: bytes in, events out. The only parser of the format, for every stream of a Weaver
 //! server.
 
 use bytes::{Buf, BytesMut};
 
-/// The longest line of a stream, in bytes: longer ones come from something else than a Weaver server. An
-/// event of a merge queue has the ends of its checks' logs in it.
+/// The longest line of a stream; a longer one does not come from a Weaver server. An event of a merge queue
+/// contains the ends of its checks' logs.
 pub const LINE_MAX_BYTES: usize = 1024 * 1024;
 
-/// One event, or a comment between events.
+/// An event, or a comment between events.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// The place to go on from, sent back as `Last-Event-ID`: the event's own id, or that of the last one
-    /// before it that had one. Empty before the first.
+    /// Where to resume, sent back as `Last-Event-ID`: the event's own id, or the last one before it. Empty
+    /// before the first.
     pub id: String,
     /// The event's name; empty if it has none.
     pub name: String,
-    /// Its data, lines joined by line feeds. Empty for a comment, which only keeps the connection alive.
+    /// Its data, with lines joined by line feeds. Empty for a comment, which only keeps the connection alive.
     pub data: String,
     /// The text of a comment.
     pub comment: String,
 }
 
-/// Puts events together from the bytes of a stream, however they were cut.
+/// Parses events from the bytes of a stream, however they are split.
 #[derive(Debug, Default)]
 pub struct SseReader {
     buffer: BytesMut,
-    /// What the lines since the last empty one say. Its id stays: it is the place of what follows, too.
+    /// The event so far. Its id is kept for the events that follow.
     event: SseEvent,
-    /// Whether there were lines since the last empty one.
+    /// Whether lines arrived since the last empty one.
     has_lines: bool,
 }
 
 impl SseReader {
-    /// Takes bytes in.
+    /// Appends bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole event; `None` until more bytes came.
+    /// The next complete event; `None` until more bytes arrive.
     pub fn next_event(&mut self) -> Option<SseEvent> {
         while let Some(line) = self.take_line() {
             if !line.is_empty() {
@@ -50,7 +50,7 @@ impl SseReader {
         None
     }
 
-    /// Whether the line that is under way is longer than [`LINE_MAX_BYTES`]: give up.
+    /// Whether the current line exceeds [`LINE_MAX_BYTES`]: give up on the stream.
     pub fn is_line_too_long(&self) -> bool {
         self.buffer.len() > LINE_MAX_BYTES
     }
@@ -76,7 +76,7 @@ impl SseReader {
                 self.event.data.push_str(value);
             }
             "" => value.clone_into(&mut self.event.comment),
-            // `retry` is for browsers; later versions may say more.
+            // `retry` is for browsers; later versions may add fields.
             _ => {}
         }
     }
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_become_events_and_an_event_without_an_id_has_the_last_place() {
+    fn an_event_without_an_id_has_the_last_id() {
         assert_eq!(read(&mut SseReader::default(), STREAM.as_bytes()), expected());
     }
 
     #[test]
-    fn events_are_the_same_however_the_bytes_are_cut() {
+    fn events_are_the_same_however_the_bytes_are_split() {
         for size in 1..STREAM.len() {
             let mut reader = SseReader::default();
             let parts = STREAM.as_bytes().chunks(size);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_told_when_it_is_whole_and_a_line_without_an_end_is_too_long() {
+    fn an_event_is_returned_once_complete_and_an_endless_line_is_too_long() {
         let mut reader = SseReader::default();
         assert_eq!(read(&mut reader, b"id: a.1\nevent: change\ndata: 7\n"), []);
         assert_eq!(read(&mut reader, b"\n"), [event("a.1", "change", "7")]);

@@ -1,30 +1,30 @@
-//! Bytes in documents that people read: text where they are text, else hexadecimal digits under `hex`.
+//! Bytes in JSON: a string where they are UTF-8, else an object with hexadecimal digits under `hex`.
 //!
 //! Use it with `#[serde(with = "bytes_text")]`, or `bytes_text::optional`.
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Writes bytes.
+/// Writes a string, or `{"hex": "…"}`.
 pub fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
     Form::of(bytes).serialize(serializer)
 }
 
-/// Reads bytes.
+/// Reads either form; refuses an odd number of digits.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     Form::deserialize(deserializer)?.into_bytes().map_err(serde::de::Error::custom)
 }
 
-/// The same for bytes that may not be there.
+/// The same for an `Option`.
 pub mod optional {
     use super::{Bytes, Deserialize, Deserializer, Form, Serialize, Serializer};
 
-    /// Writes bytes, or nothing.
+    /// Writes `null` for `None`.
     pub fn serialize<S: Serializer>(bytes: &Option<Bytes>, serializer: S) -> Result<S::Ok, S::Error> {
         bytes.as_ref().map(|bytes| Form::of(bytes)).serialize(serializer)
     }
 
-    /// Reads bytes, or nothing.
+    /// Reads `null` as `None`.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
         let form = Option::<Form>::deserialize(deserializer)?;
         form.map(|form| form.into_bytes().map_err(serde::de::Error::custom)).transpose()
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_that_are_none_are_refused() {
+    fn invalid_hexadecimal_digits_are_refused() {
         for text in [r#"{"body":{"hex":"f"}}"#, r#"{"body":{"hex":"zz"}}"#] {
             assert!(serde_json::from_str::<Line>(text).is_err(), "{text}");
         }

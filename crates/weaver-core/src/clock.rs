@@ -1,5 +1,5 @@
-//! Where time comes from. Core never asks the operating system: a [`Clock`] is handed in, so that tests and
-//! simulation can move time themselves.
+//! The source of time. Core never asks the operating system: a [`Clock`] is passed in, so that tests and
+//! simulations control time.
 
 use std::fmt;
 use std::future::Future;
@@ -20,19 +20,18 @@ pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///
 /// # Contract
 /// - [`monotonic`](Clock::monotonic) never goes back and does not follow changes of the wall clock. Where the
-///   system can, it counts the time the machine was suspended: a lease goes on without the worker that
-///   sleeps.
+///   system can, it counts the time the machine was suspended: the leases of a suspended worker expire.
 /// - [`sleep_until`](Clock::sleep_until) resolves once `monotonic() >= deadline`, at once if it already is.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// What the wall clock says. It may jump, also backwards.
+    /// The wall clock. It may jump, also backwards.
     fn now(&self) -> Timestamp;
     /// Time since this clock started.
     fn monotonic(&self) -> Monotonic;
-    /// Waits for a point in monotonic time.
+    /// Sleeps until a point in monotonic time.
     fn sleep_until(&self, deadline: Monotonic) -> Sleep;
 }
 
-/// A clock that stands still until [`advance`](ManualClock::advance) moves it: the clock of tests.
+/// A clock for tests, which stands still until [`advance`](ManualClock::advance) moves it.
 #[derive(Clone)]
 pub struct ManualClock {
     shared: Arc<Shared>,
@@ -41,7 +40,7 @@ pub struct ManualClock {
 struct Shared {
     start: Timestamp,
     elapsed: Mutex<Duration>,
-    /// How far the wall clock was set, in microseconds.
+    /// How far the wall clock was set forward, in microseconds.
     set_us: AtomicI64,
     moved: Notify,
 }
@@ -59,7 +58,7 @@ impl ManualClock {
         }
     }
 
-    /// Moves time forward and wakes every sleeper whose moment has come.
+    /// Moves time forward and wakes every sleeper whose deadline has passed.
     pub fn advance(&self, by: Duration) {
         {
             let mut elapsed = self.shared.elapsed.lock();
@@ -68,12 +67,12 @@ impl ManualClock {
         self.shared.moved.notify_waiters();
     }
 
-    /// Sets the wall clock back. Monotonic time goes on as it was.
+    /// Sets the wall clock back. Monotonic time does not change.
     pub fn set_back(&self, by: Duration) {
         self.shared.set_us.fetch_sub(micros(by), Ordering::Relaxed);
     }
 
-    /// Sets the wall clock forward. Monotonic time goes on as it was.
+    /// Sets the wall clock forward. Monotonic time does not change.
     pub fn set_forward(&self, by: Duration) {
         self.shared.set_us.fetch_add(micros(by), Ordering::Relaxed);
     }

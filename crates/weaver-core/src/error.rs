@@ -1,4 +1,4 @@
-//! What can go wrong, as types: each says what was wrong, where, and what to do next.
+//! Errors of the ports. Each message says what failed, on which object, why, and what to do next.
 
 use std::time::Duration;
 
@@ -9,85 +9,83 @@ use crate::time::Timestamp;
 /// The result of a port call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a port call did not do what it was asked. Nothing is half done when one is returned, except where
-/// [`Error::Unavailable`] says that the answer got lost.
+/// Why a port call failed. A failed call has changed nothing, except where [`Error::Unavailable`] says that
+/// only the response was lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The request itself is wrong; repeating it will not help.
+    /// The request itself is wrong; retrying it unchanged fails again.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// There is no such task in that namespace (it may have been purged).
-    #[error("no task {key}: check the id and the namespace; finished tasks are purged after their retention")]
+    #[error("task {key} not found: check id and namespace; finished tasks are purged after their retention")]
     NotFound {
-        /// What was asked for.
+        /// The key of the call, in the caller's namespace.
         key: TaskKey,
     },
-    /// The state machine does not allow it.
+    /// The state machine does not allow the command in the task's current state.
     #[error("task {key}: {refused}")]
     Refused {
-        /// The task.
+        /// The task, which is unchanged.
         key: TaskKey,
-        /// The rule.
+        /// The rule that forbids it.
         refused: Refused,
     },
-    /// The task moved on since it was read: the write changed nothing.
-    #[error("task {key} has moved on since it was read: read it again, or stop if a lease was lost")]
+    /// Optimistic concurrency: the task changed since it was read, and the write was not applied.
+    #[error("task {key} changed since it was read: read it again and retry, or stop if its lease was lost")]
     Stale {
-        /// The task.
+        /// The task, as the other writer left it.
         key: TaskKey,
     },
     /// A conditional write of settings or a document met another version.
     #[error("{what} is at version {found}, not at {expected}: read it again and repeat the change")]
     Conflict {
-        /// The thing written.
+        /// The object with its name, such as `queue default/mail`.
         what: String,
         /// What the caller expected.
         expected: String,
-        /// What is there (0: nothing).
+        /// The stored version; 0: nothing is stored.
         found: Version,
     },
-    /// The leader whose epoch guarded the write is no longer the leader; nothing was written.
-    #[error(
-        "leadership has passed on: epoch {epoch} is not the current one ({current}); stop acting as leader"
-    )]
+    /// The leader whose epoch fences the write is no longer the leader; nothing was written.
+    #[error("leadership lost: epoch {epoch} is not the current one ({current}); stop acting as leader")]
     Deposed {
-        /// The caller's epoch.
+        /// The epoch under which the caller was elected.
         epoch: Version,
-        /// The one in force (0: none).
+        /// The epoch of the current leader; 0: there is none.
         current: Version,
     },
-    /// The store could not be reached or did not answer in time; whether a write was done is unknown.
-    #[error("the store is unavailable: {reason}; the call may be repeated")]
+    /// The store could not be reached or did not answer in time; whether a write was applied is unknown.
+    #[error("the store is unavailable: {reason}; the call may be retried")]
     Unavailable {
-        /// What the store said.
+        /// The store's own message.
         reason: String,
     },
-    /// A server refused the call for good.
-    #[error("{detail} ({code}): {next}")]
+    /// A server refused the call for good: retrying it unchanged fails again.
+    #[error("{detail} ({code}): {hint}")]
     Rejected {
-        /// What programs go by.
+        /// The machine-readable code of the problem, such as `version_conflict`.
         code: String,
-        /// What was wrong.
+        /// What was wrong, for people.
         detail: String,
-        /// What to do about it.
-        next: String,
+        /// What to do next, for people.
+        hint: String,
     },
-    /// The task is there, and this process cannot read it.
-    #[error("task {key} cannot be read: {why}; {}", why.next_step(key))]
+    /// The task exists, but this process cannot read its record.
+    #[error("task {key} cannot be read: {reason}; {}", reason.next_step(key))]
     Quarantined {
-        /// The task.
+        /// The task, which is neither leased nor changed by this process.
         key: TaskKey,
-        /// Why.
-        why: crate::quarantine::Unreadable,
+        /// A newer format, or damage.
+        reason: crate::quarantine::Unreadable,
     },
     /// What the store reads back is not what it wrote.
-    #[error("{what} is damaged: {way_out}")]
+    #[error("{what} is damaged: {remedy}")]
     Damaged {
-        /// What and where.
+        /// The damaged object and where it is stored.
         what: String,
-        /// What can be done about it.
-        way_out: String,
+        /// How to repair or replace it.
+        remedy: String,
     },
 }
 
@@ -97,9 +95,9 @@ pub enum Error {
 pub struct Invalid {
     /// The member of a batch, counted from 0, if it was a batch.
     pub index: Option<usize>,
-    /// The field that is wrong.
+    /// The field that is wrong, by its name in the API.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Its limit, or the rule it breaks.
     pub problem: Problem,
 }
 
@@ -137,62 +135,62 @@ pub enum Problem {
     /// A name or text is too long.
     #[error("is {bytes} bytes long: the limit is {max_bytes}")]
     TooLong {
-        /// How long it is.
+        /// Its length in bytes.
         bytes: usize,
-        /// How long it may be.
+        /// The longest allowed, in bytes.
         max_bytes: usize,
     },
     /// A name contains a control character.
     #[error("has a control character at byte {at_byte}: names are printable text")]
     ControlCharacter {
-        /// Where.
+        /// The offset of its first byte.
         at_byte: usize,
     },
     /// A number is outside its range.
     #[error("is {value}: it must be between {min} and {max}")]
     OutOfRange {
-        /// The number given.
+        /// The number that was given.
         value: u64,
-        /// The least allowed.
+        /// The smallest number allowed.
         min: u64,
-        /// The most allowed.
+        /// The largest number allowed.
         max: u64,
     },
-    /// A span of time is outside its range.
+    /// A duration is outside its range.
     #[error("is {value:?}: it must be between {min:?} and {max:?}")]
     SpanOutOfRange {
-        /// The span given.
+        /// The duration that was given.
         value: Duration,
-        /// The least allowed.
+        /// The shortest duration allowed.
         min: Duration,
-        /// The most allowed.
+        /// The longest duration allowed.
         max: Duration,
     },
-    /// The instant would lie beyond what time can hold.
-    #[error("lies beyond {latest}, the latest instant there is")]
+    /// The resulting time is later than a [`Timestamp`] can hold.
+    #[error("is later than {latest}, the latest time supported")]
     TimeOverflow {
-        /// The latest instant.
+        /// Always [`Timestamp::MAX`], which is 9999-12-30T22:00:00Z.
         latest: Timestamp,
     },
     /// Two fields exclude each other.
     #[error("cannot be given together with {other}: give one of them")]
     Conflicts {
-        /// The other field.
+        /// The field it excludes.
         other: &'static str,
     },
-    /// Two members of a batch are about one thing.
-    #[error("is there twice in the batch: give each once")]
+    /// Two members of a batch have the same key.
+    #[error("appears twice in the batch: list each once")]
     Repeated,
     /// A cursor that this query did not return.
-    #[error("was not returned by this query: start again without a cursor")]
+    #[error("was not returned by this query: start over without a cursor")]
     UnknownCursor,
     /// A token that another worker or namespace used.
-    #[error("belongs to another worker or namespace: draw 128 fresh random bits for each lease call")]
+    #[error("belongs to another worker or namespace: generate 128 random bits for each lease call")]
     TokenTaken,
     /// Bytes that could not be read as what they should be.
     #[error("could not be decoded: {reason}")]
     Undecodable {
-        /// What the decoder said.
+        /// The decoder's message, with the position if it has one.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The stream of transitions (G10).
+//! The change stream: every transition, for events, pages and metrics (G10).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,33 +7,33 @@ use crate::id::{TaskKey, Version};
 use crate::task::{TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// A task moved. Published at least once, after it is stored, in order per task.
+/// A transition of a task. Published at least once, after it is stored, in order per task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The task.
+    /// The task that changed.
     pub key: TaskKey,
-    /// Its version after the move: tells a repeated event from a new one.
+    /// Its version after the transition: tells a repeated event from a new one.
     pub version: Version,
-    /// Its state after the move.
+    /// Its state after the transition.
     pub state: TaskState,
-    /// When it moved, by the store's clock.
+    /// When the transition was applied, by the store's clock.
     pub at: Timestamp,
 }
 
 impl Change {
-    /// The last move of a record.
+    /// The last transition of a record.
     pub fn of(record: &TaskRecord) -> Self {
         let (key, version) = (record.key.clone(), record.version);
         Self { key, version, state: record.state, at: record.updated_at }
     }
 }
 
-/// A place in the stream of one incarnation of a store.
+/// A position in the change stream of one incarnation of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChangeCursor {
-    /// Which life of the store: a stream kept in memory does not outlive its process.
+    /// The incarnation of the store: a stream kept in memory does not outlive its process.
     pub incarnation: u64,
-    /// How many changes came before.
+    /// The number of changes before this position.
     pub position: u64,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for ChangeCursor {
 
 /// Text that is not a [`ChangeCursor`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a place in the stream of changes: send back what an event carried")]
+#[error("`{0}` is not a change cursor: send the id of a received event, unchanged")]
 pub struct NotACursor(String);
 
 impl FromStr for ChangeCursor {
@@ -61,19 +61,20 @@ impl FromStr for ChangeCursor {
     }
 }
 
-/// What happened after a place in the stream.
+/// The changes after a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changes {
-    /// These, in order.
+    /// The next changes, in order; none if the cursor is at the end.
     Next {
-        /// The moves.
+        /// At most as many as the caller's limit.
         items: Vec<Change>,
-        /// Where to go on.
+        /// The cursor for the next read.
         next: ChangeCursor,
     },
-    /// More than the store remembers: read the tasks you care about again, then go on from here.
+    /// The reader has fallen behind what the store keeps: read the tasks of interest again, then continue
+    /// from here.
     Resync {
-        /// Where to go on.
+        /// The end of the stream.
         next: ChangeCursor,
     },
 }

@@ -1,8 +1,7 @@
-//! Why is it not running? One computed answer with evidence, from what any store can say.
+//! Explains why a task is not running, with evidence, from the reads that every store has.
 
+mod text;
 mod unreadable;
-
-use std::fmt;
 
 use crate::admission::{self, QueueFacts};
 use crate::error::Result;
@@ -13,11 +12,11 @@ use crate::queue::QueueExt;
 use crate::task::{Cause, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// How far the tasks ahead of one are counted.
+/// Counting the tasks ahead of one stops here.
 const AHEAD_CAP: u32 = 1000;
-/// How many runners are looked at; a namespace with more has one that serves.
+/// Runners read per explanation; a namespace with more is assumed to have one that serves the task.
 const RUNNERS_MAX: u32 = 1000;
-/// How many waiting tasks of a serial key are looked at to find one that goes first.
+/// Waiting tasks of a serial key read to find one that is ahead.
 const KEY_MEMBERS_MAX: u32 = 1000;
 /// The states in which a task can hold its serial key.
 const BEGUN: [TaskState; 5] = [
@@ -28,16 +27,16 @@ const BEGUN: [TaskState; 5] = [
     TaskState::Cancelled,
 ];
 
-/// What there is to say about a task.
+/// Why a task is in its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The task.
+    /// The task that was asked about.
     pub key: TaskKey,
-    /// Its state.
+    /// Its stored state: a due task is still `Scheduled` or `RetryScheduled`.
     pub state: TaskState,
     /// When this was true, by the store's clock.
     pub as_of: Timestamp,
-    /// Everything that stands between it and its start, or what it is doing, or how it ended.
+    /// Everything that keeps it from starting, or what it is doing, or how it ended. Never empty.
     pub reasons: Vec<Reason>,
 }
 
@@ -46,122 +45,124 @@ pub struct Explanation {
 pub enum Reason {
     /// It is not due yet.
     DueAt {
-        /// When it is.
+        /// Its `ready_at`, by the store's clock.
         at: Timestamp,
-        /// Why it waits again, if it has run before.
+        /// How the last attempt ended, if it has run before.
         because: Option<Cause>,
     },
-    /// It should have started earlier, and will be cancelled.
+    /// Its `expires_at` passed before its first start; maintenance will cancel it.
     Expired {
-        /// Than this.
+        /// Its `expires_at`, by the wall clock.
         at: Timestamp,
     },
-    /// Its serial key is held.
+    /// Its serial key is held by another task.
     KeyHeld {
-        /// By this task
+        /// The task that has started and not ended.
         by: TaskId,
-        /// on this worker, if it runs or is assigned,
+        /// The worker of that task, while it is running or assigned.
         worker: Option<WorkerId>,
-        /// until then, unless renewed.
+        /// When the lease of that task expires unless it is renewed.
         until: Option<Timestamp>,
     },
     /// Its serial key is held by a task that this process cannot read.
     KeyUnreadable {
-        /// This one.
+        /// The unreadable task, as listed by `weaver tasks quarantine`.
         by: TaskId,
     },
-    /// Its serial key is free, but another task goes first.
+    /// Its serial key is free, but a due task with a lower id starts first.
     KeyWaitsFor {
-        /// This one.
+        /// The lowest such id.
         task: TaskId,
     },
-    /// Others of its queue go first.
+    /// Other tasks of its queue are leased before it: more urgent, or due earlier.
     Ahead {
-        /// At least so many.
+        /// How many; counting stops at 1000.
         at_least: u32,
     },
     /// Its queue is paused.
     Paused {
-        /// This one.
+        /// The queue to resume.
         queue: QueueName,
     },
-    /// Its queue has as many tasks under way as it may.
+    /// Its queue has reached its concurrency limit.
     LimitReached {
-        /// This one.
+        /// The queue whose limit it is.
         queue: QueueName,
-        /// So many are under way (or held by handlers that have yet to stop).
+        /// Slots taken: running, assigned, orphaned, or under a cancellation hold.
         occupied: u64,
-        /// So many may be.
+        /// The concurrency limit of the queue.
         max_running: u32,
     },
-    /// Tasks that this process cannot read keep slots of its queue.
+    /// Tasks that this process cannot read take slots of its queue.
     SlotsUnreadable {
-        /// This one.
+        /// The queue whose slots they are.
         queue: QueueName,
-        /// So many.
+        /// How many slots they take.
         count: u64,
     },
-    /// The settings of its queue cannot be read: it counts as paused until they are written again.
+    /// The settings of its queue cannot be read: the queue counts as paused until they are written again.
     SettingsUnreadable {
-        /// This one.
+        /// The queue whose settings they are.
         queue: QueueName,
     },
-    /// Nobody alive would take it.
+    /// No live worker serves its queue and type.
     NoWorker {
-        /// From this queue
+        /// The queue that is not served.
         queue: QueueName,
-        /// of this type,
+        /// The type that is not served.
         task_type: TaskType,
-        /// though so many workers of the namespace are alive.
+        /// How many workers of the namespace are alive nevertheless.
         alive: u32,
     },
-    /// Nothing stands in its way: a worker will take it.
+    /// Nothing keeps it from starting: the next free worker leases it.
     NextInLine,
-    /// A leader gave it to a worker that has not started it.
+    /// A leader assigned it to a worker that has not started it.
     Assigned {
-        /// This one.
+        /// The worker it is assigned to.
         worker: WorkerId,
-        /// Since then.
+        /// When it was assigned.
         since: Timestamp,
     },
-    /// The worker it was assigned to is gone; it waits to be assigned again.
+    /// The worker it was assigned to disappeared; it waits to be assigned again.
     Orphaned {
-        /// This has happened so often.
+        /// How many workers were lost with it so far.
         losses: u32,
     },
-    /// It runs.
+    /// A worker holds a lease on it.
     Running {
-        /// Here.
+        /// The holder of the lease.
         worker: WorkerId,
-        /// Since then.
+        /// When the attempt started.
         since: Timestamp,
-        /// Its lease lasts until then, unless renewed.
+        /// When the lease expires unless it is renewed.
         lease_until: Timestamp,
     },
-    /// It runs without a lease: its record was changed from outside. Maintenance releases it as a lost
-    /// attempt.
+    /// It is running without a lease: its record was changed from outside. Maintenance ends the attempt as
+    /// lost.
     RunningUnleased,
-    /// It ended.
+    /// It has reached a terminal state.
     Ended {
-        /// How.
+        /// Succeeded, dead or cancelled.
         state: TaskState,
-        /// Why.
+        /// Why it died or was cancelled; `None` if it succeeded.
         because: Option<Cause>,
-        /// When.
+        /// When it ended, by the store's clock.
         at: Timestamp,
-        /// With which error.
+        /// The last attempt's error; `None` if it succeeded.
         error: Option<String>,
     },
-    /// It was cancelled, and its handler has not confirmed that it stopped: key and slot are still held.
+    /// It was cancelled, and its handler has not confirmed that it stopped: the cancellation hold keeps key
+    /// and slot.
     HandlerStopping {
-        /// Here.
+        /// The worker that is to stop the handler.
         worker: WorkerId,
-        /// At most until then.
+        /// When the hold ends at the latest.
         until: Timestamp,
     },
 }
 
-/// Explains a task.
+/// Explains a task; [`Error::NotFound`](crate::error::Error::NotFound) if there is none. A few reads, none of
+/// which depends on the number of tasks.
 pub async fn explain<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Explanation> {
     let scope = Scope::Namespace(key.namespace.clone());
     let record = store.get_task(key).await?;
@@ -175,7 +176,7 @@ pub async fn explain<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Expl
     Ok(Explanation { key: key.clone(), state: record.state, as_of, reasons })
 }
 
-/// What a record says by itself once it no longer waits.
+/// The reasons that need nothing but the record.
 fn not_waiting(record: &TaskRecord) -> Vec<Reason> {
     let mut reasons = Vec::new();
     match (record.state, &record.lease, &record.assignment) {
@@ -242,8 +243,8 @@ async fn key_held<S: Store + ?Sized>(
     if record.holds_key() {
         return Ok(None);
     }
-    // Asked for apart: any number of lower ids may stand before the holder in the list, waiting for a later
-    // time.
+    // A query of its own: any number of lower ids that wait for a later time may precede the holder in the
+    // list.
     let begun = members(store, &record.key.namespace, key, &BEGUN).await?;
     if let Some(holder) = begun.iter().find(|member| member.holds_key()) {
         let held = holder.lease.as_ref();
@@ -256,7 +257,7 @@ async fn key_held<S: Store + ?Sized>(
     }
     let waiting =
         members(store, &record.key.namespace, key, &[TaskState::Queued, TaskState::Scheduled]).await?;
-    // Listing them has shown which of them cannot be read.
+    // The lists above have added those that cannot be read to the quarantine.
     if let Some(reason) = unreadable::key_holder(store, record, key).await? {
         return Ok(Some(reason));
     }
@@ -310,85 +311,10 @@ async fn no_worker<S: Store + ?Sized>(
     let alive: Vec<&RunnerRecord> = page.items.iter().filter(|runner| runner.is_alive(as_of)).collect();
     let (queue, task_type) = (&record.spec.queue, &record.spec.envelope.task_type);
     let served = alive.iter().any(|runner| runner.serves(queue, task_type));
-    // With more runners than one page, not finding one proves nothing.
+    // With more runners than one page, finding none on it proves nothing.
     if served || page.next.is_some() {
         return Ok(None);
     }
     let alive = u32::try_from(alive.len()).unwrap_or(u32::MAX);
     Ok(Some(Reason::NoWorker { queue: queue.clone(), task_type: task_type.clone(), alive }))
-}
-
-impl fmt::Display for Explanation {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "task {} is {}", self.key, self.state)?;
-        self.reasons.iter().try_for_each(|reason| write!(out, "\n  {reason}"))
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DueAt { at, because: None } => write!(out, "due at {at}"),
-            Self::DueAt { at, because: Some(cause) } => write!(out, "due again at {at}: {cause}"),
-            Self::Expired { at } => {
-                write!(out, "expired at {at}, before its first start; it will be cancelled")
-            }
-            Self::KeyHeld { by, worker: Some(worker), until: Some(until) } => {
-                write!(out, "its serial key is held by task {by} on {worker}, until {until} unless renewed")
-            }
-            Self::KeyHeld { by, worker: Some(worker), until: None } => {
-                write!(out, "its serial key is held by task {by}, assigned to {worker}")
-            }
-            Self::KeyHeld { by, .. } => {
-                write!(out, "its serial key is held by task {by}, between two attempts")
-            }
-            Self::KeyUnreadable { by } => {
-                write!(
-                    out,
-                    "its serial key is held by task {by}, which cannot be read: `weaver store check` names the cause, "
-                )?;
-                write!(out, "`weaver tasks purge {by}` removes it")
-            }
-            Self::KeyWaitsFor { task } => write!(out, "task {task} of the same serial key goes first"),
-            Self::Ahead { at_least: 1 } => out.write_str("at least 1 task of its queue goes first"),
-            Self::Ahead { at_least } => write!(out, "at least {at_least} tasks of its queue go first"),
-            Self::Paused { queue } => write!(out, "queue {queue} is paused"),
-            Self::LimitReached { queue, occupied, max_running } => {
-                write!(out, "queue {queue} is full: {occupied} of at most {max_running} under way")
-            }
-            Self::SlotsUnreadable { queue, count } => {
-                write!(out, "slots of queue {queue} that are held by tasks which cannot be read: {count}; ")?;
-                out.write_str("`weaver store check` names them")
-            }
-            Self::SettingsUnreadable { queue } => {
-                write!(out, "the settings of queue {queue} cannot be read, so it counts as paused: ")?;
-                write!(out, "write them again, for example with `weaver queues resume {queue}`")
-            }
-            Self::NoWorker { queue, alive: 0, .. } => {
-                write!(out, "no worker is alive in its namespace: start one that serves queue {queue}")
-            }
-            Self::NoWorker { queue, task_type, alive } => {
-                write!(out, "nobody takes {task_type} tasks from queue {queue} (live workers: {alive})")
-            }
-            Self::NextInLine => out.write_str("nothing stands in its way: the next free worker takes it"),
-            Self::Assigned { worker, since } => {
-                write!(out, "assigned to {worker} since {since}, not started")
-            }
-            Self::Orphaned { losses } => {
-                write!(out, "its worker is gone (losses so far: {losses}); it waits to be assigned again")
-            }
-            Self::Running { worker, since, lease_until } => {
-                write!(out, "running on {worker} since {since}, lease until {lease_until} unless renewed")
-            }
-            Self::RunningUnleased => out.write_str("running without a lease; maintenance releases it"),
-            Self::Ended { state, because, at, error } => {
-                write!(out, "ended {state} at {at}")?;
-                because.iter().try_for_each(|cause| write!(out, ": {cause}"))?;
-                error.iter().try_for_each(|error| write!(out, " ({error})"))
-            }
-            Self::HandlerStopping { worker, until } => {
-                write!(out, "its handler on {worker} has yet to stop; at the latest at {until}")
-            }
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! Numbers that identify: tasks, versions, leases.
+//! Ids of tasks, versions, epochs and lease tokens.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use crate::name::Namespace;
 
 /// A task's number within its namespace. Eight bytes and `Copy`, so that queues hold nothing else (ADR-0001).
 ///
-/// In documents it is a string: JavaScript loses digits above 2⁵³.
+/// In JSON it is a string: JavaScript loses digits above 2⁵³.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(pub u64);
 
 impl TaskId {
-    /// Ids from here on stand for tasks whose own id is not a number (items written by other clients). They
-    /// keep their own string as `external_id`.
+    /// Ids from here on stand for tasks whose own id is not a number (items written by other clients). Their
+    /// string is kept as `external_id`.
     pub const FIRST_FOREIGN: Self = Self(1 << 63);
 
-    /// Whether the task was named by somebody else.
+    /// Whether another client chose the task's id: it is [`FIRST_FOREIGN`](Self::FIRST_FOREIGN) or above.
     pub const fn is_foreign(self) -> bool {
         self.0 >= Self::FIRST_FOREIGN.0
     }
@@ -45,7 +45,7 @@ impl FromStr for TaskId {
     type Err = NotATaskId;
 
     fn from_str(text: &str) -> Result<Self, NotATaskId> {
-        // One text per id: `+7` and `007` are names somebody else chose, not the number 7.
+        // One text per id: `+7` and `007` are external ids, not the number 7.
         let canonical =
             text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         match text.parse() {
@@ -70,14 +70,14 @@ impl<'de> Deserialize<'de> for TaskId {
 /// A task's identity: no id means anything without its namespace (G9).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskKey {
-    /// The space the id is unique in.
+    /// The namespace in which the id is unique.
     pub namespace: Namespace,
-    /// The number within that space.
+    /// The number within that namespace.
     pub id: TaskId,
 }
 
 impl TaskKey {
-    /// Joins the two halves.
+    /// The key of a task; whether there is such a task is not checked.
     pub fn new(namespace: Namespace, id: TaskId) -> Self {
         Self { namespace, id }
     }
@@ -95,8 +95,8 @@ impl fmt::Debug for TaskKey {
     }
 }
 
-/// Counts the transitions of one record (or the writes of one document). Grows with each, and only then: it
-/// is the fence every later write is checked against.
+/// Counts the transitions of one record (or the writes of one document). Grows with each, and only then: the
+/// fencing token that every later write is checked against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(pub u64);
@@ -115,13 +115,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// The term of a leader; 0 for work that was pulled rather than assigned.
+/// The epoch of a leader, which grows with every leader election; 0 for work that was pulled rather than
+/// assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// 128 random bits that a caller draws for each lease call. Kept in the lease, so that a lease can be proved
-/// after a server restart and a repeated call returns what the first one granted.
+/// 128 random bits that a caller generates for each lease call. Stored in the lease, so that its holder can
+/// prove it after a server restart, and a retried call returns what the first one granted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LeaseToken(pub u128);
 
@@ -150,6 +151,15 @@ impl<'de> Deserialize<'de> for LeaseToken {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_id_is_copied_as_eight_bytes() {
+        fn copied<T: Copy>(value: T) -> (T, T) {
+            (value, value)
+        }
+        assert_eq!(copied(TaskId(7)), (TaskId(7), TaskId(7)));
+        assert_eq!(size_of::<TaskId>(), 8);
+    }
 
     #[test]
     fn a_task_id_is_a_string_outside_and_survives_it() {

@@ -1,4 +1,4 @@
-//! Leases: a worker's right to run a task, for a while.
+//! Leases: a worker's exclusive right to run a task, for a limited time.
 
 use std::time::Duration;
 
@@ -6,68 +6,72 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Invalid, Problem};
 use crate::id::{Epoch, LeaseToken, TaskKey, Version};
+use crate::json_number;
 use crate::name::{Namespace, QueueName, TaskType, WorkerId};
 use crate::task::{Progress, TaskRecord};
 use crate::time::duration_ms;
-use crate::whole;
 
-/// The lease of a worker that says nothing else.
+/// How long a lease lasts by default.
 pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
-/// The shortest lease: less, and a pause of the process would lose it.
+/// The shortest lease: a shorter one would expire in any pause of the process.
 pub const LEASE_TTL_MIN: Duration = Duration::from_millis(10);
-/// The longest lease: nothing may stay stranded longer (G3).
+/// The longest lease, and so the longest time that the task of a crashed worker stays stranded (G3).
 pub const LEASE_TTL_MAX: Duration = Duration::from_secs(24 * 3600);
-/// How many tasks one lease call may ask for.
+/// The most tasks of one lease call.
 pub const LEASE_BATCH_MAX: u32 = 1000;
 
 /// The right to run one attempt of one task. Every write made under it is conditional on `version` (G2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// The task.
+    /// The task to which it gives the right.
     pub key: TaskKey,
-    /// The record's version while this lease is valid. It only grows per task: hand it to the systems your
-    /// handler writes to, and let them refuse a smaller one.
+    /// The fencing token: the record's version while this lease is valid. It only grows per task: pass it to
+    /// the systems your handler writes to, and let them refuse a smaller one.
     pub version: Version,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
-    /// The holder.
+    /// The worker that holds it.
     pub worker: WorkerId,
-    /// The holder's proof.
+    /// The token of the lease call that granted it; a secret of the holder.
     pub token: LeaseToken,
     /// The leader's epoch the attempt started under; 0 for pull.
     pub epoch: Epoch,
-    /// How long it lasts from each renewal. The holder counts from *before* it sent the request.
+    /// How long it lasts from each renewal. The holder must count from *before* it sent the request.
     pub ttl: Duration,
 }
 
-/// A lease with what its holder needs to do the work and to decide its end.
+/// A lease with what its holder needs to run the task and to decide its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leased {
-    /// The right to run it.
+    /// Every report and renewal is made under it.
     pub lease: Lease,
     /// The task as it was when the lease was granted.
     pub record: TaskRecord,
 }
 
-/// A worker asks for tasks.
+/// Seed 002's name for what a worker gets: the envelope with its lease, and no structure of the queue.
+#[doc(hidden)]
+pub type TaskLease = Leased;
+
+/// A worker's request for tasks.
 #[derive(Debug, Clone)]
 pub struct LeaseRequest {
-    /// Where from.
+    /// Only tasks of this namespace are leased.
     pub namespace: Namespace,
-    /// From which queues; order does not matter, G7 decides.
+    /// Queues to lease from, at least one; their order does not matter, G7 decides.
     pub queues: Vec<QueueName>,
-    /// Only of these types; `None`: of any.
+    /// Only tasks of these types; `None`: of any.
     pub types: Option<Vec<TaskType>>,
-    /// Who asks.
+    /// The worker that becomes the holder.
     pub worker: WorkerId,
-    /// 128 random bits, drawn for this call.
+    /// 128 random bits, generated for this call; a retry of the call sends the same.
     pub token: LeaseToken,
-    /// At most so many tasks.
+    /// The most tasks to lease, from 1 to [`LEASE_BATCH_MAX`].
     pub max: u32,
-    /// At most so many of them may be fragile: lost before, or allowed no loss at all. These must start at
-    /// once.
+    /// The most of them that may be fragile (lost before, or allowed no loss at all): the worker must start
+    /// these at once.
     pub slots: u32,
-    /// How long each lease lasts.
+    /// How long each lease lasts, from [`LEASE_TTL_MIN`] to [`LEASE_TTL_MAX`].
     pub ttl: Duration,
 }
 
@@ -91,7 +95,7 @@ impl LeaseRequest {
     }
 }
 
-/// Refuses leases too short to keep or too long to lose.
+/// Refuses a `ttl` outside [`LEASE_TTL_MIN`] and [`LEASE_TTL_MAX`].
 pub(crate) fn check_ttl(value: Duration) -> Result<(), Invalid> {
     if (LEASE_TTL_MIN..=LEASE_TTL_MAX).contains(&value) {
         return Ok(());
@@ -99,14 +103,14 @@ pub(crate) fn check_ttl(value: Duration) -> Result<(), Invalid> {
     Err(Invalid::new("ttl", Problem::SpanOutOfRange { value, min: LEASE_TTL_MIN, max: LEASE_TTL_MAX }))
 }
 
-/// A worker says that it is still at it.
+/// A worker's request to extend a lease.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Renewal {
     /// The lease to extend by its `ttl`.
     pub lease: Lease,
-    /// How far the handler is, if it said so since the last renewal.
+    /// The handler's progress, if it reported any since the last renewal.
     pub progress: Option<Progress>,
-    /// Whether the worker is finding out if it may go on (seed 004); `None`: as it was.
+    /// Whether the worker is confirming that it may continue (seed 004); `None`: unchanged.
     pub continuation: Option<ContinuationChange>,
 }
 
@@ -122,18 +126,18 @@ impl Renewal {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Continuing))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ContinuationChange {
-    /// The worker must have stopped or confirmed within this time; until then nobody takes the task away.
+    /// The worker must have stopped or confirmed within this time; until then the lease does not expire.
     Confirming {
-        /// From when the store applies it.
+        /// Milliseconds from when the store applies it.
         #[serde(
             rename = "within_ms",
             serialize_with = "duration_ms::serialize",
-            deserialize_with = "whole::span_ms"
+            deserialize_with = "json_number::duration_ms"
         )]
         #[cfg_attr(feature = "openapi", schema(value_type = u64))]
         within: Duration,
     },
-    /// It may go on.
+    /// The worker has confirmed that it may continue.
     Continue,
 }
 
@@ -147,8 +151,8 @@ pub enum Renewed {
     Extended,
     /// The task was cancelled: stop the handler, then confirm it.
     Cancelled,
-    /// The lease is gone: stop the handler; whatever it reports is refused.
+    /// The lease was lost: stop the handler; its report would be refused (fencing).
     Lost,
-    /// Somebody holds the record right now: the lease is as it was, try again soon.
+    /// Another write locks the record: the lease is unchanged, retry soon.
     Busy,
 }

@@ -1,7 +1,9 @@
-//! Weaver's domain: what a task is, how it moves, and what a store must be able to do.
+//! Weaver's domain: what a task is, its state machine, and the ports that a store implements.
 //!
-//! Pure: no I/O, no ambient time, no randomness. Start reading at [`lifecycle`], the state machine; then
-//! [`queue::Queue`], the port that workers live on; then [`queue::memory`], its first implementation.
+//! Pure: no I/O, no ambient time, no randomness.
+//!
+//! Start reading at [`lifecycle`], the state machine; then [`queue::Queue`], the port that workers use; then
+//! [`queue::memory`], its first implementation.
 //!
 //! ```text
 //! task ──▶ lifecycle::decide ──▶ Transition ──▶ Queue::commit          ports: Tasks, Admin, Runners,
@@ -16,6 +18,7 @@ pub mod error;
 pub mod event;
 pub mod explain;
 pub mod id;
+pub mod json_number;
 pub mod lease;
 pub mod lifecycle;
 pub mod limits;
@@ -30,9 +33,8 @@ pub mod retry;
 pub mod store_clock;
 pub mod task;
 pub mod time;
-pub mod whole;
 
-/// What most users need, in one line.
+/// What most users need, for `use weaver_core::prelude::*`.
 pub mod prelude {
     pub use crate::clock::Clock;
     pub use crate::error::{Error, Result};

@@ -1,14 +1,14 @@
-//! What a store can take, said before it is asked.
+//! Limits of a store, and the checks that enforce them.
 
 use std::time::Duration;
 
 use crate::error::{Invalid, Problem};
 
-/// The payload of a task unless the store says otherwise: 1 MiB.
+/// The largest payload of a task by default: 1 MiB.
 pub const PAYLOAD_MAX_BYTES_DEFAULT: usize = 1024 * 1024;
-/// The members of one batch unless the store says otherwise.
+/// The most members of one batch by default.
 pub const BATCH_MAX_DEFAULT: usize = 10_000;
-/// How long a durable store keeps finished tasks unless told otherwise: 30 days.
+/// How long a durable store keeps finished tasks by default: 30 days.
 pub const RETENTION_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The most items one page of a list may have.
 pub const PAGE_MAX: u32 = 1000;
@@ -26,7 +26,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Refuses a batch that is too large. An empty one is fine: it does nothing.
+    /// Refuses a batch of more than `max_batch` members. An empty one is accepted and does nothing.
     pub fn check_batch(&self, field: &'static str, members: usize) -> Result<(), Invalid> {
         if members <= self.max_batch {
             return Ok(());

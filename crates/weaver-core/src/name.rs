@@ -1,6 +1,7 @@
-//! Names people choose: namespaces, queues, task types, workers, keys. Each has a type of its own, is checked
-//! once when it enters, and is shared from then on: a clone never copies the text, and one of a name that
-//! stands in the program costs nothing at all.
+//! Names that users choose: namespaces, queues, task types, workers, keys.
+//!
+//! Each kind has its own type and is validated once. A clone never copies the text, and a clone of a string
+//! literal costs no reference count.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::error::{Invalid, Problem};
 /// The longest name, in bytes.
 pub const NAME_MAX_BYTES: usize = 255;
 
-/// What makes a text unfit to be a name, if anything does.
+/// Why a text is not a valid name; `None` if it is: 1 to 255 bytes, no control characters.
 pub fn name_problem(text: &str) -> Option<Problem> {
     if text.is_empty() {
         return Some(Problem::Empty);
@@ -22,8 +23,7 @@ pub fn name_problem(text: &str) -> Option<Problem> {
     if text.len() > NAME_MAX_BYTES {
         return Some(Problem::TooLong { bytes: text.len(), max_bytes: NAME_MAX_BYTES });
     }
-    // Almost every name is plain ASCII: one pass over the bytes, and the slow look only if that finds
-    // something.
+    // Almost every name is printable ASCII: decode characters only if it is not.
     if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return None;
     }
@@ -31,25 +31,25 @@ pub fn name_problem(text: &str) -> Option<Problem> {
     Some(Problem::ControlCharacter { at_byte })
 }
 
-/// Refuses a text that is unfit to be a name.
+/// Refuses a text that is not a valid name, naming the field.
 pub fn check_name(field: &'static str, text: &str) -> Result<(), Invalid> {
     name_problem(text).map_or(Ok(()), |problem| Err(Invalid::new(field, problem)))
 }
 
-/// A text that is part of the program, or shared. Made from `&'static str`, `String` or `Arc<str>`.
+/// A string literal, or a shared text. Made from `&'static str`, `String` or `Arc<str>`.
 ///
-/// Most names are literals. Counting references to those means an allocation where they enter and a write to
-/// a shared cache line for every copy of a record.
+/// Most names are literals. Reference counting would cost those an allocation, and a write to a shared cache
+/// line for every copy of a record.
 #[derive(Clone)]
 pub enum SharedText {
-    /// Part of the program.
+    /// A literal of the program: a clone is a copy of the pointer.
     Static(&'static str),
-    /// Made at run time.
+    /// Created at run time: a clone counts a reference.
     Shared(Arc<str>),
 }
 
 impl SharedText {
-    /// The text.
+    /// The text, wherever it is stored.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Static(text) => text,
@@ -61,7 +61,7 @@ impl SharedText {
 impl PartialEq for SharedText {
     fn eq(&self, other: &Self) -> bool {
         let (mine, theirs) = (self.as_str(), other.as_str());
-        // Nearly always two copies of the same name: no need to look at the letters.
+        // Nearly always two clones of the same name: no need to compare the bytes.
         std::ptr::eq(mine, theirs) || mine == theirs
     }
 }
@@ -117,7 +117,7 @@ macro_rules! name_type {
         pub struct $name(SharedText);
 
         impl $name {
-            /// Checks a text and makes it a name: 1 to 255 bytes, no control characters.
+            /// Validates a text as a name: 1 to 255 bytes, no control characters.
             pub fn new(text: impl Into<SharedText>) -> Result<Self, Invalid> {
                 let text = text.into();
                 match name_problem(text.as_str()) {
@@ -126,7 +126,7 @@ macro_rules! name_type {
                 }
             }
 
-            /// The text of the name.
+            /// The name as text; never empty.
             pub fn as_str(&self) -> &str {
                 self.0.as_str()
             }
@@ -191,22 +191,22 @@ macro_rules! name_type {
 }
 
 name_type!(
-    /// The space a task lives in. Nothing asked of one namespace shows or changes another (G9).
+    /// The tenant of a task. No call on one namespace shows or changes another (G9).
     Namespace,
     "namespace"
 );
 name_type!(
-    /// A queue within a namespace: what workers subscribe to, and what is paused and limited.
+    /// A queue within a namespace: what workers serve, and what is paused and limited.
     QueueName,
     "queue"
 );
 name_type!(
-    /// What kind of work a task is; it selects the handler. Owned, because durable stores read it back.
+    /// The type of a task, which selects the handler.
     TaskType,
     "task_type"
 );
 name_type!(
-    /// A worker or runner. It must be unique among those alive.
+    /// A worker. The id must be unique among live workers.
     WorkerId,
     "worker"
 );
@@ -221,22 +221,22 @@ name_type!(
     "idempotency_key"
 );
 name_type!(
-    /// Tasks a person sees as one piece of work.
+    /// A group of tasks that are listed and counted together.
     TaskGroupId,
     "task_group_id"
 );
 name_type!(
-    /// The conversation a prompt belongs to.
+    /// The agent conversation a prompt belongs to.
     SessionId,
     "session_id"
 );
 name_type!(
-    /// The job definition a scheduled task was made from.
+    /// The schedule that created a task (seed 004's job definition).
     JobDefinitionId,
     "job_definition_id"
 );
 name_type!(
-    /// The name a task was given by somebody else's client, where ids are strings.
+    /// The string id of a task that another client wrote into the store's tables.
     ExternalId,
     "external_id"
 );
@@ -244,7 +244,7 @@ name_type!(
 macro_rules! default_name {
     ($name:ident) => {
         impl Default for $name {
-            /// `default`.
+            /// The name `default`, which is always valid.
             fn default() -> Self {
                 Self(SharedText::Static("default"))
             }
@@ -254,7 +254,7 @@ macro_rules! default_name {
 
 default_name!(Namespace);
 
-/// Task types and namespaces that begin with this are Weaver's own: no client enqueues them, over HTTP or
+/// Task types and namespaces with this prefix are Weaver's own: clients cannot enqueue them, over HTTP or
 /// SQL.
 pub const RESERVED_PREFIX: &str = "weaver.";
 
@@ -266,13 +266,13 @@ impl TaskType {
 }
 
 impl Namespace {
-    /// Whether it is one of Weaver's own.
+    /// Whether it is one of Weaver's own, such as `weaver.internal`.
     pub fn is_reserved(&self) -> bool {
         self.as_str().starts_with(RESERVED_PREFIX)
     }
 
-    /// Weaver's own, for what is about no namespace of users: tokens, settings, and the journal of who
-    /// changed them. Where tokens are asked for, none reaches it.
+    /// `weaver.internal`, for what belongs to no namespace of users: tokens, settings and their audit log.
+    /// Where authentication is on, no token has access to it.
     pub fn internal() -> Self {
         Self(SharedText::Static("weaver.internal"))
     }

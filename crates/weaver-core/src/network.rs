@@ -1,4 +1,4 @@
-//! Ranges of IP addresses, as an operator writes them: proxies to trust, networks that tasks may call.
+//! Ranges of IP addresses in CIDR notation: proxies to trust, networks that tasks may call.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ impl Network {
         }
     }
 
-    /// Whether it is one address by itself.
+    /// Whether it is a single address (`/32` or `/128`).
     pub fn is_one_address(&self) -> bool {
         self.prefix_bits == bits(self.address)
     }
@@ -50,7 +50,7 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong =
-            || format!("`{text}` is no network: write it like `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`");
+            || format!("`{text}` is not a network: write it like `10.0.0.0/8`, `fd00::/8` or `127.0.0.1`");
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),

@@ -1,5 +1,4 @@
-//! How an execution ended, as its worker reports it. What that does to the task is decided in
-//! [`crate::lifecycle`].
+//! How an attempt ended, as its worker reports it. [`crate::lifecycle`] decides what that does to the task.
 
 mod output;
 
@@ -18,61 +17,61 @@ pub const ERROR_MAX_BYTES: usize = 16 * 1024;
 /// The largest result a record keeps: every store can hold it beside the payload.
 pub const RESULT_MAX_BYTES: usize = 64 * 1024;
 
-/// What a worker reports about an execution.
+/// What a worker reports about an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The work is done.
+    /// The handler returned without an error.
     Succeeded {
-        /// What it returned.
+        /// What it returned, at most [`RESULT_MAX_BYTES`].
         result: Option<Bytes>,
     },
     /// The handler returned an error or panicked.
     Failed {
-        /// What it said.
+        /// The message, cut to [`ERROR_MAX_BYTES`].
         error: Arc<str>,
-        /// What it asks for.
+        /// Whether and when the handler wants a retry.
         retry: Retry,
     },
     /// The handler took longer than the task's timeout.
     TimedOut,
     /// The handler asks to be called again later; charges nothing.
     Snoozed {
-        /// How much later.
+        /// Until it is due again; at most [`DELAY_MAX`](crate::retry::DELAY_MAX).
         delay: Duration,
     },
-    /// The handler ended the task for good, without failing it.
+    /// The handler cancelled the task: no retry, and not a failure.
     Cancelled {
-        /// Why.
+        /// The reason, shown as the task's error.
         message: Arc<str>,
     },
-    /// The worker shuts down and gives the task back; charges nothing.
+    /// The worker shuts down and releases the task; charges nothing.
     Released,
     /// The handler ended the task itself, in a transaction of its own (`complete_in` of the PostgreSQL
-    /// store). No move by itself: whoever decides reads the task back and believes what it finds.
+    /// store). No transition: the finish protocol reads the task back and answers what it finds.
     Committed,
 }
 
-/// What a failed handler asks for. The record's budget has the last word.
+/// The retry that a failed handler asks for. `max_attempts` still applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Whatever the record's policy says.
+    /// By the task's retry policy.
     ByPolicy,
-    /// Again after this delay: the handler's own wish, or the user's own delay function.
+    /// After this delay, chosen by the handler or by the user's delay function.
     After(Duration),
-    /// Never: it cannot succeed.
+    /// No retry: the task is dead.
     Never,
 }
 
 impl Outcome {
-    /// Done, with nothing to tell.
+    /// Succeeded without a result.
     pub const DONE: Self = Self::Succeeded { result: None };
 
-    /// A plain error: retried by the record's policy, as seed 001 has it.
+    /// A failure that is retried by the task's policy, as seed 001 has it.
     pub fn failed(error: impl AsRef<str>) -> Self {
         Self::Failed { error: bounded_error(error.as_ref()), retry: Retry::ByPolicy }
     }
 
-    /// A payload that this version of the handler cannot decode: retried by the record's policy, because a
+    /// A payload that this version of the handler cannot decode: retried by the task's policy, because a
     /// newer version may decode it.
     pub fn undecodable(refused: &Invalid) -> Self {
         Self::failed(format!(
@@ -80,18 +79,18 @@ impl Outcome {
         ))
     }
 
-    /// An error that no retry can mend.
+    /// A failure that no retry can fix: the task is dead.
     pub fn fatal(error: impl AsRef<str>) -> Self {
         Self::Failed { error: bounded_error(error.as_ref()), retry: Retry::Never }
     }
 }
 
-/// Cuts an error to [`ERROR_MAX_BYTES`], at a character, and says so.
+/// Cuts an error to [`ERROR_MAX_BYTES`] at a character boundary, and marks the cut.
 pub(crate) fn bounded_error(text: &str) -> Arc<str> {
     if text.len() <= ERROR_MAX_BYTES { Arc::from(text) } else { cut(text, ERROR_MAX_BYTES).into() }
 }
 
-/// Cuts a text to so many bytes, at a character, and says so.
+/// Cuts a text to `max_bytes` at a character boundary, and marks the cut.
 pub(crate) fn cut(text: &str, max_bytes: usize) -> String {
     const MARK: &str = " … (cut)";
     let end = text.floor_char_boundary(max_bytes - MARK.len());

@@ -1,9 +1,10 @@
-//! What a store can do, beside its [`Queue`]: narrow, dyn-safe traits without default methods. Sugar for
-//! users is in [`QueueExt`](crate::queue::QueueExt).
+//! The ports of a store besides [`Queue`]: narrow, dyn-safe traits without default methods. Convenience
+//! methods for users are in [`QueueExt`](crate::queue::QueueExt).
 //!
 //! Each port is designed for DynamoDB first (get, conditional put, query by key): `docs/ports-on-dynamodb.md`
-//! shows each call as requests. Methods carry their noun (`list_tasks`, `list_runners`), so that one value
-//! can be all ports.
+//! shows each call as requests.
+//!
+//! Methods carry their noun (`list_tasks`, `list_runners`), so that one value can implement all ports.
 
 mod admin;
 mod documents;

@@ -1,16 +1,19 @@
-//! The seeds' words for Weaver's states. There is one state machine ([`crate::lifecycle`]); three of the
-//! seeds name its states in words of their own, and stores, APIs and pages that follow a seed write those
-//! words.
+//! The seeds' words for Weaver's states.
 //!
-//! | here | seed | the word is about |
+//! There is one state machine ([`crate::lifecycle`]). Three of the seeds have their own words for its states,
+//! and the stores, APIs and pages that follow a seed write those words.
+//!
+//! | here | seed | the word describes |
 //! |---|---|---|
-//! | [`queue_item::Status`] | 000, Queue Store | the task, seen by somebody who waits for its end |
-//! | [`task_state::State`] | 001, Rust task queue | the task, seen by the queue |
-//! | [`job_run::State`] | 004, JobRun | the attempt under way |
+//! | [`queue_item::Status`] | 000, Queue Store | the task, as a client sees it that waits for its end |
+//! | [`task_state::State`] | 001, Rust task queue | the task, as the queue sees it |
+//! | [`job_run::State`] | 004, JobRun | the current attempt |
 //!
-//! A word is computed from the record and never decides anything. Each file has its seed's table of moves as
-//! data, as the seed writes it, and apart from it the moves Weaver adds, each with its reason; a test
-//! enumerates every pair of words and holds both to the rules of the lifecycle.
+//! A word is computed from the record and never decides anything.
+//!
+//! Each file has its seed's table of transitions as data, as the seed writes it, and separately the
+//! transitions that Weaver adds, each with its reason. A test enumerates every pair of words and checks both
+//! against the rules of the lifecycle.
 
 /// Defines an enum whose variants are words: their text in documents, and the way back from it.
 macro_rules! words {
@@ -25,7 +28,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every word.
+            /// Every word, in the order of the seed.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The word as the seed writes it.
@@ -76,30 +79,30 @@ pub mod job_run;
 pub mod queue_item;
 pub mod task_state;
 
-/// A move between two words that a seed's table does not have and Weaver makes.
+/// A transition between two words that Weaver adds to a seed's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addition<Word> {
-    /// From this word
+    /// The word before the transition.
     pub from: Word,
-    /// to this word,
+    /// The word after the transition.
     pub to: Word,
-    /// because of this.
-    pub why: &'static str,
+    /// Why Weaver needs it.
+    pub reason: &'static str,
 }
 
-const fn addition<Word>(from: Word, to: Word, why: &'static str) -> Addition<Word> {
-    Addition { from, to, why }
+const fn addition<Word>(from: Word, to: Word, reason: &'static str) -> Addition<Word> {
+    Addition { from, to, reason }
 }
 
 /// Text that is not one of a seed's words. Words are compared exactly: they are written by programs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {what}: it is one of {}", known.join(", "))]
 pub struct UnknownWord {
-    /// What was read.
+    /// The text that was read.
     pub text: String,
-    /// What it should have been.
+    /// The kind of word expected, such as `status`.
     pub what: &'static str,
-    /// The words there are.
+    /// Every word of that kind.
     pub known: &'static [&'static str],
 }
 

@@ -1,9 +1,10 @@
-//! Records that this process cannot read, and what it does about them: nothing.
+//! Records that this process cannot read.
 //!
-//! A record is unreadable because it is damaged, was written by hand, or carries a format that only a newer
-//! Weaver knows. Such a record is *quarantined*: not leased, not expired, not changed. That is each reader's
-//! own finding, kept in its memory ([`Quarantine`]) and never written to the store, so that an old node
-//! cannot condemn what a newer one wrote.
+//! A record is unreadable because it is damaged, was written by hand, or has a format that only a newer
+//! Weaver knows. Such a record is *quarantined*: not leased, not expired, not changed.
+//!
+//! A finding belongs to the process that made it. It is kept in memory ([`Quarantine`]) and never written to
+//! the store, so that an old node cannot disable what a newer one wrote.
 
 mod ledger;
 mod report;
@@ -28,9 +29,9 @@ pub enum RecordKind {
     Task,
     /// The settings of a queue: the queue counts as paused until they are written again.
     QueueSettings,
-    /// The heartbeat of a worker: it counts as absent.
+    /// The heartbeat of a worker: the worker counts as absent.
     Runner,
-    /// A document (a schedule, a merge queue, a setting): the part of Weaver it belongs to passes over it.
+    /// A document (a schedule, a merge queue, a setting): the part of Weaver that owns it skips it.
     Document,
 }
 
@@ -63,9 +64,9 @@ pub enum Unreadable {
         /// The newest this process knows.
         known: u32,
     },
-    /// Its format is known and its contents make no sense.
+    /// Its format is known, but its contents are invalid.
     Undecodable {
-        /// What the decoder said.
+        /// The decoder's message, with the position if it has one.
         reason: String,
     },
 }
@@ -76,15 +77,15 @@ impl Unreadable {
         let TaskKey { namespace, id } = key;
         match self {
             Self::UnknownFormat { .. } => {
-                "upgrade this node: a newer Weaver wrote the task, and reads it".to_owned()
+                "upgrade this node: the task was written by a newer version of Weaver".to_owned()
             }
             Self::Undecodable { .. } => {
-                // For people: a name that a shell would take apart is theirs to quote.
+                // For people: the reader quotes a namespace that needs quoting in a shell.
                 let is_default = *namespace == Namespace::default();
                 let flag = if is_default { String::new() } else { format!(" --namespace {namespace}") };
                 format!(
-                    "remove it with `weaver tasks purge {id} --yes{flag}`, which saves its stored form first; `weaver \
-                     tasks quarantine` lists all that cannot be read"
+                    "remove it with `weaver tasks purge {id} --yes{flag}`, which saves its stored form \
+                     first; `weaver tasks quarantine` lists all unreadable records"
                 )
             }
         }
@@ -95,7 +96,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownFormat { found, known } => {
-                write!(out, "it has format {found} and this version of Weaver knows {known}")
+                write!(out, "it has format {found}; this version of Weaver reads formats up to {known}")
             }
             Self::Undecodable { reason } => write!(out, "it cannot be decoded: {reason}"),
         }
@@ -105,21 +106,21 @@ impl fmt::Display for Unreadable {
 /// One record that this process cannot read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
-    /// What it is.
+    /// Task, queue settings, runner or document.
     pub kind: RecordKind,
-    /// Whose it is.
+    /// The namespace to which the record belongs.
     pub namespace: Namespace,
     /// Its id as stored: of a document, `kind/id`.
     pub id: String,
     /// Why it cannot be read.
-    pub why: Unreadable,
+    pub reason: Unreadable,
     /// The queue of a task, if that much can be read.
     pub queue: Option<QueueName>,
     /// The state of a task in the store's own word, if that much can be read.
     pub state: Option<String>,
-    /// The serial key it keeps held: tasks behind it wait. `None` if it has none, or none can be read.
+    /// The serial key it holds: later tasks of the key wait. `None` if it has none, or none can be read.
     pub serial_key: Option<SerialKey>,
-    /// Whether it keeps a slot of its queue's concurrency limit.
+    /// Whether it takes a slot of its queue's concurrency limit.
     pub holds_slot: bool,
     /// When this process found it, by the store's clock.
     pub found_at: Timestamp,
@@ -131,31 +132,31 @@ impl Quarantined {
         kind: RecordKind,
         namespace: Namespace,
         id: impl Into<String>,
-        why: Unreadable,
+        reason: Unreadable,
         found_at: Timestamp,
     ) -> Self {
         let (queue, state, serial_key, holds_slot) = (None, None, None, false);
-        Self { kind, namespace, id: id.into(), why, queue, state, serial_key, holds_slot, found_at }
+        Self { kind, namespace, id: id.into(), reason, queue, state, serial_key, holds_slot, found_at }
     }
 }
 
-/// The stored form of a task as text, for people and for keeping before it is removed. Each store has a form
-/// of its own.
+/// The stored form of a task as text, for people, and as a copy before it is removed. Each store has its own
+/// form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawTask {
     /// JSON; bytes that are not text are hexadecimal.
     pub text: String,
 }
 
-/// What became of a task that was to be discarded.
+/// The answer to a request to discard a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a task that changed was not removed"]
 pub enum Discarded {
-    /// It is gone, with its logs.
+    /// It was removed, with its logs.
     Removed,
     /// Its stored form is no longer the one the caller saw: nothing was removed.
     Changed,
-    /// There is no such task.
+    /// There is no such task, or it was removed before.
     Missing,
 }
 
@@ -165,9 +166,9 @@ mod tests {
     use crate::error::Error;
     use crate::id::TaskId;
 
-    fn told(namespace: &'static str, why: Unreadable) -> String {
+    fn message(namespace: &'static str, reason: Unreadable) -> String {
         let key = TaskKey::new(Namespace::new(namespace).unwrap(), TaskId(7));
-        Error::Quarantined { key, why }.to_string()
+        Error::Quarantined { key, reason }.to_string()
     }
 
     #[test]
@@ -180,9 +181,9 @@ mod tests {
     #[test]
     fn only_what_is_damaged_is_advised_to_be_removed() {
         let damaged = || Unreadable::Undecodable { reason: "labels".to_owned() };
-        assert!(told("default", damaged()).contains("`weaver tasks purge 7 --yes`"));
-        assert!(told("other", damaged()).contains("`weaver tasks purge 7 --yes --namespace other`"));
-        let newer = told("default", Unreadable::UnknownFormat { found: 2, known: 1 });
+        assert!(message("default", damaged()).contains("`weaver tasks purge 7 --yes`"));
+        assert!(message("other", damaged()).contains("`weaver tasks purge 7 --yes --namespace other`"));
+        let newer = message("default", Unreadable::UnknownFormat { found: 2, known: 1 });
         assert!(newer.contains("upgrade this node") && !newer.contains("purge"), "{newer}");
     }
 }

@@ -1,5 +1,5 @@
-//! How long to wait after a failure. A policy is data in the record, so that every store and every version of
-//! the code computes the same delay.
+//! Retry policies: the backoff after a failed attempt. A policy is data in the record, so that every store
+//! and every version of the code computes the same delay.
 
 use std::time::Duration;
 
@@ -9,18 +9,17 @@ use crate::error::{Invalid, Problem};
 use crate::id::TaskId;
 use crate::time::duration_ms;
 
-/// The longest delay a policy, a handler or a producer may ask for.
+/// The longest delay that a policy, a handler or a producer may request: 366 days.
 pub const DELAY_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// How much longer each delay of an exponential policy is, unless the policy says otherwise.
+/// The factor of an exponential policy by default.
 pub const FACTOR_DEFAULT: u32 = 2;
 /// The largest factor of an exponential policy.
 pub const FACTOR_MAX: u32 = 1000;
-/// The least that jitter leaves of a delay. Bounded away from zero: a task that fails again at once learns
-/// nothing.
+/// The smallest part of a delay that jitter leaves. Well above zero, because an immediate retry rarely helps.
 pub const JITTER_LEAST: f64 = 0.75;
 
-/// When a failed task runs again.
+/// When a failed task is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum RetryPolicy {
@@ -28,11 +27,11 @@ pub enum RetryPolicy {
     None,
     /// After the same delay each time.
     Fixed {
-        /// The delay.
+        /// The delay before each retry, at most [`DELAY_MAX`].
         #[serde(with = "duration_ms", rename = "delay_ms")]
         delay: Duration,
     },
-    /// Longer each time, by a factor.
+    /// Exponential backoff: each delay is `factor` times the last, up to `cap`.
     Exponential {
         /// The delay after the first failed attempt.
         #[serde(with = "duration_ms", rename = "base_ms")]
@@ -40,11 +39,11 @@ pub enum RetryPolicy {
         /// How many times as long each further delay is, from 1 to [`FACTOR_MAX`].
         #[serde(default = "factor_default")]
         factor: u32,
-        /// The longest delay.
+        /// The longest delay, before jitter.
         #[serde(with = "duration_ms", rename = "cap_ms")]
         cap: Duration,
-        /// Anywhere between three quarters of that ([`JITTER_LEAST`]) and all of it, so that tasks that
-        /// failed together are not retried together. Drawn from the task's id: the same every time it is
+        /// Jitter: the delay is between three quarters ([`JITTER_LEAST`]) and all of that, so that tasks that
+        /// failed together are not retried together. Derived from the task's id: the same every time it is
         /// computed.
         jitter: bool,
     },
@@ -60,7 +59,7 @@ impl RetryPolicy {
         jitter: true,
     };
 
-    /// The delay after failure number `failures` (from 1), or `None` if there is no other start.
+    /// The delay after failure number `failures` (from 1), or `None` if there is no retry.
     pub fn delay(&self, id: TaskId, failures: u32) -> Option<Duration> {
         match *self {
             Self::None => None,
@@ -74,7 +73,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Refuses delays beyond [`DELAY_MAX`], and factors that are none.
+    /// Refuses delays above [`DELAY_MAX`], and factors outside 1 to [`FACTOR_MAX`].
     pub(crate) fn validate(&self) -> Result<(), Invalid> {
         let longest = match *self {
             Self::None => return Ok(()),
@@ -101,9 +100,8 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A user's own policy: the delay after this many failures, the last of them with this error. `None` leaves
-/// it to the policy in the record. It only supplies a delay; whether there is another start is decided by the
-/// record's budget.
+/// A user's own backoff: the delay after this many failures, the last of them with this error. `None` leaves
+/// it to the task's policy. It only supplies a delay; `max_attempts` decides whether there is a retry.
 pub type DelayFunction = dyn Fn(u32, &str) -> Option<Duration> + Send + Sync;
 
 /// `Duration` multiplies by 32 bits only; a base of a millisecond needs more to reach a year.
@@ -112,7 +110,7 @@ fn saturating_mul(span: Duration, factor: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Refuses delays beyond [`DELAY_MAX`].
+/// Refuses delays above [`DELAY_MAX`].
 pub(crate) fn check_delay(field: &'static str, value: Duration) -> Result<(), Invalid> {
     if value > DELAY_MAX {
         let problem = Problem::SpanOutOfRange { value, min: Duration::ZERO, max: DELAY_MAX };

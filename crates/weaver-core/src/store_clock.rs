@@ -1,9 +1,9 @@
-//! The time of a store that has no server: it advances with the machine's boot-time clock, whatever the wall
+//! The time of a store without a server: it advances with the machine's boot-time clock, whatever the wall
 //! clock does (ADR-0043).
 //!
 //! ```text
-//! spans     leases, delays, backoff, holds, retention   steady: its own time, which never jumps and never goes back
-//! instants  run_at, expires_at                          wall: what the wall clock says, jumps included
+//! durations  leases, delays, backoff, holds, retention   steady: the store's own time, which never jumps
+//! instants   run_at, expires_at                          wall: the wall clock, jumps included
 //! ```
 
 use std::fmt;
@@ -15,24 +15,22 @@ use crate::clock::Clock;
 use crate::task::{ReadyBy, TaskRecord};
 use crate::time::{Monotonic, Timestamp};
 
-/// The wall clock may differ this much from what it should show before that counts as a jump: reading two
-/// clocks takes time.
+/// A smaller difference between the two clocks is not a jump: they are not read at the same moment.
 const TOLERANCE_US: i64 = 1_000_000;
-/// A wall clock that was read so long after the other says nothing: both are read again.
+/// If reading both clocks took longer, their difference means nothing and both are read again.
 const READ_WITHIN: Duration = Duration::from_millis(100);
 
-/// What time it is for a store.
+/// The current time of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoreNow {
-    /// Its own time: stamps are taken from it, and spans end by it.
+    /// The store's own time: timestamps are taken from it, and leases and delays end by it. Never goes back.
     pub steady: Timestamp,
-    /// What the wall clock says: instants are due by it.
+    /// The wall clock: `run_at` and `expires_at` are compared with it. May jump.
     pub wall: Timestamp,
 }
 
 impl StoreNow {
-    /// The same for a task that the store has called due: what was due stays due if the wall clock is set
-    /// back.
+    /// The same for a task that the store has found due: it stays due if the wall clock is set back.
     #[must_use]
     pub fn once_due(self, record: &TaskRecord) -> Self {
         match record.ready_by {
@@ -42,7 +40,7 @@ impl StoreNow {
     }
 }
 
-/// A store with one clock for both.
+/// For a store with one clock for both.
 impl From<Timestamp> for StoreNow {
     fn from(now: Timestamp) -> Self {
         Self { steady: now, wall: now }
@@ -52,7 +50,7 @@ impl From<Timestamp> for StoreNow {
 /// The wall clock was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockJump {
-    /// By so many microseconds; negative: back.
+    /// Microseconds; negative: it was set back.
     pub by_us: i64,
 }
 
@@ -64,7 +62,7 @@ impl fmt::Display for ClockJump {
     }
 }
 
-/// The time of a store, from its opening to its end.
+/// The time of a store while it is open.
 #[derive(Debug)]
 pub struct StoreClock {
     clock: Arc<dyn Clock>,
@@ -76,9 +74,10 @@ pub struct StoreClock {
 }
 
 impl StoreClock {
-    /// The time of a store whose last stamp is `latest` ([`Timestamp::MIN`]: it is new). The store's own time
-    /// begins where the wall clock is, so that a forward difference counts as downtime; with the wall clock
-    /// before the last stamp it goes on from there, as if the clock had been set back while it was open.
+    /// The time of a store whose last timestamp is `latest` ([`Timestamp::MIN`]: it is new). The store's own
+    /// time begins at the wall clock, so that a forward difference counts as downtime. If the wall clock is
+    /// before the last timestamp it continues from there, as if the clock had been set back while it was
+    /// open.
     pub fn open(clock: Arc<dyn Clock>, latest: Timestamp) -> Self {
         let (opened_at, wall) = read(&*clock);
         let began_at = wall.max(latest);
@@ -86,25 +85,28 @@ impl StoreClock {
         let opened = Self { clock, opened_at, began_at, ahead_us };
         if opened.ahead_us.load(Ordering::Relaxed) < -TOLERANCE_US {
             let behind = ClockJump { by_us: opened.ahead_us.load(Ordering::Relaxed) };
-            tracing::warn!(jump = %behind, "the wall clock is before the store's last stamp; its own time goes on from there");
+            tracing::warn!(
+                jump = %behind,
+                "wall clock is behind the store's last timestamp; store time continues from that timestamp"
+            );
         }
         opened
     }
 
-    /// What time it is. A jump of the wall clock is logged by the call that sees it first.
+    /// The current time. A jump of the wall clock is logged by the call that sees it first.
     pub fn now(&self) -> StoreNow {
         let (elapsed, wall) = read(&*self.clock);
         let steady = self.began_at.saturating_add(elapsed.0.saturating_sub(self.opened_at.0));
         if let Some(jump) = self.note(wall.as_micros() - steady.as_micros()) {
             tracing::warn!(
                 %jump,
-                "leases, delays and retries last as promised; run_at and expires_at follow the wall clock"
+                "wall clock jumped; leases, delays and retries are unaffected, run_at and expires_at are not"
             );
         }
         StoreNow { steady, wall }
     }
 
-    /// The clock behind it, for waiting.
+    /// The underlying clock, for sleeping.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
@@ -115,14 +117,13 @@ impl StoreClock {
         if by_us.abs() <= TOLERANCE_US {
             return None;
         }
-        // Of several calls that see it at once, one tells.
+        // Of several calls that see it at once, one logs it.
         let told = self.ahead_us.compare_exchange(known, ahead_us, Ordering::Relaxed, Ordering::Relaxed);
         told.ok().map(|_| ClockJump { by_us })
     }
 }
 
-/// Both clocks, read close to each other: a process that is stopped between them would see a jump that is
-/// none.
+/// Both clocks, read close to each other: a process suspended between the reads would see a false jump.
 fn read(clock: &dyn Clock) -> (Monotonic, Timestamp) {
     const READS_MAX: usize = 3;
     let mut before = clock.monotonic();
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_told_once_and_a_small_difference_is_none() {
+    fn a_clock_jump_is_reported_once_and_a_small_difference_is_none() {
         let (_, store) = store();
         assert_eq!(store.note(900_000), None);
         assert_eq!(store.note(-3_600_000_000), Some(ClockJump { by_us: -3_600_000_000 }));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_opened_before_its_last_stamp_goes_on_from_there() {
+    fn a_store_opened_before_its_last_timestamp_continues_from_it() {
         let clock = ManualClock::default();
         let latest = clock.now().saturating_add(HOUR);
         let store = StoreClock::open(Arc::new(clock.clone()), latest);
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn time_between_the_last_stamp_and_the_opening_counts_as_downtime() {
+    fn time_between_the_last_timestamp_and_the_opening_counts_as_downtime() {
         let clock = ManualClock::default();
         let latest = clock.now().saturating_sub(HOUR);
         let store = StoreClock::open(Arc::new(clock.clone()), latest);

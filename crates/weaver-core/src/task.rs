@@ -1,5 +1,5 @@
-//! What a task is: the data people submit ([`NewTask`]), what of it never changes ([`TaskSpec`]), and the
-//! record a store keeps ([`TaskRecord`]).
+//! What a task is: the data producers submit ([`NewTask`]), the part that never changes ([`TaskSpec`]), and
+//! the record a store keeps ([`TaskRecord`]).
 //!
 //! ```text
 //! NewTask ──validate──▶ TaskSpec ──admit──▶ TaskRecord { spec, state, counters, … }

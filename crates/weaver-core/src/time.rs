@@ -1,6 +1,5 @@
-//! Time as data. Records hold wall-clock [`Timestamp`]s; waiting and leases held are measured in
-//! [`Monotonic`] time, which never jumps. Both come from a [`Clock`](crate::clock::Clock) that the caller
-//! passes in.
+//! Time as data. Records hold wall-clock [`Timestamp`]s; waits and held leases are measured in [`Monotonic`]
+//! time, which never jumps. Both come from a [`Clock`](crate::clock::Clock) that the caller passes in.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -39,7 +38,7 @@ impl Timestamp {
         }
     }
 
-    /// Microseconds since 1970-01-01T00:00:00Z.
+    /// Microseconds since 1970-01-01T00:00:00Z; never negative.
     pub const fn as_micros(self) -> i64 {
         (self.0.get() - 1) as i64
     }
@@ -130,7 +129,7 @@ impl<'de> Deserialize<'de> for Timestamp {
 pub struct Monotonic(pub Duration);
 
 impl Monotonic {
-    /// This point moved into the future; saturates, so a huge timeout means "for ever".
+    /// This point moved into the future; saturates, so a huge timeout never ends.
     pub fn saturating_add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
     }
@@ -151,7 +150,7 @@ pub(crate) mod duration_ms {
     }
 }
 
-/// The same for a span that may not be there.
+/// The same for an optional duration.
 pub(crate) mod optional_duration_ms {
     use std::time::Duration;
 

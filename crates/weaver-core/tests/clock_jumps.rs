@@ -1,4 +1,4 @@
-//! The store in memory while the wall clock is set.
+//! The in-memory store while the wall clock jumps.
 
 use std::sync::Arc;
 

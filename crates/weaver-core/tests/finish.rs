@@ -1,5 +1,5 @@
-//! The finish protocol: one table for its three callers. A worker beside its store has the record in hand,
-//! the server reads it, and `QueueExt::mark` is for users.
+//! The finish protocol: one table for its three callers. A worker with a local store has the record that was
+//! leased, the server reads it, and `QueueExt::mark` is for users.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,21 +16,20 @@ use weaver_core::queue::finish::{EndReport, EndStore, finish};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How a caller reports.
 #[derive(Debug, Clone, Copy)]
 enum Caller {
-    InHand,
-    Fetched,
+    WithRecord,
+    WithoutRecord,
     Mark,
 }
 
-const CALLERS: [Caller; 3] = [Caller::InHand, Caller::Fetched, Caller::Mark];
+const CALLERS: [Caller; 3] = [Caller::WithRecord, Caller::WithoutRecord, Caller::Mark];
 
 #[derive(Clone)]
 struct Report {
     leased: Leased,
     outcome: Outcome,
-    in_hand: bool,
+    has_record: bool,
 }
 
 impl EndReport for Report {
@@ -42,13 +41,13 @@ impl EndReport for Report {
         &self.outcome
     }
 
-    fn record_in_hand(&self) -> Option<&TaskRecord> {
-        self.in_hand.then_some(&self.leased.record)
+    fn leased_record(&self) -> Option<&TaskRecord> {
+        self.has_record.then_some(&self.leased.record)
     }
 }
 
-fn report(leased: &Leased, outcome: Outcome, in_hand: bool) -> Report {
-    Report { leased: leased.clone(), outcome, in_hand }
+fn report(leased: &Leased, outcome: Outcome, has_record: bool) -> Report {
+    Report { leased: leased.clone(), outcome, has_record }
 }
 
 /// A store with one task that `ada` has leased.
@@ -70,8 +69,8 @@ impl Scene {
 
     async fn report(&self, caller: Caller, leased: &Leased, outcome: Outcome) -> Answer {
         let answers = match caller {
-            Caller::InHand => finish(&self.store, &[report(leased, outcome, true)]).await,
-            Caller::Fetched => finish(&self.store, &[report(leased, outcome, false)]).await,
+            Caller::WithRecord => finish(&self.store, &[report(leased, outcome, true)]).await,
+            Caller::WithoutRecord => finish(&self.store, &[report(leased, outcome, false)]).await,
             Caller::Mark => {
                 return match self.store.mark(leased, outcome).await {
                     Ok(()) => Answer::Recorded,
@@ -88,7 +87,7 @@ impl Scene {
         self.store.get_task(&self.leased.lease.key).await.expect("it is there")
     }
 
-    /// The next worker has it.
+    /// Leases it after its retry delay, under another token.
     async fn lease_again(&self) -> Leased {
         self.clock.advance(SECOND);
         lease(&self.store, 2).await
@@ -101,7 +100,7 @@ async fn lease(store: &InMemoryQueue, token: u128) -> Leased {
     store.dequeue_ready(request).await.expect("a store in memory").expect("a task is due")
 }
 
-/// An [`Ended`] as every caller can tell it.
+/// The part of [`Ended`] that all three callers report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Recorded,
@@ -134,7 +133,7 @@ fn every_outcome() -> Vec<Outcome> {
 }
 
 #[tokio::test]
-async fn a_repeated_report_is_recorded_again_and_changes_nothing() {
+async fn a_repeated_report_gets_the_same_answer_and_changes_nothing() {
     for caller in CALLERS {
         for outcome in every_outcome() {
             let scene = Scene::new().await;
@@ -160,7 +159,7 @@ async fn whether_a_second_report_is_the_same_end_does_not_depend_on_the_caller()
                 let mut answers = Vec::new();
                 for caller in CALLERS {
                     let scene = Scene::new().await;
-                    scene.report(Caller::Fetched, &scene.leased, first.clone()).await;
+                    scene.report(Caller::WithoutRecord, &scene.leased, first.clone()).await;
                     let recorded = scene.record().await;
                     if moves_on && recorded.state == TaskState::RetryScheduled {
                         scene.lease_again().await;
@@ -185,7 +184,7 @@ async fn a_report_under_a_lost_lease_is_lost_whatever_it_says() {
             let scene = Scene::new().await;
             scene.clock.advance(scene.leased.lease.ttl + SECOND);
             let overdue = scene.store.overdue(10).await.expect("a store in memory").remove(0);
-            let expire = weaver_core::lifecycle::Command::Expire(overdue.why);
+            let expire = weaver_core::lifecycle::Command::Expire(overdue.reason);
             scene.store.change(&scene.leased.lease.key, expire).await.expect("its lease has expired");
             let before = scene.record().await;
             let answer = scene.report(caller, &scene.leased, outcome.clone()).await;
@@ -260,23 +259,27 @@ async fn a_result_too_large_is_refused_and_the_task_still_runs() {
 
 #[tokio::test]
 async fn one_bad_member_of_a_batch_changes_nothing_for_the_others() {
-    for in_hand in [true, false] {
+    for has_record in [true, false] {
         let scene = Scene::new().await;
         for _ in 0..4 {
             scene.store.enqueue(NewTask::new("send_email")).await.expect("it is valid");
         }
         let mut ends = Vec::new();
         for token in 2..6 {
-            ends.push(report(&lease(&scene.store, token).await, Outcome::DONE, in_hand));
+            ends.push(report(&lease(&scene.store, token).await, Outcome::DONE, has_record));
         }
         ends[0].leased.lease.key.id = TaskId(99);
         ends[1].leased.lease.token = LeaseToken(99);
         ends[2].outcome = Outcome::Succeeded { result: Some(vec![0; RESULT_MAX_BYTES + 1].into()) };
-        ends.push(report(&scene.leased, Outcome::DONE, in_hand));
+        ends.push(report(&scene.leased, Outcome::DONE, has_record));
         let answers = finish(&scene.store, &ends).await.expect("a store in memory answers");
         let answers: Vec<Answer> = answers.into_iter().map(Answer::from).collect();
         let (lost, recorded) = (Answer::Lost, Answer::Recorded);
-        assert_eq!(answers, [lost, lost, Answer::TooLarge, recorded, recorded], "in hand {in_hand}");
+        assert_eq!(
+            answers,
+            [lost, lost, Answer::TooLarge, recorded, recorded],
+            "with its record: {has_record}"
+        );
     }
 }
 
@@ -321,8 +324,8 @@ impl EndStore for Watched<'_> {
 }
 
 #[tokio::test]
-async fn a_record_in_hand_costs_one_store_call_and_one_that_is_not_two() {
-    for (in_hand, outcome, expected) in [
+async fn a_report_with_its_record_costs_one_store_call_and_one_without_costs_two() {
+    for (has_record, outcome, expected) in [
         (true, Outcome::DONE, (0, 1)),
         (false, Outcome::DONE, (1, 1)),
         (true, Outcome::Committed, (1, 1)),
@@ -330,8 +333,8 @@ async fn a_record_in_hand_costs_one_store_call_and_one_that_is_not_two() {
     ] {
         let scene = Scene::new().await;
         let store = Watched::new(&scene.store);
-        finish(&store, &[report(&scene.leased, outcome, in_hand)]).await.expect("it answers");
-        assert_eq!(store.calls(), expected, "in hand {in_hand}");
+        finish(&store, &[report(&scene.leased, outcome, has_record)]).await.expect("it answers");
+        assert_eq!(store.calls(), expected, "with its record: {has_record}");
     }
     let scene = Scene::new().await;
     let store = Watched::new(&scene.store);
@@ -340,22 +343,22 @@ async fn a_record_in_hand_costs_one_store_call_and_one_that_is_not_two() {
 }
 
 #[tokio::test]
-async fn a_handlers_commit_that_comes_through_after_the_read_is_read_back() {
-    for in_hand in [true, false] {
+async fn a_handlers_commit_that_lands_after_the_read_is_read_back() {
+    for has_record in [true, false] {
         let scene = Scene::new().await;
         let store = Watched { ends_meanwhile: Some(&scene.leased), ..Watched::new(&scene.store) };
-        let ends = [report(&scene.leased, Outcome::Committed, in_hand)];
+        let ends = [report(&scene.leased, Outcome::Committed, has_record)];
         let recorded = Ended::Recorded { state: TaskState::Succeeded, due_after: None };
-        assert_eq!(finish(&store, &ends).await, Ok(vec![recorded]), "in hand {in_hand}");
+        assert_eq!(finish(&store, &ends).await, Ok(vec![recorded]), "with its record: {has_record}");
         assert_eq!(store.calls(), (2, 1));
     }
 }
 
 #[tokio::test]
-async fn a_store_that_answers_fewer_members_is_unavailable_and_the_report_can_be_repeated() {
-    for (in_hand, missing) in [(true, (0, 1)), (false, (0, 1)), (false, (1, 0))] {
+async fn a_store_that_answers_fewer_members_is_unavailable_and_the_report_can_be_retried() {
+    for (has_record, missing) in [(true, (0, 1)), (false, (0, 1)), (false, (1, 0))] {
         let scene = Scene::new().await;
-        let ends = [report(&scene.leased, Outcome::DONE, in_hand)];
+        let ends = [report(&scene.leased, Outcome::DONE, has_record)];
         let store = Watched { missing, ..Watched::new(&scene.store) };
         let answer = finish(&store, &ends).await;
         assert!(matches!(answer, Err(Error::Unavailable { .. })), "{missing:?}: {answer:?}");

@@ -1,4 +1,4 @@
-//! The in-memory store walks beside the reference model.
+//! The in-memory store is compared with the reference model, step by step.
 
 use weaver_testkit::harness::in_memory;
 use weaver_testkit::model::run_cases;

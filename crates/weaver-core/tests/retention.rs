@@ -1,5 +1,4 @@
-//! How much an in-memory store keeps of what has ended (ADR 0010). Durable stores have retention of their
-//! own.
+//! Retention of the in-memory store (ADR 0010). Durable stores have their own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +59,7 @@ fn of_too_many_finished_tasks_the_newest_are_kept() {
 }
 
 #[test]
-fn a_task_whose_handler_has_yet_to_stop_is_kept_until_it_has() {
+fn a_task_with_a_cancellation_hold_is_kept_until_the_hold_ends() {
     run(async {
         let (clock, queue) = open(MemoryOptions { retention: HOUR, ..MemoryOptions::default() });
         let key = queue.enqueue(NewTask::new("t")).await.expect("the task is stored").key;
@@ -75,10 +74,9 @@ fn a_task_whose_handler_has_yet_to_stop_is_kept_until_it_has() {
     });
 }
 
-/// That a store says when there is more is in the conformance suite; this is the loop over it, which is
-/// core's.
+/// The conformance suite tests that a store reports when there are more; this is core's loop over it.
 #[test]
-fn a_purge_goes_on_until_there_is_nothing_left() {
+fn a_purge_repeats_batches_until_nothing_is_left() {
     run(async {
         let (_, queue) = open(MemoryOptions::default());
         for _ in 0..1001 {

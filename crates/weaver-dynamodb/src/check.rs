@@ -1,7 +1,6 @@
-//! Reading every item, to find those that cannot be read. Nothing is changed.
+//! Consistency check: scans the tables for items that cannot be read, and changes nothing.
 //!
-//! The tables are scanned, page by page of at most a megabyte: items of a namespace that is registered
-//! nowhere are seen too.
+//! A scan reads pages of at most a megabyte, and also finds items of namespaces that are not registered.
 
 use std::collections::HashMap;
 
@@ -20,7 +19,7 @@ use crate::codec::{damaged, foreign, record};
 use crate::db::{AwsDb, Db, Item, Table};
 use crate::keys;
 
-/// What a check is made with.
+/// A check in progress.
 struct Check<'a> {
     db: &'a AwsDb,
     report: CheckReport,
@@ -28,7 +27,10 @@ struct Check<'a> {
     reads: DocumentReader<'a>,
 }
 
-/// Reads every task, queue setting, worker and document; `reads` knows what documents mean.
+/// Reads every task, queue setting, worker and document. `reads` validates the bodies of documents.
+///
+/// # Errors
+/// If DynamoDB is unavailable.
 pub async fn check_records(
     db: &AwsDb,
     progress: CheckProgress<'_>,
@@ -58,7 +60,7 @@ impl Check<'_> {
                 let found = self.task(item).await?;
                 self.met(RecordKind::Task, found);
             }
-            // Told something before it ever came: there is nothing to read yet.
+            // A directive for a worker that has not sent a heartbeat: there is nothing to check.
             Table::Runners if !item.contains_key("last_heartbeat") => {}
             Table::Runners => {
                 let (namespace, id) = names(item, table);
@@ -74,13 +76,13 @@ impl Check<'_> {
     async fn task(&self, item: &Item) -> Result<Option<UnreadableRecord>> {
         let values = match self.texts(item).await? {
             Some(values) => values,
-            // Its large values are removed first when it is purged.
+            // It is being purged: its large values are removed first.
             None => return Ok(None),
         };
         Ok(why(foreign::read(item, &values)).map(|why| unreadable_task(item, why)))
     }
 
-    /// The large values of a task; nothing if one of them is gone.
+    /// The large values of a task; `None` if one of them is missing.
     async fn texts(&self, item: &Item) -> Result<Option<Texts>> {
         let references = texts::references(item);
         let Ok(key) = record::key_of(item) else { return Ok(Some(Texts::new())) };
@@ -97,7 +99,7 @@ impl Check<'_> {
         Ok(references.into_iter().map(|(name, sort)| Some((name, values.remove(&sort)?))).collect())
     }
 
-    /// Of everything else, the settings of queues and the documents.
+    /// Queue settings and documents; other items of the table are not checked.
     fn data(&mut self, item: &Item) {
         let (partition, sort) = names(item, Table::Data);
         match keys::split(partition).as_slice() {
@@ -128,7 +130,7 @@ fn names(item: &Item, table: Table) -> (&str, &str) {
     (item.text(partition).unwrap_or_default(), item.text(sort).unwrap_or_default())
 }
 
-/// What can be said of a task that cannot be read.
+/// The readable attributes of an unreadable task.
 fn unreadable_task(item: &Item, why: Unreadable) -> UnreadableRecord {
     let (namespace, name) = names(item, Table::Queue);
     let state = item.text("state").or_else(|| item.text("status")).map(str::to_owned);
@@ -148,7 +150,7 @@ fn readable_runner(item: &Item) -> Result<()> {
     let text = item.text("last_heartbeat").and_then(|text| text.parse::<Timestamp>().ok());
     match item.instant("last_heartbeat_us").or(text) {
         Some(_) => Ok(()),
-        None => Err(damaged("`last_heartbeat` is no instant")),
+        None => Err(damaged("`last_heartbeat` is not a timestamp")),
     }
 }
 
@@ -159,7 +161,7 @@ fn readable_settings(item: &Item, namespace: &str, queue: &str) -> Result<()> {
         None => None,
         Some(_) => {
             let number = item.number("max_running").and_then(|max| u32::try_from(max).ok());
-            Some(number.ok_or_else(|| damaged("`max_running` is no number of tasks"))?)
+            Some(number.ok_or_else(|| damaged("`max_running` is not a valid number"))?)
         }
     };
     QueueSettings { paused: item.flag("paused"), max_running }.validate()?;
@@ -177,12 +179,12 @@ fn readable_document(
     reads(kind, &body).map_err(damaged)
 }
 
-/// Why something cannot be read, if it cannot.
+/// Why decoding failed, if it did.
 fn why<T, E: IntoUnreadable>(read: Result<T, E>) -> Option<Unreadable> {
     read.err().map(IntoUnreadable::into_unreadable)
 }
 
-/// What a decoder says about an item.
+/// A decoding error as a finding.
 trait IntoUnreadable {
     fn into_unreadable(self) -> Unreadable;
 }

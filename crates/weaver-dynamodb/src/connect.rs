@@ -1,5 +1,5 @@
-//! Reaching DynamoDB: where it is, and as whom. By default only on this machine, with placeholder
-//! credentials.
+//! Connecting to DynamoDB: endpoint and credentials. By default only the local machine is allowed, with
+//! placeholder credentials.
 
 use std::time::Duration;
 
@@ -14,39 +14,42 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use crate::db::AwsDb;
 use crate::error::StoreError;
 
-/// How long a request may take before it is sent again, unless something else is said.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// What DynamoDB Local is told: it checks nothing, and keeps a database of its own for each key.
+/// Default timeout of a request, after which it is retried.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Access key for DynamoDB Local, which does not check it and keeps one database per key.
 const PLACEHOLDER: &str = "local";
 
-/// Where DynamoDB is, and as whom it is asked.
+/// Endpoint and credentials of DynamoDB.
 #[derive(Clone)]
 pub struct Connection {
-    /// `http://localhost:8000`.
+    /// URL with scheme, such as `http://localhost:8000`.
     pub endpoint: String,
-    /// The region; for DynamoDB Local, part of the name of the database.
+    /// The region, `us-east-1` by default; DynamoDB Local keeps one database per region.
     pub region: String,
-    /// Whether it may be anywhere but on this machine.
+    /// Whether the endpoint may be on another machine. Default: `false`.
     pub allow_aws: bool,
-    /// Key, secret, and the token of a session.
+    /// Access key id, secret access key, and session token.
     pub credentials: Option<(String, String, Option<String>)>,
-    /// How long a request may take before it is sent again.
-    pub answer_within: Duration,
+    /// Timeout of one request, after which it is retried. Default: 10 s.
+    pub request_timeout: Duration,
 }
 
 impl std::fmt::Debug for Connection {
-    /// Credentials never reach a log.
+    /// Omits the credentials, so that they never reach a log.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Connection").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
 impl Connection {
-    /// From a store's URL: `dynamodb://localhost:8000` is spoken to in the clear, anything else by TLS.
+    /// From a store URL: a local one such as `dynamodb://localhost:8000` uses plain HTTP, any other TLS.
     /// Credentials and region come from `variable`, which reads the environment (`AWS_ACCESS_KEY_ID`,
     /// `AWS_REGION`, …).
+    ///
+    /// # Errors
+    /// [`StoreError::InvalidUrl`] if the text is not such a URL.
     pub fn from_url(
         text: &str,
         allow_aws: bool,
@@ -56,7 +59,7 @@ impl Connection {
         let known =
             place.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']'));
         if place.is_empty() || !known {
-            return Err(StoreError::NoUrl { text: text.to_owned() });
+            return Err(StoreError::InvalidUrl { text: text.to_owned() });
         }
         let scheme = if is_local(place) { "http" } else { "https" };
         let filled = |name: &str| variable(name).filter(|text| !text.is_empty());
@@ -69,11 +72,14 @@ impl Connection {
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             allow_aws,
             credentials,
-            answer_within: ANSWER_WITHIN,
+            request_timeout: REQUEST_TIMEOUT,
         })
     }
 
-    /// Makes the client. Nothing is asked yet.
+    /// Creates the client. No request is sent yet.
+    ///
+    /// # Errors
+    /// If the endpoint is remote and not allowed, or has no credentials.
     pub fn open(&self) -> Result<AwsDb, StoreError> {
         let place = self.endpoint.split_once("://").map_or(self.endpoint.as_str(), |(_, place)| place);
         let local = is_local(place);
@@ -92,8 +98,8 @@ impl Connection {
             Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
         };
         let timeouts = TimeoutConfig::builder()
-            .connect_timeout(CONNECT_WITHIN)
-            .operation_attempt_timeout(self.answer_within)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .operation_attempt_timeout(self.request_timeout)
             .build();
         let config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -102,14 +108,14 @@ impl Connection {
             .credentials_provider(credentials)
             .http_client(http)
             .timeout_config(timeouts)
-            // We repeat requests ourselves: each is then counted.
+            // We retry requests ourselves, so that each is counted.
             .retry_config(RetryConfig::disabled())
             .build();
         Ok(AwsDb::new(Client::from_conf(config), endpoint))
     }
 }
 
-/// Whether a host, with or without a port, is this machine.
+/// Whether a host, with or without a port, is the local machine.
 fn is_local(place: &str) -> bool {
     let host = match place.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -127,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_reached_unless_more_is_allowed() {
+    fn only_the_local_machine_is_allowed_by_default() {
         for text in ["dynamodb://localhost:8000", "dynamodb://127.0.0.1:8000/", "dynamodb://[::1]:8000"] {
             let connection = Connection::from_url(text, false, nothing).unwrap();
             assert!(connection.endpoint.starts_with("http://"), "{connection:?}");
@@ -146,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_place_is_refused_with_an_example() {
+    fn an_invalid_url_is_refused_with_an_example() {
         for text in ["dynamodb://", "dynamodb:", "dynamodb://a b", "dynamodb://key:secret@host"] {
             let refused = Connection::from_url(text, true, nothing).unwrap_err();
             assert!(refused.to_string().contains("dynamodb://localhost:8000"), "{text}");

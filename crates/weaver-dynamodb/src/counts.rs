@@ -1,5 +1,5 @@
-//! How many tasks are in each state: each process adds up what it changed and adds that to one item per
-//! queue, once a second. Exact counters in every write would make each a transaction on one hot item.
+//! Task counts by state: each process accumulates its changes and adds them to one item per queue, once a
+//! second. Exact counters would make every write a transaction on one hot item.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::db::{Query, Table, Write, Written};
 use crate::keys;
 use crate::store::DynamoStore;
 
-/// How often a process adds what it changed.
+/// Interval at which a process flushes its changes.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
-/// The states, and last the slots taken.
+/// The states; the last is the number of occupied slots.
 const FIELDS: [&str; 10] = [
     "n_queued",
     "n_scheduled",
@@ -33,7 +33,7 @@ const FIELDS: [&str; 10] = [
 ];
 const OCCUPIED: usize = 9;
 
-/// What this process changed since it last said so.
+/// Changes of this process since its last flush.
 #[derive(Debug, Default)]
 pub(crate) struct Deltas {
     of: BTreeMap<(Namespace, QueueName), [i64; FIELDS.len()]>,
@@ -41,7 +41,7 @@ pub(crate) struct Deltas {
 }
 
 impl Deltas {
-    /// A record moved.
+    /// Counts a transition of a record; `before` is `None` if it was not counted yet.
     pub(crate) fn moved(&mut self, before: Option<&TaskRecord>, after: &TaskRecord) {
         if let Some(before) = before {
             self.add(before, -1);
@@ -49,21 +49,21 @@ impl Deltas {
         self.add(after, 1);
     }
 
-    /// A record that cannot be read moved.
+    /// Counts a transition of an unreadable record.
     pub(crate) fn shift(&mut self, queue: (Namespace, QueueName), from: TaskState, to: TaskState) {
         let delta = self.of.entry(queue).or_default();
         delta[from.index()] -= 1;
         delta[to.index()] += 1;
     }
 
-    /// A record that cannot be read went.
+    /// Counts the removal of an unreadable record.
     pub(crate) fn remove(&mut self, queue: (Namespace, QueueName), state: TaskState, occupied: bool) {
         let delta = self.of.entry(queue).or_default();
         delta[state.index()] -= 1;
         delta[OCCUPIED] -= i64::from(occupied);
     }
 
-    /// A record came (1) or went (-1).
+    /// Counts a record that was added (1) or removed (-1).
     pub(crate) fn add(&mut self, record: &TaskRecord, count: i64) {
         let delta = self.of.entry((record.key.namespace.clone(), record.spec.queue.clone())).or_default();
         delta[record.state.index()] += count;
@@ -71,19 +71,19 @@ impl Deltas {
     }
 }
 
-/// One queue in numbers.
+/// The counts of one queue.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueCounts {
     pub(crate) queue: QueueName,
     pub(crate) counts: StateCounts,
     pub(crate) occupied: u64,
-    /// As they are stored: below zero after a crash, perhaps.
+    /// As stored: a crash may leave a count below zero.
     fields: [i64; FIELDS.len()],
 }
 
 impl DynamoStore {
-    /// Adds up what was not said yet, if it is time. The call it comes with has been carried out and must say
-    /// so: what cannot be added now is added later.
+    /// Flushes accumulated changes, if due. The call it follows has succeeded and must return that: a failed
+    /// flush is only logged, and retried later.
     pub(crate) async fn flush_counts_if_due(&self) {
         let now = self.clock.monotonic();
         let is_due = {
@@ -91,11 +91,11 @@ impl DynamoStore {
             !deltas.of.is_empty() && deltas.flushed_at.is_none_or(|at| at.saturating_add(FLUSH_EVERY) <= now)
         };
         if is_due && let Err(error) = self.flush_counts().await {
-            tracing::warn!(%error, "counts will be added up later");
+            tracing::warn!(%error, "flushing counts failed; retrying later");
         }
     }
 
-    /// Adds up what was not said yet.
+    /// Flushes accumulated changes, one write per queue; failed ones stay accumulated.
     pub(crate) async fn flush_counts(&self) -> Result<()> {
         let taken = {
             let mut deltas = self.deltas.lock();
@@ -116,13 +116,13 @@ impl DynamoStore {
                 write = write.value(VALUES[index], n(delta[index]));
             }
             let refused = match self.db.write(write).await {
-                Ok(Written::Done(_)) => continue,
-                Ok(Written::Refused | Written::Busy) => None,
+                Ok(Written::Applied(_)) => continue,
+                Ok(Written::ConditionFailed | Written::Conflict) => None,
                 Err(error) => Some(error),
             };
             {
-                // Said again later. If it was done and no answer ever came, it counts twice until somebody
-                // counts anew.
+                // Retried later. If it was applied and its response was lost, it counts twice until a
+                // recount.
                 let mut deltas = self.deltas.lock();
                 let sum = deltas.of.entry((namespace, queue)).or_default();
                 sum.iter_mut().zip(delta).for_each(|(sum, delta)| *sum += delta);
@@ -132,12 +132,11 @@ impl DynamoStore {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Counts the tasks of a namespace anew, by reading all of them: a process that died took up to a second
-    /// of its counts along. Answers the queues whose numbers were wrong. What others do meanwhile may be
-    /// missing by as much.
+    /// Recounts a namespace by reading all its tasks, and returns the queues whose counts were wrong: a
+    /// process that crashes loses up to a second of its counts. Concurrent changes may be missed by as much.
     ///
     /// # Errors
-    /// If DynamoDB does not answer.
+    /// If DynamoDB is unavailable.
     pub async fn recount(&self, namespace: &Namespace) -> Result<Vec<QueueName>> {
         let known = self.queue_counts(namespace).await?;
         let mut counted = Deltas::default();
@@ -168,14 +167,14 @@ impl DynamoStore {
             for (index, count) in counts.iter().enumerate() {
                 write = write.value(VALUES[index], n(*count));
             }
-            if let Written::Done(_) = self.db.write(write).await? {
+            if let Written::Applied(_) = self.db.write(write).await? {
                 wrong.push(queue);
             }
         }
         Ok(wrong)
     }
 
-    /// The queues of a namespace that have or had tasks, in numbers, by name.
+    /// The counts of all queues of a namespace that have or had tasks, by name.
     pub(crate) async fn queue_counts(&self, namespace: &Namespace) -> Result<Vec<QueueCounts>> {
         self.flush_counts().await?;
         let items = self.query_all(Query::table(Table::Data, keys::counts(namespace))).await?;
@@ -183,7 +182,7 @@ impl DynamoStore {
             let queue = QueueName::try_from(item.text("sk")?).ok()?;
             let mut counts = StateCounts::default();
             for state in TaskState::ALL {
-                // A count below zero is one that a crash left behind.
+                // A count below zero, left by a crash, reads as 0.
                 counts.set(state, item.number(FIELDS[state.index()]).unwrap_or_default());
             }
             let field = |name: &str| item.get(name).and_then(|value| value.as_n().ok()?.parse().ok());

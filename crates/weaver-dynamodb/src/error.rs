@@ -1,70 +1,67 @@
-//! What keeps a store from being opened.
+//! Errors of opening a store.
 
 use weaver_core::error::Error;
 
-/// Why a store in DynamoDB cannot be opened. Each says what to do next.
+/// Why a store in DynamoDB cannot be opened. Each message says what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It is not on this machine, and nobody said that it may be elsewhere.
+    /// The endpoint is on another machine, and `allow_aws` is not set.
     #[error(
-        "{endpoint} is not this machine: seed 000 keeps the queue in DynamoDB Local; set `dynamodb.allow_aws = true` \
-         if tasks may go there"
+        "{endpoint} is not on this machine: set `dynamodb.allow_aws = true` if tasks may be stored there"
     )]
     NotLocal {
-        /// Where it is.
+        /// The refused endpoint, with its scheme.
         endpoint: String,
     },
-    /// There are no credentials for a place that checks them.
+    /// A remote endpoint needs credentials, and there are none.
     #[error("no credentials for {endpoint}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")]
     NoCredentials {
-        /// Where.
+        /// The endpoint, with its scheme.
         endpoint: String,
     },
-    /// A text that names no place.
-    #[error("`{text}` names no DynamoDB: write `dynamodb://localhost:8000`")]
-    NoUrl {
-        /// What was given.
+    /// The text is not a `dynamodb://` URL.
+    #[error("`{text}` is not a DynamoDB URL: use the form `dynamodb://localhost:8000`")]
+    InvalidUrl {
+        /// The URL as it was given.
         text: String,
     },
-    /// Nobody answers.
+    /// A request for the tables failed.
     #[error(
-        "DynamoDB at {endpoint} does not answer: {reason}; start one with `docker run -p 8000:8000 amazon/dynamodb-local`"
+        "DynamoDB at {endpoint} is unreachable: {reason}; start a local one with \
+         `docker run -p 8000:8000 amazon/dynamodb-local`"
     )]
     Unreachable {
-        /// Where.
+        /// The endpoint, with its scheme.
         endpoint: String,
-        /// What happened.
+        /// DynamoDB's error code, or the root cause of the connection error.
         reason: String,
     },
-    /// A table is not there.
-    #[error("there is no table `{table}`: make the tables with `weaver store init`")]
-    Missing {
-        /// Which.
+    /// A table does not exist.
+    #[error("table `{table}` does not exist: create the tables with `weaver store init`")]
+    MissingTable {
+        /// Name of the table.
         table: &'static str,
     },
-    /// A table is there and is another one.
-    #[error("table `{table}` is not what seed 000 says: {difference}; nothing was touched")]
-    Different {
-        /// Which.
+    /// A table exists with another key schema or without a required index.
+    #[error("table `{table}` does not match seed 000's schema: {difference}; nothing was changed")]
+    SchemaMismatch {
+        /// Name of the table.
         table: &'static str,
-        /// How it differs.
+        /// The first difference that was found.
         difference: String,
     },
-    /// An index is missing and could not be added.
-    #[error(
-        "table `{table}` has no index `{index}`, without which no task can be found that is due, and it could not be \
-         added: {reason}"
-    )]
-    NoIndex {
-        /// Which table.
+    /// An index is missing, and was not or could not be added.
+    #[error("table `{table}` has no index `{index}`, which leasing needs: {reason}")]
+    MissingIndex {
+        /// Name of the table.
         table: &'static str,
-        /// Which index.
+        /// Name of the index.
         index: &'static str,
-        /// Why not.
+        /// DynamoDB's error, or what to run.
         reason: String,
     },
-    /// Anything else.
+    /// A request of the store failed.
     #[error(transparent)]
     Store(#[from] Error),
 }

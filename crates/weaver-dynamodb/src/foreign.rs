@@ -1,11 +1,11 @@
-//! Items that others write, who know only seed 000: found, adopted, and given up with their runner.
+//! Items of other clients, which know only seed 000: they are found, adopted, and expired with their runner.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use weaver_core::error::Result;
 use weaver_core::id::{LeaseToken, TaskKey};
-use weaver_core::lifecycle::OverdueWhy;
+use weaver_core::lifecycle::OverdueReason;
 use weaver_core::name::WorkerId;
 use weaver_core::ports::{ALIVE_WITHIN, RunnerKey};
 use weaver_core::projection::queue_item::Status;
@@ -13,60 +13,60 @@ use weaver_core::queue::Overdue;
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::{Monotonic, Timestamp};
 
-use crate::codec::foreign::{NOBODYS_TOKEN, is_adopted, is_moved};
+use crate::codec::foreign::{FOREIGN_TOKEN, is_adopted, is_moved};
 use crate::codec::record::name_of;
 use crate::codec::value::{Attributes, s};
 use crate::db::{Index, Item, Query, Table, Write, Written};
 use crate::keys;
 use crate::store::{DynamoStore, Stored};
 
-/// How often a process looks for tasks of others: seed 000's polling interval.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How many items a look reads at each place: the index has all attributes, and each is paid for.
+/// Interval at which a process polls for other clients' tasks: seed 000's polling interval.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Items read per query: the index projects all attributes, and each is paid for.
 const PAGE: u32 = 25;
 
-/// How far this process's looks have come.
+/// Positions of this process's polls.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
-    looked_at: Option<Monotonic>,
+pub(crate) struct PollState {
+    polled_at: Option<Monotonic>,
     queued: Option<Item>,
     running: Option<Item>,
-    /// Plans with nothing under them, and since when.
-    pub(crate) moot_plans: HashMap<LeaseToken, (u64, Monotonic)>,
+    /// Plans without leased tasks: revision, and since when.
+    pub(crate) dangling_plans: HashMap<LeaseToken, (u64, Monotonic)>,
 }
 
 impl DynamoStore {
-    /// Looks for tasks that others have put into the queue, if it is time, and adopts them: the newest first,
-    /// as a new one is mostly among them, and a page further on, so that none is missed behind many of ours.
+    /// Polls for tasks enqueued by other clients, if due, and adopts them: reads the newest items, where a
+    /// new task mostly is, and one page further on, so that none is missed behind many of ours.
     pub(crate) async fn adopt_if_due(&self) -> Result<()> {
         let now = self.clock.monotonic();
         let start = {
-            let mut rounds = self.rounds.lock();
-            if rounds.looked_at.is_some_and(|at| at.saturating_add(LOOK_EVERY) > now) {
+            let mut poll_state = self.poll_state.lock();
+            if poll_state.polled_at.is_some_and(|at| at.saturating_add(POLL_EVERY) > now) {
                 return Ok(());
             }
-            rounds.looked_at = Some(now);
-            rounds.queued.take()
+            poll_state.polled_at = Some(now);
+            poll_state.queued.take()
         };
         let query = Query::index(Index::Status, Status::Queued.as_str()).limit(PAGE);
         let newest = self.db.query(query.clone().backward()).await?;
         let mut items = newest.items;
         if newest.next.is_some() {
             let further = self.db.query(query.after(start)).await?;
-            self.rounds.lock().queued = further.next;
+            self.poll_state.lock().queued = further.next;
             items.extend(further.items);
         }
         for item in items.into_iter().filter(|item| !is_adopted(item)) {
             let name = item.text("task_id").unwrap_or_default().to_owned();
             if let Err(error) = self.adopt(item, &name).await {
-                // One bad item must not keep the others from being found, nor tasks from being leased.
-                tracing::warn!(%error, task_id = %name, "an item that cannot be adopted");
+                // One bad item must not block the others.
+                tracing::warn!(%error, task_id = %name, "adopting another client's task failed");
             }
         }
         Ok(())
     }
 
-    /// Makes a task of ours out of somebody else's item, by one conditional write.
+    /// Adopts another client's item as a task, by one conditional write.
     async fn adopt(&self, item: Item, name: &str) -> Result<()> {
         let Some(stored) = self.read(vec![item]).await?.pop() else { return Ok(()) };
         self.announce().await?;
@@ -74,13 +74,13 @@ impl DynamoStore {
             return Ok(());
         }
         self.put_entries(&stored.record).await?;
-        if self.settle(stored).await? {
-            tracing::info!(task_id = %name, "adopted a task that another client put into the queue");
+        if self.reconcile(stored).await? {
+            tracing::info!(task_id = %name, "adopted a task enqueued by another client");
         }
         Ok(())
     }
 
-    /// Notes the own name of a task that somebody else named; `false` if another name has its number.
+    /// Stores the name of a task that another client named; `false` if another name hashes to the same id.
     pub(crate) async fn note_name(&self, record: &TaskRecord) -> Result<bool> {
         if !record.key.id.is_foreign() || self.names.lock().contains_key(&record.key) {
             return Ok(true);
@@ -93,23 +93,23 @@ impl DynamoStore {
             .name("#name", "name")
             .value(":name", s(name.as_str()));
         match self.db.write(write).await? {
-            Written::Done(_) => {
+            Written::Applied(_) => {
                 self.names.lock().insert(record.key.clone(), name);
                 Ok(true)
             }
-            Written::Refused | Written::Busy => {
-                tracing::error!(task_id = %name, "another task's name has the same number: rename one of them");
+            Written::ConditionFailed | Written::Conflict => {
+                tracing::error!(task_id = %name, "task name hashes to another task's id: rename one of them");
                 Ok(false)
             }
         }
     }
 
-    /// Tasks that a runner of somebody else's had when it vanished: they end with seed 000's two minutes.
+    /// Running tasks whose seed-only runner is dead: no heartbeat for seed 000's two minutes.
     pub(crate) async fn overdue_foreign(&self, limit: usize) -> Result<Vec<Overdue>> {
-        let start = self.rounds.lock().running.take();
+        let start = self.poll_state.lock().running.take();
         let query = Query::index(Index::Status, Status::Running.as_str()).limit(PAGE);
         let found = self.db.query(query.after(start)).await?;
-        self.rounds.lock().running = found.next;
+        self.poll_state.lock().running = found.next;
         let others = |item: &Item| !is_adopted(item) || is_moved(item);
         let suspects: Vec<TaskKey> = found
             .items
@@ -124,7 +124,7 @@ impl DynamoStore {
         }
         for stored in self.load(&suspects).await?.into_values() {
             if overdue.len() < limit && self.is_given_up(&stored).await? {
-                overdue.push(Overdue { record: stored.record, why: OverdueWhy::Lease });
+                overdue.push(Overdue { record: stored.record, reason: OverdueReason::Lease });
             }
         }
         Ok(overdue)
@@ -132,7 +132,7 @@ impl DynamoStore {
 
     async fn is_given_up(&self, stored: &Stored) -> Result<bool> {
         let record = &stored.record;
-        let Some(held) = record.lease.as_ref().filter(|held| held.token == NOBODYS_TOKEN) else {
+        let Some(held) = record.lease.as_ref().filter(|held| held.token == FOREIGN_TOKEN) else {
             return Ok(false);
         };
         let now = self.now();
@@ -144,8 +144,10 @@ impl DynamoStore {
         Ok(!found.first().is_some_and(|item| is_alive(item, now)))
     }
 
-    /// Runners that are alive and know only seed 000: they take tasks without regard to delays, keys and
-    /// pauses.
+    /// Live runners that know only seed 000: they ignore delays, serial keys and pauses.
+    ///
+    /// # Errors
+    /// If DynamoDB is unavailable.
     pub async fn foreign_runners(&self, namespace: &weaver_core::name::Namespace) -> Result<Vec<WorkerId>> {
         let now = self.now();
         let items = self.query_all(Query::table(Table::Runners, namespace.as_str())).await?;
@@ -154,7 +156,7 @@ impl DynamoStore {
     }
 }
 
-/// Seed 000's rule: it has not stopped, and its last heartbeat is less than two minutes old.
+/// Seed 000's rule: not stopped, and the last heartbeat is less than two minutes old.
 fn is_alive(item: &Item, now: Timestamp) -> bool {
     let beat: Option<Timestamp> = item.text("last_heartbeat").and_then(|text| text.parse().ok());
     item.text("status") == Some("running") && beat.is_some_and(|beat| now.since(beat) < ALIVE_WITHIN)

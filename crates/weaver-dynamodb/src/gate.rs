@@ -1,6 +1,10 @@
-//! Serial keys. A gate is an item with a `turn` that grows with every arrival, departure and change of due
-//! time, and with the task that holds the key; those that wait at it are members. Whoever chose by what it
-//! read writes on condition that the turn is still the same, so that choice and claim are one step.
+//! Serial keys: at most one task of a key runs at a time.
+//!
+//! Each key has a gate: an item with the `holder` of the key and a `turn`, which grows with every change.
+//! Waiting tasks are member items of the gate.
+//!
+//! Optimistic concurrency: a claim is conditional on the `turn` that the choice was based on, so that choice
+//! and claim are atomic.
 
 use weaver_core::admission;
 use weaver_core::error::Result;
@@ -14,7 +18,7 @@ use crate::db::{Item, Query, Table, Write};
 use crate::keys;
 use crate::store::DynamoStore;
 
-/// Members read at once: the lowest that is due is mostly among the first.
+/// Members read per query: the lowest due one is mostly among the first.
 const PAGE: u32 = 100;
 
 /// A gate as it was read.
@@ -22,13 +26,13 @@ const PAGE: u32 = 100;
 pub(crate) struct Gate {
     pub(crate) turn: u64,
     pub(crate) holder: Option<TaskId>,
-    /// The lowest number among the members that are due.
+    /// The lowest id among the due members.
     pub(crate) head: Option<TaskId>,
 }
 
 impl Gate {
-    /// Whether this task may be taken.
-    pub(crate) fn lets(&self, id: TaskId) -> bool {
+    /// Whether this task may start.
+    pub(crate) fn admits(&self, id: TaskId) -> bool {
         admission::elected(self.holder, self.head) == Some(id)
     }
 }
@@ -64,7 +68,7 @@ impl DynamoStore {
         }
     }
 
-    /// The numbers of the tasks that wait at a gate or hold its key.
+    /// Ids of the tasks that wait at a gate or hold its key.
     pub(crate) async fn gate_tasks(&self, namespace: &Namespace, key: &SerialKey) -> Result<Vec<TaskId>> {
         let items = self.query_all(Query::table(Table::Data, keys::gate_partition(namespace, key))).await?;
         let id = |item: &Item| {
@@ -81,18 +85,18 @@ impl DynamoStore {
     }
 }
 
-/// Whether it waits at its gate: it has not begun, and has not ended.
+/// Whether a task waits at its gate: not started, not finished.
 fn is_member(record: &TaskRecord) -> bool {
     record.spec.serial_key.is_some() && record.state.is_waiting() && !record.holds_key()
 }
 
-/// Whether a member of a gate may start. It has not begun: it would hold the key.
+/// Whether a member is due and not expired. It has not started, or it would hold the key.
 pub(crate) fn is_startable(member: &Item, now: Timestamp) -> bool {
     let expires_at = member.instant("expires_at_us");
     member.instant("ready_at_us").is_some_and(|at| admission::is_startable(at, true, now, expires_at))
 }
 
-/// What a new task writes.
+/// The gate's writes for a new task.
 pub(crate) fn arrival(record: &TaskRecord) -> Vec<Write> {
     match &record.spec.serial_key {
         Some(key) => vec![turned(&record.key.namespace, key), member(record, key)],
@@ -100,12 +104,12 @@ pub(crate) fn arrival(record: &TaskRecord) -> Vec<Write> {
     }
 }
 
-/// What a move writes beside the task; `gate` is what the move was decided on, if it takes the key.
+/// The gate's writes for a transition; `gate` is what it was decided on, if it takes the key.
 pub(crate) fn passage(before: &TaskRecord, after: &TaskRecord, gate: Option<Gate>) -> Vec<Write> {
     let (Some(key), namespace, id) = (&before.spec.serial_key, &before.key.namespace, before.key.id) else {
         return Vec::new();
     };
-    let gone = || Write::delete(Table::Data, keys::member(namespace, key, id));
+    let left = || Write::delete(Table::Data, keys::member(namespace, key, id));
     match (before.holds_key(), after.holds_key()) {
         (false, true) => {
             let taken =
@@ -118,13 +122,13 @@ pub(crate) fn passage(before: &TaskRecord, after: &TaskRecord, gate: Option<Gate
                 }
                 _ => taken.when("attribute_not_exists(turn)"),
             };
-            vec![taken, gone()]
+            vec![taken, left()]
         }
         (true, false) => {
             let freed = Write::update(Table::Data, keys::gate(namespace, key), "REMOVE holder ADD turn :one");
             vec![freed.when("holder = :id").value(":id", n(id.0)).value(":one", n(1))]
         }
-        _ if is_member(before) && !is_member(after) => vec![turned(namespace, key), gone()],
+        _ if is_member(before) && !is_member(after) => vec![turned(namespace, key), left()],
         _ if is_member(after) && before.ready_at != after.ready_at => {
             vec![turned(namespace, key), member(after, key)]
         }

@@ -1,21 +1,20 @@
-//! Numbers for tasks without a counter that everybody writes to: 42 bits of milliseconds and 21 bits that
-//! begin at random.
+//! Task ids without a shared counter: 42 bits of milliseconds and a 21-bit counter with a random start.
 
 use parking_lot::Mutex;
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
 const COUNTER_BITS: u32 = 21;
-/// Below half of the counter's range, so that a burst within one millisecond has room.
+/// The random start is in the lower half of the counter's range, to leave space for bursts.
 const START_MASK: u64 = (1 << (COUNTER_BITS - 1)) - 1;
 
-/// Draws numbers that grow within this process.
+/// Generates ids that grow within this process.
 #[derive(Debug, Default)]
 pub(crate) struct Ids(Mutex<u64>);
 
 impl Ids {
-    /// The next number. A process whose clock stands still counts on; a collision with another process's
-    /// number is found by the condition of the write, and another is drawn.
+    /// The next id. It grows even if the clock does not. A collision with another process's id fails the
+    /// condition of the write, and the caller draws again.
     pub(crate) fn draw(&self, now: Timestamp) -> TaskId {
         let millis = u64::try_from(now.as_micros() / 1000).unwrap_or_default();
         let fresh = (millis << COUNTER_BITS) | (crate::db::random_bits() as u64 & START_MASK);

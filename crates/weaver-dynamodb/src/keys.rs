@@ -1,4 +1,4 @@
-//! Keys: what is stored where. The tables are listed in `docs/ports-on-dynamodb.md`.
+//! Keys of all items. The tables are listed in `docs/ports-on-dynamodb.md`.
 
 use weaver_core::id::{LeaseToken, TaskId, TaskKey};
 use weaver_core::name::{Namespace, QueueName, SerialKey};
@@ -9,14 +9,14 @@ use weaver_core::time::Timestamp;
 use crate::codec::value::key;
 use crate::db::{Item, Table};
 
-/// Joins the parts of a key; no name can contain it.
+/// Separates the parts of a key; no name can contain it.
 pub(crate) const SEPARATOR: char = '\u{1f}';
 
-/// Leases are spread over so many partitions: each takes a thousand lease calls a second, and every look for
-/// what is overdue reads all of them.
+/// Number of partitions for lease items: each takes a thousand lease calls a second, and every search for
+/// overdue tasks reads all of them.
 pub(crate) const LEASE_SHARDS: u128 = 4;
 
-/// The sort key of an item that is alone in its partition.
+/// The sort key of the only (or main) item of a partition.
 pub(crate) const ALONE: &str = "-";
 
 /// Joins the parts of a key.
@@ -24,32 +24,32 @@ pub(crate) fn join(parts: &[&str]) -> String {
     parts.join("\u{1f}")
 }
 
-/// Takes a key apart.
+/// Splits a key into its parts.
 pub(crate) fn split(text: &str) -> Vec<&str> {
     text.split(SEPARATOR).collect()
 }
 
-/// A task's item, by its own name.
+/// Key of a task's item, by its name ([`name_of`](crate::codec::record::name_of)).
 pub(crate) fn task(namespace: &Namespace, name: &str) -> Item {
     key(Table::Queue.key(), namespace.as_str(), name)
 }
 
-/// A runner's item.
+/// Key of a worker's item, in seed 000's table.
 pub(crate) fn runner(runner: &RunnerKey) -> Item {
     key(Table::Runners.key(), runner.namespace.as_str(), runner.runner_id.as_str())
 }
 
-/// An item of `weaver-data`.
+/// Key of an item of `weaver-data`.
 pub(crate) fn data(partition: &str, sort: &str) -> Item {
     key(Table::Data.key(), partition, sort)
 }
 
-/// A number in keys: text order is number order.
+/// A number zero-padded to 20 digits, so that text order is numeric order.
 pub(crate) fn padded(number: u64) -> String {
     format!("{number:020}")
 }
 
-/// The number of a task that somebody else named: the same in every process, and above every number of ours.
+/// The id of a task that another client named: a hash, the same in every process and above all our ids.
 pub(crate) fn foreign_id(name: &str) -> TaskId {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in name.bytes() {
@@ -60,7 +60,7 @@ pub(crate) fn foreign_id(name: &str) -> TaskId {
     TaskId((hash ^ (hash >> 31)) | TaskId::FIRST_FOREIGN.0)
 }
 
-/// The number of a task by its own name.
+/// The id of a task by its name.
 pub(crate) fn id_of(name: &str) -> TaskId {
     match name.parse::<TaskId>() {
         Ok(id) if !id.is_foreign() => id,
@@ -130,7 +130,7 @@ pub(crate) fn texts(key: &TaskKey) -> String {
     join(&["text", key.namespace.as_str(), &key.id.to_string()])
 }
 
-/// Entries by which tasks are found: `group`, `session` or `label`.
+/// Partition of index entries; `kind` is `group`, `session` or `label`.
 pub(crate) fn entries(kind: &str, namespace: &Namespace, value: &str) -> String {
     join(&[kind, namespace.as_str(), value])
 }
@@ -141,7 +141,7 @@ pub(crate) fn groups(namespace: &Namespace) -> String {
 
 pub(crate) const NAMESPACES: &str = "namespaces";
 
-/// Tasks that expire unless they start, by when.
+/// Partition of tasks with `expires_at`, by that time.
 pub(crate) const EXPIRING: &str = "expiring";
 
 pub(crate) fn expiring(at: Timestamp, task: &TaskKey) -> Item {
@@ -178,7 +178,7 @@ pub(crate) fn stream(stream: &StreamKey) -> String {
     join(&["stream", stream.namespace.as_str(), &stream.name])
 }
 
-/// How often somebody has begun to write, over all processes.
+/// The counter of write announcements by all processes.
 pub(crate) fn activity() -> Item {
     data("activity", ALONE)
 }

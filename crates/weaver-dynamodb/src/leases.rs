@@ -1,6 +1,7 @@
-//! Lease items: one per lease call, with its plan. A plan is written before anything of it is carried out, so
-//! that no claim is unknown to who looks for lost tasks, and so that a repeated call returns what the first
-//! one granted.
+//! Lease items: one per lease call, with its plan, which is the list of tasks it claims.
+//!
+//! The plan is written before any claim, like a write-ahead log: every claim can be found when its lease
+//! expires, and a repeated call returns what the first one granted.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use weaver_core::error::{Invalid, Problem, Result};
@@ -8,24 +9,24 @@ use weaver_core::id::{LeaseToken, TaskId, TaskKey, Version};
 use weaver_core::name::{Namespace, WorkerId};
 use weaver_core::task::TaskRecord;
 
-use crate::codec::foreign::NOBODYS_TOKEN;
+use crate::codec::foreign::FOREIGN_TOKEN;
 use crate::codec::value::{Attributes, n, s};
 use crate::db::{Item, Table, Write, Written};
 use crate::keys;
 use crate::store::DynamoStore;
 
-/// The most tasks of one plan that are remembered: the last that were added.
+/// Maximum number of tasks stored in a plan; the most recent ones are kept.
 const PLAN_MAX: usize = 4000;
 
-/// A lease item.
+/// A lease item: the tasks that one lease call claims under its token.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) token: LeaseToken,
     pub(crate) worker: WorkerId,
     pub(crate) namespace: Namespace,
-    /// Grows with every change of the plan.
+    /// Grows with every change; writes are conditional on it.
     pub(crate) revision: u64,
-    /// The tasks, and the versions they are claimed at.
+    /// The tasks, and the versions at which they are claimed.
     pub(crate) tasks: Vec<(TaskId, Version)>,
 }
 
@@ -62,7 +63,7 @@ impl Plan {
         self.tasks.iter().map(|(id, _)| TaskKey::new(self.namespace.clone(), *id)).collect()
     }
 
-    /// Refuses a token that belongs to somebody else.
+    /// An error if the token belongs to another worker or namespace.
     pub(crate) fn check(&self, worker: &WorkerId, namespace: &Namespace) -> Result<(), Invalid> {
         if self.worker == *worker && self.namespace == *namespace {
             return Ok(());
@@ -76,7 +77,7 @@ impl DynamoStore {
         Ok(self.db.get(Table::Data, vec![keys::lease(token)]).await?.first().and_then(Plan::of))
     }
 
-    /// Writes a plan over the revision before it; `false` if somebody else has changed it.
+    /// Replaces the previous revision of a plan; `false` if another call has changed it.
     pub(crate) async fn write_plan(&self, plan: &Plan) -> Result<bool> {
         let write = Write::put(Table::Data, plan.item());
         let write = match plan.revision {
@@ -84,12 +85,12 @@ impl DynamoStore {
             later => write.when("revision = :seen").value(":seen", n(later - 1)),
         };
         match self.db.write(write).await? {
-            Written::Done(_) => Ok(true),
-            Written::Refused | Written::Busy => Ok(false),
+            Written::Applied(_) => Ok(true),
+            Written::ConditionFailed | Written::Conflict => Ok(false),
         }
     }
 
-    /// Plans one more task under a token, for a lease that comes about by a commit.
+    /// Adds one task to a token's plan, for a lease that a commit creates.
     pub(crate) async fn plan_one(
         &self,
         token: LeaseToken,
@@ -112,7 +113,7 @@ impl DynamoStore {
         }
     }
 
-    /// This process knows of tasks under a token.
+    /// Records in memory which tasks are leased under a token.
     pub(crate) fn holds(&self, token: LeaseToken, revision: u64, tasks: impl IntoIterator<Item = TaskId>) {
         let mut leases = self.leases.lock();
         let held = leases.entry(token).or_default();
@@ -120,10 +121,10 @@ impl DynamoStore {
         held.tasks.extend(tasks);
     }
 
-    /// A task has left its lease; the lease item goes with the last of them.
+    /// Called when a task is no longer leased; the last task of a token removes its lease item.
     pub(crate) async fn left_lease(&self, before: &TaskRecord, after: &TaskRecord) {
         let Some(token) = before.lease.as_ref().map(|held| held.token) else { return };
-        if token == NOBODYS_TOKEN || after.lease.as_ref().is_some_and(|held| held.token == token) {
+        if token == FOREIGN_TOKEN || after.lease.as_ref().is_some_and(|held| held.token == token) {
             return;
         }
         self.left(token, before.key.id).await;
@@ -144,9 +145,9 @@ impl DynamoStore {
         self.drop_plan(token, revision).await;
     }
 
-    /// Removes a lease item that has nothing under it, unless it was changed since.
+    /// Removes a lease item without tasks, unless it has changed since.
     pub(crate) async fn drop_plan(&self, token: LeaseToken, revision: u64) {
         let write = Write::delete(Table::Data, keys::lease(token));
-        self.write_lightly(write.when("revision = :seen").value(":seen", n(revision))).await;
+        self.write_best_effort(write.when("revision = :seen").value(":seen", n(revision))).await;
     }
 }

@@ -1,15 +1,17 @@
-//! Weaver's store in DynamoDB: seed 000's tables, shared by any number of processes and by clients that know
-//! only the seed.
+//! The store in DynamoDB: seed 000's tables, shared by any number of processes and by clients that know only
+//! the seed.
+//!
+//! Every change is a conditional write on the record's version (optimistic concurrency). DynamoDB has no
+//! clock: lease expiry is detected by observers that see no renewal for the lease's whole TTL.
 //!
 //! ```text
-//! ports/      the ports, call by call           ┐
-//! foreign     items that others write           ├─▶ db (get, conditional write, query, small transactions) ─▶ DynamoDB
-//! gate, queues, leases, counts                  ┘
-//! overlay     what an index that lags should show, as far as this process knows
+//! ports/      the ports, call by call      ┐
+//! foreign     items of other clients       ├─▶ db (get, conditional write, query, transactions) ─▶ DynamoDB
+//! gate, queues, leases, counts             ┘
+//! overlay     corrects index pages that lag behind this process's own writes
 //! ```
 //!
-//! `docs/ports-on-dynamodb.md` shows each call as requests, with the condition that keeps its guarantee and
-//! what it costs.
+//! `docs/ports-on-dynamodb.md` lists each call's requests, the condition behind its guarantee, and its cost.
 
 mod activity;
 mod check;
@@ -35,4 +37,4 @@ pub use check::check_records;
 pub use connect::Connection;
 pub use error::StoreError;
 pub use store::{DynamoOptions, DynamoStore};
-pub use tables::{Made, check_tables, ensure_tables, v1_tables};
+pub use tables::{CreatedTables, check_tables, ensure_tables, v1_tables};

@@ -1,5 +1,5 @@
-//! What this process wrote in the last seconds, laid over what an index shows: the index lags, and whoever
-//! enqueued a task, or took one, need not wait for it.
+//! Recent writes of this process, merged into index pages: indexes are eventually consistent, and a process
+//! must see its own enqueues and leases at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -15,14 +15,13 @@ use crate::codec::value::Attributes;
 use crate::db::Item;
 use crate::keys;
 
-/// Longer than an index lags. Beyond it the index alone is believed.
-pub(crate) const KEPT: Duration = Duration::from_secs(10);
+/// How long a write is remembered: longer than an index lags.
+pub(crate) const OVERLAY_TTL: Duration = Duration::from_secs(10);
 
-/// A waiting task, as `ready-index` shows it.
+/// A waiting task as projected by `ready-index`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ready {
     pub(crate) key: TaskKey,
-    /// Its own name.
     pub(crate) name: String,
     pub(crate) partition: String,
     pub(crate) sort: String,
@@ -36,7 +35,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// From an item of the index.
+    /// From an index item; `None` if an attribute is missing or invalid.
     pub(crate) fn of_item(item: &Item) -> Option<Self> {
         let name = item.text("task_id")?.to_owned();
         let namespace = weaver_core::name::Namespace::try_from(item.text("namespace")?).ok()?;
@@ -72,17 +71,17 @@ impl Ready {
         })
     }
 
-    /// When it is due.
+    /// Due time, from the sort key.
     pub(crate) fn ready_at(&self) -> Timestamp {
         keys::split(&self.sort).get(1).and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// Its priority, as the key writes it.
+    /// Priority, from the sort key.
     pub(crate) fn priority(&self) -> u8 {
         self.sort.as_bytes().first().map_or(9, |digit| digit.wrapping_sub(b'0'))
     }
 
-    /// Whether its time has come.
+    /// Whether its due time has passed.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         admission::is_due(self.ready_at(), now)
     }
@@ -102,21 +101,20 @@ struct Note {
     version: Version,
     at: Monotonic,
     ready: Option<Ready>,
-    /// Whether it has ended.
     has_ended: bool,
 }
 
-/// What was written lately.
+/// Recent writes of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     notes: HashMap<TaskKey, Note>,
     by_partition: HashMap<String, std::collections::BTreeMap<String, TaskKey>>,
-    /// In order of time; an entry whose note is younger is passed over.
+    /// In order of time; an entry with a newer note is skipped.
     order: VecDeque<(Monotonic, TaskKey)>,
 }
 
 impl Overlay {
-    /// Takes note of a record as it is now. `false` if something newer was noted before.
+    /// Records a written version; `false` if a newer one is known.
     pub(crate) fn note(&mut self, record: &TaskRecord, at: Monotonic) -> bool {
         let note = Note {
             version: record.version,
@@ -127,13 +125,13 @@ impl Overlay {
         self.put(record.key.clone(), note)
     }
 
-    /// Takes note that a task is not what the index shows: somebody else was faster.
-    pub(crate) fn gone(&mut self, ready: &Ready, at: Monotonic) {
+    /// Records that another process has changed a task that the index still shows.
+    pub(crate) fn taken_elsewhere(&mut self, ready: &Ready, at: Monotonic) {
         let note = Note { version: ready.version.next(), at, ready: None, has_ended: false };
         self.put(ready.key.clone(), note);
     }
 
-    /// Takes note that a task was removed.
+    /// Forgets a task that was removed.
     pub(crate) fn removed(&mut self, key: &TaskKey) {
         self.forget(key);
     }
@@ -164,10 +162,10 @@ impl Overlay {
         }
     }
 
-    /// Forgets what the index has had time to show.
+    /// Forgets writes older than [`OVERLAY_TTL`].
     pub(crate) fn tick(&mut self, now: Monotonic) {
         while let Some((at, key)) = self.order.front() {
-            if at.saturating_add(KEPT) > now {
+            if at.saturating_add(OVERLAY_TTL) > now {
                 return;
             }
             let (at, key) = (*at, key.clone());
@@ -178,8 +176,8 @@ impl Overlay {
         }
     }
 
-    /// What a page of the index should have shown. The page begins after one sort key and ends with another,
-    /// or with the partition.
+    /// Corrects an index page by the recent writes. The page covers sort keys greater than `after`, up to
+    /// `until` or the end of the partition.
     pub(crate) fn correct(
         &self,
         partition: &str,
@@ -209,7 +207,7 @@ impl Overlay {
         right
     }
 
-    /// Tasks that ended lately.
+    /// Tasks that finished recently.
     pub(crate) fn ended(&self) -> Vec<TaskKey> {
         self.notes.iter().filter(|(_, note)| note.has_ended).map(|(key, _)| key.clone()).collect()
     }

@@ -1,6 +1,7 @@
-//! Queues: their settings, and how many of a limited queue's slots are taken. A queue without a limit is in
-//! nobody's write: its item would be a hot one in every transaction. Tasks that were counted remember it
-//! (`counted`).
+//! Queue settings, and the occupied slots of queues with a concurrency limit.
+//!
+//! Leases touch a queue's item only if it has a limit, as it would be a hot item in every transaction. Tasks
+//! that occupy a counted slot have the attribute `counted`.
 
 use std::collections::HashMap;
 
@@ -18,25 +19,25 @@ use weaver_core::task::TaskRecord;
 use crate::codec::value::{Attributes, n};
 use crate::db::{Item, Query, Table, Transacted, Write, Written};
 use crate::keys;
-use crate::records::too_busy;
+use crate::records::too_contended;
 use crate::store::{DynamoStore, Stored};
 use crate::unreadable::check_format;
 
-/// How often a write that others get in the way of is tried.
+/// Maximum number of attempts of a contended write.
 const TRIES_MAX: u32 = 20;
 
-/// A queue's item.
+/// A queue's item; absent attributes mean an open queue without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct QueueState {
     pub(crate) settings: QueueSettings,
     pub(crate) version: Version,
     pub(crate) occupied: u64,
-    /// Its first limit was set and what runs has not been counted yet.
+    /// The first limit was set, and running tasks are not counted yet.
     pub(crate) is_counting: bool,
 }
 
 impl QueueState {
-    /// The state an item says. Settings that cannot be read count as a pause.
+    /// Decodes a queue's item. Unreadable settings count as paused.
     pub(crate) fn of(item: &Item) -> Self {
         let paused = QueueSettings { paused: true, max_running: None };
         Self {
@@ -47,19 +48,19 @@ impl QueueState {
         }
     }
 
-    /// What admission looks at.
+    /// The input of admission.
     pub(crate) fn facts(&self) -> QueueFacts {
         QueueFacts { settings: self.settings, occupied: self.occupied }
     }
 
-    /// Why nothing can be taken.
+    /// Why no task can be leased; `None` if the queue is open.
     pub(crate) fn blocked(&self) -> Option<Blocked> {
         admission::blocked(true, self.facts(), || false)
     }
 }
 
 impl DynamoStore {
-    /// The states of queues; a queue nobody has set up is open. What has to be counted first is.
+    /// The states of queues that have an item; others are open. Running tasks are counted first if needed.
     pub(crate) async fn queue_states(
         &self,
         namespace: &Namespace,
@@ -89,7 +90,7 @@ impl DynamoStore {
         Ok(found.first().map(QueueState::of).unwrap_or_default())
     }
 
-    /// Changes the settings of a queue.
+    /// Writes the settings of a queue, conditional on their version.
     pub(crate) async fn set_queue(
         &self,
         namespace: &Namespace,
@@ -108,21 +109,21 @@ impl DynamoStore {
             let is_first_limit = settings.max_running.is_some() && state.settings.max_running.is_none();
             let write = settings_write(namespace, queue, settings, state, is_first_limit);
             match self.db.write(write).await? {
-                Written::Done(_) => {
+                Written::Applied(_) => {
                     if is_first_limit {
                         self.count_running(namespace, queue).await?;
                     }
                     self.changed.notify_waiters();
                     return Ok(state.version.next());
                 }
-                Written::Refused | Written::Busy => {}
+                Written::ConditionFailed | Written::Conflict => {}
             }
         }
-        Err(too_busy(&format!("queue {namespace}/{queue}")))
+        Err(too_contended(&format!("queue {namespace}/{queue}")))
     }
 
-    /// Counts what runs in a queue that has just got its first limit. Each task is counted once, whoever does
-    /// it and however often it is begun.
+    /// Counts the running tasks of a queue that has just got its first limit. Each is counted once, even if
+    /// several processes count or a count is repeated.
     async fn count_running(&self, namespace: &Namespace, queue: &QueueName) -> Result<()> {
         let items = self.query_all(Query::table(Table::Queue, namespace.as_str())).await?;
         for stored in self.read(items).await? {
@@ -147,19 +148,19 @@ impl DynamoStore {
                 .value(":true", AttributeValue::Bool(true));
             let slot = add_slot(&stored.record, 1);
             match self.db.transact(vec![task, slot]).await? {
-                // Refused: it has moved on, or somebody else has counted it.
-                Transacted::Done | Transacted::Refused(_) => {
+                // A failed condition: the task has changed, or another process has counted it.
+                Transacted::Applied | Transacted::ConditionFailed(_) => {
                     self.forget(&stored.record.key);
                     return Ok(());
                 }
-                Transacted::Busy => crate::db::pause(1).await,
+                Transacted::Conflict => crate::db::backoff(1).await,
             }
         }
-        Err(too_busy(&stored.record.key))
+        Err(too_contended(&stored.record.key))
     }
 }
 
-/// The settings an item says. An item without any is only counted in.
+/// Decodes the settings of a queue's item, which may have only counts.
 pub(crate) fn settings_of(item: &Item) -> Result<QueueSettings, Unreadable> {
     check_format(item)?;
     let undecodable = |name: &str| Unreadable::Undecodable { reason: format!("its attribute `{name}`") };
@@ -215,13 +216,13 @@ fn settings_write(
     }
 }
 
-/// One slot more, or less, of a queue.
+/// Adds `count` to the occupied slots of a queue.
 pub(crate) fn add_slot(record: &TaskRecord, count: i32) -> Write {
     let key = keys::data(&keys::queues(&record.key.namespace), record.spec.queue.as_str());
     Write::update(Table::Data, key, "ADD occupied :slot").value(":slot", n(count))
 }
 
-/// One slot more, if the queue is open and has one left.
+/// Occupies a slot, on condition that the queue is open and has a free one.
 pub(crate) fn take_slot(namespace: &Namespace, queue: &QueueName) -> Write {
     let key = keys::data(&keys::queues(namespace), queue.as_str());
     Write::update(Table::Data, key, "ADD occupied :slot")
@@ -231,7 +232,7 @@ pub(crate) fn take_slot(namespace: &Namespace, queue: &QueueName) -> Write {
         .value(":true", AttributeValue::Bool(true))
 }
 
-/// Whether a queue is open, as a condition on its item.
+/// The condition that a queue is open.
 fn has_slot() -> String {
     let facts = ["paused = :true", "occupied", "max_running"];
     condition("is_open", &facts, Dialect::DynamoDb).expect("the rule has these three facts")

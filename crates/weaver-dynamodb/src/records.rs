@@ -1,4 +1,4 @@
-//! Reading and writing whole records.
+//! Reads and writes whole records.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::store::{DynamoStore, Stored};
 use crate::unreadable;
 
 impl DynamoStore {
-    /// Every item of a query.
+    /// Reads all pages of a query.
     pub(crate) async fn query_all(&self, query: Query) -> Result<Vec<Item>> {
         let (mut items, mut start) = (Vec::new(), None);
         loop {
@@ -29,8 +29,7 @@ impl DynamoStore {
         }
     }
 
-    /// The own names of tasks: numbers are their own, others were chosen by somebody else and noted when they
-    /// were adopted.
+    /// The names of tasks: the id itself, or the name that another client chose, which is stored on adoption.
     pub(crate) async fn names_of(&self, tasks: &[TaskKey]) -> Result<HashMap<TaskKey, String>> {
         let mut names = HashMap::new();
         let mut unknown = Vec::new();
@@ -65,7 +64,7 @@ impl DynamoStore {
         Ok(names)
     }
 
-    /// Reads tasks, strongly; those that are not there are left out.
+    /// Reads tasks, strongly consistent; missing ones are omitted.
     pub(crate) async fn load(&self, tasks: &[TaskKey]) -> Result<HashMap<TaskKey, Stored>> {
         let names = self.names_of(tasks).await?;
         let mut wanted: Vec<_> = names.iter().collect();
@@ -81,13 +80,13 @@ impl DynamoStore {
         Ok(read.into_iter().map(|stored| (stored.record.key.clone(), stored)).collect())
     }
 
-    /// Reads one task.
+    /// Reads one task, strongly consistent; `None` if it is missing or unreadable.
     pub(crate) async fn load_one(&self, task: &TaskKey) -> Result<Option<Stored>> {
         Ok(self.load(std::slice::from_ref(task)).await?.remove(task))
     }
 
-    /// The records that items say, with their large values. One whose values are gone is being purged, and
-    /// left out; one that cannot be read is quarantined, and left out as well.
+    /// Decodes items, with their large values. An item whose large values are missing is being purged and
+    /// omitted; an unreadable one is quarantined and omitted.
     pub(crate) async fn read(&self, items: Vec<Item>) -> Result<Vec<Stored>> {
         let mut wanted = Vec::new();
         for item in &items {
@@ -108,7 +107,7 @@ impl DynamoStore {
         let mut read = Vec::with_capacity(items.len());
         for item in items {
             let Ok(key) = record::key_of(&item) else {
-                tracing::error!("an item without a readable namespace or task_id is passed over");
+                tracing::error!("skipped an item without a valid namespace or task_id");
                 continue;
             };
             let partition = keys::texts(&key);
@@ -129,7 +128,7 @@ impl DynamoStore {
         Ok(read)
     }
 
-    /// The item of a record, whose large values are stored already. `old` is what it replaces.
+    /// Encodes a record and stores its large values; `old` is what it replaces.
     pub(crate) async fn prepare(&self, new: &TaskRecord, old: Option<&Stored>) -> Result<Item> {
         let base = old.map(|old| old.item.clone()).unwrap_or_default();
         let (mut item, large) = record::encode(new, base, self.now())?;
@@ -160,22 +159,22 @@ impl DynamoStore {
         Ok(item)
     }
 
-    /// Puts an item into `weaver-data`, once per process.
+    /// Writes an item of `weaver-data`, once per process.
     pub(crate) async fn put_once(&self, partition: String, sort: &str) -> Result<()> {
         let place = (partition, sort.to_owned());
         if self.known.lock().contains(&place) {
             return Ok(());
         }
         let done = self.db.write(Write::put(Table::Data, keys::data(&place.0, &place.1))).await?;
-        debug_assert!(matches!(done, crate::db::Written::Done(_)), "it has no condition");
+        debug_assert!(matches!(done, crate::db::Written::Applied(_)), "it has no condition");
         self.known.lock().insert(place);
         Ok(())
     }
 }
 
-/// The write happens only if the item is still what was read: our `version`, and the `status` that others may
-/// change without it. Renewals count too, as the whole item is replaced.
-pub(crate) fn guard(write: Write, item: &Item) -> Write {
+/// Makes a write conditional on the item being unchanged since it was read: our `version`, and the `status`,
+/// which other clients change without it. `renewals` too, as the whole item is replaced.
+pub(crate) fn if_unchanged(write: Write, item: &Item) -> Write {
     let write = match item.number("version") {
         Some(version) => write.when("version = :seen_version").value(":seen_version", n(version)),
         None => write.when("attribute_exists(task_id) AND attribute_not_exists(version)"),
@@ -184,12 +183,12 @@ pub(crate) fn guard(write: Write, item: &Item) -> Write {
         Some(renewals) => write.when("renewals = :seen_renewals").value(":seen_renewals", n(renewals)),
         None => write,
     };
-    // Counting what runs in a queue touches neither.
+    // Counting a queue's running tasks changes neither.
     let write = match item.flag("counted") {
         true => write.when("attribute_exists(counted)"),
         false => write.when("attribute_not_exists(counted)"),
     };
-    // A newer Weaver may have rewritten it since: then it is not ours to replace.
+    // A newer version of Weaver may have rewritten it in another format.
     let write = match item.number("format") {
         Some(format) => write.when("#format = :seen_format").value(":seen_format", n(format)),
         None => write.when("attribute_not_exists(#format)"),
@@ -199,7 +198,7 @@ pub(crate) fn guard(write: Write, item: &Item) -> Write {
     write.when("#status = :seen_status").name("#status", "status").value(":seen_status", s(status))
 }
 
-/// The error of a caller who kept losing races.
-pub(crate) fn too_busy(what: &impl std::fmt::Display) -> Error {
-    Error::Unavailable { reason: format!("{what} is written by too many at once") }
+/// The error of a call that lost every race against concurrent writers.
+pub(crate) fn too_contended(what: &impl std::fmt::Display) -> Error {
+    Error::Unavailable { reason: format!("{what} has too many concurrent writers") }
 }

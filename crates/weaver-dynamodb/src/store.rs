@@ -1,5 +1,4 @@
-//! The store: what a process remembers between requests. None of it is the truth, which is in the tables
-//! alone.
+//! The store: a process's caches and in-memory state. Only the tables are authoritative.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,7 +12,7 @@ use weaver_core::event::Change;
 use weaver_core::id::{LeaseToken, TaskId, TaskKey, Version};
 use weaver_core::limits::RETENTION_DEFAULT;
 use weaver_core::quarantine::Quarantine;
-use weaver_core::queue::ring::Ring;
+use weaver_core::queue::change_log::ChangeLog;
 use weaver_core::task::TaskRecord;
 use weaver_core::time::{Monotonic, Timestamp};
 
@@ -23,25 +22,24 @@ use crate::db::{Db, Item, Usage};
 use crate::ids::Ids;
 use crate::overlay::Overlay;
 
-/// Most records a process remembers to save a read.
+/// Maximum number of cached records.
 const CACHED_MAX: usize = 10_000;
 
-/// How long things are kept, and how many.
+/// Retention of finished tasks and unique keys, and the size of the change log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamoOptions {
-    /// How long finished tasks are kept until the maintenance of workers purges them; unique keys are
-    /// remembered at least as long.
+    /// How long finished tasks are kept before workers' maintenance purges them.
     pub retention: Duration,
-    /// How long a unique key is remembered.
+    /// How long a unique key is remembered, at least `retention`. Default: 7 days.
     pub idempotency_ttl: Duration,
-    /// How many changes a process remembers for its readers; who is further behind is told to read again.
-    pub changes_kept: usize,
+    /// Changes kept in memory for readers; one that lags further behind must resync. Default: 4,096.
+    pub change_log_capacity: usize,
 }
 
 impl Default for DynamoOptions {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 3600);
-        Self { retention: RETENTION_DEFAULT, idempotency_ttl: 7 * day, changes_kept: 4096 }
+        Self { retention: RETENTION_DEFAULT, idempotency_ttl: 7 * day, change_log_capacity: 4096 }
     }
 }
 
@@ -52,27 +50,27 @@ pub struct DynamoStore {
     pub(crate) options: DynamoOptions,
     pub(crate) ids: Ids,
     pub(crate) overlay: Mutex<Overlay>,
-    /// Records this process leased, as they were last written: ending one then needs no read.
+    /// Records leased by this process, as last written, so that finishing one needs no read.
     pub(crate) cache: Mutex<HashMap<TaskKey, Stored>>,
-    /// Leases by when their last sign of life was seen, on this process's own clock.
-    pub(crate) sightings: Mutex<HashMap<TaskKey, Sighting>>,
-    /// Lease items by how many of their tasks are left.
+    /// When each lease was last seen to change, on this process's monotonic clock.
+    pub(crate) observations: Mutex<HashMap<TaskKey, LeaseObservation>>,
+    /// Lease items, and their tasks that are still leased.
     pub(crate) leases: Mutex<HashMap<LeaseToken, HeldTasks>>,
-    pub(crate) ring: Mutex<Ring>,
-    /// Somebody may find something now.
+    pub(crate) change_log: Mutex<ChangeLog>,
+    /// Notified when a waiter may find work or changes.
     pub(crate) changed: Notify,
     pub(crate) deltas: Mutex<Deltas>,
     pub(crate) activity: Mutex<Activity>,
-    /// Items that are put once per process.
+    /// Items already written by `put_once`.
     pub(crate) known: Mutex<HashSet<(String, String)>>,
-    /// The own names of tasks that somebody else named.
+    /// Names of tasks that other clients named.
     pub(crate) names: Mutex<HashMap<TaskKey, String>>,
     /// When this process last lost a race for a task.
     pub(crate) lost_race_at: Mutex<Option<Monotonic>>,
-    pub(crate) rounds: Mutex<crate::foreign::Rounds>,
-    /// What this process could not read.
+    pub(crate) poll_state: Mutex<crate::foreign::PollState>,
+    /// Records that this process could not read.
     pub(crate) quarantine: Quarantine,
-    /// When it last looked at that again.
+    /// When the quarantine was last reviewed.
     pub(crate) reviewed_at: Mutex<Option<Monotonic>>,
 }
 
@@ -83,15 +81,15 @@ pub(crate) struct Stored {
     pub(crate) record: TaskRecord,
 }
 
-/// A lease's last sign of life.
+/// The last observed change of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct LeaseObservation {
     pub(crate) version: Version,
     pub(crate) renewals: u64,
     pub(crate) at: Monotonic,
 }
 
-/// The tasks under one lease item.
+/// The leased tasks of one lease item.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldTasks {
     pub(crate) revision: u64,
@@ -99,7 +97,7 @@ pub(crate) struct HeldTasks {
 }
 
 impl DynamoStore {
-    /// A store over tables that are there ([`ensure_tables`](crate::ensure_tables)).
+    /// A store on tables that exist ([`ensure_tables`](crate::ensure_tables)); sends no request.
     pub fn new(db: Arc<dyn Db>, clock: Arc<dyn Clock>, options: DynamoOptions) -> Self {
         let incarnation = crate::db::random_bits() as u64 >> 1;
         Self {
@@ -109,22 +107,22 @@ impl DynamoStore {
             ids: Ids::default(),
             overlay: Mutex::default(),
             cache: Mutex::default(),
-            sightings: Mutex::default(),
+            observations: Mutex::default(),
             leases: Mutex::default(),
-            ring: Mutex::new(Ring::new(options.changes_kept, incarnation)),
+            change_log: Mutex::new(ChangeLog::new(options.change_log_capacity, incarnation)),
             changed: Notify::new(),
             deltas: Mutex::default(),
             activity: Mutex::default(),
             known: Mutex::default(),
             names: Mutex::default(),
             lost_race_at: Mutex::default(),
-            rounds: Mutex::default(),
+            poll_state: Mutex::default(),
             quarantine: Quarantine::default(),
             reviewed_at: Mutex::default(),
         }
     }
 
-    /// What has been asked of DynamoDB, and what it cost.
+    /// Requests sent by this store's client, and the capacity they consumed.
     pub fn usage(&self) -> Usage {
         self.db.usage()
     }
@@ -133,13 +131,13 @@ impl DynamoStore {
         self.clock.now()
     }
 
-    /// A record was written: everything this process remembers follows. `before` is its state as it was
-    /// counted, if it was.
+    /// Updates all in-memory state after a record was written. `before` is the record as it was counted, if
+    /// it was.
     pub(crate) fn moved(&self, before: Option<&TaskRecord>, after: &Stored) {
         let record = &after.record;
         let now = self.clock.monotonic();
         self.deltas.lock().moved(before, record);
-        self.sighted(record, now);
+        self.observed(record, now);
         self.remember(after);
         let in_order = {
             let mut overlay = self.overlay.lock();
@@ -147,38 +145,45 @@ impl DynamoStore {
             overlay.note(record, now)
         };
         {
-            let mut ring = self.ring.lock();
+            let mut change_log = self.change_log.lock();
             if in_order {
-                ring.push(Change::of(record));
+                change_log.push(Change::of(record));
             } else {
-                // A later move of this task was published first: say so instead of publishing out of order.
-                *ring = Ring::new(self.options.changes_kept, ring.cursor().incarnation.wrapping_add(1));
+                // A later change of this task was published first: force a resync instead of publishing out
+                // of order.
+                *change_log = ChangeLog::new(
+                    self.options.change_log_capacity,
+                    change_log.cursor().incarnation.wrapping_add(1),
+                );
             }
         }
         self.changed.notify_waiters();
     }
 
-    /// Others have written what this process cannot name.
+    /// Forces readers of changes to resync: other processes have made unknown changes.
     pub(crate) fn resync(&self) {
         {
-            let mut ring = self.ring.lock();
-            *ring = Ring::new(self.options.changes_kept, ring.cursor().incarnation.wrapping_add(1));
+            let mut change_log = self.change_log.lock();
+            *change_log = ChangeLog::new(
+                self.options.change_log_capacity,
+                change_log.cursor().incarnation.wrapping_add(1),
+            );
         }
         self.changed.notify_waiters();
     }
 
-    /// A sign of life of a lease, or its end.
-    pub(crate) fn sighted(&self, record: &TaskRecord, at: Monotonic) {
-        let mut sightings = self.sightings.lock();
+    /// Records that a lease has changed or ended.
+    pub(crate) fn observed(&self, record: &TaskRecord, at: Monotonic) {
+        let mut observations = self.observations.lock();
         if record.lease.is_some() {
             let (version, renewals) = (record.version, record.renewals);
-            sightings.insert(record.key.clone(), Sighting { version, renewals, at });
+            observations.insert(record.key.clone(), LeaseObservation { version, renewals, at });
         } else {
-            sightings.remove(&record.key);
+            observations.remove(&record.key);
         }
     }
 
-    /// Remembers what is under way, and forgets what is not.
+    /// Caches a leased record; removes one that is not leased.
     pub(crate) fn remember(&self, stored: &Stored) {
         let mut cache = self.cache.lock();
         if stored.record.lease.is_none() {

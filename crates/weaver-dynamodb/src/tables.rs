@@ -1,5 +1,7 @@
-//! The tables: seed 000's two as its YAML writes them, and one for everything else. A table that is there is
-//! compared, never changed, but for the index of ours that a table made from the seed's YAML lacks.
+//! Creates and checks the tables: seed 000's two, as in its YAML, and one of ours.
+//!
+//! An existing table is compared, never changed, except that our index is added to a queue table created from
+//! the seed's YAML.
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
@@ -8,28 +10,30 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TableDescription,
 };
 
-use crate::db::{AwsDb, Index, Table, pause};
+use crate::db::{AwsDb, Index, TRIES_MAX, Table, backoff, is_retryable};
 use crate::error::StoreError;
 
-/// What `ready-index` shows of a task: enough to choose by.
+/// Attributes projected into `ready-index`: enough to choose tasks by.
 const READY_ATTRIBUTES: [&str; 7] =
     ["version", "state", "task_type", "fragile", "serial_key", "expires_at_us", "executions"];
-/// How the tables of seed 000's first version begin; one per namespace.
+/// Name prefix of the tables of seed 000's first version, one per namespace.
 const V1_PREFIX: &str = "pm-runner-queue-";
-/// How often a table that is being made is looked at.
-const LOOKS_MAX: u32 = 120;
+/// Maximum number of polls until a new table or index is active.
+const POLLS_MAX: u32 = 120;
 
-/// What making sure of the tables did, a line each.
+/// The tables and indexes that [`ensure_tables`] created.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Made {
-    /// Tables and indexes that were made.
+pub struct CreatedTables {
+    /// One message per created table or index; empty if all existed.
     pub lines: Vec<String>,
 }
 
-/// Makes the tables that are missing, adds the index a table of somebody else's lacks, and refuses tables
-/// that are something else.
-pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<Made, StoreError> {
-    // All are looked at before anything is made: where one is something else, nothing is touched.
+/// Creates missing tables, and adds our index to a queue table without it.
+///
+/// # Errors
+/// If an existing table has another schema: then nothing is changed. If DynamoDB is unreachable.
+pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<CreatedTables, StoreError> {
+    // All are compared before anything is created: on a mismatch nothing is changed.
     let mut found = Vec::new();
     for table in Table::ALL {
         let description = describe(db, table, endpoint).await?;
@@ -38,15 +42,15 @@ pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<Made, StoreErro
         }
         found.push((table, description));
     }
-    let mut made = Made::default();
+    let mut made = CreatedTables::default();
     for (table, description) in found {
         match description {
             None => {
                 create(db, table, endpoint).await?;
-                made.lines.push(format!("made table `{}`", table.name()));
+                made.lines.push(format!("created table `{}`", table.name()));
             }
             Some(description) if table == Table::Queue && !has_index(&description, Index::Ready) => {
-                add_ready_index(db).await?;
+                add_ready_index(db, endpoint).await?;
                 made.lines.push(format!("added index `{}` to table `{}`", Index::Ready.name(), table.name()));
             }
             Some(_) => {}
@@ -55,21 +59,27 @@ pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<Made, StoreErro
     Ok(made)
 }
 
-/// Looks at the tables without making any.
+/// Checks that all tables exist with the right schema; creates none.
+///
+/// # Errors
+/// If one is missing or has another schema, or if DynamoDB is unreachable.
 pub async fn check_tables(db: &AwsDb, endpoint: &str) -> Result<(), StoreError> {
     for table in Table::ALL {
         let description = describe(db, table, endpoint).await?;
-        let description = description.ok_or(StoreError::Missing { table: table.name() })?;
+        let description = description.ok_or(StoreError::MissingTable { table: table.name() })?;
         compare(table, &description)?;
         if table == Table::Queue && !has_index(&description, Index::Ready) {
-            let reason = "`weaver store init` adds it".to_owned();
-            return Err(StoreError::NoIndex { table: table.name(), index: Index::Ready.name(), reason });
+            let reason = "add it with `weaver store init`".to_owned();
+            return Err(StoreError::MissingIndex { table: table.name(), index: Index::Ready.name(), reason });
         }
     }
     Ok(())
 }
 
-/// Tables of seed 000's first version. They are never read, moved or deleted.
+/// Names of tables of seed 000's first version, which Weaver never reads or deletes.
+///
+/// # Errors
+/// If DynamoDB is unreachable.
 pub async fn v1_tables(db: &AwsDb, endpoint: &str) -> Result<Vec<String>, StoreError> {
     let (mut names, mut after) = (Vec::new(), None);
     loop {
@@ -83,11 +93,20 @@ pub async fn v1_tables(db: &AwsDb, endpoint: &str) -> Result<Vec<String>, StoreE
     }
 }
 
+/// `None`: there is no such table. A server error is retried: DynamoDB Local answers with one while an index
+/// of the table is being built.
 async fn describe(db: &AwsDb, table: Table, endpoint: &str) -> Result<Option<TableDescription>, StoreError> {
-    match db.client().describe_table().table_name(table.name()).send().await {
-        Ok(answer) => Ok(answer.table),
-        Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),
-        Err(error) => Err(unreachable(endpoint, &error)),
+    let mut attempt = 0;
+    loop {
+        match db.client().describe_table().table_name(table.name()).send().await {
+            Ok(answer) => return Ok(answer.table),
+            Err(error) if error.code() == Some("ResourceNotFoundException") => return Ok(None),
+            Err(error) if attempt < TRIES_MAX && error.code().is_some_and(is_retryable) => {
+                backoff(attempt).await;
+                attempt += 1;
+            }
+            Err(error) => return Err(unreachable(endpoint, &error)),
+        }
     }
 }
 
@@ -108,9 +127,9 @@ where
     StoreError::Unreachable { endpoint: endpoint.to_owned(), reason }
 }
 
-/// What differs between a table and what it should be.
+/// Fails with the first difference between a table and its schema.
 fn compare(table: Table, description: &TableDescription) -> Result<(), StoreError> {
-    let different = |difference: String| StoreError::Different { table: table.name(), difference };
+    let different = |difference: String| StoreError::SchemaMismatch { table: table.name(), difference };
     let wanted = keys_text(table.key());
     let found = schema_text(description.key_schema());
     if found != wanted {
@@ -232,17 +251,17 @@ async fn create(db: &AwsDb, table: Table, endpoint: &str) -> Result<(), StoreErr
     })?;
     match request.send().await {
         Ok(_) => {}
-        // Somebody else was faster.
+        // Another process is creating it.
         Err(error) if error.code() == Some("ResourceInUseException") => {}
         Err(error) => return Err(unreachable(endpoint, &error)),
     }
-    for look in 0..LOOKS_MAX {
+    for poll in 0..POLLS_MAX {
         let described = describe(db, table, endpoint).await?;
         let status = described.as_ref().and_then(TableDescription::table_status);
         if status.is_some_and(|status| status.as_str() == "ACTIVE") {
             return Ok(());
         }
-        pause(look).await;
+        backoff(poll).await;
     }
     Err(StoreError::Unreachable {
         endpoint: endpoint.to_owned(),
@@ -250,10 +269,13 @@ async fn create(db: &AwsDb, table: Table, endpoint: &str) -> Result<(), StoreErr
     })
 }
 
-/// A table made by somebody else from the seed's YAML works as it is, with one more index.
-async fn add_ready_index(db: &AwsDb) -> Result<(), StoreError> {
+/// Adds our index to a table that was created from the seed's YAML.
+async fn add_ready_index(db: &AwsDb, endpoint: &str) -> Result<(), StoreError> {
     let (table, index) = (Table::Queue, Index::Ready);
-    let failed = |reason: String| StoreError::NoIndex { table: table.name(), index: index.name(), reason };
+    let failed = |reason: String| {
+        let reason = format!("adding it failed: {reason}");
+        StoreError::MissingIndex { table: table.name(), index: index.name(), reason }
+    };
     let build = || -> Built<_> {
         let create = CreateGlobalSecondaryIndexAction::builder()
             .index_name(index.name())
@@ -268,17 +290,17 @@ async fn add_ready_index(db: &AwsDb) -> Result<(), StoreError> {
     };
     let request = build().map_err(|error| failed(error.to_string()))?;
     request.send().await.map_err(|error| {
-        let (code, message) = (error.code().unwrap_or("no answer"), error.message().unwrap_or_default());
+        let (code, message) = (error.code().unwrap_or("no response"), error.message().unwrap_or_default());
         failed(format!("{code} {message}"))
     })?;
-    for look in 0..LOOKS_MAX {
-        let described = describe(db, table, "").await?;
+    for poll in 0..POLLS_MAX {
+        let described = describe(db, table, endpoint).await?;
         let indexes = described.as_ref().map(TableDescription::global_secondary_indexes).unwrap_or_default();
         let ready = indexes.iter().find(|described| described.index_name() == Some(index.name()));
         if ready.and_then(|described| described.index_status()) == Some(&IndexStatus::Active) {
             return Ok(());
         }
-        pause(look).await;
+        backoff(poll).await;
     }
     Err(failed("it is not active yet".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Items that this process cannot read: each is its own finding, and no other item's.
+//! Items that this process cannot read. Each is one quarantine entry and affects no other item.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,19 +19,19 @@ use crate::db::{Item, Table};
 use crate::keys;
 use crate::store::DynamoStore;
 
-/// The format of items this Weaver writes, and the newest it reads. An item without the attribute `format`
-/// has it: the first one is not written, so that it costs nothing and is what seed 000's clients write.
+/// The item format that this version writes, and the newest it reads. Items without the attribute `format`
+/// have format 1, as seed 000's clients write them.
 pub(crate) const FORMAT: u64 = 1;
 
-/// How often findings are looked at again.
+/// Interval at which quarantined items are read again.
 const REVIEW_EVERY: Duration = Duration::from_secs(30);
-/// How many tasks are read again at once.
+/// Tasks read per batch of a review.
 const REVIEW_BATCH: usize = 100;
 
-/// Whether an item has a format that only a newer Weaver knows.
+/// An error if the item has a format that this version does not know.
 pub(crate) fn check_format(item: &Item) -> Result<(), Unreadable> {
     if item.get("format").is_some_and(|format| !format.is_n()) {
-        return Err(Unreadable::Undecodable { reason: "its attribute `format` is no number".to_owned() });
+        return Err(Unreadable::Undecodable { reason: "its attribute `format` is not a number".to_owned() });
     }
     match item.number("format") {
         None | Some(1..=FORMAT) => Ok(()),
@@ -42,7 +42,7 @@ pub(crate) fn check_format(item: &Item) -> Result<(), Unreadable> {
     }
 }
 
-/// The record an item says.
+/// Decodes a task's item, with its large values.
 pub(crate) fn read(item: &Item, texts: &Texts) -> Result<TaskRecord, Unreadable> {
     check_format(item)?;
     foreign::read(item, texts).map_err(|error| Unreadable::Undecodable { reason: error.to_string() })
@@ -63,9 +63,9 @@ pub(crate) fn serial_key_of(item: &Item) -> Option<SerialKey> {
 }
 
 impl DynamoStore {
-    /// A task's item cannot be read.
+    /// Quarantines a task whose item cannot be read.
     pub(crate) fn set_aside(&self, key: &TaskKey, item: &Item, why: Unreadable) {
-        // What was remembered of it is not what is stored.
+        // The cached record is not what is stored.
         self.forget(key);
         let (kind, id) = (RecordKind::Task, key.id.to_string());
         let is_leased = item.contains_key("lease_token");
@@ -88,13 +88,13 @@ impl DynamoStore {
         }
     }
 
-    /// Whether this process found a task unreadable: it then does nothing about it.
+    /// Whether a task is quarantined: then this process does not change it.
     pub(crate) fn is_quarantined(&self, key: &TaskKey) -> bool {
         !self.quarantine.is_empty()
             && self.quarantine.get(&key.namespace, RecordKind::Task, &key.id.to_string()).is_some()
     }
 
-    /// Findings about tasks that are not there any more are over.
+    /// Removes tasks from the quarantine that no longer exist.
     pub(crate) fn forget_missing(&self, wanted: &[TaskKey], found: &[Item]) {
         if self.quarantine.is_empty() {
             return;
@@ -109,7 +109,7 @@ impl DynamoStore {
         self.quarantine.add(finding);
     }
 
-    /// Looks again at what could not be read. Costs nothing while everything can be.
+    /// Reads quarantined items again, if due. Makes no request while the quarantine is empty.
     pub(crate) async fn review_if_due(&self) -> Result<()> {
         let now = self.clock.monotonic();
         {

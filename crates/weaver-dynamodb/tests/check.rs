@@ -120,17 +120,17 @@ async fn each_bad_item_is_named_with_its_kind_and_place_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn documents_are_read_by_those_who_know_what_they_mean() {
+async fn documents_are_checked_by_the_reader_of_their_kind() {
     let database = filled().await;
     let reads = |kind: &str, _: &[u8]| match kind {
-        "job_definition" => Err("it is no schedule".to_owned()),
+        "job_definition" => Err("it is not a schedule".to_owned()),
         _ => Ok(()),
     };
     let report = check_records(&database.db, &|_| true, &reads).await.expect("the store answers");
     let named: Vec<_> = report.unreadable.iter().map(ToString::to_string).collect();
     assert_eq!(
         named,
-        ["document default/job_definition/nightly: it cannot be decoded: it is no schedule"],
+        ["document default/job_definition/nightly: it cannot be decoded: it is not a schedule"],
         "{report:?}"
     );
 }

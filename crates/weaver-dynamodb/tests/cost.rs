@@ -20,12 +20,12 @@ use weaver_dynamodb::db::Usage;
 struct Cost {
     /// On the tables, and on our own index.
     ours: f64,
-    /// On the index that seed 000 asks for.
+    /// On the index that seed 000 requires.
     seeds: f64,
     reads: f64,
 }
 
-/// The cost per task since an earlier look.
+/// The cost per task between two measurements.
 fn cost(before: &Usage, after: &Usage, tasks: f64) -> Cost {
     let spent = |place: &str| after.write_units_of(place) - before.write_units_of(place);
     let ours = ["pm-runner-queue", "weaver-data", "ready-index"].map(spent).iter().sum::<f64>();
@@ -51,7 +51,7 @@ async fn lifecycle(store: &DynamoStore, tasks: u32, token: u128, task: NewTask) 
 
 async fn measured(tasks: u32, task: NewTask) -> Cost {
     let store = support::open(&support::database(), Arc::new(ManualClock::default())).await;
-    // What is put once per process and once per second is behind it.
+    // Items written once per process or per second are written before the measurement.
     lifecycle(&store, 1, 1, NewTask::new("send_email")).await;
     let before = store.usage();
     lifecycle(&store, tasks, 2, task).await;
@@ -59,7 +59,7 @@ async fn measured(tasks: u32, task: NewTask) -> Cost {
 }
 
 #[tokio::test]
-async fn an_unkeyed_lifecycle_costs_five_writes_and_no_read_beside_the_lease_item_and_the_seeds_index() {
+async fn an_unkeyed_lifecycle_costs_five_writes_beside_lease_item_and_seed_index() {
     for (tasks, lease_item) in [(1, 2.0), (10, 0.2), (100, 0.02)] {
         let cost = measured(tasks, NewTask::new("send_email")).await;
         println!("leased {tasks} at a time: {cost:?}");

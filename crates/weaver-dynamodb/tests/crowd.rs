@@ -1,5 +1,5 @@
-//! Sixteen runners and five hundred tasks: nothing is claimed twice, and few writes are wasted on what
-//! somebody else took.
+//! Contention: sixteen workers claim five hundred tasks. None is claimed twice, and few writes are wasted on
+//! tasks that another worker claimed first.
 
 mod support;
 
@@ -14,45 +14,45 @@ use weaver_core::queue::Queue;
 use weaver_core::task::NewTask;
 use weaver_dynamodb::DynamoStore;
 
-const RUNNERS: usize = 16;
+const WORKERS: usize = 16;
 const TASKS: usize = 500;
 
-/// Claims one task after the other until none is left; says which, and how many of its writes were refused.
+/// Claims tasks one by one until none is left; returns them, and the number of failed conditional writes.
 async fn claim_all(store: DynamoStore, number: usize) -> (Vec<TaskKey>, u64) {
-    let before = store.usage().refused;
+    let before = store.usage().condition_failures;
     let mut claimed = Vec::new();
     let mut empty = 0;
     for call in 0_u128.. {
         let worker = WorkerId::try_from(format!("runner-{number}").as_str()).expect("as set up");
-        let token = LeaseToken(1 + call * RUNNERS as u128 + number as u128);
+        let token = LeaseToken(1 + call * WORKERS as u128 + number as u128);
         let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
         let leased = store.lease(request).await.expect("as set up");
-        // A runner may lose every race of a call; whoever finds nothing twice has seen the end.
+        // A worker may lose every race of a call: it stops after two empty calls.
         empty = if leased.is_empty() { empty + 1 } else { 0 };
         if empty == 2 {
             break;
         }
         claimed.extend(leased.into_iter().map(|leased| leased.lease.key));
     }
-    (claimed, store.usage().refused - before)
+    (claimed, store.usage().condition_failures - before)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_runners_claim_five_hundred_tasks_once_each_and_waste_few_writes() {
+async fn sixteen_workers_claim_five_hundred_tasks_once_each_and_waste_few_writes() {
     let database = support::database();
     let clock = Arc::new(ManualClock::default());
     let producer = support::open(&database, clock.clone()).await;
     let enqueued = producer.enqueue_batch(vec![NewTask::new("t"); TASKS]).await.expect("as set up");
     let enqueued: BTreeSet<TaskKey> =
         enqueued.into_iter().map(|answer| answer.expect("as set up").key).collect();
-    let mut runners = tokio::task::JoinSet::new();
-    for number in 0..RUNNERS {
-        // Each with a memory of its own, as processes have.
+    let mut workers = tokio::task::JoinSet::new();
+    for number in 0..WORKERS {
+        // Each with its own caches, like a process.
         let store = support::open(&database, clock.clone()).await;
-        runners.spawn(claim_all(store, number));
+        workers.spawn(claim_all(store, number));
     }
     let (mut claimed, mut wasted) = (Vec::new(), 0);
-    while let Some(done) = runners.join_next().await {
+    while let Some(done) = workers.join_next().await {
         let (keys, refused) = done.expect("as set up");
         claimed.extend(keys);
         wasted += refused;

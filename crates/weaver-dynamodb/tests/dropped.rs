@@ -1,6 +1,5 @@
-//! Calls that are dropped half-way: a call's future is dropped at each of its requests in turn, which was
-//! carried out and is not answered. Whatever that leaves behind, every task comes to its end, and every key
-//! and slot is free again.
+//! Cancelled calls: a call's future is dropped at each of its requests in turn, which is applied and not
+//! answered. Every task can still be finished afterwards, and every serial key and slot is released.
 
 mod support;
 
@@ -22,12 +21,12 @@ use weaver_dynamodb::{DynamoOptions, DynamoStore};
 
 use support::proxy::{Fault, Proxy, Request};
 
-/// A store behind a line that holds the request of a number, counted from when it is told.
+/// A store behind a proxy that does not answer the request with a given number.
 struct ProxyHarness {
     store: DynamoStore,
     clock: ManualClock,
     left: Arc<AtomicI64>,
-    line: Proxy,
+    proxy: Proxy,
 }
 
 async fn harness() -> ProxyHarness {
@@ -36,17 +35,17 @@ async fn harness() -> ProxyHarness {
     let left = Arc::new(AtomicI64::new(-1));
     let counter = Arc::clone(&left);
     let plan = move |_: &Request<'_>| {
-        if counter.fetch_sub(1, Ordering::SeqCst) == 0 { Fault::Silence } else { Fault::None }
+        if counter.fetch_sub(1, Ordering::SeqCst) == 0 { Fault::NoResponse } else { Fault::None }
     };
-    let line = Proxy::before(&database, plan).await;
-    let db = Arc::new(line.connection(&database).open().expect("the proxy is local"));
+    let proxy = Proxy::before(&database, plan).await;
+    let db = Arc::new(proxy.connection(&database).open().expect("the proxy is local"));
     let store = DynamoStore::new(db, Arc::new(clock.clone()), DynamoOptions::default());
     let settings = QueueSettings { paused: false, max_running: Some(5) };
     store
         .put_queue(&Namespace::default(), &QueueName::default(), settings, Expect::Anything)
         .await
         .expect("as set up");
-    ProxyHarness { store, clock, left, line }
+    ProxyHarness { store, clock, left, proxy }
 }
 
 /// One task without a key, two with one, and one that is unique.
@@ -65,12 +64,12 @@ fn end_of(leased: &Leased) -> Transition {
 }
 
 impl ProxyHarness {
-    /// Makes a call and drops it at its request of this number; `None` if that was done, as it has so many.
+    /// Makes a call and drops it at its request with this number; `Some` if it has fewer requests.
     async fn dropped_at<T>(&self, number: i64, call: impl Future<Output = T>) -> Option<T> {
         self.left.store(number, Ordering::SeqCst);
         let answer = tokio::select! {
             biased;
-            () = self.line.held.notified() => None,
+            () = self.proxy.held.notified() => None,
             answer = call => Some(answer),
         };
         self.left.store(-1, Ordering::SeqCst);
@@ -84,12 +83,12 @@ impl ProxyHarness {
         self.store.lease(LeaseRequest { max: 10, slots: 10, ..request }).await.expect("as set up")
     }
 
-    /// What every worker does: gives up what showed no sign of life, takes what is there, ends it.
+    /// Acts as a worker: expires overdue leases, leases tasks and finishes them.
     async fn work_until_all_have_ended(&self, what: &str) {
         for round in 0..12 {
             self.clock.advance(Duration::from_secs(31));
             for overdue in self.store.overdue(10).await.expect("as set up") {
-                let command = Command::Expire(overdue.why);
+                let command = Command::Expire(overdue.reason);
                 if let Ok(transition) = decide(&overdue.record, command, overdue.record.updated_at) {
                     let _ = self.store.commit(vec![transition], None).await.expect("as set up");
                 }
@@ -127,7 +126,7 @@ where
 
 async fn enqueue(harness: Arc<ProxyHarness>, number: i64) -> bool {
     let was_dropped = harness.dropped_at(number, harness.store.enqueue_batch(tasks())).await.is_none();
-    // Who heard nothing says it again.
+    // A caller without an answer repeats its call.
     harness.store.enqueue_batch(tasks()).await.expect("as set up");
     was_dropped
 }

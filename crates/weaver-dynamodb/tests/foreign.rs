@@ -1,5 +1,5 @@
-//! Seed 000's items in both directions: what others write is a task, what Weaver writes reads correctly to
-//! others.
+//! Compatibility with seed 000's items in both directions: other clients' items are tasks, and Weaver's items
+//! are valid for other clients.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use weaver_core::clock::{Clock, ManualClock};
 use weaver_core::id::{LeaseToken, TaskId};
 use weaver_core::lease::{LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, decide};
 use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, RunnerKey, Runners, TaskQuery, Tasks};
@@ -39,7 +39,7 @@ fn space(name: &str) -> Namespace {
 
 impl SeedHarness {
     async fn lease(&self, namespace: &str, token: u128) -> Vec<Leased> {
-        // Others' tasks are looked for once a second.
+        // Other clients' tasks are polled once a second.
         self.clock.advance(Duration::from_secs(1));
         let worker = WorkerId::new("runner-1").expect("as set up");
         let request = LeaseRequest {
@@ -78,7 +78,7 @@ async fn an_item_with_only_the_seeds_attributes_is_a_task_under_its_own_id() {
     assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
     let item = harness.seed.task("project-a", "task-001").await;
     assert_eq!((item["status"].as_str(), item["prompt"].as_str()), ("COMPLETE", "write a test"));
-    assert_eq!(item["colour"], "theirs", "what others added stays");
+    assert_eq!(item["colour"], "theirs", "other clients' attributes stay");
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_cancelled_written_by_another_client_wins_over_a_waiting_task() {
     let harness = harness().await;
     harness.seed.put_task("project-a", "task-001", "QUEUED", &[]).await;
     harness.seed.put_task("project-a", "task-002", "QUEUED", &[]).await;
-    // Adopted while the first is taken: from then on it stands in our own index.
+    // Adopted by the lease call: from then on it is in our own index.
     let leased = harness.lease("project-a", 1).await;
     assert_eq!(leased.len(), 2);
     for leased in &leased {
@@ -187,18 +187,18 @@ async fn a_task_that_a_seed_only_runner_took_ends_with_that_runners_two_minutes(
     harness.clock.advance(Duration::from_secs(100));
     assert!(
         harness.store.overdue(10).await.expect("as set up").is_empty(),
-        "its runner was heard of 100 s ago"
+        "its runner sent a heartbeat 100 s ago"
     );
     harness.clock.advance(Duration::from_secs(21));
     let overdue = harness.store.overdue(10).await.expect("as set up");
     assert_eq!(overdue.len(), 1);
-    assert_eq!(overdue[0].why, OverdueWhy::Lease);
-    let lost = decide(&overdue[0].record, Command::Expire(OverdueWhy::Lease), harness.clock.now())
+    assert_eq!(overdue[0].reason, OverdueReason::Lease);
+    let lost = decide(&overdue[0].record, Command::Expire(OverdueReason::Lease), harness.clock.now())
         .expect("as set up");
     let _ = harness.store.commit(vec![lost], None).await.expect("as set up");
     let item = harness.seed.task("project-a", "task-001").await;
     assert_eq!(item["status"], "ERROR");
-    assert!(item["error_message"].contains("theirs was lost"), "{item:?}");
+    assert!(item["error_message"].contains("lease expired: worker theirs"), "{item:?}");
     assert!(harness.store.foreign_runners(&space("project-a")).await.expect("as set up").is_empty());
     beat(&now()).await;
     assert_eq!(harness.store.foreign_runners(&space("project-a")).await.expect("as set up").len(), 1);

@@ -1,4 +1,4 @@
-//! The DynamoDB store walks beside the reference model, behind indexes that lag.
+//! The DynamoDB store is compared with the reference model step by step, behind indexes that lag.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Leases without a store's clock: a lease is over when it showed no sign of life for as long as it lasts, on
-//! the clock of whoever looks; what other clocks show does not matter.
+//! Lease expiry without a store clock: a lease expires when an observer sees no renewal for its whole TTL, on
+//! the observer's own monotonic clock.
 
 mod support;
 
@@ -10,7 +10,7 @@ use weaver_core::clock::ManualClock;
 use weaver_core::event::Changes;
 use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, decide};
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::{Committed, Queue, QueueExt};
@@ -20,13 +20,13 @@ use weaver_dynamodb::DynamoStore;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A process: a store with a clock of its own.
+/// A process: a store with its own clock.
 struct Process {
     store: DynamoStore,
     clock: ManualClock,
 }
 
-/// Two processes on one database; the second one's wall clock is off by an hour, into the future.
+/// Two processes on one database; the second one's wall clock is an hour ahead.
 async fn two() -> (Process, Process) {
     let database = support::database();
     let process = async |micros: i64| {
@@ -63,7 +63,7 @@ async fn an_observer_waits_one_whole_lease_whatever_its_wall_clock_shows() {
 }
 
 #[tokio::test]
-async fn a_renewal_begins_the_wait_anew() {
+async fn a_renewal_restarts_the_wait() {
     let (worker, observer) = two().await;
     let leased = leased(&worker).await;
     observer.store.overdue(10).await.expect("as set up");
@@ -79,7 +79,7 @@ async fn a_renewal_begins_the_wait_anew() {
 }
 
 #[tokio::test]
-async fn a_renewal_between_the_finding_and_the_write_saves_the_lease() {
+async fn a_renewal_between_the_overdue_scan_and_the_write_keeps_the_lease() {
     let (worker, observer) = two().await;
     let leased = leased(&worker).await;
     observer.store.overdue(10).await.expect("as set up");
@@ -89,7 +89,7 @@ async fn a_renewal_between_the_finding_and_the_write_saves_the_lease() {
         worker.store.renew(vec![Renewal::of(leased.lease)]).await.expect("as set up"),
         [Renewed::Extended]
     );
-    let lost = decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at)
+    let lost = decide(&overdue.record, Command::Expire(OverdueReason::Lease), overdue.record.updated_at)
         .expect("as set up");
     assert_eq!(observer.store.commit(vec![lost], None).await.expect("as set up"), [Committed::Stale]);
 }
@@ -101,7 +101,7 @@ async fn a_task_lost_by_one_process_is_finished_by_another_and_the_first_is_refu
     observer.store.overdue(10).await.expect("as set up");
     observer.clock.advance(30 * SECOND);
     let overdue = observer.store.overdue(10).await.expect("as set up").remove(0);
-    let lost = decide(&overdue.record, Command::Expire(OverdueWhy::Lease), overdue.record.updated_at)
+    let lost = decide(&overdue.record, Command::Expire(OverdueReason::Lease), overdue.record.updated_at)
         .expect("as set up");
     assert!(matches!(
         observer.store.commit(vec![lost], None).await.expect("as set up")[0],
@@ -136,10 +136,10 @@ async fn a_lease_call_repeated_in_another_process_returns_what_the_first_granted
 }
 
 #[tokio::test]
-async fn readers_of_changes_are_told_to_read_again_when_another_process_writes_and_not_otherwise() {
+async fn readers_of_changes_resync_only_when_another_process_writes() {
     let (reader, writer) = two().await;
     let Changes::Next { next: start, .. } = reader.store.changes(None, 10).await.expect("as set up") else {
-        panic!("nobody has written yet");
+        panic!("there were no writes yet");
     };
     reader.clock.advance(SECOND);
     reader.store.enqueue(NewTask::new("t")).await.expect("as set up");

@@ -1,4 +1,4 @@
-//! Items that others changed: what DynamoDB alone makes possible, and what it costs.
+//! Unreadable items: cases that only DynamoDB has, and the requests they cost.
 
 mod support;
 
@@ -15,7 +15,7 @@ use weaver_core::queue::{Queue, QueueExt};
 use weaver_core::task::NewTask;
 use weaver_dynamodb::DynamoStore;
 use weaver_dynamodb::db::{Db, Write};
-use weaver_testkit::harness::Spoiled;
+use weaver_testkit::harness::CorruptedRecord;
 
 async fn lease(store: &DynamoStore, token: u128, max: u32) -> Vec<Leased> {
     let worker = WorkerId::new("w").expect("a name");
@@ -24,7 +24,7 @@ async fn lease(store: &DynamoStore, token: u128, max: u32) -> Vec<Leased> {
 }
 
 #[tokio::test]
-async fn an_attribute_of_another_type_fails_one_claim_and_not_the_call_until_it_is_mended() {
+async fn an_attribute_of_the_wrong_type_fails_one_claim_only_until_it_is_fixed() {
     let database = support::database();
     let clock = ManualClock::default();
     let store = support::open(&database, Arc::new(clock.clone())).await;
@@ -33,13 +33,13 @@ async fn an_attribute_of_another_type_fails_one_claim_and_not_the_call_until_it_
         store.enqueue(NewTask::new("t")).await.expect("stored").key,
     );
     let db = support::connect(&database).await;
-    let (table, key, _) = support::place_of(&Spoiled::Task(one.clone()));
+    let (table, key, _) = support::place_of(&CorruptedRecord::Task(one.clone()));
     let set = |value: AttributeValue| {
         Write::update(table, key.clone(), "SET #attempt = :value")
             .name("#attempt", "attempt")
             .value(":value", value)
     };
-    // The claim adds one to it.
+    // The claim increments this attribute.
     let _ = db.write(set(AttributeValue::S("x".to_owned()))).await.expect("written");
     let leased = lease(&store, 1, 5).await;
     assert_eq!(leased.iter().map(|each| &each.lease.key).collect::<Vec<_>>(), [&other]);
@@ -52,7 +52,7 @@ async fn an_attribute_of_another_type_fails_one_claim_and_not_the_call_until_it_
 }
 
 #[tokio::test]
-async fn looking_at_what_cannot_be_read_makes_the_requests_the_page_says() {
+async fn inspecting_unreadable_records_makes_the_documented_requests() {
     let store = support::open(&support::database(), Arc::new(ManualClock::default())).await;
     let key = store.enqueue(NewTask::new("t")).await.expect("stored").key;
     let since = |before: weaver_dynamodb::db::Usage| {

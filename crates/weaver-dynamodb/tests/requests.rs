@@ -1,4 +1,4 @@
-//! `docs/ports-on-dynamodb.md` says which requests each call makes. Here they are counted.
+//! Counts the requests of each call, as documented in `docs/ports-on-dynamodb.md`.
 
 mod support;
 
@@ -29,8 +29,7 @@ struct Count {
 }
 
 impl Count {
-    /// A store that has done everything once: what is put or looked for once per process or second is behind
-    /// it.
+    /// A store after a first lifecycle, so that requests made once per process or per second are not counted.
     async fn warmed_up() -> Self {
         let clock = ManualClock::default();
         let store = support::open(&support::database(), Arc::new(clock.clone())).await;
@@ -50,7 +49,7 @@ impl Count {
         self.store.lease(LeaseRequest { max, slots: max, ..request }).await.expect("as set up")
     }
 
-    /// The requests since the last time, by operation.
+    /// The requests since the last call, by operation.
     fn asked(&mut self) -> Vec<(&'static str, u64)> {
         let now = self.store.usage().requests;
         let before = std::mem::replace(&mut self.seen, now.clone());
@@ -67,7 +66,7 @@ fn end(leased: &Leased) -> Transition {
 }
 
 #[tokio::test]
-async fn an_unkeyed_lifecycle_makes_the_requests_the_page_says() {
+async fn an_unkeyed_lifecycle_makes_the_documented_requests() {
     let mut count = Count::warmed_up().await;
     count.store.enqueue_batch(vec![NewTask::new("t"); 10]).await.expect("as set up");
     assert_eq!(count.asked(), [("PutItem", 10)]);
@@ -81,7 +80,7 @@ async fn an_unkeyed_lifecycle_makes_the_requests_the_page_says() {
         .expect("as set up");
     assert_eq!(count.asked(), [("UpdateItem", 10)]);
     let _ = count.store.commit(leased.iter().map(end).collect(), None).await.expect("as set up");
-    // The lease item goes with the last of its tasks.
+    // The last task of a lease item removes it.
     assert_eq!(count.asked(), [("DeleteItem", 1), ("PutItem", 10)]);
 }
 
@@ -109,12 +108,12 @@ async fn a_poll_that_finds_nothing_only_reads() {
 }
 
 #[tokio::test]
-async fn keys_cost_a_transaction_at_the_beginning_the_start_and_the_end() {
+async fn keys_cost_a_transaction_on_enqueue_on_start_and_at_the_end() {
     let mut count = Count::warmed_up().await;
     count.store.enqueue(NewTask::new("t").serial_key("k")).await.expect("as set up");
     assert_eq!(count.asked(), [("TransactWriteItems", 1)]);
     let leased = count.lease(1).await;
-    // Beside the usual: the gate is read, the claim is a transaction, and the task is read after it.
+    // In addition: the gate is read, the claim is a transaction, and the task is read after it.
     let expected = [("GetItem", 2), ("PutItem", 1), ("Query", 2), ("TransactWriteItems", 1)];
     assert_eq!(count.asked(), expected);
     let _ = count.store.commit(vec![end(&leased[0])], None).await.expect("as set up");
@@ -126,18 +125,18 @@ async fn keys_cost_a_transaction_at_the_beginning_the_start_and_the_end() {
 }
 
 #[tokio::test]
-async fn looking_for_what_is_overdue_reads_four_shards_and_writes_nothing() {
+async fn finding_overdue_tasks_reads_four_shards_and_writes_nothing() {
     let mut count = Count::warmed_up().await;
     count.store.enqueue_batch(vec![NewTask::new("t"); 3]).await.expect("as set up");
     count.lease(3).await;
     count.asked();
     count.store.overdue(100).await.expect("as set up");
-    // Four shards, tasks that expire, and tasks that others run.
+    // Four shards, expiring tasks, and running tasks of other clients.
     assert_eq!(count.asked(), [("BatchGetItem", 1), ("Query", 6)]);
 }
 
 #[tokio::test]
-async fn the_other_ports_make_the_requests_the_page_says() {
+async fn the_other_ports_make_the_documented_requests() {
     let mut count = Count::warmed_up().await;
     let space = Namespace::default();
     let key = DocumentKey::new(space.clone(), "kind", "id");
@@ -161,7 +160,7 @@ async fn the_other_ports_make_the_requests_the_page_says() {
     assert_eq!(count.asked(), [("Query", 1)]);
     let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for: Duration::ZERO };
     assert_eq!(count.store.purge_tasks(rule, 10).await.expect("as set up").count, 1);
-    // The task, its large values and streams, the index by three words; then the task itself.
+    // The task, its large values and streams, the index for three statuses; then the delete.
     assert_eq!(count.asked(), [("DeleteItem", 1), ("GetItem", 1), ("Query", 5)]);
     count.clock.advance(Duration::from_secs(1));
     count.store.changes(None, 1).await.expect("as set up");

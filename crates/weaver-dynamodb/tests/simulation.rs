@@ -1,9 +1,8 @@
-//! Short worlds of the simulation on the DynamoDB store, call by call, behind indexes that lag, held to every
-//! guarantee. Every other world has a bad line to DynamoDB, which loses answers and requests and is
-//! throttled.
+//! Short simulated worlds on the DynamoDB store, behind indexes that lag: every guarantee is checked. Every
+//! other world has a faulty connection to DynamoDB, which loses requests and responses and is throttled.
 //!
-//! `WEAVER_DYNAMODB_SEED=7` runs one of them, `WEAVER_DYNAMODB_WORLDS=200` more of them, from 1,000 on. A
-//! gate runs a sample of the 56 ([`sample_unordered`]).
+//! `WEAVER_DYNAMODB_SEED=7` runs one of them, `WEAVER_DYNAMODB_WORLDS=200` more of them, from 1,000 on. The
+//! ordinary test run takes a sample of the 56 ([`sample_unordered`]).
 
 mod support;
 
@@ -18,7 +17,7 @@ use support::stepped::stepped;
 
 /// Worlds per test: several tests run beside each other.
 const WORLDS: usize = 7;
-/// How many of them a gate runs.
+/// How many of them the ordinary test run takes.
 const SAMPLE: usize = 1;
 
 fn hold(seeds: impl Iterator<Item = u64>) {

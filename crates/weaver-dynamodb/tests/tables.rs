@@ -1,4 +1,4 @@
-//! The tables: made as seed 000's YAML writes them, compared with what is there, never changed but for our
+//! The tables: created as in seed 000's YAML; existing ones are compared and never changed, except for our
 //! own index.
 
 mod support;
@@ -83,7 +83,7 @@ async fn make(seed: &SeedClient, name: &str, keys: (&str, &str), with_index: boo
 }
 
 #[tokio::test]
-async fn a_table_that_somebody_made_from_the_seeds_yaml_works_as_it_is() {
+async fn a_table_created_from_the_seeds_yaml_works_unchanged() {
     let database = support::database();
     let seed = SeedClient::new(&database);
     make(&seed, "pm-runner-queue", ("namespace", "task_id"), true).await;
@@ -91,11 +91,14 @@ async fn a_table_that_somebody_made_from_the_seeds_yaml_works_as_it_is() {
     seed.put_task("default", "task-001", "QUEUED", &[]).await;
     let db = database.open().expect("as set up");
     let refused = check_tables(&db, &database.endpoint).await.unwrap_err();
-    assert!(matches!(refused, StoreError::NoIndex { .. } | StoreError::Missing { .. }), "{refused}");
+    assert!(
+        matches!(refused, StoreError::MissingIndex { .. } | StoreError::MissingTable { .. }),
+        "{refused}"
+    );
     let made = ensure_tables(&db, &database.endpoint).await.expect("as set up");
     assert_eq!(
         made.lines,
-        ["added index `ready-index` to table `pm-runner-queue`", "made table `weaver-data`"]
+        ["added index `ready-index` to table `pm-runner-queue`", "created table `weaver-data`"]
     );
     check_tables(&db, &database.endpoint).await.expect("as set up");
     assert_eq!(ensure_tables(&db, &database.endpoint).await.expect("as set up").lines, Vec::<String>::new());
@@ -159,7 +162,7 @@ async fn tables_of_the_first_version_are_listed_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_dynamodb_that_does_not_answer_is_said_with_how_to_start_one() {
+async fn an_unreachable_dynamodb_is_reported_with_how_to_start_one() {
     let closed = std::net::TcpListener::bind("127.0.0.1:0")
         .expect("as set up")
         .local_addr()

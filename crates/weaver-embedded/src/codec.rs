@@ -1,16 +1,16 @@
-//! How values are written: compact, by hand, and checked on the way back.
+//! The binary format of values: compact, written by hand, and validated when it is decoded.
 //!
 //! ```text
 //! value on disk = crc32(table, key, body) │ body          seal
 //! body          = format version │ presence bits │ fields  spec, status, document, runner, …
 //! ```
 //!
-//! By hand rather than with a serialisation framework: absent fields cost a bit, times cost a difference, and
-//! the bytes of a version never change because a type in the core did. Golden tests hold the bytes fast;
-//! whoever needs others adds a version and keeps reading the old one.
+//! No serialization framework: absent fields cost a bit, times are stored as differences, and the bytes of a
+//! format version do not change when a type in core does. Golden tests pin the bytes. A change of the format
+//! adds a version, and the old ones stay readable.
 //!
-//! Nothing read is trusted: a [`Reader`] never panics and never reserves more memory than its input is long,
-//! and names go through the same checks as when they entered.
+//! Input is untrusted: a [`Reader`] never panics and never allocates more memory than its input is long, and
+//! names are validated as on enqueue.
 
 mod bytes;
 mod document;
@@ -34,5 +34,5 @@ pub use self::status::{encode_status, record_from, state_of};
 pub use self::undecodable::{Defect, Undecodable};
 pub use self::unique::{StoredUniqueKey, decode_unique_key, encode_unique_key};
 
-/// The format version every body begins with today.
+/// The format version that every body begins with.
 pub const FORMAT_VERSION: u8 = 1;

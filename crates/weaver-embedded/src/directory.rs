@@ -1,27 +1,28 @@
-//! The directory of a store: who has it, which format it is in, and how it comes to be.
+//! The directory of a store: its lock, its format, and its crash-safe creation.
 //!
 //! ```text
-//! LOCK         locked by the process that has the store open; its pid is inside
+//! LOCK         locked by the process that has the store open; contains its pid
 //! FORMAT       one line: `weaver-embedded 1`
 //! weaver.redb  everything else
 //! ```
 //!
-//! All of them are their owner's alone.
+//! Only the owner can access these files.
 //!
-//! A store is made in an order that a crash can interrupt anywhere: the data under another name, then
-//! `FORMAT`, then the data gets its name. Data without `FORMAT`, or `FORMAT` without data, is therefore
-//! always somebody's deletion, and is refused: an empty store in place of a lost one would be the worst
-//! answer.
+//! Creation can crash at any step: the data is written under a temporary name, then `FORMAT`, then the data
+//! file is renamed.
+//!
+//! Data without `FORMAT`, or `FORMAT` without data, therefore means that a file was deleted. It is refused:
+//! creating an empty store there would hide the loss.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::StoreError;
-use crate::medium::ROOM_EXTENSION;
+use crate::medium::PROBE_EXTENSION;
 use crate::private;
 
-/// The format this version writes, and the latest it reads.
+/// The directory format that this version writes, and the newest it reads.
 pub const FORMAT: u32 = 1;
 const FORMAT_NAME: &str = "weaver-embedded";
 const DATA_FILE: &str = "weaver.redb";
@@ -31,10 +32,10 @@ const LOCK_FILE: &str = "LOCK";
 /// Every file of a store.
 const FILES: [&str; 7] =
     [DATA_FILE, NEW_DATA_FILE, FORMAT_FILE, LOCK_FILE, "FORMAT.new", "weaver.room", "weaver.redb.room"];
-/// What servers of earlier versions left beside them.
-const LEFT_FILES: [&str; 2] = ["root.token", "server.address"];
+/// Files that servers of earlier versions left there.
+const LEGACY_FILES: [&str; 2] = ["root.token", "server.address"];
 
-/// A directory that is ours until this is dropped.
+/// A directory that this process has locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
@@ -42,32 +43,32 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Takes the directory, making it if there is none. `create` makes the data file of a new store.
+    /// Locks the directory, creating it if it is missing. `create` creates the data file of a new store.
     pub(crate) fn take(
         path: &Path,
         create: impl FnOnce(&Path) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         private::make_directory(path).map_err(|source| StoreError::io(path, source))?;
-        private::tighten(path, &FILES, |name| FILES.contains(&name) || LEFT_FILES.contains(&name));
+        private::tighten(path, &FILES, |name| FILES.contains(&name) || LEGACY_FILES.contains(&name));
         let lock = lock(path)?;
-        // Left by a process that was killed while it looked for room.
-        let _ = fs::remove_file(path.join(DATA_FILE).with_extension(ROOM_EXTENSION));
+        // Left by a process that was killed while it probed for free space.
+        let _ = fs::remove_file(path.join(DATA_FILE).with_extension(PROBE_EXTENSION));
         let (data, new, format) = (path.join(DATA_FILE), path.join(NEW_DATA_FILE), path.join(FORMAT_FILE));
         match (read_format(path, &format)?, data.exists(), new.exists()) {
             (true, true, _) => {}
-            // The last step of making it was interrupted.
+            // The last step of the creation was interrupted.
             (true, false, true) => publish(path, &new, &data)?,
             (true, false, false) => {
-                let way_out =
+                let remedy =
                     "restore the latest backup; if the tasks in it are not needed, remove the directory";
-                return Err(StoreError::Missing { file: data, way_out: way_out.to_owned() });
+                return Err(StoreError::Missing { file: data, remedy: remedy.to_owned() });
             }
             (false, true, _) => {
-                let way_out = format!(
+                let remedy = format!(
                     "restore it from the latest backup, or write the line `{FORMAT_NAME} {FORMAT}` into it if this \
                      version of Weaver was the last to use the store"
                 );
-                return Err(StoreError::Missing { file: format, way_out });
+                return Err(StoreError::Missing { file: format, remedy });
             }
             (false, false, _) => {
                 let _ = fs::remove_file(&new);
@@ -103,7 +104,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Whether there is a format file; refuses one it does not know.
+/// Whether there is a format file; an error if its format is not supported.
 fn read_format(directory: &Path, path: &Path) -> Result<bool, StoreError> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
@@ -111,7 +112,7 @@ fn read_format(directory: &Path, path: &Path) -> Result<bool, StoreError> {
         Err(source) => return Err(StoreError::io(path, source)),
     };
     let Some(number) = text.trim_end().strip_prefix(FORMAT_NAME).map(str::trim) else {
-        let what = format!("it should say `{FORMAT_NAME} {FORMAT}`");
+        let what = format!("expected the line `{FORMAT_NAME} {FORMAT}`");
         return Err(StoreError::Damaged { file: path.display().to_string(), what });
     };
     match number.parse::<u32>() {
@@ -122,7 +123,7 @@ fn read_format(directory: &Path, path: &Path) -> Result<bool, StoreError> {
             known: FORMAT,
         }),
         _ => {
-            let what = format!("`{number}` is not a format");
+            let what = format!("`{number}` is not a format version");
             Err(StoreError::Damaged { file: path.display().to_string(), what })
         }
     }

@@ -1,13 +1,14 @@
-//! The engine: takes what everybody waiting wants, does it in one transaction, syncs once, answers all (G1).
+//! Group commit: all waiting requests run in one transaction, are fsynced together, and only then answered
+//! (G1).
 //!
 //! ```text
-//! jobs ─▶ run each on Work ─▶ commit: written, synced, switched, synced ─▶ changes, wake-ups, answers
+//! requests ─▶ run each on Work ─▶ commit: write, fsync, switch header, fsync ─▶ changes, wake-ups, answers
 //!                  │ error or panic
-//!                  └──▶ everybody waiting hears of it ─▶ open again ─▶ build the memory anew
+//!                  └──▶ every request of the batch fails ─▶ reopen the file ─▶ rebuild the memory
 //! ```
 //!
-//! While the disk is full, whoever only reads is served, and whoever writes is refused before anything is
-//! tried.
+//! While the disk is full, requests that only read are served; those that write fail before anything is
+//! written.
 
 use std::any::Any;
 use std::io::ErrorKind;
@@ -19,11 +20,12 @@ use redb::Database;
 use tokio::sync::Notify;
 use weaver_core::clock::Clock;
 use weaver_core::quarantine::Quarantine;
-use weaver_core::queue::ring::Ring;
+use weaver_core::queue::change_log::ChangeLog;
 use weaver_core::store_clock::StoreClock;
 use weaver_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::fault::StoreFault;
 use crate::guard::Health;
 use crate::keys;
 use crate::load::{load, open_database};
@@ -31,58 +33,58 @@ use crate::medium::Medium;
 use crate::memory::Memory;
 use crate::options::EmbeddedOptions;
 use crate::progress::Listener;
-use crate::trouble::Trouble;
 use crate::work::Work;
 
-/// Something to do in a batch. Dropped at any time, it tells its caller that it was not done.
-pub(crate) struct Job {
-    act: Act,
+/// A request of a batch. Its caller gets an error if it is dropped unanswered.
+pub(crate) struct Request {
+    act: Operation,
     writes: bool,
 }
 
-/// What it does. What it returns is done once the batch is synced.
-pub(crate) type Act = Box<dyn FnOnce(&mut Work<'_>) -> Result<Answer, Unfinished> + Send>;
+/// Runs in the batch's transaction; the [`Answer`] it returns is called once the batch is fsynced.
+pub(crate) type Operation = Box<dyn FnOnce(&mut Work<'_>) -> Result<Answer, Unfinished> + Send>;
 pub(crate) type Answer = Box<dyn FnOnce() + Send>;
 
-/// Work that broke off. Its caller waits until this is dropped, and then asks for the reason.
+/// A request that failed with the whole batch. Its caller waits until this is dropped, then reads the reason
+/// from [`Shared::failure`].
 pub(crate) struct Unfinished {
-    pub(crate) trouble: Trouble,
+    pub(crate) fault: StoreFault,
     pub(crate) _caller: Option<Box<dyn Any + Send>>,
 }
 
-impl<T: Into<Trouble>> From<T> for Unfinished {
-    fn from(trouble: T) -> Self {
-        Self { trouble: trouble.into(), _caller: None }
+impl<T: Into<StoreFault>> From<T> for Unfinished {
+    fn from(fault: T) -> Self {
+        Self { fault: fault.into(), _caller: None }
     }
 }
 
-impl Job {
-    pub(crate) fn writing(act: Act) -> Self {
+impl Request {
+    pub(crate) fn writing(act: Operation) -> Self {
         Self { act, writes: true }
     }
 
-    /// One that writes nothing.
-    pub(crate) fn reading(act: Act) -> Self {
+    /// A request that writes nothing, and is served while the disk is full.
+    pub(crate) fn reading(act: Operation) -> Self {
         Self { act, writes: false }
     }
 }
 
-/// After the disk was full: less than that free is not worth a try.
-const ROOM_BYTES: u64 = 4 * 1024 * 1024;
+/// After the disk was full, writing resumes with at least this much free space, in bytes.
+const FREE_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
-/// What readers see beside the writer.
+/// State shared between the writer and readers.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// `None` while the store is being opened again.
+    /// `None` while the store is being reopened.
     pub(crate) database: RwLock<Option<Arc<Database>>>,
-    pub(crate) ring: Mutex<Ring>,
-    /// Rung after every batch that wrote into the ring.
+    pub(crate) change_log: Mutex<ChangeLog>,
+    /// Notified after every batch that added changes to the log.
     pub(crate) changed: Notify,
-    /// Rung after every batch that cancelled a running task.
+    /// Notified after every batch that cancelled a running task.
     pub(crate) cancelled: Notify,
-    /// What went wrong last.
+    /// The reason of the last failure.
     pub(crate) failure: Mutex<String>,
-    /// What this process could not read.
+    /// Records that this process could not read.
     pub(crate) quarantine: Arc<Quarantine>,
 }
 
@@ -93,12 +95,12 @@ pub(crate) struct Engine {
     listener: Listener,
     shared: Arc<Shared>,
     memory: Memory,
-    /// That of the handle in use.
+    /// Health of the current database handle.
     health: Arc<Health>,
-    /// How much room the disk lacked when it was full last, until it has that much; 0: it has room.
-    lacking_bytes: u64,
-    /// Whether the last batch failed: nothing is done unasked until one succeeds.
-    ailing: bool,
+    /// Free space the disk must have before writes are tried again, in bytes; 0: it is not full.
+    needed_bytes: u64,
+    /// Whether the last batch failed: no background work until one succeeds.
+    degraded: bool,
 }
 
 impl Engine {
@@ -114,7 +116,7 @@ impl Engine {
         let empty = Memory::new(options, Arc::default());
         let (memory, clock) = load_memory(&*medium, &opened.database, empty, open_clock, &listener)?;
         let shared = Arc::new(Shared {
-            ring: Mutex::new(Ring::new(options.ring_capacity, memory.counters.opens)),
+            change_log: Mutex::new(ChangeLog::new(options.change_log_capacity, memory.counters.opens)),
             database: RwLock::new(Some(Arc::new(opened.database))),
             changed: Notify::new(),
             cancelled: Notify::new(),
@@ -129,46 +131,46 @@ impl Engine {
             shared: Arc::clone(&shared),
             memory,
             health: opened.health,
-            lacking_bytes: 0,
-            ailing: false,
+            needed_bytes: 0,
+            degraded: false,
         };
         Ok((engine, shared))
     }
 
-    /// Whether there is something to do although nobody asks.
-    pub(crate) fn has_chores(&self) -> bool {
-        self.memory.trash && !self.ailing
+    /// Whether there is work to do without a request.
+    pub(crate) fn has_background_work(&self) -> bool {
+        self.memory.trash && !self.degraded
     }
 
-    /// Does what everybody waiting wants.
+    /// Runs one batch.
     ///
-    /// Dropping a job or its answer tells its caller, who then looks for the reason: that is noted first.
-    pub(crate) fn process(&mut self, mut jobs: Vec<Job>) {
+    /// Dropping a request or its answer wakes its caller, who then reads `failure`: so that is set first.
+    pub(crate) fn process(&mut self, mut requests: Vec<Request>) {
         if let Err(reason) = self.ensure_open() {
             return self.fail(reason);
         }
-        let room = self.ensure_room();
-        let has_room = room.is_ok();
+        let room = self.ensure_free_space();
+        let has_space = room.is_ok();
         if let Err(reason) = room {
             self.fail(reason);
-            jobs.retain(|job| !job.writes);
+            requests.retain(|request| !request.writes);
         }
-        let mut answers = Vec::with_capacity(jobs.len());
-        let mut jobs = jobs.into_iter();
-        let result = catch_unwind(AssertUnwindSafe(|| self.run(&mut jobs, &mut answers, has_room)));
+        let mut answers = Vec::with_capacity(requests.len());
+        let mut requests = requests.into_iter();
+        let result = catch_unwind(AssertUnwindSafe(|| self.run(&mut requests, &mut answers, has_space)));
         let (reason, _unfinished) = match result {
             Ok(Ok(())) => {
-                self.ailing = !has_room;
+                self.degraded = !has_space;
                 self.publish();
                 return answers.into_iter().for_each(|answer| answer());
             }
-            Ok(Err(unfinished)) => (unfinished.trouble.to_string(), Some(unfinished)),
-            Err(_) => ("a page of it is not what was written".to_owned(), None),
+            Ok(Err(unfinished)) => (unfinished.fault.to_string(), Some(unfinished)),
+            Err(_) => ("a page of the file is corrupt".to_owned(), None),
         };
         let reason = format!("{}: {reason}", self.medium.name());
-        tracing::error!(reason, "the store failed and is opened again");
-        self.lacking_bytes = self.health.refused_bytes().max(ROOM_BYTES);
-        let reason = self.ensure_room().err().unwrap_or(reason);
+        tracing::error!(reason, "store failed; reopening it");
+        self.needed_bytes = self.health.refused_bytes().max(FREE_BYTES_MIN);
+        let reason = self.ensure_free_space().err().unwrap_or(reason);
         self.fail(reason);
         if let Err(error) = self.reopen() {
             self.fail(error.to_string());
@@ -176,30 +178,30 @@ impl Engine {
     }
 
     fn fail(&mut self, reason: String) {
-        self.ailing = true;
+        self.degraded = true;
         *self.shared.failure.lock() = reason;
     }
 
     fn run(
         &mut self,
-        jobs: &mut impl Iterator<Item = Job>,
+        requests: &mut impl Iterator<Item = Request>,
         answers: &mut Vec<Answer>,
-        has_room: bool,
+        has_space: bool,
     ) -> Result<(), Unfinished> {
         let database = self.shared.database.read().clone();
-        let database = database.ok_or_else(|| Trouble::Broken("the store is not open".to_owned()))?;
+        let database = database.ok_or_else(|| StoreFault::Broken("the store is not open".to_owned()))?;
         let mut transaction = database.begin_write()?;
         transaction.set_two_phase_commit(true);
         let wrote = {
             let mut work = Work::new(transaction.open_table(keys::TABLE)?, &mut self.memory, &self.clock);
             work.tick();
-            for job in jobs {
-                answers.push((job.act)(&mut work)?);
+            for request in requests {
+                answers.push((request.act)(&mut work)?);
             }
-            if has_room {
-                work.tidy()?;
+            if has_space {
+                work.apply_retention()?;
             }
-            work.settle()?;
+            work.write_counters()?;
             work.wrote
         };
         if wrote {
@@ -210,24 +212,24 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells the world what is now synced.
+    /// Publishes the batch's changes and wakes waiters, now that it is fsynced.
     fn publish(&mut self) {
         if !self.memory.changes.is_empty() {
-            let mut ring = self.shared.ring.lock();
-            self.memory.changes.drain(..).for_each(|change| ring.push(change));
-            drop(ring);
+            let mut change_log = self.shared.change_log.lock();
+            self.memory.changes.drain(..).for_each(|change| change_log.push(change));
+            drop(change_log);
             self.shared.changed.notify_waiters();
         }
         if std::mem::take(&mut self.memory.cancelled) {
             self.shared.cancelled.notify_waiters();
         }
-        let news = self.memory.index.take_news();
-        for waiter in self.memory.waiters.choose(&news, &self.memory.index) {
+        let wake_hints = self.memory.index.take_wake_hints();
+        for waiter in self.memory.waiters.choose(&wake_hints, &self.memory.index) {
             waiter.notify_one();
         }
     }
 
-    /// A handle that failed in a reader's hands is replaced here, before it can fail those who wait.
+    /// Replaces a handle that failed for a reader, before it can fail the batch.
     fn ensure_open(&mut self) -> Result<(), String> {
         if self.shared.database.read().is_some() && !self.health.has_failed() {
             return Ok(());
@@ -235,47 +237,46 @@ impl Engine {
         self.reopen().map_err(|error| error.to_string())
     }
 
-    /// Refuses before anything is tried that could only fail: opening again after each failure would cost
-    /// more than the failure.
-    fn ensure_room(&mut self) -> Result<(), String> {
+    /// Fails early while the disk is full: reopening the file after each failed write would cost more.
+    fn ensure_free_space(&mut self) -> Result<(), String> {
         const MIB: u64 = 1024 * 1024;
-        if self.lacking_bytes == 0 {
+        if self.needed_bytes == 0 {
             return Ok(());
         }
-        self.medium.check_room(self.lacking_bytes).map_err(|error| match error.kind() {
+        self.medium.check_free_space(self.needed_bytes).map_err(|error| match error.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                let (file, mib) = (self.medium.name(), self.lacking_bytes.div_ceil(MIB));
+                let (file, mib) = (self.medium.name(), self.needed_bytes.div_ceil(MIB));
                 format!("{file} cannot grow ({error}): free at least {mib} MiB on its disk")
             }
             _ => StoreError::io(self.medium.name(), error).to_string(),
         })?;
-        self.lacking_bytes = 0;
+        self.needed_bytes = 0;
         Ok(())
     }
 
-    /// Opens the store again after an error: what is on disk is what counts, and the memory may be ahead of
-    /// it.
+    /// Reopens the store after an error. The disk is authoritative; the memory may be ahead of it.
     ///
-    /// After a failed sync the system may show pages that never got to the disk. Those of the commit that
-    /// failed do no harm: either its header was not switched, and they are free, or only the header is in
-    /// doubt, and opening writes and syncs that again.
+    /// After a failed fsync the page cache may show pages that never reached the disk. Those of the failed
+    /// commit do no harm: either its header was not switched, and they are free, or only the header is in
+    /// doubt, and opening writes and fsyncs it again.
     fn reopen(&mut self) -> Result<(), StoreError> {
         self.health.retire();
-        // Readers may hold it a little longer; retired, it does no harm.
+        // Readers may hold the old handle a little longer; retired, it neither reads nor writes.
         self.close();
         let opened = open_database(&*self.medium, &self.options, &self.listener, false)?;
-        // Its time goes on as it was: no stamp is before one that callers have seen.
+        // The same clock: no timestamp is before one that callers have seen.
         let same_clock = |_| Arc::clone(&self.clock);
         let empty = Memory::new(self.options, Arc::clone(&self.shared.quarantine));
         let (mut memory, _) =
             load_memory(&*self.medium, &opened.database, empty, same_clock, &self.listener)?;
-        // Whether the last batch was stored is not known, and its changes were not published: a new life
-        // begins.
+        // Whether the last batch was stored is unknown, and its changes were not published: readers of
+        // changes must resync.
         memory.counters.opens = memory.counters.opens.max(self.memory.counters.opens + 1);
-        *self.shared.ring.lock() = Ring::new(self.options.ring_capacity, memory.counters.opens);
+        *self.shared.change_log.lock() =
+            ChangeLog::new(self.options.change_log_capacity, memory.counters.opens);
         self.shared.changed.notify_waiters();
         self.shared.cancelled.notify_waiters();
-        // Whoever waits looks again, and registers again.
+        // Waiters check again and register again.
         std::mem::take(&mut self.memory.waiters).wake_all();
         self.memory = memory;
         self.health = opened.health;
@@ -290,14 +291,13 @@ impl Engine {
         }
     }
 
-    /// Runs something that needs the whole file to itself.
+    /// Runs an operation that needs exclusive access to the file.
     pub(crate) fn with_database<T>(&mut self, act: impl FnOnce(&mut Database) -> T) -> Result<T, String> {
-        // New readers wait for the lock; those at work are done in a moment, unless one copies the whole
-        // store.
-        const LOOKS: usize = 10_000;
+        // New readers wait for the lock; current ones finish soon, unless one copies the whole store.
+        const TRIES_MAX: usize = 10_000;
         let mut slot = self.shared.database.write();
         let mut shared = slot.take().ok_or("the store is not open")?;
-        for _ in 0..LOOKS {
+        for _ in 0..TRIES_MAX {
             match Arc::try_unwrap(shared) {
                 Ok(mut database) => {
                     let answer = act(&mut database);
@@ -309,19 +309,18 @@ impl Engine {
             std::thread::yield_now();
         }
         *slot = Some(shared);
-        Err("somebody is reading the whole store: try again when that is done".to_owned())
+        Err("a backup, check or export is reading the store: retry when it has finished".to_owned())
     }
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Readers are gone or get an error from now on; the last handle closes the file cleanly.
+        // Later reads get an error; dropping the last handle closes the file cleanly.
         self.close();
     }
 }
 
-/// Gives a handle up. redb panics when it closes one that panicked before: then there is nothing left to
-/// close.
+/// Drops a handle. redb panics when it closes a handle that panicked before: then there is nothing to close.
 pub(crate) fn close(database: Arc<Database>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
 }
@@ -336,8 +335,8 @@ fn load_memory(
     let load = || load(database, empty, open_clock, listener);
     let damaged = |what| StoreError::Damaged { file: medium.name(), what };
     let memory = catch_unwind(AssertUnwindSafe(load))
-        .map_err(|_| damaged("a page of it is not what was written".to_owned()))?
-        .map_err(|trouble| StoreError::of_trouble(medium.name(), trouble))?;
+        .map_err(|_| damaged("a page of the file is corrupt".to_owned()))?
+        .map_err(|fault| StoreError::from_fault(medium.name(), fault))?;
     listener(crate::progress::Opening::Done);
     Ok(memory)
 }

@@ -1,20 +1,20 @@
-//! Why a store could not be opened, checked, copied or read in; each names the file and the way out.
+//! Errors of opening, checking, copying and importing a store. Each names the file and what to do.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::trouble::Trouble;
+use crate::fault::StoreFault;
 
-/// Why something with a whole store did not work.
+/// Why an operation on a whole store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Another process has it open.
+    /// Another process has the store open.
     #[error("{} is in use by process {pid}: stop that process, or open another directory", .directory.display())]
     InUse {
-        /// The store.
+        /// Directory as the caller passed it.
         directory: PathBuf,
-        /// Who has it, as it wrote down itself; `?` if that cannot be read.
+        /// Content of `LOCK`, written by the process that holds it; `?` if it is empty or unreadable.
         pid: String,
     },
     /// A later version of Weaver wrote it.
@@ -24,74 +24,74 @@ pub enum StoreError {
         .directory.display()
     )]
     NewerFormat {
-        /// The store.
+        /// Directory as the caller passed it.
         directory: PathBuf,
-        /// Its format.
+        /// The format number in `FORMAT`.
         found: String,
-        /// The latest known here.
+        /// The newest format that this version reads.
         known: u32,
     },
-    /// A file is not there although another says it should be.
-    #[error("{} is missing: {way_out}", .file.display())]
+    /// Either `FORMAT` or the data file is missing while the other is there.
+    #[error("{} is missing: {remedy}", .file.display())]
     Missing {
-        /// The file.
+        /// Path of the missing file.
         file: PathBuf,
-        /// What to do.
-        way_out: String,
+        /// The next step for the operator.
+        remedy: String,
     },
-    /// What was read is not what was written.
+    /// A checksum or the structure of a file is wrong.
     #[error(
-        "{file} is damaged ({what}): restore the latest backup of its directory; what is in the file was not changed"
+        "{file} is damaged ({what}): restore the latest backup of its directory; the file was not modified"
     )]
     Damaged {
-        /// The file.
+        /// Path of the damaged file, or the medium's name.
         file: String,
-        /// What is wrong with it.
+        /// The check that failed.
         what: String,
     },
     /// A backup would overwrite a store.
-    #[error("{} holds a store already: give the backup a directory of its own", .directory.display())]
+    #[error("{} already contains a store: choose an empty directory for the backup", .directory.display())]
     Occupied {
-        /// The directory.
+        /// The backup's target directory.
         directory: PathBuf,
     },
-    /// It may be read but not written.
-    #[error("{} cannot be written ({source}): give this user the right to write to it, or open another directory", .path.display())]
+    /// The file or directory is not writable.
+    #[error("{} is not writable ({source}): grant this user write permission, or use another directory", .path.display())]
     ReadOnly {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The system refused.
+    /// Any other I/O error.
     #[error("{path}: {source}")]
     Io {
         /// The file or directory.
         path: String,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// A line of an export could not be read in; nothing of it, or only the lines before it, were.
+    /// A line of an export is invalid. Lines before it may have been imported, it and later ones were not.
     #[error(
-        "line {line} of the export: {what}; correct it and import again (what is already there is left as it is)"
+        "line {line} of the export: {what}; fix it and import again (existing records are left unchanged)"
     )]
     Import {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// Why the line is refused.
         what: String,
     },
-    /// The store does not answer any more.
+    /// The store failed while the operation ran.
     #[error("{0}")]
     Store(#[from] weaver_core::error::Error),
 }
 
 impl StoreError {
-    /// What kept a store from being read: rows that are not what was written, or a disk that does not answer.
-    pub(crate) fn of_trouble(file: String, trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Refused(error) => Self::Damaged { file, what: error.to_string() },
-            Trouble::Broken(reason) => Self::Io { path: file, source: io::Error::other(reason) },
+    /// A fault while the store was read: damaged rows, or a failing disk.
+    pub(crate) fn from_fault(file: String, fault: StoreFault) -> Self {
+        match fault {
+            StoreFault::Refused(error) => Self::Damaged { file, what: error.to_string() },
+            StoreFault::Broken(reason) => Self::Io { path: file, source: io::Error::other(reason) },
         }
     }
 
@@ -105,7 +105,7 @@ impl StoreError {
                 Self::Damaged { file: path.display().to_string(), what: source.to_string() }
             }
             io::ErrorKind::UnexpectedEof => {
-                Self::Damaged { file: path.display().to_string(), what: "it was cut short".to_owned() }
+                Self::Damaged { file: path.display().to_string(), what: "the file is truncated".to_owned() }
             }
             _ => Self::Io { path: path.display().to_string(), source },
         }

@@ -1,5 +1,5 @@
-//! The guard between redb and a medium: a checksum over what redb leaves without one, and an end to a handle
-//! that has failed.
+//! The layer between redb and a medium: a checksum over the header flags, which redb does not cover, and a
+//! switch that disables a failed handle.
 
 use std::fmt;
 use std::io;
@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redb::StorageBackend;
 
-/// The bytes of redb's header that choose between its two commit slots and say whether it was closed cleanly.
-/// redb has no checksum over them: one flipped bit there would silently bring back the commit before the
-/// last. The two slots behind them have their own, and the pages are below the slots' checksums.
+/// The bytes of redb's header that select one of its two commit slots and record a clean shutdown. redb has
+/// no checksum over them: one flipped bit would silently roll back to the previous commit. The two slots
+/// after them have their own checksums, which cover the pages.
 const FLAGS_BYTES: usize = 64;
-/// redb's header; the rest of the first page is never written or read. Our checksum lies right behind it, in
-/// the same sector.
+/// redb's header; the rest of the first page is unused. Our checksum follows it, in the same sector.
 const HEADER_BYTES: usize = 320;
 const GUARDED_BYTES: usize = HEADER_BYTES + 8;
 
-/// What became of a handle, for whoever may have to replace it.
+/// Health of a database handle, shared with the engine, which replaces failed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     retired: AtomicBool,
@@ -26,23 +25,23 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Tells the handle to read and write nothing more: the file is somebody else's from now on.
+    /// Disables the handle: from now on another one owns the file.
     pub(crate) fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a call failed: redb refuses everything from then on.
+    /// Whether an I/O call failed: redb then refuses all further use of the handle.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// How much the file was to grow by when it could not; 0 if that never happened.
+    /// Bytes by which the file could not be extended; 0 if that never happened.
     pub(crate) fn refused_bytes(&self) -> u64 {
         self.refused_bytes.load(Ordering::SeqCst)
     }
 }
 
-/// A backend with a checksum over the header's flags, that can be told to do nothing more.
+/// A backend with a checksum over the header's flags, which can be disabled.
 pub(crate) struct Guarded {
     inner: Box<dyn StorageBackend>,
     health: Arc<Health>,
@@ -55,7 +54,7 @@ impl fmt::Debug for Guarded {
 }
 
 impl Guarded {
-    /// Refuses a file whose header is not the one that was written, and an empty one unless it may be filled.
+    /// An error if the header's checksum is wrong, or if the file is empty and must not be created.
     pub(crate) fn new(
         inner: Box<dyn StorageBackend>,
         health: Arc<Health>,
@@ -66,7 +65,7 @@ impl Guarded {
             return Ok(Self { inner, health });
         }
         if len < GUARDED_BYTES as u64 {
-            let what = format!("it was cut short: only {len} bytes are left");
+            let what = format!("the file is truncated to {len} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let mut header = [0; GUARDED_BYTES];
@@ -83,14 +82,14 @@ impl Guarded {
         if result.is_err() {
             self.health.failed.store(true, Ordering::SeqCst);
         }
-        // Again: what was read meanwhile may already be what the next handle wrote.
+        // Checked again: the data may already have been written by the next handle.
         self.check()?;
         result
     }
 
     fn check(&self) -> io::Result<()> {
         if self.health.retired.load(Ordering::SeqCst) {
-            return Err(io::Error::other("this handle failed and was replaced"));
+            return Err(io::Error::other("this file handle failed and was replaced"));
         }
         Ok(())
     }

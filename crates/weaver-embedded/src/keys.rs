@@ -1,8 +1,10 @@
-//! The keys of the one table: a tag for the kind of row, then its parts in the order it is looked up by.
+//! Keys of the single table: a tag for the kind of row, then its parts in lookup order.
 //!
-//! One b-tree rather than one per kind: a commit rewrites the path to each leaf it touched, and in one tree
-//! those paths are shared. Numbers are big-endian, so that bytes sort as numbers do; texts before other parts
-//! carry their length.
+//! One B-tree rather than one per kind: a commit rewrites the path to each leaf it touched, and in one tree
+//! those paths are shared.
+//!
+//! Numbers are big-endian, so that byte order is numeric order. Text that is followed by other parts is
+//! length-prefixed.
 
 use redb::TableDefinition;
 use weaver_core::id::TaskId;
@@ -11,7 +13,7 @@ use weaver_core::ports::{DocumentKey, Selector};
 use weaver_core::task::{TaskRecord, TaskState, UniqueKey};
 use weaver_core::time::Timestamp;
 
-/// The one table.
+/// The only table of the file; its name is part of the format.
 pub(crate) const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
     TableDefinition::new("weaver");
 
@@ -19,37 +21,37 @@ pub(crate) const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> =
 pub(crate) const META: u8 = 0x01;
 /// A namespace's number, by its name.
 pub(crate) const NAMESPACE: u8 = 0x02;
-/// What was asked for, by task. Written once.
+/// The immutable spec, by task. Written once.
 pub(crate) const SPEC: u8 = 0x10;
-/// How it is going, by task: of tasks that have not ended, or whose handler has yet to stop.
+/// The status of a live task: not finished, or cancelled while its handler has yet to stop.
 pub(crate) const LIVE: u8 = 0x11;
-/// How it ended, by task.
+/// The status of a finished task.
 pub(crate) const FINISHED: u8 = 0x12;
-/// Tasks by what people look for.
+/// Secondary index: tasks by type, queue, group, session, label or terminal state.
 pub(crate) const LOOKUP: u8 = 0x13;
-/// Tasks by when they ended.
+/// Tasks by when they finished, for retention.
 pub(crate) const ENDED: u8 = 0x14;
 /// Tasks by unique key.
 pub(crate) const UNIQUE: u8 = 0x15;
-/// Unique keys by when they are forgotten.
+/// Unique keys by expiry.
 pub(crate) const UNIQUE_UNTIL: u8 = 0x16;
 /// Counts of a task group.
 pub(crate) const GROUP: u8 = 0x17;
 /// Settings and counts of a queue.
 pub(crate) const QUEUE: u8 = 0x18;
-/// A document.
+/// Documents by kind and id.
 pub(crate) const DOCUMENT: u8 = 0x20;
 /// Documents by kind and due time.
 pub(crate) const DOCUMENT_DUE: u8 = 0x21;
 /// A journal stream, by name.
 pub(crate) const STREAM: u8 = 0x30;
-/// A journal entry.
+/// Journal entries by stream number and sequence number.
 pub(crate) const ENTRY: u8 = 0x31;
-/// A stream whose entries are to be removed, bit by bit.
+/// A discarded stream, whose entries are removed a few per batch.
 pub(crate) const TRASH: u8 = 0x32;
-/// A runner.
+/// Workers by id (seed 000 calls them runners).
 pub(crate) const RUNNER: u8 = 0x40;
-/// What a runner is told.
+/// The directive of a worker.
 pub(crate) const DIRECTIVE: u8 = 0x41;
 
 /// The key of a task's row.
@@ -61,19 +63,19 @@ pub(crate) fn task(tag: u8, namespace: u32, id: TaskId) -> [u8; 13] {
     key
 }
 
-/// The id at the end of a task's or look-up row.
+/// The id at the end of a task's key or an index key.
 pub(crate) fn id_of(key: &[u8]) -> Option<TaskId> {
     Some(TaskId(u64::from_be_bytes(*key.last_chunk()?)))
 }
 
-/// Everything of one kind in one namespace begins with this.
+/// The prefix of all rows of one kind in one namespace.
 pub(crate) fn of_namespace(tag: u8, namespace: u32) -> Vec<u8> {
     let mut key = vec![tag];
     key.extend_from_slice(&namespace.to_be_bytes());
     key
 }
 
-/// A row named by one text of a namespace.
+/// A row identified by a name within a namespace.
 pub(crate) fn named(tag: u8, namespace: u32, name: &str) -> Vec<u8> {
     let mut key = of_namespace(tag, namespace);
     key.extend_from_slice(name.as_bytes());
@@ -102,14 +104,14 @@ pub(crate) fn ended(at: Timestamp, namespace: u32, id: TaskId) -> [u8; 21] {
     key
 }
 
-/// When, whose and which task, of a row that [`ended`] made.
+/// Finish time, namespace and task of a key that [`ended`] made.
 pub(crate) fn split_ended(key: &[u8]) -> Option<(Timestamp, u32, TaskId)> {
     let (at, rest) = key.get(1..)?.split_first_chunk()?;
     let (number, _) = rest.split_first_chunk()?;
     Some((instant(*at), u32::from_be_bytes(*number), id_of(key)?))
 }
 
-/// What a look-up goes by.
+/// The attribute that a secondary index row is about.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum By {
@@ -121,8 +123,8 @@ enum By {
     Label = 6,
 }
 
-/// The beginning of the look-up rows of a selector, if it has any: live states, serial keys and "all" are
-/// found otherwise.
+/// The prefix of a selector's index rows. `None` for live states, serial keys and "all", which are found
+/// elsewhere.
 pub(crate) fn lookup_prefix(namespace: u32, selector: &Selector) -> Option<Vec<u8>> {
     let state;
     let joined;
@@ -144,7 +146,7 @@ pub(crate) fn lookup_prefix(namespace: u32, selector: &Selector) -> Option<Vec<u
     Some(lookup(namespace, by, text))
 }
 
-/// The look-up rows a task has from its first moment.
+/// The index rows that a task has from its enqueue on.
 pub(crate) fn lookups(namespace: u32, record: &TaskRecord) -> Vec<Vec<u8>> {
     let (spec, origin) = (&record.spec, record.spec.origin());
     let mut keys = vec![
@@ -162,7 +164,7 @@ pub(crate) fn lookups(namespace: u32, record: &TaskRecord) -> Vec<Vec<u8>> {
     keys
 }
 
-/// The look-up row a task gets when it ends.
+/// The index row that a task gets when it finishes.
 pub(crate) fn lookup_end(namespace: u32, id: TaskId, state: TaskState) -> Vec<u8> {
     let mut key = lookup(namespace, By::State, state_text(state));
     key.extend_from_slice(&id.0.to_be_bytes());
@@ -206,7 +208,7 @@ pub(crate) fn unique(namespace: u32, key: &UniqueKey) -> Vec<u8> {
     bytes
 }
 
-/// The unique key of a row that [`unique`] made.
+/// The unique key of a key that [`unique`] made.
 pub(crate) fn split_unique(key: &[u8]) -> Option<UniqueKey> {
     let (kind, rest) = key.get(5..)?.split_first()?;
     match kind {
@@ -223,7 +225,7 @@ pub(crate) fn split_unique(key: &[u8]) -> Option<UniqueKey> {
     }
 }
 
-/// The row that says when a unique key is forgotten; it ends with that key's own row.
+/// The row for a unique key's expiry; its key ends with the unique key's own key.
 pub(crate) fn unique_until(until: Timestamp, unique: &[u8]) -> Vec<u8> {
     let mut key = vec![UNIQUE_UNTIL];
     key.extend_from_slice(&sortable(until));
@@ -231,7 +233,7 @@ pub(crate) fn unique_until(until: Timestamp, unique: &[u8]) -> Vec<u8> {
     key
 }
 
-/// When, and which unique key.
+/// Expiry and unique key of a key that [`unique_until`] made.
 pub(crate) fn split_unique_until(key: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (until, unique) = key.get(1..)?.split_first_chunk()?;
     Some((instant(*until), unique))
@@ -249,13 +251,13 @@ pub(crate) fn document(namespace: u32, document: &DocumentKey) -> Vec<u8> {
     key
 }
 
-/// Kind and id of a row that [`document`] made.
+/// Kind and id of a key that [`document`] made.
 pub(crate) fn split_document(key: &[u8]) -> Option<(&str, &str)> {
     let (kind, id) = split_text(key.get(5..)?)?;
     Some((kind, std::str::from_utf8(id).ok()?))
 }
 
-/// The due documents of a kind begin with this.
+/// The prefix of a kind's due documents.
 pub(crate) fn due_of_kind(kind: &str) -> Vec<u8> {
     let mut key = vec![DOCUMENT_DUE];
     push_text(&mut key, kind);
@@ -270,7 +272,7 @@ pub(crate) fn document_due(namespace: u32, document: &DocumentKey, due: Timestam
     key
 }
 
-/// When, in which namespace, and which id: of a row that [`document_due`] made.
+/// Due time, namespace and id of a key that [`document_due`] made.
 pub(crate) fn split_document_due<'a>(kind: &str, key: &'a [u8]) -> Option<(Timestamp, u32, &'a str)> {
     let rest = key.get(due_of_kind(kind).len()..)?;
     let (due, rest) = rest.split_first_chunk()?;
@@ -290,7 +292,7 @@ pub(crate) fn trash(stream: u64) -> Vec<u8> {
     [&[TRASH][..], &stream.to_be_bytes()].concat()
 }
 
-/// The first key that does not begin with these bytes.
+/// The first key after all keys with this prefix.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
@@ -302,22 +304,22 @@ pub(crate) fn after_prefix(prefix: &[u8]) -> Vec<u8> {
     vec![u8::MAX; 9]
 }
 
-/// What a key is about, for people.
+/// Describes a key in messages.
 pub(crate) fn describe(key: &[u8]) -> String {
     let kind = match key.first().copied().unwrap_or_default() {
         META => "setting",
         NAMESPACE => "namespace",
-        SPEC => "task (what was asked for)",
-        LIVE => "task (live)",
-        FINISHED => "task (finished)",
-        LOOKUP => "look-up row",
+        SPEC => "spec of task",
+        LIVE => "status of live task",
+        FINISHED => "status of finished task",
+        LOOKUP => "index row",
         ENDED => "retention row",
         UNIQUE | UNIQUE_UNTIL => "unique key",
         GROUP => "task group",
         QUEUE => "queue",
         DOCUMENT | DOCUMENT_DUE => "document",
         STREAM | ENTRY | TRASH => "journal row",
-        RUNNER | DIRECTIVE => "runner",
+        RUNNER | DIRECTIVE => "worker",
         _ => "unknown row",
     };
     match (key.first(), id_of(key)) {
@@ -327,7 +329,7 @@ pub(crate) fn describe(key: &[u8]) -> String {
 }
 
 fn push_text(key: &mut Vec<u8>, text: &str) {
-    // Names and label texts are far shorter than 64 KiB; a longer one would only share a look-up row.
+    // Names and labels are far shorter than 64 KiB; a longer one would only share an index row.
     key.extend_from_slice(&u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
     key.extend_from_slice(text.as_bytes());
 }

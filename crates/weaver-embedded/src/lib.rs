@@ -1,24 +1,26 @@
-//! The default store: a directory, nothing to install, nothing lost.
+//! The default store: durable, in a directory of the local machine, with nothing to install.
 //!
-//! What queues need to decide is in memory; everything that was acknowledged is in a `redb` file, written in
-//! groups and synced before anybody hears of it (G1). Payloads, results, logs and finished tasks stay on
-//! disk.
+//! Every acknowledged write is in a `redb` file. Group commit: concurrent calls share a transaction, which is
+//! fsynced before any caller is answered (G1).
+//!
+//! What scheduling needs is indexed in memory. Payloads, results, logs and finished tasks stay on disk.
 //!
 //! ```text
-//! ports ──jobs──▶ writer ──▶ engine ──▶ Work: index in memory + one table ──▶ codec ──▶ redb ──▶ medium (file)
-//!    └──reads────────────────────────────────────────────── snapshot ─────────────────────┘
+//! ports ─requests─▶ writer ──▶ engine ──▶ Work: index + one table ──▶ codec ──▶ redb ──▶ medium (file)
+//!    └──reads────────────────────────────────────── snapshot ─────────────────────┘
 //! ```
 //!
 //! - [`EmbeddedStore`] is the handle and implements every port; start at `store.rs`, then `engine.rs` and
 //!   `work/`.
-//! - Only [`codec`] knows bytes: each value is versioned, and sealed with a checksum over its kind, key and
+//! - [`codec`] is the binary format: each value has a format version and a checksum over its kind, key and
 //!   body.
-//! - `keys.rs` is the layout of the file. `directory.rs` is the layout of the directory.
+//! - `keys.rs` is the layout of the file, `directory.rs` that of the directory.
 
 pub mod codec;
 mod directory;
 mod engine;
 mod error;
+mod fault;
 mod guard;
 mod keys;
 mod load;
@@ -31,7 +33,6 @@ mod private;
 mod progress;
 mod rows;
 mod store;
-mod trouble;
 mod unreadable;
 mod work;
 mod writer;

@@ -1,4 +1,4 @@
-//! Opening: checking the file, and building the memory from it.
+//! Opening: verifies the file and builds the in-memory index from it.
 
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +16,7 @@ use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredQueue, decode_queue};
 use crate::error::StoreError;
+use crate::fault::{StoreFault, StoreResult};
 use crate::guard::{Guarded, Health};
 use crate::keys;
 use crate::medium::Medium;
@@ -23,19 +24,17 @@ use crate::memory::Memory;
 use crate::options::EmbeddedOptions;
 use crate::progress::{Listener, Opening};
 use crate::rows::{self, Rows};
-use crate::trouble::{Outcome, Trouble};
-use crate::unreadable::{self, Fault, assemble, find_task};
+use crate::unreadable::{self, UnreadableTask, assemble, find_task};
 use crate::work::decode_counters;
 
-/// A database that was checked, and the handle's health.
+/// A verified database, and the handle's health.
 pub(crate) struct Opened {
     pub(crate) database: Database,
     pub(crate) health: Arc<Health>,
 }
 
-/// Opens the database, making it if the medium is empty and it may. Every page is checked before it is used:
-/// redb trusts what it reads, and one flipped bit in a branch page makes it lose rows without a word, or
-/// panic.
+/// Opens the database; creates it if the medium is empty and `may_create`. Every page is verified before use:
+/// redb trusts what it reads, and one flipped bit in a branch page makes it lose rows silently, or panic.
 pub(crate) fn open_database(
     medium: &dyn Medium,
     options: &EmbeddedOptions,
@@ -49,34 +48,34 @@ pub(crate) fn open_database(
         let backend =
             Guarded::new(medium.open().map_err(io)?, Arc::clone(&health), may_create).map_err(io)?;
         let repaired = Arc::new(AtomicBool::new(false));
-        let (seen, told) = (Arc::clone(&repaired), Arc::clone(listener));
+        let (seen, progress) = (Arc::clone(&repaired), Arc::clone(listener));
         let mut database = Builder::new()
             .set_cache_size(options.page_cache_bytes)
             .set_repair_callback(move |session| {
                 seen.store(true, Ordering::Relaxed);
-                told(Opening::Repairing { percent: (session.progress() * 100.0) as u8 });
+                progress(Opening::Repairing { percent: (session.progress() * 100.0) as u8 });
             })
             .create_with_backend(backend)
             .map_err(|error| of_database(medium, error))?;
-        // What was not closed cleanly has just been checked.
+        // A file that was not closed cleanly has just been verified by the repair.
         if !repaired.load(Ordering::Relaxed) {
             listener(Opening::Verifying);
             let clean = database.check_integrity().map_err(|error| of_database(medium, error))?;
             if !clean {
-                tracing::warn!(file = medium.name(), "the store's list of free pages was rebuilt");
+                tracing::warn!(file = medium.name(), "rebuilt the store's free-page list");
             }
         }
-        make_table(&database).map_err(|trouble| StoreError::of_trouble(medium.name(), trouble))?;
+        make_table(&database).map_err(|fault| StoreError::from_fault(medium.name(), fault))?;
         Ok(Opened { database, health })
     };
-    // redb panics on some damaged pages. That also writes a line to stderr: the hook that does belongs to the
-    // process, not to a library.
+    // redb panics on some damaged pages. The panic hook also prints a line to stderr; it belongs to the
+    // process, so a library must not replace it.
     catch_unwind(AssertUnwindSafe(open))
-        .unwrap_or_else(|_| Err(damaged("a page of it is not what was written".to_owned())))
+        .unwrap_or_else(|_| Err(damaged("a page of the file is corrupt".to_owned())))
 }
 
-/// A store has its table from the beginning: nobody has to ask whether it is there.
-fn make_table(database: &Database) -> Outcome<()> {
+/// Creates the table when the store is created, so that no reader has to handle its absence.
+fn make_table(database: &Database) -> StoreResult<()> {
     match database.begin_read()?.open_table(keys::TABLE) {
         Ok(_) => return Ok(()),
         Err(redb::TableError::TableDoesNotExist(_)) => {}
@@ -95,13 +94,13 @@ fn of_database(medium: &dyn Medium, error: DatabaseError) -> StoreError {
     }
 }
 
-/// Builds the memory from what is on disk.
+/// Builds the in-memory state from the file.
 pub(crate) fn load(
     database: &Database,
     mut memory: Memory,
     open_clock: impl FnOnce(Timestamp) -> Arc<StoreClock>,
     listener: &Listener,
-) -> Outcome<(Memory, Arc<StoreClock>)> {
+) -> StoreResult<(Memory, Arc<StoreClock>)> {
     let table = database.begin_read()?.open_table(keys::TABLE)?;
     if let Some(counters) = rows::read(&table, &keys::meta("counters"), decode_counters)? {
         (memory.counters, memory.stored_counters) = (counters, counters);
@@ -117,13 +116,13 @@ pub(crate) fn load(
     Ok((memory, clock))
 }
 
-fn load_names(table: &impl Rows, memory: &mut Memory) -> Outcome<()> {
+fn load_names(table: &impl Rows, memory: &mut Memory) -> StoreResult<()> {
     let mut names = Vec::new();
     for row in rows::scan_all(table, &[keys::NAMESPACE])? {
         let (key, _) = row?;
         let text =
             std::str::from_utf8(&key.value()[1..]).ok().and_then(|text| Namespace::try_from(text).ok());
-        let Some(name) = text else { return Err(Trouble::damaged(key.value(), "it is not a name")) };
+        let Some(name) = text else { return Err(StoreFault::damaged(key.value(), "its name is invalid")) };
         let number = rows::namespace_number(table, &name)?.unwrap_or_default();
         names.push((number, name));
     }
@@ -131,18 +130,18 @@ fn load_names(table: &impl Rows, memory: &mut Memory) -> Outcome<()> {
     for (number, name) in names {
         let key = keys::namespace(name.as_str());
         if !memory.names.add(name, number) {
-            return Err(Trouble::damaged(&key, "the numbers of the namespaces have a gap"));
+            return Err(StoreFault::damaged(&key, "namespace numbers have a gap"));
         }
     }
     Ok(())
 }
 
-/// The counts of queues as they are stored.
+/// The stored counts of every queue.
 type StoredCounts = Vec<((Namespace, QueueName), StateCounts)>;
 
-/// Takes in settings and counts; returns how many tasks there should be. A queue whose row cannot be read
-/// counts as paused, and what ended in it is counted anew.
-fn load_queues(table: &impl Rows, memory: &mut Memory) -> Outcome<StoredCounts> {
+/// Loads settings and counts; returns the stored counts. A queue whose row cannot be read counts as paused,
+/// and its finished tasks are recounted.
+fn load_queues(table: &impl Rows, memory: &mut Memory) -> StoreResult<StoredCounts> {
     let mut all = Vec::new();
     for row in rows::scan_all(table, &[keys::QUEUE])? {
         let (key, value) = row?;
@@ -151,7 +150,7 @@ fn load_queues(table: &impl Rows, memory: &mut Memory) -> Outcome<StoredCounts> 
             Some((number, memory.names.name(number)?.clone(), QueueName::try_from(name).ok()?))
         });
         let Some((number, namespace, queue)) = named else {
-            return Err(Trouble::damaged(key, "it has no name"));
+            return Err(StoreFault::damaged(key, "its name is invalid"));
         };
         let stored = match unreadable::decode(key, value.value(), decode_queue) {
             Ok(stored) => stored,
@@ -162,7 +161,7 @@ fn load_queues(table: &impl Rows, memory: &mut Memory) -> Outcome<StoredCounts> 
                 memory.unread_queues.insert((namespace.clone(), queue.clone()));
                 let settings = QueueSettings { paused: true, max_running: None };
                 let counts = count_ended(table, &namespace, number, &queue)?;
-                // Of some version, so that it is known that something was set.
+                // A version above 0: settings exist.
                 StoredQueue { counts, settings, version: Version(1) }
             }
         };
@@ -174,13 +173,13 @@ fn load_queues(table: &impl Rows, memory: &mut Memory) -> Outcome<StoredCounts> 
     Ok(all)
 }
 
-/// Counts what ended in a queue.
+/// Counts the finished tasks of a queue.
 fn count_ended(
     table: &impl Rows,
     namespace: &Namespace,
     number: u32,
     queue: &QueueName,
-) -> Outcome<StateCounts> {
+) -> StoreResult<StateCounts> {
     let mut counts = StateCounts::default();
     let prefix = keys::lookup_prefix(number, &Selector::Queue(queue.clone())).unwrap_or_default();
     for row in rows::scan_all(table, &prefix)? {
@@ -195,14 +194,14 @@ fn count_ended(
     Ok(counts)
 }
 
-/// Reads every live task once and forgets it again, but for what the index keeps.
+/// Reads every live task once; only its index entry stays in memory.
 fn load_live(
     table: &impl Rows,
     memory: &mut Memory,
     stored: &StoredCounts,
     listener: &Listener,
-) -> Outcome<()> {
-    const TOLD_EVERY: u64 = 50_000;
+) -> StoreResult<()> {
+    const REPORT_EVERY: u64 = 50_000;
     let live = |counts: &StateCounts| -> u64 {
         counts.iter().filter(|(state, _)| !state.is_terminal()).map(|(_, count)| count).sum()
     };
@@ -213,36 +212,36 @@ fn load_live(
         let (key, value) = row?;
         let key = key.value();
         let Ok(key) = <&[u8; 13]>::try_from(key) else {
-            return Err(Trouble::damaged(key, "it is not a key"));
+            return Err(StoreFault::damaged(key, "its key is malformed"));
         };
         let (number, id) = match (key[1..5].first_chunk(), keys::id_of(key)) {
             (Some(number), Some(id)) => (u32::from_be_bytes(*number), id),
-            _ => return Err(Trouble::damaged(key, "it is not a key")),
+            _ => return Err(StoreFault::damaged(key, "its key is malformed")),
         };
         let Some(namespace) = memory.names.name(number).cloned() else {
-            return Err(Trouble::damaged(key, "its namespace is not known"));
+            return Err(StoreFault::damaged(key, "its namespace is unknown"));
         };
         let spec = specs.read(&keys::task(keys::SPEC, number, id))?;
         let spec = spec.as_ref().map(|value| value.value());
         match assemble(&namespace, id, spec, key, value.value()) {
             Ok(record) => tally.take_in(memory, &record),
-            Err(fault) => tally.set_aside(memory, &fault),
+            Err(unreadable) => tally.set_aside(memory, &unreadable),
         }
         tally.rows += 1;
-        if tally.rows % TOLD_EVERY == 0 {
+        if tally.rows % REPORT_EVERY == 0 {
             listener(Opening::Loading { done: tally.rows, total });
         }
     }
     tally.check(memory, stored, total)
 }
 
-/// What was found among the live tasks.
+/// Counts of the live rows while they are loaded.
 #[derive(Default)]
 struct Tally {
     rows: u64,
-    /// Those that ended and are held: counted among the ended.
+    /// Cancelled tasks with a cancellation hold: counted as finished.
     held: u64,
-    /// Those that cannot be read, by whether they are known to have yet to end.
+    /// Unreadable tasks whose state is known and not terminal; `unread`: whose state is unknown.
     unread_live: u64,
     unread: u64,
 }
@@ -252,27 +251,27 @@ impl Tally {
         self.held += u64::from(record.state.is_terminal());
         memory.index.insert(record);
         if let Some(held) = &record.lease {
-            // How long the store was closed is not known if the wall clock was set meanwhile, and a worker
-            // that could not renew all that time is given the chance: a lease found here lasts one TTL more.
+            // How long the store was closed is unknown if the wall clock was set meanwhile, and workers could
+            // not renew while it was: lease expiry is at least one TTL after opening.
             let until = memory.index.now().saturating_add(held.ttl);
             memory.index.renewed(record.key.id, held.expires_at.max(until));
         }
     }
 
-    fn set_aside(&mut self, memory: &mut Memory, fault: &Fault) {
-        match fault.state {
+    fn set_aside(&mut self, memory: &mut Memory, unreadable: &UnreadableTask) {
+        match unreadable.state {
             Some(state) if state.is_terminal() => self.held += 1,
             Some(_) => self.unread_live += 1,
             None => self.unread += 1,
         }
-        let (id, hold) = (fault.key.id, fault.hold());
-        memory.index.hold(id, &hold);
+        let (id, hold) = (unreadable.key.id, unreadable.hold());
+        memory.index.add_unreadable(id, &hold);
         memory.holds.insert(id, hold);
-        memory.quarantine.add(fault.finding(memory.index.now()));
+        memory.quarantine.add(unreadable.finding(memory.index.now()));
     }
 
-    /// Compares what was counted with what is there; tasks that cannot be read stay counted where they were.
-    fn check(&self, memory: &mut Memory, stored: &StoredCounts, total: u64) -> Outcome<()> {
+    /// Compares the stored counts with the rows found; unreadable tasks stay counted where they were.
+    fn check(&self, memory: &mut Memory, stored: &StoredCounts, total: u64) -> StoreResult<()> {
         let there = self.rows - self.held;
         let is_right = if memory.unread_queues.is_empty() {
             (there - self.unread..=there).contains(&total)
@@ -280,8 +279,8 @@ impl Tally {
             total <= there
         };
         if !is_right {
-            let why = format!("{total} live tasks were counted and {there} are there");
-            return Err(Trouble::damaged(&keys::meta("counters"), why));
+            let why = format!("{total} live tasks are counted and {there} are stored");
+            return Err(StoreFault::damaged(&keys::meta("counters"), why));
         }
         if self.unread + self.unread_live == 0 {
             return Ok(());
@@ -302,11 +301,11 @@ impl Tally {
     }
 }
 
-/// Reads specifications in order. Most live tasks stand side by side: walking to the next row costs a
-/// fraction of looking it up.
+/// Reads specs in key order. Most live tasks are adjacent: stepping to the next row costs a fraction of a
+/// lookup.
 struct SpecReader<'a, R: Rows> {
     rows: &'a R,
-    next: Option<Box<dyn Iterator<Item = Outcome<rows::Row<'a>>> + 'a>>,
+    next: Option<Box<dyn Iterator<Item = StoreResult<rows::Row<'a>>> + 'a>>,
 }
 
 impl<'a, R: Rows> SpecReader<'a, R> {
@@ -314,8 +313,8 @@ impl<'a, R: Rows> SpecReader<'a, R> {
         Self { rows, next: None }
     }
 
-    /// The sealed value of a specification, if it is there.
-    fn read(&mut self, key: &[u8]) -> Outcome<Option<rows::Lent<'a>>> {
+    /// The sealed value of a spec, if it is there.
+    fn read(&mut self, key: &[u8]) -> StoreResult<Option<rows::Lent<'a>>> {
         const STEPS: usize = 8;
         let steps = self.next.as_mut().into_iter().flat_map(|next| next.take(STEPS));
         for row in steps {

@@ -1,4 +1,4 @@
-//! Where the bytes lie: a file, or in tests something that fails on purpose.
+//! The medium that the store's bytes are on: a file, or a fault-injecting one in tests.
 //!
 //! ```text
 //! redb ──▶ Guarded (guard.rs) ──▶ Medium::open()          a file, a power cut, a full disk
@@ -14,22 +14,21 @@ use redb::StorageBackend;
 
 use crate::private;
 
-/// Something the bytes of a store lie on.
+/// The storage of a store's data file.
 pub trait Medium: fmt::Debug + Send + Sync {
-    /// Opens it. Called again after an error; what an earlier call returned is not used any more by then.
+    /// Opens a backend. Called again after an I/O error; earlier backends are no longer used then.
     fn open(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// What it is called, for people.
+    /// Its name in messages, usually a path.
     fn name(&self) -> String;
 
-    /// Refuses if there is no room to grow by so many bytes.
-    fn check_room(&self, bytes: u64) -> io::Result<()>;
+    /// An error (`StorageFull`) unless the medium can grow by this many bytes.
+    fn check_free_space(&self, bytes: u64) -> io::Result<()>;
 }
 
-/// What the file is called that tries whether there is room: the data file's name with this extension.
-pub(crate) const ROOM_EXTENSION: &str = "room";
+/// Extension of the file that probes for free space, with the data file's name.
+pub(crate) const PROBE_EXTENSION: &str = "room";
 
-/// A file.
 #[derive(Debug)]
 pub(crate) struct FileMedium {
     path: PathBuf,
@@ -37,12 +36,12 @@ pub(crate) struct FileMedium {
 }
 
 impl FileMedium {
-    /// One that must be there: an empty file in place of a lost one would be the worst answer.
+    /// A file that must exist: an empty file in place of a lost one would hide the loss.
     pub(crate) fn existing(path: PathBuf) -> Self {
         Self { path, may_create: false }
     }
 
-    /// One that is made.
+    /// A file that is created if it is missing.
     pub(crate) fn new_at(path: PathBuf) -> Self {
         Self { path, may_create: true }
     }
@@ -59,15 +58,15 @@ impl Medium for FileMedium {
         self.path.display().to_string()
     }
 
-    fn check_room(&self, bytes: u64) -> io::Result<()> {
-        let probe = self.path.with_extension(ROOM_EXTENSION);
+    fn check_free_space(&self, bytes: u64) -> io::Result<()> {
+        let probe = self.path.with_extension(PROBE_EXTENSION);
         let room = private::create(&probe).and_then(|file| allocate(&file, 0, bytes));
         std::fs::remove_file(&probe)?;
         room
     }
 }
 
-/// No lock: the directory has one, which names its holder.
+/// Not locked: the directory's `LOCK` is, which contains the holder's pid.
 #[derive(Debug)]
 struct PlainFile {
     file: File,
@@ -84,8 +83,8 @@ impl StorageBackend for PlainFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let before = self.len()?;
-        // The disk's blocks are taken when the file grows. A full disk then refuses here, where nothing is
-        // lost, and never a page in the middle of a file that looked large enough.
+        // Blocks are allocated when the file grows: a full disk fails here, where nothing is lost, and not at
+        // a page write within the file.
         if len > before {
             allocate(&self.file, before, len - before)?;
         }
@@ -103,7 +102,7 @@ impl StorageBackend for PlainFile {
 
 fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, bytes) {
-        // Not every file system can; then a full disk shows when a page is written.
+        // Not every file system supports it; then a full disk fails a page write.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
         other => Ok(other?),
     }

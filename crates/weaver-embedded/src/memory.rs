@@ -1,4 +1,4 @@
-//! What the writer keeps in memory: the index of live tasks, names, counters, and records on their way.
+//! The writer's in-memory state: the index of live tasks, names, counters and cached records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use weaver_core::id::TaskId;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::StateCounts;
 use weaver_core::quarantine::Quarantine;
-use weaver_core::queue::index::{Hold, Index, Waiters};
+use weaver_core::queue::index::{Index, UnreadableHold, Waiters};
 use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
@@ -25,26 +25,26 @@ pub(crate) struct Memory {
     /// The counters as they are on disk.
     pub(crate) stored_counters: Counters,
     pub(crate) records: RecordCache,
-    /// What cannot be read; readers add to it too.
+    /// Unreadable records; readers add to it too.
     pub(crate) quarantine: Arc<Quarantine>,
-    /// What live tasks that cannot be read keep held.
-    pub(crate) holds: HashMap<TaskId, Hold>,
-    /// How often the counts of queues count live tasks that cannot be read.
+    /// Serial keys and slots held by unreadable live tasks.
+    pub(crate) holds: HashMap<TaskId, UnreadableHold>,
+    /// The share of unreadable live tasks in the queues' counts.
     pub(crate) unread_counts: BTreeMap<(Namespace, QueueName), StateCounts>,
-    /// How many finished tasks were met that cannot be read: they stay at the front of what is to be purged.
+    /// Unreadable finished tasks seen so far: they stay at the front of the retention order.
     pub(crate) unread_ended: usize,
-    /// Queues whose rows cannot be read, and stay as they are until they are set again.
+    /// Queues whose rows cannot be read; the rows stay unchanged until their settings are written again.
     pub(crate) unread_queues: HashSet<(Namespace, QueueName)>,
-    /// How many finished tasks there are.
+    /// Number of finished tasks.
     pub(crate) finished: u64,
-    /// No finished task is due to go before then; `None`: not known.
+    /// No task finished before then; `None`: unknown.
     pub(crate) oldest_end: Option<Timestamp>,
-    /// No unique key is due to be forgotten before then; `None`: not known.
+    /// No unique key expires before then; `None`: unknown.
     pub(crate) oldest_key: Option<Timestamp>,
-    /// Whether streams wait to be emptied.
+    /// Whether discarded streams still have entries.
     pub(crate) trash: bool,
     pub(crate) runners_swept_at: Timestamp,
-    /// Moves of this batch, to be published once it is synced.
+    /// Transitions of this batch, published once it is fsynced.
     pub(crate) changes: Vec<Change>,
     /// Whether this batch cancelled a running task.
     pub(crate) cancelled: bool,
@@ -57,13 +57,13 @@ pub(crate) struct Memory {
 pub(crate) struct Counters {
     pub(crate) next_task: u64,
     pub(crate) next_stream: u64,
-    /// One for all documents: one that is deleted and written again never sees an old version again.
+    /// Shared by all documents, so that a document that is deleted and written again never reuses a version.
     pub(crate) last_document_version: u64,
-    /// How often the store was opened: no two of its lives share a place in the stream of changes.
+    /// How often the store was opened: the incarnation in change cursors.
     pub(crate) opens: u64,
-    /// The latest time the store has seen: it goes on from there, whatever the clock says after a restart.
+    /// The store's latest timestamp: after a restart time continues from there, whatever the clock says.
     pub(crate) latest: Timestamp,
-    /// Whether ids are in the order of creation: not after an import among other tasks.
+    /// Whether ids are in order of creation: not after an import into a store with other tasks.
     pub(crate) in_time_order: bool,
 }
 
@@ -127,7 +127,7 @@ impl Names {
         u32::try_from(self.names.len()).expect("fewer than four thousand million namespaces")
     }
 
-    /// Adds a name under the next number; false if that is not its number.
+    /// Adds a name under the next number; `false` if `number` is not the next.
     pub(crate) fn add(&mut self, namespace: Namespace, number: u32) -> bool {
         if number != self.next() {
             return false;
@@ -142,8 +142,8 @@ impl Names {
     }
 }
 
-/// Records that will be asked for again soon: those just enqueued, while there is room, and those that run.
-/// Everything in here is on disk as well, or will be when the batch is synced.
+/// Cached records that are needed again soon: running tasks, and just enqueued ones up to a limit. All of
+/// them are on disk too, once the batch is fsynced.
 #[derive(Debug)]
 pub(crate) struct RecordCache {
     records: HashMap<TaskId, TaskRecord>,
@@ -167,7 +167,7 @@ impl RecordCache {
     pub(crate) fn put(&mut self, record: &TaskRecord) {
         self.take(record.key.id);
         match record.state {
-            // As many as run: each of them has a worker, which holds a copy anyway.
+            // Not limited: each has a worker, which holds a copy anyway.
             TaskState::Running => {}
             state if state.is_waiting() && self.waiting_bytes < self.waiting_max_bytes => {
                 self.waiting_bytes += bytes_of(record);

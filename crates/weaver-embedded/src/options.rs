@@ -1,30 +1,30 @@
-//! How much an embedded store keeps, and what it may use.
+//! Retention and memory limits of an embedded store.
 
 use std::time::Duration;
 
 use weaver_core::limits::{Limits, RETENTION_DEFAULT};
 
-/// How much an [`EmbeddedStore`](crate::EmbeddedStore) keeps, and what it may use.
+/// Retention and memory limits of an [`EmbeddedStore`](crate::EmbeddedStore).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// What it takes.
+    /// Maximum payload and batch sizes.
     pub limits: Limits,
-    /// How long finished tasks are kept.
+    /// How long finished tasks are kept before they are purged.
     pub retention: Duration,
-    /// How many finished tasks are kept; `None`: all of them, for as long as `retention` says.
+    /// Maximum number of finished tasks; `None` (default): unlimited within `retention`.
     pub retention_count: Option<u64>,
-    /// How long a unique key is remembered (at least as long as finished tasks are kept).
+    /// How long a unique key is remembered, at least `retention`. Default: 7 days.
     pub idempotency_ttl: Duration,
-    /// How many changes are kept for readers that lag behind; one that lags more is told to resync.
-    pub ring_capacity: usize,
-    /// How much memory pages of the file may take, in bytes.
+    /// Changes kept in memory for readers; one that lags further behind must resync. Default: 65,536.
+    pub change_log_capacity: usize,
+    /// Size of redb's page cache, in bytes. Default: 256 MiB.
     pub page_cache_bytes: usize,
-    /// How much memory records on their way from enqueue to lease may take, in bytes.
+    /// Size of the cache of waiting records, in bytes. Default: 32 MiB.
     pub record_cache_bytes: usize,
 }
 
 impl EmbeddedOptions {
-    /// How long a unique key is remembered.
+    /// Lifetime of a unique key: never shorter than retention, so that a stored task keeps its key.
     pub(crate) fn unique_for(&self) -> Duration {
         self.idempotency_ttl.max(self.retention)
     }
@@ -39,7 +39,7 @@ impl Default for EmbeddedOptions {
             retention: RETENTION_DEFAULT,
             retention_count: None,
             idempotency_ttl: 7 * DAY,
-            ring_capacity: 65_536,
+            change_log_capacity: 65_536,
             page_cache_bytes: 256 * MIB,
             record_cache_bytes: 32 * MIB,
         }

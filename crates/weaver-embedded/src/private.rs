@@ -1,6 +1,6 @@
-//! A store is for its owner: directories 0700, files 0600, whatever the umask says.
+//! File modes: directories 0700, files 0600, whatever the umask.
 //!
-//! What other users can open they can also lock, and hold the store up with.
+//! A user who can open the lock file could also lock it, and keep the store from opening.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -9,13 +9,12 @@ use std::path::Path;
 
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// What group and others may.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 /// Set on directories that all users share, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
-/// Makes a directory, if there is none. Those above it are made as the umask says: they are no part of the
-/// store.
+/// Creates a directory if it is missing. Its parents get the umask's mode, as they are not part of the store.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         fs::create_dir_all(parent)?;
@@ -26,21 +25,20 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// To open files with: those that are made are the owner's alone.
+/// Open options that create files with mode 0600.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE_MODE);
     options
 }
 
-/// Makes a file, empty.
+/// Creates an empty file, truncating an existing one.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)
 }
 
-/// Takes from other users what they may on files of a store that was made with a wider mode, and on the
-/// directory if `owns_directory` says that there is nothing else in it. What cannot be changed is logged: it
-/// is no reason not to serve.
+/// Removes other users' access to the files of a store that was created with a wider mode, and to the
+/// directory if `owns_directory` accepts everything in it. Failures are logged and do not stop the store.
 pub(crate) fn tighten(directory: &Path, files: &[&str], owns_directory: impl Fn(&str) -> bool) {
     if is_only_ours(directory, owns_directory) {
         tighten_one(directory, DIRECTORY_MODE);
@@ -65,11 +63,11 @@ fn tighten_one(path: &Path, mode: u32) {
     match fs::set_permissions(path, Permissions::from_mode(after)) {
         Ok(()) => tracing::warn!(
             path = %path.display(), before = %format_args!("{before:o}"), after = %format_args!("{after:o}"),
-            "other users had access to the store; its mode was changed"
+            "store was accessible to other users; tightened its mode"
         ),
         Err(error) => tracing::warn!(
             path = %path.display(), mode = %format_args!("{before:o}"), %error,
-            "other users have access to the store, and its mode cannot be changed"
+            "store is accessible to other users, and its mode cannot be changed"
         ),
     }
 }

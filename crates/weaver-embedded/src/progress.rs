@@ -1,54 +1,54 @@
-//! What opening a large store is doing, for people who wait for it.
+//! Progress of opening a large store.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
-/// A step of opening, and how far it is.
+/// A step of opening, with its progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// Checking every page of a file that was closed cleanly.
+    /// Verifying every page of a file that was closed cleanly.
     Verifying,
-    /// Checking and mending a file that was not, in percent.
+    /// Verifying and repairing a file that was not closed cleanly.
     Repairing {
-        /// How much of it is done.
+        /// Share done, 0 to 100.
         percent: u8,
     },
     /// Reading the live tasks.
     Loading {
-        /// So many are read.
+        /// Tasks read so far; reported every 50,000.
         done: u64,
-        /// Of so many.
+        /// Live tasks according to the stored counts.
         total: u64,
     },
-    /// It is open.
+    /// Opening succeeded; no further step follows.
     Done,
 }
 
 impl fmt::Display for Opening {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Verifying => write!(out, "checking the store"),
+            Self::Verifying => write!(out, "verifying the store"),
             Self::Repairing { percent } => {
-                write!(out, "the store was not closed cleanly: checking it ({percent} %)")
+                write!(out, "the store was not closed cleanly: repairing it ({percent} %)")
             }
-            Self::Loading { done, total } => write!(out, "reading live tasks: {done} of {total}"),
+            Self::Loading { done, total } => write!(out, "loading live tasks: {done} of {total}"),
             Self::Done => write!(out, "open"),
         }
     }
 }
 
-/// Who is told.
+/// Called with each step, on the thread that opens the store.
 pub type Listener = Arc<dyn Fn(Opening) + Send + Sync>;
 
-/// Tells the terminal, on one line that is wiped in the end; tells nobody if there is no terminal.
+/// Shows progress on stderr, on one line that is cleared at the end; does nothing without a terminal.
 pub(crate) fn to_terminal() -> Listener {
     if !std::io::stderr().is_terminal() {
         return Arc::new(|_| {});
     }
     Arc::new(|step| {
         let mut terminal = std::io::stderr().lock();
-        // A terminal that went away is no reason to fail.
+        // Opening does not fail because the terminal was closed.
         let _ = match step {
             Opening::Done => write!(terminal, "\r\x1b[K"),
             step => write!(terminal, "\r\x1b[K{step} …"),

@@ -1,4 +1,4 @@
-//! The store: a handle for callers, who never touch the file's writing side themselves.
+//! The store's handle. Callers read snapshots themselves; all writes go through the writer.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,22 +12,22 @@ use weaver_core::clock::Clock;
 use weaver_core::error::{Error, Result};
 
 use crate::directory::Directory;
-use crate::engine::{Act, Engine, Job, Shared, Unfinished, close};
+use crate::engine::{Engine, Operation, Request, Shared, Unfinished, close};
 use crate::error::StoreError;
+use crate::fault::{StoreFault, StoreResult};
 use crate::keys;
 use crate::load::open_database;
 use crate::medium::{FileMedium, Medium};
 use crate::options::EmbeddedOptions;
 use crate::progress::{self, Listener};
-use crate::trouble::{Outcome, Trouble};
 use crate::work::Work;
 use crate::writer::Writer;
 
 pub(crate) type Snapshot = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// A durable store in a directory of this machine, for one process.
+/// A durable store in a local directory, used by one process at a time.
 ///
-/// Dropping it waits for what was asked for, and closes the file.
+/// Dropping it finishes the submitted requests and closes the file.
 pub struct EmbeddedStore {
     // Before `shared` and `directory`: the writer stops while the directory is still ours.
     pub(crate) writer: Writer,
@@ -37,29 +37,29 @@ pub struct EmbeddedStore {
     pub(crate) name: String,
     pub(crate) medium: Arc<dyn Medium>,
     pub(crate) listener: Listener,
-    /// Numbers of those who wait for work.
+    /// Id of the next waiter for work.
     pub(crate) next_waiter: AtomicU64,
-    /// Ours until this is dropped; `None` on a medium that is no directory.
+    /// Locked until this is dropped; `None` on other media.
     directory: Option<Directory>,
 }
 
-/// How a store is started.
+/// How to start a store.
 #[derive(Clone, Copy)]
 struct Start {
     /// Whether an empty medium becomes an empty store.
     may_create: bool,
-    /// Whether a thread of its own writes.
+    /// Whether a dedicated thread writes.
     own_thread: bool,
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a directory, or makes one, with default options; tells the terminal if it takes
-    /// long.
+    /// Opens the store in a directory with default options, creating it if it is missing; shows progress on
+    /// the terminal.
     pub fn open(directory: impl AsRef<Path>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         Self::open_with(directory, clock, EmbeddedOptions::default(), progress::to_terminal())
     }
 
-    /// Opens the store in a directory, or makes one.
+    /// Opens the store in a directory, creating it if it is missing. `listener` gets the progress.
     pub fn open_with(
         directory: impl AsRef<Path>,
         clock: Arc<dyn Clock>,
@@ -77,8 +77,8 @@ impl EmbeddedStore {
         Ok(store)
     }
 
-    /// Opens a store on any medium. Without a thread of its own, every call is written and synced by its
-    /// caller: for simulation, where a seed must replay exactly.
+    /// Opens a store on any medium. Without `own_thread`, each call is written and fsynced by its caller: for
+    /// simulation, where a seed must replay exactly.
     pub fn open_on(
         medium: Arc<dyn Medium>,
         clock: Arc<dyn Clock>,
@@ -96,8 +96,9 @@ impl EmbeddedStore {
         start: Start,
     ) -> Result<Self, StoreError> {
         let name = medium.name();
-        let (ours, told) = (Arc::clone(&clock), Arc::clone(&listener));
-        let (engine, shared) = Engine::open(Arc::clone(&medium), options, ours, told, start.may_create)?;
+        let (store_clock, progress_listener) = (Arc::clone(&clock), Arc::clone(&listener));
+        let (engine, shared) =
+            Engine::open(Arc::clone(&medium), options, store_clock, progress_listener, start.may_create)?;
         let writer = if start.own_thread {
             Writer::thread(engine).map_err(|source| StoreError::Io { path: name.clone(), source })?
         } else {
@@ -107,71 +108,69 @@ impl EmbeddedStore {
         Ok(Self { writer, shared, options, clock, name, medium, listener, next_waiter, directory: None })
     }
 
-    /// Does something in the next batch; answers once it is synced.
+    /// Runs an operation in the next batch; returns once that is fsynced.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
+        act: impl FnOnce(&mut Work<'_>) -> StoreResult<T> + Send + 'static,
     ) -> Result<T> {
-        self.submit(Job::writing, act).await
+        self.submit(Request::writing, act).await
     }
 
-    /// Asks what only the writer's memory knows. Writes nothing, and so goes on while the disk is full.
-    pub(crate) async fn consult<T: Send + 'static>(
+    /// Reads the writer's in-memory state. Writes nothing, so it works while the disk is full.
+    pub(crate) async fn read_memory<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
+        act: impl FnOnce(&mut Work<'_>) -> StoreResult<T> + Send + 'static,
     ) -> Result<T> {
-        self.submit(Job::reading, act).await
+        self.submit(Request::reading, act).await
     }
 
     async fn submit<T: Send + 'static>(
         &self,
-        job: fn(Act) -> Job,
-        act: impl FnOnce(&mut Work<'_>) -> Outcome<T> + Send + 'static,
+        request: fn(Operation) -> Request,
+        act: impl FnOnce(&mut Work<'_>) -> StoreResult<T> + Send + 'static,
     ) -> Result<T> {
         let (sender, receiver) = oneshot::channel();
-        self.writer.submit(job(Box::new(move |work| {
+        self.writer.submit(request(Box::new(move |work| {
             let answer = match act(work) {
                 Ok(answer) => Ok(answer),
-                Err(Trouble::Refused(error)) => Err(error),
-                Err(trouble) => return Err(Unfinished { trouble, _caller: Some(Box::new(sender)) }),
+                Err(StoreFault::Refused(error)) => Err(error),
+                Err(fault) => return Err(Unfinished { fault, _caller: Some(Box::new(sender)) }),
             };
             Ok(Box::new(move || drop(sender.send(answer))))
         })));
         receiver.await.unwrap_or_else(|_| Err(self.unavailable()))
     }
 
-    /// Reads from what is synced. The file is read where the caller stands: a row or a page of rows, mostly
-    /// from memory.
-    pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> Outcome<T> + Send) -> Result<T> {
+    /// Reads a snapshot of what is fsynced, on the caller's thread: a row or a page of rows, mostly cached.
+    pub(crate) async fn read<T>(&self, act: impl Fn(&Snapshot) -> StoreResult<T> + Send) -> Result<T> {
         if let Ok(answer) = self.try_read(&act) {
             return answer;
         }
-        // The file failed under somebody's hands. The writer opens it again when it is next asked for
-        // anything.
-        self.consult(|_| Ok(())).await?;
+        // The handle failed. The writer reopens the file with its next request, which is this one.
+        self.read_memory(|_| Ok(())).await?;
         self.try_read(&act).unwrap_or_else(Err)
     }
 
-    /// The outer error is worth a second try.
-    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Result<Result<T>> {
+    /// The outer error is retryable.
+    fn try_read<T>(&self, act: &impl Fn(&Snapshot) -> StoreResult<T>) -> Result<Result<T>> {
         let database = self.database()?;
         let answer = catch_unwind(AssertUnwindSafe(|| snapshot(&database, act)));
         close(database);
         match answer {
             Ok(Ok(answer)) => Ok(Ok(answer)),
-            Ok(Err(Trouble::Refused(error))) => Ok(Err(error)),
-            Ok(Err(Trouble::Broken(reason))) => {
+            Ok(Err(StoreFault::Refused(error))) => Ok(Err(error)),
+            Ok(Err(StoreFault::Broken(reason))) => {
                 Err(Error::Unavailable { reason: format!("{}: {reason}", self.name) })
             }
             Err(_) => Ok(Err(Error::Damaged {
                 what: self.name.clone(),
-                way_out: "restore the latest backup of its directory".to_owned(),
+                remedy: "restore the latest backup of its directory".to_owned(),
             })),
         }
     }
 
-    /// Reads from what is synced, for as long as it takes.
-    pub(crate) fn read_blocking<T>(&self, act: &impl Fn(&Snapshot) -> Outcome<T>) -> Result<T> {
+    /// Reads a snapshot of what is fsynced, however long it takes; does not retry.
+    pub(crate) fn read_blocking<T>(&self, act: &impl Fn(&Snapshot) -> StoreResult<T>) -> Result<T> {
         self.try_read(act).unwrap_or_else(Err)
     }
 
@@ -182,15 +181,18 @@ impl EmbeddedStore {
     fn unavailable(&self) -> Error {
         let mut reason = self.shared.failure.lock().clone();
         if reason.is_empty() {
-            // Only a panic tells callers before the reason is noted.
-            reason = format!("{} failed and is opened again", self.name);
+            // Only a panic answers callers before the reason is set.
+            reason = format!("{} failed and is being reopened", self.name);
         }
         Error::Unavailable { reason }
     }
 }
 
-/// Reads from a snapshot.
-pub(crate) fn snapshot<T>(database: &Database, act: impl FnOnce(&Snapshot) -> Outcome<T>) -> Outcome<T> {
+/// Runs `act` on a fresh snapshot.
+pub(crate) fn snapshot<T>(
+    database: &Database,
+    act: impl FnOnce(&Snapshot) -> StoreResult<T>,
+) -> StoreResult<T> {
     act(&database.begin_read()?.open_table(keys::TABLE)?)
 }
 

@@ -1,4 +1,4 @@
-//! Values that cannot be read: what is wrong with them, and what they still say.
+//! Unreadable values: why they cannot be decoded, and which fields still can.
 
 use std::sync::Arc;
 
@@ -6,33 +6,33 @@ use weaver_core::admission::occupies_slot;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::name::Namespace;
 use weaver_core::quarantine::{Quarantined, RawTask, RecordKind, Unreadable};
-use weaver_core::queue::index::Hold;
+use weaver_core::queue::index::UnreadableHold;
 use weaver_core::task::{TaskRecord, TaskSpec, TaskState};
 use weaver_core::time::Timestamp;
 
 use crate::codec::{
     Damage, Defect, FORMAT_VERSION, Reader, Undecodable, decode_spec, record_from, state_of, unseal,
 };
+use crate::fault::{StoreFault, StoreResult};
 use crate::keys;
 use crate::rows::Rows;
-use crate::trouble::{Outcome, Trouble};
 
-/// A task that cannot be read, with what can be.
+/// A task that cannot be read, with the parts that can.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct UnreadableTask {
     pub(crate) key: TaskKey,
     pub(crate) why: Unreadable,
-    /// What was asked for, if that can be read.
+    /// `None` if the spec cannot be read.
     pub(crate) spec: Option<Arc<TaskSpec>>,
-    /// Its state, if that can be read.
+    /// `None` if the state cannot be read.
     pub(crate) state: Option<TaskState>,
-    /// Whether it has yet to end, or its handler to stop.
+    /// Whether it has not finished, or its handler has yet to stop.
     pub(crate) is_live: bool,
-    /// The row that cannot be read.
+    /// Key of the unreadable row.
     row: Vec<u8>,
 }
 
-impl Fault {
+impl UnreadableTask {
     pub(crate) fn finding(&self, found_at: Timestamp) -> Quarantined {
         let (spec, id) = (self.spec.as_deref(), self.key.id.to_string());
         let finding =
@@ -46,11 +46,11 @@ impl Fault {
         }
     }
 
-    /// What it holds while it lives.
-    pub(crate) fn hold(&self) -> Hold {
+    /// The serial key and slot that it holds while it is live.
+    pub(crate) fn hold(&self) -> UnreadableHold {
         let spec = self.spec.as_deref();
         let waits = matches!(self.state, Some(TaskState::Queued | TaskState::Scheduled));
-        Hold {
+        UnreadableHold {
             namespace: self.key.namespace.clone(),
             slot_of: spec.filter(|_| self.occupies_slot()).map(|spec| spec.queue.clone()),
             serial_key: spec.and_then(|spec| spec.serial_key.clone()),
@@ -59,26 +59,26 @@ impl Fault {
     }
 
     fn occupies_slot(&self) -> bool {
-        // A cancelled task among the live ones has a handler that has yet to stop.
+        // A cancelled task among the live ones has a cancellation hold.
         let occupies = |state| occupies_slot(state, true);
         self.is_live && self.spec.is_some() && self.state.is_some_and(occupies)
     }
 
-    pub(crate) fn into_trouble(self) -> Trouble {
-        Trouble::damaged(&self.row, self.why)
+    pub(crate) fn into_fault(self) -> StoreFault {
+        StoreFault::damaged(&self.row, self.why)
     }
 }
 
-/// A task as its rows say, or what is wrong with them.
-pub(crate) type Found = Result<TaskRecord, Box<Fault>>;
+/// A decoded task, or why it cannot be decoded.
+pub(crate) type Found = Result<TaskRecord, Box<UnreadableTask>>;
 
-/// Reads a task from its rows; a value that cannot be read is this task's alone.
+/// Reads a task from its rows; an unreadable value affects only this task.
 pub(crate) fn find_task(
     rows: &impl Rows,
     namespace: &Namespace,
     number: u32,
     id: TaskId,
-) -> Outcome<Option<Found>> {
+) -> StoreResult<Option<Found>> {
     let spec_key = keys::task(keys::SPEC, number, id);
     let spec = rows.get(spec_key.as_slice())?;
     for tag in [keys::LIVE, keys::FINISHED] {
@@ -89,8 +89,8 @@ pub(crate) fn find_task(
         }
     }
     let Some(spec) = spec else { return Ok(None) };
-    let reason = "there is no row that says how it is going".to_owned();
-    Ok(Some(Err(Box::new(Fault {
+    let reason = "its status row is missing".to_owned();
+    Ok(Some(Err(Box::new(UnreadableTask {
         key: TaskKey::new(namespace.clone(), id),
         why: Unreadable::Undecodable { reason },
         spec: decode(&spec_key, spec.value(), decode_spec).ok().map(|(spec, _)| Arc::new(spec)),
@@ -100,7 +100,7 @@ pub(crate) fn find_task(
     }))))
 }
 
-/// Puts a task together from the values of its rows.
+/// Builds a task from the values of its rows.
 pub(crate) fn assemble(
     namespace: &Namespace,
     id: TaskId,
@@ -110,28 +110,28 @@ pub(crate) fn assemble(
 ) -> Found {
     let mut spec_key = *status_key;
     spec_key[0] = keys::SPEC;
-    let missing = || Unreadable::Undecodable { reason: "nothing says what was asked for".to_owned() };
+    let missing = || Unreadable::Undecodable { reason: "its spec row is missing".to_owned() };
     let spec = spec.ok_or_else(missing).and_then(|value| decode(&spec_key, value, decode_spec));
     let is_live = status_key[0] == keys::LIVE;
-    let fault = |why, spec, state, row: &[u8]| {
+    let unreadable = |why, spec, state, row: &[u8]| {
         let key = TaskKey::new(namespace.clone(), id);
-        Err(Box::new(Fault { key, why, spec, state, is_live, row: row.to_vec() }))
+        Err(Box::new(UnreadableTask { key, why, spec, state, is_live, row: row.to_vec() }))
     };
-    // The state is the first thing a status says: where the rest makes no sense, this may.
+    // The state comes first in a status, and may be readable when the rest is not.
     let peeked = || decode(status_key, status, |body| state_of(&mut Reader::of_version(body)?)).ok();
     let (spec, created_at) = match spec {
         Ok((spec, created_at)) => (Arc::new(spec), created_at),
-        Err(why) => return fault(why, None, peeked(), &spec_key),
+        Err(why) => return unreadable(why, None, peeked(), &spec_key),
     };
     let read = |body: &[u8]| record_from(namespace.clone(), id, Arc::clone(&spec), created_at, body);
     match decode(status_key, status, read) {
         Ok(record) => Ok(record),
-        Err(why) => fault(why, Some(spec), peeked(), status_key),
+        Err(why) => unreadable(why, Some(spec), peeked(), status_key),
     }
 }
 
-/// A task's rows as they are stored, in hexadecimal.
-pub(crate) fn raw_task(rows: &impl Rows, number: u32, id: TaskId) -> Outcome<Option<RawTask>> {
+/// A task's stored rows, in hexadecimal.
+pub(crate) fn raw_task(rows: &impl Rows, number: u32, id: TaskId) -> StoreResult<Option<RawTask>> {
     let mut stored = serde_json::Map::new();
     for (name, tag) in [("spec", keys::SPEC), ("live", keys::LIVE), ("finished", keys::FINISHED)] {
         if let Some(value) = rows.get(keys::task(tag, number, id).as_slice())? {
@@ -143,7 +143,7 @@ pub(crate) fn raw_task(rows: &impl Rows, number: u32, id: TaskId) -> Outcome<Opt
     Ok(text.map(|text| RawTask { text }))
 }
 
-/// Unseals and decodes a value.
+/// Verifies the checksum of a value and decodes it.
 pub(crate) fn decode<T>(
     key: &[u8],
     value: &[u8],

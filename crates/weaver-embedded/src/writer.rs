@@ -1,5 +1,7 @@
-//! The writer: one thread that gathers whatever waits and gives it to the engine. In simulation there is
-//! none: each call is a batch of its own, made by its caller, so that a seed replays exactly.
+//! The writer thread: collects waiting requests into batches for the engine's group commit.
+//!
+//! In simulation there is no thread: each call is a batch of its own, run by its caller, so that a seed
+//! replays exactly.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -7,13 +9,15 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::engine::{Engine, Job};
+use crate::engine::{Engine, Request};
 
-/// Who runs the engine.
+/// What runs the engine.
 pub(crate) enum Writer {
-    /// A thread of its own.
-    Thread { inbox: Arc<Inbox>, thread: Option<JoinHandle<()>> },
-    /// Whoever calls.
+    Thread {
+        inbox: Arc<Inbox>,
+        thread: Option<JoinHandle<()>>,
+    },
+    /// The caller of each request.
     Caller(Box<Mutex<Engine>>),
 }
 
@@ -23,23 +27,23 @@ pub(crate) struct Inbox {
     filled: Condvar,
 }
 
-/// How long the writer waits for callers it has just answered: a fraction of what a sync takes.
+/// How long the writer waits for the next requests of callers it has just answered: a fraction of an fsync.
 const LINGER: Duration = Duration::from_micros(100);
 
-/// Something to do between batches.
+/// An operation that runs between batches.
 pub(crate) type Exclusive = Box<dyn FnOnce(&mut Engine) + Send>;
 
 /// What the writer does next.
 enum Next {
-    Batch(Vec<Job>),
+    Batch(Vec<Request>),
     Exclusive(Exclusive),
 }
 
 #[derive(Default)]
 struct Waiting {
-    jobs: Vec<Job>,
+    requests: Vec<Request>,
     exclusive: Vec<Exclusive>,
-    /// The writer need not be told before so many wait.
+    /// The writer is notified when this many requests wait.
     enough: usize,
     stop: bool,
 }
@@ -51,11 +55,11 @@ impl Writer {
         let builder = std::thread::Builder::new().name("weaver-embedded".to_owned());
         let thread = builder.spawn(move || {
             let mut answered = 0;
-            while let Some(next) = theirs.next(engine.has_chores(), answered) {
+            while let Some(next) = theirs.next(engine.has_background_work(), answered) {
                 match next {
-                    Next::Batch(jobs) => {
-                        answered = jobs.len();
-                        engine.process(jobs);
+                    Next::Batch(requests) => {
+                        answered = requests.len();
+                        engine.process(requests);
                     }
                     Next::Exclusive(act) => act(&mut engine),
                 }
@@ -78,47 +82,52 @@ impl Writer {
         }
     }
 
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn submit(&self, request: Request) {
         match self {
-            Self::Thread { inbox, .. } => inbox.put(job),
-            Self::Caller(engine) => engine.lock().process(vec![job]),
+            Self::Thread { inbox, .. } => inbox.put(request),
+            Self::Caller(engine) => engine.lock().process(vec![request]),
         }
     }
 }
 
 impl Inbox {
-    fn put(&self, job: Job) {
+    fn put(&self, request: Request) {
         let mut waiting = self.waiting.lock();
-        waiting.jobs.push(job);
-        // More than one may come before the writer looks; it needs to be told once.
-        let count = waiting.jobs.len();
+        waiting.requests.push(request);
+        // Several requests may arrive before the writer wakes: it is notified once.
+        let count = waiting.requests.len();
         if count == waiting.enough.max(1) {
             drop(waiting);
             self.filled.notify_one();
         }
     }
 
-    /// What waits; `None` when it is time to stop and nothing is left. Does not wait if there are chores.
-    fn next(&self, has_chores: bool, answered: usize) -> Option<Next> {
+    /// The next batch; `None` after shutdown once the inbox is empty. Does not wait if there is background
+    /// work.
+    fn next(&self, has_background_work: bool, answered: usize) -> Option<Next> {
         let mut waiting = self.waiting.lock();
-        // Whoever was just answered mostly asks again at once. Taking only those who asked meanwhile would
-        // split the callers into two camps that wait for each other's syncs, for good.
-        let expected = waiting.jobs.len() + answered;
-        while waiting.jobs.is_empty() && waiting.exclusive.is_empty() && !waiting.stop && !has_chores {
+        // A caller that was just answered usually sends its next request at once. Without the wait, callers
+        // would split into two groups, each waiting for the other's fsync.
+        let expected = waiting.requests.len() + answered;
+        while waiting.requests.is_empty()
+            && waiting.exclusive.is_empty()
+            && !waiting.stop
+            && !has_background_work
+        {
             self.filled.wait(&mut waiting);
         }
         if let Some(act) = waiting.exclusive.pop() {
             return Some(Next::Exclusive(act));
         }
-        if waiting.stop && waiting.jobs.is_empty() {
+        if waiting.stop && waiting.requests.is_empty() {
             return None;
         }
-        if answered > 1 && waiting.jobs.len() < expected && !waiting.stop {
+        if answered > 1 && waiting.requests.len() < expected && !waiting.stop {
             waiting.enough = expected;
             self.filled.wait_for(&mut waiting, LINGER);
             waiting.enough = 1;
         }
-        Some(Next::Batch(std::mem::take(&mut waiting.jobs)))
+        Some(Next::Batch(std::mem::take(&mut waiting.requests)))
     }
 }
 
@@ -127,7 +136,7 @@ impl Drop for Writer {
         if let Self::Thread { inbox, thread } = self {
             inbox.waiting.lock().stop = true;
             inbox.filled.notify_one();
-            // What was asked for before is done first; a thread that panicked has nothing more to do.
+            // Requests submitted before are finished first; a thread that panicked has none.
             let _ = thread.take().map(JoinHandle::join);
         }
     }

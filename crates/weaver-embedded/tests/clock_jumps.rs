@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use support::Scratch;
 use weaver_core::clock::{Clock, ManualClock};
-use weaver_core::lifecycle::OverdueWhy;
+use weaver_core::lifecycle::OverdueReason;
 use weaver_core::ports::Store;
 use weaver_core::prelude::*;
 use weaver_embedded::EmbeddedStore;
@@ -105,7 +105,7 @@ async fn a_lease_found_at_open_lasts_one_ttl_more() {
         assert!(store.overdue(10).await.expect("it answers").is_empty());
         clock.advance(Duration::from_micros(1));
         let overdue = store.overdue(10).await.expect("it answers");
-        assert_eq!((overdue.len(), overdue[0].why), (1, OverdueWhy::Lease));
+        assert_eq!((overdue.len(), overdue[0].reason), (1, OverdueReason::Lease));
         assert_eq!(overdue[0].record.key, leased.lease.key);
     }
 }

@@ -1,4 +1,4 @@
-//! Whole stores: checked, copied, made smaller, written out and read in.
+//! Maintenance of whole stores: check, backup, compact, export, import.
 
 mod support;
 
@@ -35,7 +35,7 @@ fn task(kind: &'static str) -> NewTask {
     NewTask::new(kind).json(&[kind]).expect("JSON")
 }
 
-/// Something of everything: tasks in every condition, keys, groups, settings, documents and streams.
+/// Records of every kind: tasks in several states, keys, groups, settings, documents and streams.
 async fn fill(store: &EmbeddedStore, clock: &ManualClock) {
     let default = Namespace::default();
     let tasks = vec![
@@ -123,20 +123,20 @@ async fn a_check_reads_everything_and_finds_nothing_wrong_with_a_healthy_store()
 }
 
 #[tokio::test]
-async fn a_check_names_a_row_that_is_missing_and_one_that_nobody_asked_for() {
+async fn a_check_names_a_missing_row_and_an_unexpected_one() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(scratch.path(), &clock);
     fill(&store, &clock).await;
     drop(store);
     tamper(scratch.path(), |table| {
-        // The first look-up row, by its tag.
+        // The first index row, by its tag.
         let range = table.range(&[0x13][..]..&[0x14][..]).expect("rows");
         let first = range.take(1).map(|row| row.expect("a row").0.value().to_vec()).next().expect("one");
         table.remove(first.as_slice()).expect("removed");
     });
     let store = open(scratch.path(), &clock);
     let problems = store.check().expect("checked").problems.join("; ");
-    assert!(problems.contains("look-up row") && problems.contains("missing"), "{problems}");
+    assert!(problems.contains("index row") && problems.contains("missing"), "{problems}");
 }
 
 #[tokio::test]
@@ -160,14 +160,14 @@ async fn a_check_names_a_value_whose_checksum_is_wrong() {
     let store = open(scratch.path(), &clock);
     let report = store.check().expect("checked");
     let problems = report.problems.join("; ");
-    assert!(problems.contains("task (finished)") && problems.contains("checksum"), "{problems}");
+    assert!(problems.contains("finished task") && problems.contains("checksum"), "{problems}");
     // Only that task cannot be read; the others go on.
     let query = TaskQuery::new(Namespace::new("other").expect("a name"));
     assert_eq!(store.list_tasks(query).await.expect("listed").items.len(), 1);
 }
 
 #[tokio::test]
-async fn a_check_counts_again_and_names_a_queue_that_counted_wrong() {
+async fn a_check_recounts_and_names_a_queue_with_wrong_counts() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(scratch.path(), &clock);
     fill(&store, &clock).await;
@@ -181,11 +181,11 @@ async fn a_check_counts_again_and_names_a_queue_that_counted_wrong() {
     });
     let store = open(scratch.path(), &clock);
     let problems = store.check().expect("checked").problems.join("; ");
-    assert!(problems.contains("how it is going") && problems.contains("queue"), "{problems}");
+    assert!(problems.contains("status row is missing") && problems.contains("queue"), "{problems}");
 }
 
 #[tokio::test]
-async fn opening_tells_what_it_is_doing() {
+async fn opening_reports_its_progress() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(scratch.path(), &clock);
     for _ in 0..6 {
@@ -193,13 +193,13 @@ async fn opening_tells_what_it_is_doing() {
     }
     drop(store);
     let steps = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let told = Arc::clone(&steps);
-    let listener: weaver_embedded::Listener = Arc::new(move |step| told.lock().push(step.to_string()));
+    let reported = Arc::clone(&steps);
+    let listener: weaver_embedded::Listener = Arc::new(move |step| reported.lock().push(step.to_string()));
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let store = EmbeddedStore::open_with(scratch.path(), clock, EmbeddedOptions::default(), listener);
     drop(store.expect("the store opens"));
     let steps = steps.lock().join(", ");
-    assert_eq!(steps, "checking the store, reading live tasks: 50000 of 60000, open");
+    assert_eq!(steps, "verifying the store, loading live tasks: 50000 of 60000, open");
 }
 
 #[tokio::test]
@@ -222,11 +222,11 @@ async fn a_backup_never_overwrites_a_store() {
     let store = open(&scratch.path().join("store"), &clock);
     store.backup(scratch.path().join("copy")).expect("copied");
     let refusal = store.backup(scratch.path().join("copy")).expect_err("it is there").to_string();
-    assert!(refusal.contains("copy") && refusal.contains("directory of its own"), "{refusal}");
+    assert!(refusal.contains("copy") && refusal.contains("choose an empty directory"), "{refusal}");
 }
 
 #[tokio::test]
-async fn an_export_read_into_an_empty_store_gives_the_same_contents() {
+async fn an_export_imported_into_an_empty_store_gives_the_same_contents() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(&scratch.path().join("store"), &clock);
     fill(&store, &clock).await;
@@ -254,7 +254,7 @@ async fn an_import_can_be_repeated_and_leaves_what_is_there() {
 }
 
 #[tokio::test]
-async fn an_export_that_was_cut_short_or_garbled_is_refused_with_its_line() {
+async fn a_truncated_or_garbled_export_is_refused_with_its_line() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(&scratch.path().join("store"), &clock);
     fill(&store, &clock).await;
@@ -264,7 +264,7 @@ async fn an_export_that_was_cut_short_or_garbled_is_refused_with_its_line() {
     let other = open(&scratch.path().join("other"), &clock);
     let cut: String = text.lines().take(4).map(|line| format!("{line}\n")).collect();
     let refusal = other.import(cut.as_bytes()).await.expect_err("cut").to_string();
-    assert!(refusal.contains("line 4") && refusal.contains("cut short"), "{refusal}");
+    assert!(refusal.contains("line 4") && refusal.contains("truncated"), "{refusal}");
     let garbled = text.replacen("\"task\"", "\"tusk\"", 1);
     let refusal = other.import(garbled.as_bytes()).await.expect_err("garbled").to_string();
     assert!(refusal.contains("line ") && refusal.contains("tusk"), "{refusal}");
@@ -273,7 +273,7 @@ async fn an_export_that_was_cut_short_or_garbled_is_refused_with_its_line() {
 }
 
 #[tokio::test]
-async fn another_task_under_the_same_number_is_never_overwritten_by_an_import() {
+async fn an_import_never_overwrites_another_task_with_the_same_id() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(&scratch.path().join("store"), &clock);
     fill(&store, &clock).await;
@@ -283,11 +283,11 @@ async fn another_task_under_the_same_number_is_never_overwritten_by_an_import() 
     clock.advance(Duration::from_secs(5));
     other.enqueue_batch(vec![task("mine")]).await.expect("valid");
     let refusal = other.import(text.as_slice()).await.expect_err("taken").to_string();
-    assert!(refusal.contains("another task has its number"), "{refusal}");
+    assert!(refusal.contains("another task has this id"), "{refusal}");
 }
 
 #[tokio::test]
-async fn compacting_gives_the_space_of_purged_tasks_back_and_keeps_the_rest() {
+async fn compaction_frees_the_space_of_purged_tasks_and_keeps_the_rest() {
     let (scratch, clock) = (Scratch::new(), ManualClock::default());
     let store = open(scratch.path(), &clock);
     let stream = StreamKey::new(Namespace::default(), "large");

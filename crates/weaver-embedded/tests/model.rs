@@ -1,4 +1,4 @@
-//! The embedded store walks beside the reference model, on real files.
+//! The embedded store is compared with the reference model step by step, on real files.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Worlds of the simulation on the embedded store, its writer stepped by whoever calls: held to every
-//! guarantee, and a seed is a world here as well.
+//! Simulated worlds on the embedded store, without a writer thread: every guarantee is checked, and a seed
+//! replays exactly.
 
 mod support;
 
@@ -66,7 +66,7 @@ fn the_same_seed_gives_the_same_world_entry_by_entry() {
 }
 
 #[test]
-fn every_promise_is_kept_while_the_wall_clock_is_set_by_hours() {
+fn every_guarantee_holds_while_the_wall_clock_jumps_by_hours() {
     for seed in 0..WORLDS {
         let outcome = simulate_with_jumps_on(seed, &make_store);
         assert!(outcome.violations.is_empty(), "{outcome}");

@@ -1,14 +1,14 @@
-//! Which addresses a task may make the server connect to. Whoever enqueues a task must not reach through it
-//! what only the server can reach: its own machine, its network, the metadata service of its cloud.
+//! SSRF protection: which addresses a task may make the server connect to. A producer must not use a task to
+//! reach the server's machine, its network, or the metadata service of its cloud.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weaver_core::network::Network;
 
-/// Says what is wrong with connecting to an address, unless the operator allowed it: `a loopback address`.
+/// Why an address is refused, such as `a loopback address`; `None` if it is public or in `allowed`.
 ///
-/// A cloud's metadata service hands out the machine's own credentials, so a wide range does not allow it: it
-/// must be named by itself.
+/// A cloud's metadata service hands out the machine's credentials, so a range does not allow it: it must be
+/// listed as a single address.
 pub fn refusal(address: IpAddr, allowed: &[Network]) -> Option<&'static str> {
     let mut allowing = allowed.iter().filter(|network| network.contains(address));
     if METADATA.contains(&address) || inside(address).any(|inner| METADATA.contains(&IpAddr::V4(inner))) {
@@ -24,7 +24,7 @@ pub fn refusal(address: IpAddr, allowed: &[Network]) -> Option<&'static str> {
     }
 }
 
-/// Where clouds serve a machine's credentials; some are outside the ranges that are refused anyway.
+/// Metadata services of clouds; some are outside the ranges that are refused anyway.
 const METADATA: [IpAddr; 9] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
@@ -37,11 +37,11 @@ const METADATA: [IpAddr; 9] = [
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// The IPv4 addresses that a translator (NAT64) may take an IPv6 address for, by RFC 6052: the last 32 bits
-/// after the well-known prefix `64:ff9b::/96`, and every place that is possible after `64:ff9b:1::/48`, whose
-/// length each network chooses for itself.
+/// The IPv4 addresses that NAT64 may translate an IPv6 address to (RFC 6052): the last 32 bits after the
+/// well-known prefix `64:ff9b::/96`, and every possible position after `64:ff9b:1::/48`, where each network
+/// chooses the prefix length.
 fn inside(address: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
-    /// Where the four bytes are; byte 8 is skipped.
+    /// Positions of the four bytes; byte 8 is skipped.
     const PLACES: [[usize; 4]; 4] = [[12, 13, 14, 15], [6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12]];
     let (bytes, places) = match address {
         IpAddr::V6(address) => match address.segments() {
@@ -71,7 +71,7 @@ fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
 }
 
 fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
-    // The well-known prefix of NAT64 is how machines without IPv4 reach the public part of it.
+    // Machines without IPv4 reach public IPv4 addresses by the well-known NAT64 prefix.
     if let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = address.segments() {
         return refusal_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     }
@@ -86,7 +86,7 @@ fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfc00..=0xfdff, ..] => Some("a unique-local address"),
         [0xfe80..=0xfebf, ..] => Some("a link-local address"),
         [0xff00..=0xffff, ..] => Some("a multicast address"),
-        // Tunnels that carry IPv4 inside, documentation, and what is set aside for protocols.
+        // Tunnels with embedded IPv4 addresses, documentation, and protocol assignments.
         [0x2002, ..] | [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => {
             Some("an address reserved for special use")
         }
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn public_addresses_pass() {
+    fn public_addresses_are_allowed() {
         for address in ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::808:808"] {
             assert_eq!(refused(address, &[]), None, "{address}");
         }
     }
 
     #[test]
-    fn every_kind_of_inner_address_is_refused_by_its_name() {
+    fn every_kind_of_internal_address_is_refused_by_name() {
         let inner = [
             ("loopback", &["127.0.0.1", "127.255.0.1", "::1"][..]),
             ("unspecified", &["0.0.0.0", "0.1.2.3", "::"]),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_allows_passes_and_nothing_beside_it() {
+    fn only_networks_that_the_operator_allows_are_exempt() {
         assert_eq!(refused("10.1.2.3", &["10.1.0.0/16"]), None);
         assert!(refused("10.2.2.3", &["10.1.0.0/16"]).is_some());
         assert_eq!(refused("::1", &["::1"]), None);
@@ -147,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn a_metadata_service_must_be_named_by_itself() {
+    fn a_metadata_service_must_be_allowed_as_a_single_address() {
         assert!(refused("169.254.169.254", &["169.254.0.0/16", "0.0.0.0/0"]).is_some());
         assert_eq!(refused("169.254.169.254", &["169.254.169.254"]), None);
         assert_eq!(refused("64:ff9b::a83f:8110", &["64:ff9b::a83f:8110"]), None);
     }
 
     #[test]
-    fn a_metadata_service_behind_a_translator_is_refused_wherever_its_address_is_written() {
-        // 168.63.129.16 is no private address, and 169.254.169.254 is one that a wide range would allow.
+    fn a_metadata_service_behind_nat64_is_refused_at_every_position_of_its_address() {
+        // 168.63.129.16 is not a private address, and 169.254.169.254 is one that a range would allow.
         let metadata = [
             "64:ff9b::a83f:8110",
             "64:ff9b::a9fe:a9fe",

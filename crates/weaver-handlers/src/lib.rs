@@ -1,8 +1,8 @@
-//! Handlers that need no program of yours: [`http`](HttpHandler) calls a URL, [`exec`](ExecHandler) runs a
-//! command that the operator allowed.
+//! Built-in handlers: [`http`](HttpHandler) calls a URL, [`exec`](ExecHandler) runs a command from the
+//! operator's allow-list.
 //!
-//! Both are bounded in time and output, and both treat what a task asks for as hostile: whoever may enqueue
-//! decides what is in the payload, the operator's policy decides what may be done with it.
+//! Both limit time and output, and both treat payloads as untrusted: the producer writes the payload, the
+//! operator's policy decides what is allowed.
 
 pub mod address;
 pub mod exec;
@@ -18,39 +18,39 @@ use weaver_runtime::Registry;
 pub use exec::{AllowedCommand, ExecHandler, ExecPolicy};
 pub use http::{HttpHandler, HttpPolicy};
 
-/// The type of the tasks that call a URL.
+/// The task type of [`HttpHandler`].
 pub const HTTP_TASK_TYPE: &str = "http";
-/// The type of the tasks that run a command.
+/// The task type of [`ExecHandler`].
 pub const EXEC_TASK_TYPE: &str = "exec";
 
-/// What the operator decided about the built-in handlers.
+/// The operator's policies for the built-in handlers: `[handlers]` in `weaver.toml`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltIn {
-    /// For `http`.
+    /// The policy of `http`, which is always registered.
     pub http: HttpPolicy,
-    /// For `exec`; without it there is no such handler.
+    /// The policy of `exec`; without it the handler is not registered.
     pub exec: Option<ExecPolicy>,
 }
 
-/// Why the built-in handlers cannot be set up.
+/// An invalid policy of the operator.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: {problem}")]
+#[error("{key}: {problem}")]
 pub struct PolicyError {
-    /// Which part of the policy, as it is written there.
-    pub place: String,
-    /// What is wrong with it, and what to do.
+    /// The configuration key, such as `exec.working_root`.
+    pub key: String,
+    /// Why it is invalid.
     pub problem: String,
 }
 
 impl PolicyError {
-    pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { place: place.into(), problem: problem.into() }
+    pub(crate) fn new(key: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { key: key.into(), problem: problem.into() }
     }
 }
 
-/// Adds the built-in handlers to a registry. `exec` is added only if there is a policy for it: its tasks are
-/// then left to workers that have one. `isolation` is what confines its commands.
+/// Adds the built-in handlers to a registry. `exec` is added only with a policy; otherwise its tasks are left
+/// to workers that have one. `isolation` confines its commands.
 pub fn register(
     registry: Registry,
     built_in: BuiltIn,

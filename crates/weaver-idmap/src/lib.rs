@@ -1,12 +1,11 @@
-//! Id-mapped mounts: files of one user that look, in one mount, as if they were another's.
+//! Id-mapped mounts: in one mount, files of one user appear as another's.
 //!
-//! A server that runs as root gives its commands an unprivileged user. In a project that belongs to root such
-//! a command could change nothing; with the project mounted under a mapping it can, and what it writes
-//! belongs to root on the disk. The alternatives, changing the owner of the user's files or running the
-//! command as root, are worse.
+//! A server that runs as root runs its commands as an unprivileged user. In a project that belongs to root
+//! such a command could change nothing; with an id-mapped mount it can, and files it writes belong to root on
+//! disk. The alternatives, chown of the user's files or running the command as root, are worse.
 //!
-//! `mount_setattr(2)` has no safe wrapper in the crates we use (rustix, landlock), so this crate is where
-//! Weaver's only `unsafe` block is. It can go when rustix has the call.
+//! `mount_setattr(2)` has no safe wrapper in the crates we use (rustix, landlock), so this crate has Weaver's
+//! only `unsafe` block. It can be removed when rustix has the call.
 
 #[cfg(target_os = "linux")]
 use std::io;
@@ -27,18 +26,17 @@ struct MountAttributes {
     user_namespace: u64,
 }
 
-/// Gives a mount that is attached nowhere yet (`open_tree` with `OPEN_TREE_CLONE`) the mapping of a user
-/// namespace.
+/// Applies the id mapping of a user namespace to a detached mount (`open_tree` with `OPEN_TREE_CLONE`).
 ///
 /// # Errors
-/// If the kernel or the file system does not support it, or this process may not do it.
+/// If the kernel or the file system does not support it, or this process lacks the privilege.
 #[cfg(target_os = "linux")]
 pub fn map_mount(mount: BorrowedFd<'_>, user_namespace: BorrowedFd<'_>) -> io::Result<()> {
     let descriptor = u64::try_from(user_namespace.as_raw_fd()).map_err(io::Error::other)?;
     let attributes = MountAttributes { set: IDMAP, clear: 0, propagation: 0, user_namespace: descriptor };
-    // SAFETY: both descriptors are open for the duration of the call, being borrowed; the path is a string
-    // that ends with NUL; the structure lives across the call, is read only, and its size is passed along.
-    // The kernel keeps none of the pointers.
+    // SAFETY: both descriptors are borrowed, so they are open for the duration of the call; the path is
+    // NUL-terminated; the structure outlives the call, is only read, and its size is passed. The kernel
+    // keeps none of the pointers.
     #[allow(unsafe_code)]
     let answer = unsafe {
         libc::syscall(
@@ -60,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_mount_is_refused_by_the_kernel_and_nothing_else_happens() {
+    fn a_descriptor_that_is_not_a_mount_is_refused_by_the_kernel() {
         let file = std::fs::File::open("/proc/self/ns/user").unwrap();
         assert!(map_mount(file.as_fd(), file.as_fd()).is_err());
     }

@@ -1,5 +1,6 @@
-//! The checks a base branch asks for: `.weaver/merge.toml`, read from the base and never from a change, so
-//! that a change cannot weaken its own checks.
+//! The checks a base branch requires: `.weaver/merge.toml`.
+//!
+//! It is read from the base and never from a change, so that a change cannot weaken its own checks.
 //!
 //! ```toml
 //! [[check]]
@@ -16,53 +17,52 @@ use sha2::{Digest, Sha256};
 use crate::domain::CheckName;
 use crate::plan::CheckSet;
 
-/// Where the file is.
+/// Path of the configuration, from the root of the repository.
 pub const CONFIG_PATH: &str = ".weaver/merge.toml";
-/// How large it may be.
+/// Largest configuration that is read, in bytes.
 pub const CONFIG_MAX_BYTES: u64 = 64 * 1024;
-/// How many checks there may be.
 const CHECKS_MAX: usize = 32;
-/// How long a check's name may be: it is part of keys.
+/// A check's name is part of document keys.
 const NAME_MAX_BYTES: usize = 64;
 
-/// What a base branch asks for.
+/// The contents of [`CONFIG_PATH`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MergeConfig {
-    /// The checks, each of which must pass.
+    /// 1 to 32 checks, each of which must pass.
     #[serde(rename = "check", default)]
     pub checks: Vec<CheckConfig>,
 }
 
-/// A check.
+/// One `[[check]]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckConfig {
-    /// Its name.
+    /// At most 64 letters, digits, `-`, `_` and `.`; unique in the file.
     pub name: CheckName,
-    /// The program and its arguments. There is no shell unless it is named.
+    /// Program and arguments. No shell is involved unless it is the program.
     pub command: Vec<String>,
-    /// How long it may take; the operator's limit if not given, and never longer than that.
+    /// Seconds. Defaults to the operator's `check_timeout_s`, which is also its upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<u64>,
 }
 
 impl MergeConfig {
-    /// Reads a file.
+    /// Parses and validates a configuration.
     ///
     /// # Errors
-    /// With what is wrong and what to do, for people.
+    /// A message for people: what is wrong and what to do.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(text).map_err(|_| format!("{CONFIG_PATH} is not UTF-8"))?;
         let config: Self = toml::from_str(text).map_err(|error| format!("{CONFIG_PATH}: {error}"))?;
         if config.checks.is_empty() {
             return Err(format!(
-                "{CONFIG_PATH} names no check: add a `[[check]]` with `name` and `command`, or nothing is ever tested"
+                "{CONFIG_PATH} defines no check: add a `[[check]]` with `name` and `command`"
             ));
         }
         if config.checks.len() > CHECKS_MAX {
             return Err(format!(
-                "{CONFIG_PATH} names {} checks: {CHECKS_MAX} is the limit",
+                "{CONFIG_PATH} defines {} checks; at most {CHECKS_MAX} are allowed",
                 config.checks.len()
             ));
         }
@@ -72,29 +72,30 @@ impl MergeConfig {
             let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
             if name.is_empty() || name.len() > NAME_MAX_BYTES || !name.chars().all(is_word) {
                 return Err(format!(
-                    "{CONFIG_PATH}: `{name}` is no name of a check: letters, digits, `-`, `_` and `.` are"
+                    "{CONFIG_PATH}: invalid check name `{name}`: \
+                     use 1 to {NAME_MAX_BYTES} letters, digits, `-`, `_` or `.`"
                 ));
             }
             if !names.insert(name) {
-                return Err(format!("{CONFIG_PATH}: the check `{name}` is there twice"));
+                return Err(format!("{CONFIG_PATH}: duplicate check `{name}`"));
             }
             if check.command.first().is_none_or(String::is_empty) {
-                return Err(format!("{CONFIG_PATH}: the check `{name}` has no command"));
+                return Err(format!("{CONFIG_PATH}: check `{name}` has no command"));
             }
         }
         Ok(config)
     }
 
-    /// A check by its name.
+    /// Looks a check up by name.
     pub fn check(&self, name: &CheckName) -> Option<&CheckConfig> {
         self.checks.iter().find(|check| check.name == *name)
     }
 
-    /// What planning needs to know: the same id for the same checks with the same commands.
+    /// What planning needs. Equal checks with equal commands have equal ids.
     pub fn check_set(&self) -> CheckSet {
         let mut hash = Sha256::new();
         for check in &self.checks {
-            // Debug output quotes and escapes: no two configurations look alike.
+            // Debug output quotes and escapes, so it is unambiguous.
             hash.update(format!("{check:?}\n"));
         }
         let id = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
@@ -113,21 +114,21 @@ mod tests {
     const UNIT: &str = "[[check]]\nname = \"unit\"\ncommand = [\"true\"]\n";
 
     #[test]
-    fn a_configuration_without_checks_is_refused_because_nothing_would_be_tested() {
+    fn a_configuration_without_checks_is_refused() {
         assert!(parse("").unwrap_err().contains("[[check]]"));
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn an_invalid_configuration_is_refused_with_the_check_and_the_mistake() {
         assert!(parse("[[check]]\nname = \"a\"\ncommand = []\n").unwrap_err().contains("`a` has no command"));
-        assert!(parse(&UNIT.repeat(2)).unwrap_err().contains("twice"));
+        assert!(parse(&UNIT.repeat(2)).unwrap_err().contains("duplicate check"));
         assert!(parse(&format!("{UNIT}timeout = 3")).unwrap_err().contains("timeout"));
         assert!(parse("[[check]]\nname = \"a/b\"\ncommand = [\"x\"]\n").unwrap_err().contains("a/b"));
         assert!(parse(&(0..33).map(|n| UNIT.replace("unit", &n.to_string())).collect::<String>()).is_err());
     }
 
     #[test]
-    fn another_command_is_another_set_of_checks() {
+    fn a_different_command_gives_a_different_check_set_id() {
         let one = parse(UNIT).unwrap().check_set();
         assert_eq!(one, parse(&format!("# why\n{UNIT}")).unwrap().check_set());
         assert_ne!(one.id, parse(&UNIT.replace("true", "false")).unwrap().check_set().id);

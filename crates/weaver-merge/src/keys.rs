@@ -1,7 +1,7 @@
-//! The Ed25519 key a node signs its landings with, and the public keys whose signatures count.
+//! The Ed25519 key a node signs its landings with, and the public keys it trusts.
 //!
-//! Both are files outside the store: write access to documents must not allow signing, nor saying whose
-//! signature counts. They are read each time, so a rotation takes effect without a restart.
+//! Both are files outside the store: write access to documents must not be enough to sign, or to choose which
+//! keys are trusted. They are read on each use, so a rotation takes effect without a restart.
 //!
 //! ```text
 //! merge.key       ed25519-private:<64 hexadecimal digits>      0600
@@ -26,21 +26,21 @@ const SEED_BYTES: usize = 32;
 
 /// Why a key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the signing key {file} cannot be used: {problem}")]
+#[error("signing key {file} is unusable: {problem}")]
 pub struct KeyError {
-    /// Which file.
+    /// Path of the key file.
     pub file: String,
-    /// Why, and what to do.
+    /// What is wrong and what to do.
     pub problem: String,
 }
 
-/// A public key.
+/// An Ed25519 public key, written `ed25519:` and 64 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PublicKey([u8; SEED_BYTES]);
 
 impl PublicKey {
-    /// Whether a signature of this key is one of these bytes.
+    /// Whether `signature` is a valid signature of `bytes` by this key.
     pub fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.0).verify(bytes, signature).is_ok()
     }
@@ -58,9 +58,9 @@ impl FromStr for PublicKey {
     fn from_str(text: &str) -> Result<Self, String> {
         let digits = text.trim().strip_prefix(PUBLIC).and_then(unhex);
         let bytes = digits.and_then(|bytes| <[u8; SEED_BYTES]>::try_from(bytes).ok());
-        bytes
-            .map(Self)
-            .ok_or_else(|| format!("`{text}` is no public key: {PUBLIC} and 64 hexadecimal digits are"))
+        bytes.map(Self).ok_or_else(|| {
+            format!("invalid public key `{text}`: expected {PUBLIC} and 64 hexadecimal digits")
+        })
     }
 }
 
@@ -78,17 +78,17 @@ impl From<PublicKey> for String {
     }
 }
 
-/// The keys in a file: one a line; empty lines and those that begin with `#` do not count.
+/// Reads a file of public keys, one per line. Empty lines and lines that begin with `#` are skipped.
 ///
 /// # Errors
-/// If the file cannot be read, or a line is no key.
+/// If the file cannot be read, or a line is not a key.
 pub fn read_public_keys(file: &Path) -> Result<Vec<PublicKey>, KeyError> {
     let text = fs::read_to_string(file).map_err(|error| key_error(file, error.to_string()))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| line.parse().map_err(|problem| key_error(file, problem))).collect()
 }
 
-/// What a node signs with, and whose signatures it takes.
+/// A node's signing key and the public keys it trusts.
 #[derive(Debug, Clone)]
 pub struct Keyring(Source);
 
@@ -99,13 +99,12 @@ enum Source {
 }
 
 impl Keyring {
-    /// With the key in a file, which is made when it is first needed; and a file of the public keys of other
-    /// nodes.
+    /// Keys in files. `private` is created on first use; `trusted` has the public keys of other nodes.
     pub fn at(private: impl Into<PathBuf>, trusted: Option<PathBuf>) -> Self {
         Self(Source::File { private: private.into(), trusted })
     }
 
-    /// With a key that lasts as long as this process: for tests, and for those who never verify.
+    /// A key that lives as long as the process: for tests, and where nothing is verified later.
     ///
     /// # Panics
     /// If the system has no randomness.
@@ -114,20 +113,19 @@ impl Keyring {
         Self(Source::Memory(Arc::new(pair)))
     }
 
-    /// Signs; the key is made if there is none yet.
+    /// Signs with the current key, which is created if there is none yet.
     ///
     /// # Errors
-    /// If there is none that can be used.
+    /// If the key cannot be created or read, or other users can read it.
     pub fn sign(&self, bytes: &[u8]) -> Result<(PublicKey, Vec<u8>), KeyError> {
         let pair = self.pair()?;
         Ok((public(&pair), pair.sign(bytes).as_ref().to_vec()))
     }
 
-    /// The public keys whose signatures count: every one this node had, and those of the file of trusted
-    /// keys.
+    /// The trusted public keys: every key this node ever had, and those of the file of trusted keys.
     ///
     /// # Errors
-    /// If a file is there and cannot be read.
+    /// If a file exists and cannot be read.
     pub fn trusted(&self) -> Result<Vec<PublicKey>, KeyError> {
         match &self.0 {
             Source::Memory(pair) => Ok(vec![public(pair)]),
@@ -142,17 +140,20 @@ impl Keyring {
         }
     }
 
-    /// Makes another key, with which everything is signed from now on. What older ones signed still counts.
+    /// Creates a new signing key. Signatures of older keys stay valid.
     ///
     /// # Errors
     /// If a file cannot be written.
     pub fn rotate(&self) -> Result<PublicKey, KeyError> {
         let Source::File { private, .. } = &self.0 else {
-            return Err(KeyError { file: "(memory)".to_owned(), problem: "it is not in a file".to_owned() });
+            return Err(KeyError {
+                file: "(memory)".to_owned(),
+                problem: "an in-memory key cannot be rotated".to_owned(),
+            });
         };
         let seed = seed().map_err(|error| key_error(private, error.to_string()))?;
         let public = public(&pair(&seed).map_err(|problem| key_error(private, problem))?);
-        // Trusted before it is used: a signature never comes before the key that checks it.
+        // Trusted before it is used: no signature may exist before the key that verifies it.
         write_public(private, &public).map_err(|error| key_error(private, error.to_string()))?;
         let new = temporary(private);
         write_private(&new, &seed)
@@ -171,18 +172,21 @@ impl Keyring {
         }
         let seen = fs::metadata(file).map_err(|error| key_error(file, error.to_string()))?;
         if seen.mode() & 0o077 != 0 {
-            let problem =
-                format!("others can read it (mode {:o}): chmod 600 it, and rotate it", seen.mode() & 0o777);
+            let problem = format!(
+                "other users can read it (mode {:o}): run chmod 600 and rotate the key",
+                seen.mode() & 0o777
+            );
             return Err(key_error(file, problem));
         }
         let text = fs::read_to_string(file).map_err(|error| key_error(file, error.to_string()))?;
         let seed = text.trim().strip_prefix(PRIVATE).and_then(unhex);
-        let seed = seed
-            .ok_or_else(|| key_error(file, "it is no key: restore it, or remove it and rotate".to_owned()))?;
+        let seed = seed.ok_or_else(|| {
+            key_error(file, "not a private key: restore it, or remove it and rotate the key".to_owned())
+        })?;
         pair(&seed).map(Arc::new).map_err(|problem| key_error(file, problem))
     }
 
-    /// The first key. Of two processes that make one at the same moment, one is taken by both.
+    /// Creates the first key. Two processes that race here end up with the same one.
     fn make(&self, file: &Path) -> Result<(), KeyError> {
         let made = || -> io::Result<()> {
             if let Some(parent) = file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -199,11 +203,13 @@ impl Keyring {
                 linked => linked,
             }
         };
-        made().map_err(|error| key_error(file, format!("it cannot be made ({error}); set merge.key_file")))
+        made().map_err(|error| {
+            key_error(file, format!("cannot be created ({error}); set merge.key_file to a writable path"))
+        })
     }
 }
 
-/// Where the public keys that belong to a private one are.
+/// Path of the file of public keys that belongs to a private key: the same name with `.pub`.
 pub fn public_file(private: &Path) -> PathBuf {
     let mut name = private.as_os_str().to_owned();
     name.push(".pub");
@@ -219,7 +225,7 @@ fn temporary(file: &Path) -> PathBuf {
 }
 
 fn write_private(file: &Path, seed: &[u8]) -> io::Result<()> {
-    // What a killed process left under the same name.
+    // A killed process may have left a file of this name.
     match fs::remove_file(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         removed => removed?,
@@ -280,33 +286,33 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_for_its_owner_only_and_what_an_older_one_signed_still_counts() {
+    fn a_key_is_created_once_with_mode_0600_and_signatures_of_older_keys_stay_valid() {
         let place = place("rotate");
         let keyring = Keyring::at(place.join("merge.key"), None);
         let (first, signature) = keyring.sign(b"x").unwrap();
-        assert_eq!(keyring.sign(b"y").unwrap().0, first, "it is kept");
+        assert_eq!(keyring.sign(b"y").unwrap().0, first, "the key is kept");
         assert_eq!(fs::metadata(place.join("merge.key")).unwrap().mode() & 0o777, 0o600);
         let second = keyring.rotate().unwrap();
         assert_eq!(keyring.sign(b"x").unwrap().0, second);
         assert_eq!(keyring.trusted().unwrap(), [first.clone(), second]);
         assert!(first.verifies(b"x", &signature) && !first.verifies(b"y", &signature));
-        assert_eq!(fs::read_dir(&place).unwrap().count(), 2, "nothing else is left");
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 2, "no temporary file is left");
         fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
-    fn a_key_that_others_can_read_is_refused_with_what_to_do() {
+    fn a_key_that_other_users_can_read_is_refused_with_a_remedy() {
         let place = place("mode");
         let keyring = Keyring::at(place.join("merge.key"), None);
         keyring.sign(b"x").unwrap();
         fs::set_permissions(place.join("merge.key"), fs::Permissions::from_mode(0o640)).unwrap();
         let refused = keyring.sign(b"x").unwrap_err().to_string();
-        assert!(refused.contains("others can read it") && refused.contains("rotate"), "{refused}");
+        assert!(refused.contains("other users can read it") && refused.contains("rotate"), "{refused}");
         fs::remove_dir_all(place).unwrap();
     }
 
     #[test]
-    fn text_that_is_no_key_is_refused() {
+    fn text_that_is_not_a_public_key_is_refused() {
         for text in ["", "ed25519:", "ed25519:zz", &format!("ed25519:{}", "0".repeat(63)), "rsa:00"] {
             assert!(text.parse::<PublicKey>().is_err(), "{text}");
         }

@@ -1,13 +1,19 @@
-//! The merge queue (seed 003): changes wait in line, and a base branch moves only to a tree that was tested.
+//! The merge queue (seed 003): a base branch moves only to a tree whose checks passed.
+//!
+//! Each change is merged onto the tip of the base as a *merge candidate*. Its checks run on the candidate,
+//! and the base moves from the tested parent to the tested commit by compare-and-set. An entry that
+//! conflicts or fails its checks is *ejected*; a check that fails and passes when repeated is *flaky*.
+//!
+//! Candidates are serial: there are no speculative builds, and only the head of a queue is processed.
 //!
 //! ```text
 //! domain/   MergeQueue, QueueEntry, their statuses and invariants. Pure
 //! forge/    the port to where the branches are, and plain git behind it
-//! config.rs the checks a base branch asks for
-//! engine/   documents, effects, events: what makes plans come true, over any store
-//! keys.rs   the key a node signs links of the chain with, and the keys that are trusted
+//! config.rs the checks a base branch requires
+//! engine/   executes plans over any store: documents, effects, events
+//! keys.rs   the signing key of a node, and the keys it trusts
 //! check/    `weaver.check`, the task that runs a check
-//! plan/     (queue, observations, policy, now) ─▶ the queue as it will be, and actions. Pure
+//! plan/     (queue, observations, policy, now) ─▶ the next queue, and actions. Pure
 //! ```
 
 pub mod check;

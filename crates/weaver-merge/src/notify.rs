@@ -1,6 +1,7 @@
-//! Telling people. A webhook and a command are tasks like any other (`http`, `exec`): retried, logged, and
-//! held to the operator's policy on addresses and commands. They are in the queue of the checks, so that
-//! whoever runs those runs them.
+//! Notifications: a webhook and a command.
+//!
+//! Both are ordinary tasks (`http`, `exec`): retried, logged, and subject to the operator's policy on
+//! addresses and commands. They are enqueued to the queue of the checks, so the same workers run them.
 
 use std::collections::BTreeMap;
 
@@ -11,46 +12,45 @@ use weaver_core::queue::QueueExt;
 use weaver_core::task::NewTask;
 
 use crate::check::{CHECK_QUEUE, MERGE_RETRY};
-use crate::domain::{Departure, MergeQueue, Notice, QueueEntry, Reason, RunEnd};
+use crate::domain::{EntryOutcome, MergeQueue, Notice, QueueEntry, Reason, RunOutcome};
 use crate::engine::EngineError;
 
-/// How often a message is tried: some seven minutes, as long as a receiver may take to come back from a
-/// restart.
+/// Attempts per notification: about seven minutes, enough for a receiver to restart.
 const SEND_ATTEMPTS: u32 = 10;
 
-/// Who is told, and in which words.
+/// Where notifications are sent, and their texts. Nothing is sent by default.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notifications {
-    /// Called with every message as JSON: `{kind, queue, message}`.
+    /// URL that receives every notification as JSON: `{kind, queue, message}`.
     pub webhook: Option<String>,
-    /// The name of a command the operator allowed for `exec`, which gets `kind`, `queue` and `message` as
-    /// values.
+    /// Name of a command that the operator allowed for `exec`. It gets the values `kind`, `queue` and
+    /// `message`.
     pub command: Option<String>,
-    /// Other words for a kind of message. `{queue}`, `{base}`, `{entry}`, `{change}`, `{position}` and
-    /// `{details}` are replaced.
+    /// Templates that replace the default text of a kind. Placeholders: `{queue}`, `{base}`, `{entry}`,
+    /// `{change}`, `{position}` and `{details}`.
     pub templates: BTreeMap<Kind, String>,
 }
 
-/// What a message is about.
+/// What a notification is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// An entry came.
+    /// An entry was enqueued.
     Enqueued,
-    /// An entry left because of a conflict.
+    /// An entry was ejected because it conflicts with the base.
     Conflict,
-    /// An entry left because a check failed.
+    /// An entry was ejected because a check failed.
     CheckFailed,
-    /// An entry left for another reason.
+    /// An entry was removed for another reason.
     Removed,
-    /// An entry landed.
+    /// An entry landed on the base.
     Merged,
-    /// A move of the base by others was accepted.
+    /// A change of the base outside the queue was accepted.
     Foreign,
-    /// The queue paused.
+    /// The queue was paused, by an operator or by itself.
     Paused,
-    /// Something goes wrong and is tried again.
+    /// A step keeps failing and is retried.
     Error,
 }
 
@@ -70,29 +70,31 @@ impl Kind {
 
     fn template(self) -> &'static str {
         match self {
-            Self::Enqueued => "`{change}` is in the queue for `{base}` at position {position}",
-            Self::Conflict => "`{change}` conflicts with `{base}` and left the queue: {details}",
-            Self::CheckFailed => "`{change}` left the queue for `{base}`: {details}",
-            Self::Removed => "`{change}` left the queue for `{base}`: {details}",
+            Self::Enqueued => "`{change}` was added to the merge queue for `{base}` at position {position}",
+            Self::Conflict => "`{change}` was ejected: it conflicts with `{base}` in {details}",
+            Self::CheckFailed => "`{change}` was ejected from the merge queue for `{base}`: {details}",
+            Self::Removed => "`{change}` was removed from the merge queue for `{base}`: {details}",
             Self::Merged => "`{change}` landed on `{base}`: {details}",
-            Self::Foreign => "`{base}` was moved outside of the queue, which is accepted: {details}",
-            Self::Paused => "the queue for `{base}` is paused: {details}",
-            Self::Error => "entry {entry} of the queue for `{base}`: {details}",
+            Self::Foreign => "accepted a change of `{base}` outside the merge queue: {details}",
+            Self::Paused => "the merge queue for `{base}` is paused: {details}",
+            Self::Error => {
+                "entry {entry} of the merge queue for `{base}` keeps failing and is retried: {details}"
+            }
         }
     }
 }
 
 impl Notifications {
-    /// The message a notice makes.
+    /// The kind and the text of a notice's notification.
     pub fn render(&self, queue: &MergeQueue, notice: &Notice) -> (Kind, String) {
-        let (kind, entry, details) = facts(notice);
+        let (kind, entry, details) = describe(notice);
         let template = self.templates.get(&kind).map_or(kind.template(), String::as_str);
         let position = match notice {
             Notice::Added { position, .. } => position.to_string(),
             _ => String::new(),
         };
         let number = match notice {
-            Notice::Trouble { entry, .. } => entry.to_string(),
+            Notice::Fault { entry, .. } => entry.to_string(),
             _ => entry.map_or_else(String::new, |entry| entry.id.to_string()),
         };
         let change = entry.map_or("", |entry| entry.pull_request.id.as_str());
@@ -127,7 +129,7 @@ impl Notifications {
                 what: key.to_owned(),
                 problem: error.to_string(),
             })?;
-            // Told twice by two engines, it is sent once.
+            // Two engines may publish the same notice: the key makes it one task.
             let task =
                 task.namespace(namespace).queue(CHECK_QUEUE).idempotency_key(format!("{key}:{task_type}"));
             let task = task.max_attempts(SEND_ATTEMPTS).retry(MERGE_RETRY);
@@ -137,22 +139,21 @@ impl Notifications {
     }
 }
 
-fn facts(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
+fn describe(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
     match notice {
         Notice::Added { entry, .. } => (Kind::Enqueued, Some(&**entry), String::new()),
-        Notice::Left { entry, departure: Departure::Landed, .. } => {
+        Notice::Completed { entry, outcome: EntryOutcome::Landed, .. } => {
             let commit = entry.merged().map(|merged| merged.commit.to_string());
             (Kind::Merged, Some(&**entry), commit.unwrap_or_default())
         }
-        Notice::Left { entry, departure: Departure::Removed(reason), .. } => {
+        Notice::Completed { entry, outcome: EntryOutcome::Removed(reason), .. } => {
             let (kind, details) = match reason {
                 Reason::Conflicted { paths } => (Kind::Conflict, paths.join(", ")),
                 Reason::ChecksFailed { .. } => (Kind::CheckFailed, failures(entry)),
-                Reason::HookDeclined { text } => (Kind::Removed, format!("a hook declined it: {text}")),
-                Reason::MergedOutside => (
-                    Kind::Removed,
-                    "the base has it through a move outside of this queue, untested".to_owned(),
-                ),
+                Reason::HookDeclined { text } => (Kind::Removed, format!("declined by a hook: {text}")),
+                Reason::MergedOutside => {
+                    (Kind::Removed, "merged into the base outside this queue, untested".to_owned())
+                }
                 other => (Kind::Removed, other.word().replace('_', " ")),
             };
             (kind, Some(&**entry), details)
@@ -161,28 +162,29 @@ fn facts(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
             (Kind::Foreign, None, format!("from {}; accepted by {accepted_by}", moved.describe()))
         }
         Notice::Paused { reason } => (Kind::Paused, None, reason.clone()),
-        Notice::Trouble { message, .. } => (Kind::Error, None, message.clone()),
+        Notice::Fault { message, .. } => (Kind::Error, None, message.clone()),
     }
 }
 
-/// Which checks failed, with the end of their logs and the task that has all of it.
+/// The failed checks, each with the tail of its log and the task that has the whole log.
 fn failures(entry: &QueueEntry) -> String {
     let mut lines = Vec::new();
     for check in &entry.checks {
-        let red = check.runs.iter().rfind(|run| {
-            run.on == crate::domain::On::Candidate && run.end.as_ref().is_some_and(RunEnd::is_red)
+        let failed = check.runs.iter().rfind(|run| {
+            run.on == crate::domain::CheckTarget::Candidate
+                && run.outcome.as_ref().is_some_and(RunOutcome::is_failure)
         });
-        let Some(run) = red else { continue };
+        let Some(run) = failed else { continue };
         let task = run.task.map_or_else(String::new, |task| format!(" (task {task})"));
-        lines.push(match &run.end {
-            Some(RunEnd::Failed { summary, .. }) => format!("{summary}{task}"),
+        lines.push(match &run.outcome {
+            Some(RunOutcome::Failed { summary, .. }) => format!("{summary}{task}"),
             _ => format!("`{}` timed out{task}", check.name),
         });
     }
     lines.join("\n")
 }
 
-/// Replaces each `{name}` once over: what is filled in is not looked at again.
+/// Replaces placeholders in one pass: a substituted value is not expanded again.
 fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_filled_in_and_not_looked_at_again() {
+    fn placeholders_are_replaced_in_one_pass() {
         let values = [("change", "{base}"), ("base", "main")];
         assert_eq!(fill("{change} on {base}, {unknown} {", &values), "{base} on main, {unknown} {");
     }

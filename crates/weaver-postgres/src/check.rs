@@ -1,8 +1,7 @@
 //! Reading every record, to find those that cannot be read. Nothing is changed.
 //!
-//! Page by page in the order of the primary keys: no statement is long, and none holds a snapshot that vacuum
-//! would wait for. Rows of a page are looked at as they come and let go, so that large payloads do not add
-//! up.
+//! Page by page in the order of the primary keys: no statement runs long or holds a snapshot that would delay
+//! vacuum. The rows of a page are streamed, so that large payloads do not accumulate in memory.
 
 use futures_util::TryStreamExt;
 use sqlx::Row;
@@ -15,20 +14,19 @@ use weaver_core::quarantine::{
 };
 
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
-use crate::names::Seen;
+use crate::error::StoreFault;
+use crate::names::Interner;
 use crate::ports::runner;
 use crate::row::record;
 use crate::sql::Statement;
 use crate::types::Token;
 
-/// How many rows one statement reads.
 const PAGE: i64 = 500;
-/// Live runs first: one that ends meanwhile is then met in the history, if it was not met before.
+/// Live runs first: a run that ends meanwhile is then still found, in the history.
 const RUNS: [&str; 2] = ["job_runs", "job_run_history"];
 const DOCUMENTS: [&str; 4] = ["documents", "job_definitions", "events", "settings"];
 
-/// What a check is made with.
+/// A check in progress.
 struct Check<'a> {
     report: CheckReport,
     progress: CheckProgress<'a>,
@@ -36,8 +34,8 @@ struct Check<'a> {
 }
 
 impl PostgresStore {
-    /// Reads every task, live and finished, queue setting, worker and document; `reads` knows what documents
-    /// mean.
+    /// Reads every task, live and finished, and every queue setting, worker and document; `reads` decodes the
+    /// bodies of documents.
     pub async fn check(&self, progress: CheckProgress<'_>, reads: DocumentReader<'_>) -> Result<CheckReport> {
         let mut check = Check { report: CheckReport::default(), progress, reads };
         for table in RUNS {
@@ -52,23 +50,23 @@ impl PostgresStore {
     }
 
     fn statement(&self, text: &str) -> Statement {
-        Statement::new(self.options.wording(), text)
+        Statement::new(self.options.statement_options(), text)
     }
 
-    async fn check_runs(&self, table: &str, check: &mut Check<'_>) -> Outcome<()> {
+    async fn check_runs(&self, table: &str, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(&format!(
             "SELECT {} FROM weaver.{table} r WHERE (r.namespace, r.id) > ($1, $2) ORDER BY r.namespace, r.id LIMIT $3",
             crate::sql::RUN_COLUMNS
         ));
         let mut last = (String::new(), i64::MIN);
         loop {
-            let (mut seen, mut count) = (Seen::default(), 0);
+            let (mut interner, mut count) = (Interner::default(), 0);
             let mut rows = page.query().bind(last.0.clone()).bind(last.1).bind(PAGE).fetch(&self.connections);
             while let Some(row) = rows.try_next().await? {
-                // By name, so that another column more or less in front of them changes nothing here.
+                // By name, so that this does not depend on the column order.
                 last = (row.try_get("namespace")?, row.try_get("id")?);
                 count += 1;
-                let found = record(&row, &mut seen).err();
+                let found = record(&row, &mut interner).err();
                 check.met(RecordKind::Task, found.map(|why| unreadable_run(&row, &last, why)));
             }
             if count < PAGE || check.report.is_cut_short {
@@ -77,7 +75,7 @@ impl PostgresStore {
         }
     }
 
-    async fn check_queues(&self, check: &mut Check<'_>) -> Outcome<()> {
+    async fn check_queues(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(
             "SELECT namespace, queue, paused, max_running FROM weaver.queues WHERE (namespace, queue) > ($1, $2) \
              ORDER BY namespace, queue LIMIT $3",
@@ -99,7 +97,7 @@ impl PostgresStore {
         }
     }
 
-    async fn check_runners(&self, check: &mut Check<'_>) -> Outcome<()> {
+    async fn check_runners(&self, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(
             "SELECT runner_id, project_root, started_at, queues, types, capacity, running, draining, status, directive, \
              last_heartbeat, namespace FROM weaver.runners WHERE (namespace, runner_id) > ($1, $2) \
@@ -111,7 +109,7 @@ impl PostgresStore {
             let rows = query.fetch_all(&self.connections).await?;
             for row in &rows {
                 last = (row.try_get("namespace")?, row.try_get(0)?);
-                let namespace = Namespace::new(last.0.clone()).map_err(Trouble::from);
+                let namespace = Namespace::new(last.0.clone()).map_err(StoreFault::from);
                 let why = namespace.and_then(|namespace| runner(&namespace, row)).err().map(Unreadable::from);
                 let found = why.map(|why| UnreadableRecord::new(RecordKind::Runner, &last.0, &last.1, why));
                 check.met(RecordKind::Runner, found);
@@ -122,7 +120,7 @@ impl PostgresStore {
         }
     }
 
-    async fn check_documents(&self, table: &str, check: &mut Check<'_>) -> Outcome<()> {
+    async fn check_documents(&self, table: &str, check: &mut Check<'_>) -> Result<(), StoreFault> {
         let page = self.statement(&format!(
             "SELECT namespace, kind, id, body FROM weaver.{table} WHERE (namespace, kind, id) > ($1, $2, $3) \
              ORDER BY namespace, kind, id LIMIT $4"
@@ -155,7 +153,7 @@ impl Check<'_> {
     }
 }
 
-/// What can be said of a run that cannot be read.
+/// The report entry for an unreadable run.
 fn unreadable_run(row: &PgRow, (namespace, id): &(String, i64), why: Unreadable) -> UnreadableRecord {
     let text = |name: &str| row.try_get::<Option<String>, _>(name).ok().flatten();
     let is_live = matches!(row.try_get_raw("finished_at"), Ok(value) if sqlx::ValueRef::is_null(&value));
@@ -169,11 +167,11 @@ fn unreadable_run(row: &PgRow, (namespace, id): &(String, i64), why: Unreadable)
     }
 }
 
-fn readable_settings(row: &PgRow) -> Outcome<()> {
+fn readable_settings(row: &PgRow) -> Result<(), StoreFault> {
     Namespace::new(row.try_get::<String, _>(0)?)?;
     QueueName::new(row.try_get::<String, _>(1)?)?;
     let max_running: Option<i64> = row.try_get(3)?;
-    let max_running = max_running.map(u32::try_from).transpose().map_err(Trouble::unreadable)?;
+    let max_running = max_running.map(u32::try_from).transpose().map_err(StoreFault::unreadable)?;
     QueueSettings { paused: row.try_get(2)?, max_running }.validate()?;
     Ok(())
 }
@@ -189,14 +187,14 @@ fn readable_document(
     reads(kind, row.try_get(3).map_err(|error| error.to_string())?)
 }
 
-/// Why a row cannot be decoded, in words.
-impl From<Trouble> for Unreadable {
-    fn from(trouble: Trouble) -> Self {
+/// The reason why a row cannot be decoded.
+impl From<StoreFault> for Unreadable {
+    fn from(fault: StoreFault) -> Self {
         use weaver_core::error::Error;
-        let reason = match trouble {
-            Trouble::Refused(Error::Damaged { what, .. }) => what,
-            Trouble::Refused(error) => error.to_string(),
-            Trouble::Database(error) => error.to_string(),
+        let reason = match fault {
+            StoreFault::Refused(Error::Damaged { what, .. }) => what,
+            StoreFault::Refused(error) => error.to_string(),
+            StoreFault::Database(error) => error.to_string(),
         };
         Self::Undecodable { reason }
     }

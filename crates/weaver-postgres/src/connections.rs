@@ -1,13 +1,13 @@
-//! The connections, and what a statement runs in.
+//! The connection pool, direct or behind a pooler in transaction mode.
 //!
 //! ```text
 //! direct      statement                      prepared once per connection, one round trip
 //! pooled      BEGIN · statement · COMMIT     never prepared by name
 //! ```
 //!
-//! A pooler in transaction mode gives each transaction whatever server connection is free. The driver says
-//! PARSE and BIND in two steps: without a transaction around them they may reach two connections, and a name
-//! that one of them knows means something else, or nothing, to another.
+//! A pooler in transaction mode gives each transaction any free server connection. The driver sends PARSE and
+//! BIND separately: without a transaction around them they may reach two connections, and a prepared
+//! statement's name that one connection knows means something else, or nothing, on another.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -21,21 +21,21 @@ use sqlx::{
     AssertSqlSafe, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr, Transaction,
 };
 
-/// A pool whose statements reach the server whole, whatever is in between.
+/// A pool that runs each statement on one server connection, with or without a pooler in between.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
     pool: PgPool,
-    /// How a transaction begins that goes through a pooler; `None`: there is none.
+    /// The statements that begin a transaction behind a pooler; `None`: a direct connection.
     begin: Option<String>,
 }
 
 impl Connections {
-    /// Straight to the server. What holds for a connection was said when it was made.
+    /// A direct connection: its settings were made when it was opened.
     pub(crate) fn direct(pool: PgPool) -> Self {
         Self { pool, begin: None }
     }
 
-    /// Through a pooler in transaction mode: what is said holds for a transaction and must be said in each.
+    /// Behind a pooler in transaction mode: settings last for one transaction and are repeated in each.
     pub(crate) fn pooled(pool: PgPool, statement_timeout: Option<Duration>) -> Self {
         let timeout = statement_timeout.map(|limit| local("statement_timeout", limit));
         Self { pool, begin: Some(format!("BEGIN{}", timeout.unwrap_or_default())) }
@@ -45,7 +45,7 @@ impl Connections {
         &self.pool
     }
 
-    /// A transaction in which nothing waits for long behind somebody else's.
+    /// A transaction with a `lock_timeout`.
     pub(crate) async fn begin_with_lock_timeout(
         &self,
         lock_timeout: Duration,
@@ -61,7 +61,7 @@ impl Connections {
         }
     }
 
-    /// A connection for one statement. Nothing is stored before [`Session::end`] says so.
+    /// A connection for one statement. Behind a pooler nothing is committed before [`Session::end`].
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         Ok(match self.begin {
             None => Session::Plain(self.pool.acquire().await?),
@@ -69,8 +69,8 @@ impl Connections {
         })
     }
 
-    /// A statement that may not be in a transaction, such as VACUUM. It has no parameters, so it is one
-    /// message.
+    /// Runs a statement that must not be in a transaction, such as VACUUM. Without parameters it is a single
+    /// message, which is safe behind a pooler.
     pub(crate) async fn execute_bare(&self, text: String) -> Result<(), Error> {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&self.pool).await.map(|_| ())
     }
@@ -86,7 +86,7 @@ fn local(name: &str, span: Duration) -> String {
 pub(crate) enum Session {
     /// A connection, on which every statement is a transaction of its own.
     Plain(PoolConnection<Postgres>),
-    /// A transaction, undone if it is dropped.
+    /// A transaction, rolled back if it is dropped.
     Transaction(Transaction<'static, Postgres>),
 }
 
@@ -135,7 +135,7 @@ impl<'c> Executor<'c> for &'_ Connections {
         let whole = async move {
             let mut session = connections.session().await?;
             let steps: Vec<_> = (&mut *session).fetch_many(query).try_collect().await?;
-            // An answer that is not stored yet is not an answer.
+            // Rows are returned only after the commit.
             session.end().await?;
             Ok(stream::iter(steps.into_iter().map(Ok)))
         };
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_pooled_statement_sets_is_gone_after_it() {
+    async fn settings_of_a_pooled_statement_end_with_its_transaction() {
         let server = Shared::server();
         let options = sqlx::postgres::PgPoolOptions::new().max_connections(1);
         let pool = options.connect(server.url()).await.expect("the server answers");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pooled_statement_is_stored_when_it_is_answered_and_not_if_it_fails() {
+    async fn a_pooled_statement_is_committed_when_it_returns_and_rolled_back_if_it_fails() {
         let server = Shared::server();
         let pool = PgPool::connect(server.url()).await.expect("the server answers");
         let connections = Connections::pooled(pool.clone(), None);

@@ -1,129 +1,129 @@
-//! What can go wrong between us and the server.
+//! Errors: opening a store, and faults inside a port call.
 
 use weaver_core::error::{Error, Invalid};
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The URL cannot be used.
-    #[error("the PostgreSQL URL cannot be used: {0}")]
+    /// The URL is malformed, or has an unknown option.
+    #[error("invalid PostgreSQL URL: {0}")]
     Url(String),
-    /// The server does not answer, or not to us.
-    #[error("PostgreSQL at {place} cannot be used: {reason}")]
+    /// The server is unreachable, refuses the login, or fails the first statement.
+    #[error("cannot connect to PostgreSQL at {server}: {reason}")]
     Connect {
-        /// Where, without a password.
-        place: String,
-        /// What the server or the network said.
+        /// The URL without its password.
+        server: String,
+        /// The error of the server or the network.
         reason: String,
     },
-    /// The schema was made by a newer Weaver.
+    /// A newer Weaver migrated the schema.
     #[error(
         "schema `{schema}` is at version {found}; this Weaver knows {known}: use the newer Weaver that migrated it"
     )]
     Newer {
-        /// The schema.
+        /// The name of the schema.
         schema: String,
-        /// Its version.
+        /// The version found, greater than `known`.
         found: i32,
-        /// Ours.
+        /// The version that this Weaver needs: [`SCHEMA_VERSION`](crate::SCHEMA_VERSION).
         known: i32,
     },
-    /// The schema is missing or older, and was not to be changed.
+    /// The schema is missing or older, and [`migrate`](crate::PostgresOptions::migrate) is off.
     #[error("schema `{schema}` is at version {found} of {known}: run `weaver store migrate`")]
     Older {
-        /// The schema.
+        /// The name of the schema.
         schema: String,
-        /// Its version; 0 if there is none.
+        /// The version found; 0 if there is no schema.
         found: i32,
-        /// Ours.
+        /// The version that this Weaver needs: [`SCHEMA_VERSION`](crate::SCHEMA_VERSION).
         known: i32,
     },
-    /// A step of the migration failed; nothing of it was kept.
-    #[error("migration {version} of schema `{schema}` failed, and nothing was changed: {reason}")]
+    /// A migration failed; its transaction was rolled back.
+    #[error("migration {version} of schema `{schema}` failed and was rolled back: {reason}")]
     Migrate {
-        /// The schema.
+        /// The name of the schema.
         schema: String,
-        /// The step.
+        /// The migration that failed; 0 before the first.
         version: i32,
-        /// What the server said.
+        /// The error of the server or the network.
         reason: String,
     },
 }
 
-/// What goes wrong inside a call.
+/// A fault inside a port call.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The server or the way to it.
+pub(crate) enum StoreFault {
+    /// The server or the connection failed.
     Database(sqlx::Error),
-    /// An answer for the caller.
+    /// An error that the caller gets as it is.
     Refused(Error),
 }
 
-impl Trouble {
-    /// A row that says something no Weaver wrote.
+impl StoreFault {
+    /// A row that no Weaver of this version wrote.
     pub(crate) fn unreadable(what: impl std::fmt::Display) -> Self {
         Self::Refused(Error::Damaged {
             what: format!("a row in PostgreSQL ({what})"),
-            way_out: "another program or a newer Weaver wrote it; `weaver store check` names the row"
+            remedy: "another program or a newer Weaver wrote it; `weaver store check` names the row"
                 .to_owned(),
         })
     }
 
-    /// Whether somebody's transaction holds what it needs, for longer than it waits.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Whether another transaction held a lock for longer than `lock_timeout`.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Self::Database(sqlx::Error::Database(error)) if error.code().as_deref() == Some("55P03"))
     }
 
-    /// Whether a row holds what the statement cannot work with (SQLSTATE classes 22 and 23).
+    /// Whether the contents of a row made the statement fail (SQLSTATE classes 22 and 23).
     pub(crate) fn is_about_data(&self) -> bool {
         matches!(self, Self::Database(sqlx::Error::Database(error))
             if error.code().is_some_and(|code| code.starts_with("22") || code.starts_with("23")))
     }
 
-    /// Whether the same call can simply be made again: the server undid it for reasons of its own.
+    /// Whether the call can be retried: serialization failure or deadlock, rolled back by the server.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Database(sqlx::Error::Database(error))
             if matches!(error.code().as_deref(), Some("40001" | "40P01")))
     }
 }
 
-impl From<sqlx::Error> for Trouble {
+impl From<sqlx::Error> for StoreFault {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(error)
     }
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for StoreFault {
     fn from(error: Error) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<Invalid> for Trouble {
+impl From<Invalid> for StoreFault {
     fn from(invalid: Invalid) -> Self {
         Self::Refused(invalid.into())
     }
 }
 
-impl From<Trouble> for Error {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Refused(error) => error,
-            Trouble::Database(error) => Self::Unavailable { reason: reason(&error) },
+impl From<StoreFault> for Error {
+    fn from(fault: StoreFault) -> Self {
+        match fault {
+            StoreFault::Refused(error) => error,
+            StoreFault::Database(error) => Self::Unavailable { reason: reason(&error) },
         }
     }
 }
 
-/// What happened, in words for people. Nothing of the connection's URL is in it.
+/// The message for operators. It never contains the URL, and so no password.
 pub(crate) fn reason(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(error) => match error.code().as_deref() {
             Some("55P03") => {
-                "PostgreSQL: another transaction holds the task; end that one, or try again later".to_owned()
+                "PostgreSQL: another transaction has locked the task; end it or retry later".to_owned()
             }
             Some("42P05" | "26000") => {
-                "PostgreSQL: prepared statements got mixed up by a pooler in transaction mode; add `pooler=transaction` and a \
-                 direct `listen_url` to the URL"
+                "PostgreSQL: a pooler in transaction mode mixed up prepared statements; add \
+                 `pooler=transaction` and a direct `listen_url` to the URL"
                     .to_owned()
             }
             Some("57014") => format!("PostgreSQL: {} (see `statement_timeout_ms`)", error.message()),
@@ -131,14 +131,14 @@ pub(crate) fn reason(error: &sqlx::Error) -> String {
             None => format!("PostgreSQL: {}", error.message()),
         },
         sqlx::Error::PoolTimedOut => {
-            "PostgreSQL: no connection became free in time; raise `pool_max` or look at what holds them"
+            "PostgreSQL: timed out waiting for a free connection; raise `pool_max` or `acquire_timeout_ms`"
                 .to_owned()
         }
-        sqlx::Error::Io(error) => format!("PostgreSQL: the connection failed ({error})"),
+        sqlx::Error::Io(error) => format!("PostgreSQL: connection failed ({error})"),
         sqlx::Error::Tls(error) => format!("PostgreSQL: TLS failed ({error})"),
         other => format!("PostgreSQL: {other}"),
     }
 }
 
-/// The result of a step inside a call.
-pub(crate) type Outcome<T> = Result<T, Trouble>;
+/// The result of a step inside a port call; the call itself answers with core's [`Error`].
+pub(crate) type Result<T, E = StoreFault> = std::result::Result<T, E>;

@@ -1,13 +1,13 @@
-//! Wake-ups: within this process at once, to other nodes by NOTIFY. Both are hints; whoever waits also polls.
+//! Wake-ups: immediate within this process, by NOTIFY to other nodes. Both are hints: a waiter polls as well.
 //!
 //! ```text
-//! enqueue ─▶ commit, with NOTIFY in it if the line was quiet ─▶ waiters here: at once
-//!                │ else: the teller, one NOTIFY for all that came meanwhile
-//!                └─▶ listener of another node ─▶ waiters there
+//! enqueue ─▶ commit, with NOTIFY in the transaction if none was sent recently ─▶ local waiters
+//!                │ otherwise the notifier sends one NOTIFY for everything since the last
+//!                └─▶ LISTEN on another node ─▶ its waiters
 //! ```
 //!
-//! A hint may name what came. Whoever waits for that goes straight to its lease, and the others go on
-//! sleeping.
+//! A hint may name the tasks it is about. A worker that can lease them does so without a probe; the other
+//! waiters keep sleeping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,25 +25,24 @@ use crate::error::reason;
 use crate::options::PostgresOptions;
 use crate::sql::Statement;
 
-/// Between attempts to listen again.
-const PAUSE_MIN: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Backoff between attempts to reconnect the LISTEN session; doubled up to the maximum.
+const RECONNECT_BACKOFF_MIN: Duration = Duration::from_millis(100);
+const RECONNECT_BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// A NOTIFY that comes sooner after the last is left to the teller: notifying transactions commit one after
-/// the other.
-const QUIET: Duration = Duration::from_millis(5);
+/// Transactions that NOTIFY commit one at a time, so within this interval the notifier sends it instead.
+const NOTIFY_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
-/// Tasks that anybody who serves their queue and type can lease: due, without a key, fit to wait in a buffer,
-/// in a queue that has no settings.
+/// Tasks that any worker of their queue and type can lease: due, without a serial key, not fragile, in a
+/// queue without settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plain {
+pub(crate) struct ReadyTasks {
     pub(crate) namespace: String,
     pub(crate) queue: String,
     pub(crate) task_type: String,
 }
 
-impl Plain {
-    pub(crate) fn is_for(&self, interest: &Interest) -> bool {
+impl ReadyTasks {
+    pub(crate) fn match_interest(&self, interest: &Interest) -> bool {
         match interest {
             Interest::Work { namespace, queues, types, fragile: _ } => {
                 namespace.as_str() == self.namespace
@@ -57,30 +56,29 @@ impl Plain {
     }
 }
 
-/// The last hint. Whoever has seen the one before knows all that was said.
+/// The latest hint. `number` grows by one with each, so a waiter knows whether it missed any.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Said {
+pub(crate) struct WorkHint {
     pub(crate) number: u64,
-    /// What came; `None`: anything.
-    pub(crate) what: Option<Arc<Plain>>,
+    /// `None`: any task may have become ready.
+    pub(crate) tasks: Option<Arc<ReadyTasks>>,
 }
 
-/// Who is woken by what.
 #[derive(Debug)]
 pub(crate) struct Hints {
-    /// There may be something to lease.
-    work: watch::Sender<Said>,
-    /// Something moved.
+    /// There may be a task to lease.
+    work: watch::Sender<WorkHint>,
+    /// At least one task changed state.
     changes: watch::Sender<()>,
-    /// This process cancelled a running task. Apart from `changes`: each look costs a query, and moves are
-    /// many.
+    /// This process cancelled a running task. Apart from `changes`: a wake-up costs a query, and changes are
+    /// frequent.
     cancelled: watch::Sender<()>,
-    /// Other nodes should be told. One permit: what comes while one NOTIFY is under way is one more.
-    tell: Notify,
-    /// This process, by a number that no other has: what it hears of itself it knows.
-    teller: String,
+    /// A NOTIFY is due. One permit: requests made while one is being sent are combined into the next.
+    notify_due: Notify,
+    /// Unique to this process, so that it ignores its own notifications.
+    node_id: String,
     /// When a NOTIFY was last sent.
-    told_at: Mutex<Option<Monotonic>>,
+    notified_at: Mutex<Option<Monotonic>>,
 }
 
 impl Hints {
@@ -89,90 +87,90 @@ impl Hints {
             work: watch::Sender::default(),
             changes: watch::Sender::new(()),
             cancelled: watch::Sender::new(()),
-            tell: Notify::new(),
-            teller: number.to_string(),
-            told_at: Mutex::new(None),
+            notify_due: Notify::new(),
+            node_id: number.to_string(),
+            notified_at: Mutex::new(None),
         })
     }
 
-    pub(crate) fn of_work(&self) -> watch::Receiver<Said> {
+    pub(crate) fn subscribe_work(&self) -> watch::Receiver<WorkHint> {
         self.work.subscribe()
     }
 
-    pub(crate) fn of_changes(&self) -> watch::Receiver<()> {
+    pub(crate) fn subscribe_changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
-    pub(crate) fn of_cancelled(&self) -> watch::Receiver<()> {
+    pub(crate) fn subscribe_cancelled(&self) -> watch::Receiver<()> {
         self.cancelled.subscribe()
     }
 
-    /// A running task was cancelled.
+    /// A running task was cancelled by this process.
     pub(crate) fn cancelled(&self) {
         self.cancelled.send_replace(());
     }
 
-    /// Runs moved.
+    /// Wakes local followers of changes; other nodes poll.
     pub(crate) fn moved(&self) {
         self.changes.send_replace(());
     }
 
-    /// There may be something to lease, here and on other nodes.
-    pub(crate) fn work(&self) {
-        self.say(None);
-        self.tell.notify_one();
+    /// There may be a task to lease: wakes local waiters and has a NOTIFY sent.
+    pub(crate) fn work_ready(&self) {
+        self.publish(None);
+        self.notify_due.notify_one();
     }
 
-    /// The same, of which more is known; `is_told`: other nodes know already.
-    pub(crate) fn work_of(&self, what: Option<Plain>, is_told: bool) {
-        self.say(what);
-        if !is_told {
-            self.tell.notify_one();
+    /// The same for known tasks. `is_notified`: the transaction has sent the NOTIFY.
+    pub(crate) fn work_ready_for(&self, tasks: Option<ReadyTasks>, is_notified: bool) {
+        self.publish(tasks);
+        if !is_notified {
+            self.notify_due.notify_one();
         }
     }
 
-    /// What a transaction is to tell other nodes with, if it may: not while there is a crowd.
-    pub(crate) fn teller(&self, now: Monotonic) -> Option<&str> {
-        let mut told_at = self.told_at.lock();
-        if told_at.is_some_and(|at| now < at.saturating_add(QUIET)) {
+    /// The node id a transaction sends NOTIFY with; `None` if one was sent within [`NOTIFY_INTERVAL_MIN`].
+    pub(crate) fn notify_as(&self, now: Monotonic) -> Option<&str> {
+        let mut notified_at = self.notified_at.lock();
+        if notified_at.is_some_and(|at| now < at.saturating_add(NOTIFY_INTERVAL_MIN)) {
             return None;
         }
-        *told_at = Some(now);
-        Some(&self.teller)
+        *notified_at = Some(now);
+        Some(&self.node_id)
     }
 
-    fn say(&self, what: Option<Plain>) {
-        let what = what.map(Arc::new);
-        self.work.send_modify(|said| *said = Said { number: said.number.wrapping_add(1), what });
+    fn publish(&self, tasks: Option<ReadyTasks>) {
+        let tasks = tasks.map(Arc::new);
+        self.work.send_modify(|hint| *hint = WorkHint { number: hint.number.wrapping_add(1), tasks });
     }
 
-    /// What another node told.
-    fn heard(&self, payload: &str) {
+    /// Handles the payload of a notification: `node`, or `node\nnamespace\nqueue\ntype`.
+    fn receive(&self, payload: &str) {
         let mut parts = payload.split('\n');
-        let teller = parts.next();
-        if teller == Some(self.teller.as_str()) {
+        let sender = parts.next();
+        if sender == Some(self.node_id.as_str()) {
             return;
         }
         let parts: [Option<&str>; 3] = [parts.next(), parts.next(), parts.next()];
-        let what = match parts {
-            [Some(namespace), Some(queue), Some(task_type)] => Some(Plain {
+        let tasks = match parts {
+            [Some(namespace), Some(queue), Some(task_type)] => Some(ReadyTasks {
                 namespace: namespace.to_owned(),
                 queue: queue.to_owned(),
                 task_type: task_type.to_owned(),
             }),
             _ => None,
         };
-        self.say(what);
+        self.publish(tasks);
         self.moved();
     }
 }
 
-/// The tasks that carry hints between nodes; they end with this.
+/// The background tasks that send and receive notifications; aborted on drop.
 #[derive(Debug)]
-pub(crate) struct Carriers(Vec<JoinHandle<()>>);
+pub(crate) struct HintLoops(Vec<JoinHandle<()>>);
 
-impl Carriers {
-    #[expect(clippy::disallowed_methods, reason = "two tasks that belong to the store and end with it")]
+impl HintLoops {
+    #[expect(clippy::disallowed_methods, reason = "two background tasks that the store owns and aborts")]
     pub(crate) fn start(
         hints: &Arc<Hints>,
         connections: Connections,
@@ -180,46 +178,52 @@ impl Carriers {
         options: PostgresOptions,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let teller = tokio::spawn(tell(Arc::clone(hints), connections, notify, Arc::clone(&clock)));
+        let notifier =
+            tokio::spawn(notify_other_nodes(Arc::clone(hints), connections, notify, Arc::clone(&clock)));
         let listener = tokio::spawn(listen(Arc::clone(hints), options, clock));
-        Self(vec![teller, listener])
+        Self(vec![notifier, listener])
     }
 }
 
-impl Drop for Carriers {
+impl Drop for HintLoops {
     fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }
 
-/// Sends a NOTIFY for everything that came since the last: a burst of enqueues is one or two of them.
-async fn tell(hints: Arc<Hints>, connections: Connections, notify: Statement, clock: Arc<dyn Clock>) {
+/// Sends one NOTIFY for all requests since the last: a burst of enqueues costs one or two.
+async fn notify_other_nodes(
+    hints: Arc<Hints>,
+    connections: Connections,
+    notify: Statement,
+    clock: Arc<dyn Clock>,
+) {
     loop {
-        hints.tell.notified().await;
-        *hints.told_at.lock() = Some(clock.monotonic());
-        // A hint that is lost is found by polling.
-        if let Err(error) = notify.query().bind(&hints.teller).execute(&connections).await {
-            tracing::debug!(reason = reason(&error), "other nodes were not told of new work; they poll");
+        hints.notify_due.notified().await;
+        *hints.notified_at.lock() = Some(clock.monotonic());
+        // Other nodes poll, so a lost notification only delays them.
+        if let Err(error) = notify.query().bind(&hints.node_id).execute(&connections).await {
+            tracing::debug!(reason = reason(&error), "NOTIFY failed; other nodes find the work by polling");
         }
     }
 }
 
-/// Listens on a connection of its own, so that a pooler in between is no matter; comes back by itself.
+/// Listens on a dedicated connection, which must not go through a pooler; reconnects with backoff.
 async fn listen(hints: Arc<Hints>, options: PostgresOptions, clock: Arc<dyn Clock>) {
-    let mut pause = PAUSE_MIN;
+    let mut backoff = RECONNECT_BACKOFF_MIN;
     let mut lost = false;
     loop {
-        match session(&hints, &options, &mut lost, &mut pause).await {
-            // Said once, however often it is tried again.
+        match session(&hints, &options, &mut lost, &mut backoff).await {
+            // Logged once per outage, not per attempt.
             Err(error) if !lost => {
                 lost = true;
-                let (reason, place) = (reason(&error), options.redacted().to_string());
-                tracing::warn!(reason, place, "lost PostgreSQL; trying again until it answers");
+                let (reason, server) = (reason(&error), options.redacted().to_string());
+                tracing::warn!(reason, server, "lost the connection to PostgreSQL; reconnecting");
             }
             Err(_) | Ok(()) => {}
         }
-        clock.sleep_until(clock.monotonic().saturating_add(pause)).await;
-        pause = (pause * 2).min(PAUSE_MAX);
+        clock.sleep_until(clock.monotonic().saturating_add(backoff)).await;
+        backoff = (backoff * 2).min(RECONNECT_BACKOFF_MAX);
     }
 }
 
@@ -227,22 +231,22 @@ async fn session(
     hints: &Hints,
     options: &PostgresOptions,
     lost: &mut bool,
-    pause: &mut Duration,
+    backoff: &mut Duration,
 ) -> Result<(), sqlx::Error> {
     let connect = options.listen_options().map_err(|error| sqlx::Error::Configuration(error.into()))?;
     let pool = sqlx::postgres::PgPoolOptions::new().max_connections(1).connect_with(connect).await?;
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(&format!("{}.work", options.schema)).await?;
     if std::mem::take(lost) {
-        tracing::info!(place = options.redacted().to_string(), "PostgreSQL answers again");
+        tracing::info!(server = options.redacted().to_string(), "reconnected to PostgreSQL");
     }
-    *pause = PAUSE_MIN;
-    // Something may have come while nobody listened.
-    hints.say(None);
+    *backoff = RECONNECT_BACKOFF_MIN;
+    // Notifications sent while this process did not listen are lost.
+    hints.publish(None);
     hints.moved();
     loop {
         match listener.try_recv().await? {
-            Some(notification) => hints.heard(notification.payload()),
+            Some(notification) => hints.receive(notification.payload()),
             None => return Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())),
         }
     }
@@ -263,34 +267,36 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_that_names_a_task_is_for_those_who_could_lease_it() {
+    fn a_hint_that_names_a_task_matches_only_workers_that_can_lease_it() {
         let hints = Hints::new(7);
-        let mut said = hints.of_work();
-        hints.heard("8\ndefault\nmail\nsend");
-        let what = said.borrow_and_update().what.clone().unwrap();
-        assert!(what.is_for(&interest("mail", None)) && what.is_for(&interest("mail", Some("send"))));
-        assert!(!what.is_for(&interest("mail", Some("print"))) && !what.is_for(&interest("other", None)));
+        let mut received = hints.subscribe_work();
+        hints.receive("8\ndefault\nmail\nsend");
+        let tasks = received.borrow_and_update().tasks.clone().unwrap();
+        assert!(tasks.match_interest(&interest("mail", None)));
+        assert!(tasks.match_interest(&interest("mail", Some("send"))));
+        assert!(!tasks.match_interest(&interest("mail", Some("print"))));
+        assert!(!tasks.match_interest(&interest("other", None)));
     }
 
     #[test]
-    fn what_nobody_named_is_for_everybody_and_what_this_node_told_is_known_to_it() {
+    fn a_hint_without_a_task_wakes_every_waiter_and_a_node_ignores_its_own_notify() {
         let hints = Hints::new(7);
-        let mut said = hints.of_work();
-        hints.heard("7\ndefault\nmail\nsend");
-        assert!(!said.has_changed().unwrap());
+        let mut received = hints.subscribe_work();
+        hints.receive("7\ndefault\nmail\nsend");
+        assert!(!received.has_changed().unwrap());
         for payload in ["", "8", "8\ndefault"] {
-            hints.heard(payload);
-            assert_eq!(said.borrow_and_update().what, None, "{payload:?}");
+            hints.receive(payload);
+            assert_eq!(received.borrow_and_update().tasks, None, "{payload:?}");
         }
-        assert_eq!(said.borrow().number, 3);
+        assert_eq!(received.borrow().number, 3);
     }
 
     #[test]
-    fn transactions_notify_while_the_line_is_quiet() {
+    fn a_transaction_sends_notify_unless_one_was_sent_recently() {
         let hints = Hints::new(7);
         let at = |millis| Monotonic(Duration::from_millis(millis));
-        assert_eq!(hints.teller(at(0)), Some("7"));
-        assert_eq!(hints.teller(at(4)), None);
-        assert_eq!(hints.teller(at(5)), Some("7"));
+        assert_eq!(hints.notify_as(at(0)), Some("7"));
+        assert_eq!(hints.notify_as(at(4)), None);
+        assert_eq!(hints.notify_as(at(5)), Some("7"));
     }
 }

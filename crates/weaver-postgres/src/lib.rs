@@ -1,15 +1,27 @@
-//! Weaver's store for more than one machine: every port over PostgreSQL, which is the arbiter between nodes.
+//! The store for several nodes: every port over PostgreSQL, which arbitrates between them.
 //!
 //! ```text
-//! port call ─▶ one statement (a function of the schema) ─▶ conditional on version and state ─▶ moves row
-//!                │                                                                              │
-//!   job_runs (live) ── the statement that ends a run moves it ──▶ job_run_history               ├─▶ changes (G10)
-//!                                                                                               └─▶ counts
+//! port call ─▶ one statement (an SQL function) ─▶ conditional write on version and state ─▶ row in moves
+//!                │                                                                        │
+//!   job_runs (live) ── the statement that ends a task ──▶ job_run_history                 ├─▶ changes (G10)
+//!                                                                                         └─▶ counts
 //! ```
 //!
-//! Rules stay in `weaver_core::lifecycle`: what is not on the hot path is read, decided there and written
-//! back if its version still fits; the hot statements (`schema/claim.sql`, `schema/ends.sql`) are held to it
-//! by the model test, and a trigger generated from core's table refuses whatever else.
+//! The tables have seed 004's names: a *run* in this crate is the row of one task.
+//!
+//! Leasing is `SELECT … FOR NO KEY UPDATE SKIP LOCKED` (`schema/pick.sql`, `schema/claim.sql`), so that lease
+//! calls do not wait for each other. A serial key and a conditional write on a document take a transaction
+//! level advisory lock.
+//!
+//! Fencing: an end applies only if the row still has the version the lease was granted with. A worker whose
+//! lease expired therefore writes nothing.
+//!
+//! The rules stay in `weaver_core::lifecycle`. Transitions off the hot path are read, decided there and
+//! written with optimistic concurrency. The hot statements (`schema/claim.sql`, `schema/ends.sql`) are held
+//! to the same rules by the model test, and triggers generated from core's tables refuse any other write.
+//!
+//! Leader election is a document whose version is the epoch (ports `Documents`): a leader's transitions are
+//! committed in a transaction that holds `FOR SHARE` on it.
 //!
 //! Time is the server's, read through one function (`schema/time.sql`).
 

@@ -1,4 +1,4 @@
-//! The words columns hold, and the way back.
+//! Names of causes, outcomes and states as columns store them, and their parsing.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::projection::job_run::State;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
-use crate::error::Trouble;
+use crate::error::StoreFault;
 
-/// A cause as a column holds it.
+/// A cause as the column `cause` stores it.
 pub(crate) fn cause_word(cause: Cause) -> &'static str {
     match cause {
         Cause::Failed => "failed",
@@ -23,7 +23,7 @@ pub(crate) fn cause_word(cause: Cause) -> &'static str {
     }
 }
 
-pub(crate) fn cause_of(word: &str) -> Result<Cause, Trouble> {
+pub(crate) fn cause_of(word: &str) -> Result<Cause, StoreFault> {
     Ok(match word {
         "failed" => Cause::Failed,
         "timed_out" => Cause::TimedOut,
@@ -34,11 +34,11 @@ pub(crate) fn cause_of(word: &str) -> Result<Cause, Trouble> {
         "handler" => Cause::Cancelled(CancelReason::Handler),
         "expired" => Cause::Cancelled(CancelReason::Expired),
         "replaced" => Cause::Cancelled(CancelReason::Replaced),
-        other => return Err(Trouble::unreadable(format!("cause `{other}`"))),
+        other => return Err(StoreFault::unreadable(format!("cause `{other}`"))),
     })
 }
 
-/// An attempt's end as a column holds it.
+/// An attempt's outcome as the column `outcome` stores it.
 pub(crate) fn outcome_word(outcome: AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Succeeded => "succeeded",
@@ -52,7 +52,7 @@ pub(crate) fn outcome_word(outcome: AttemptOutcome) -> &'static str {
     }
 }
 
-pub(crate) fn outcome_of(word: &str) -> Result<AttemptOutcome, Trouble> {
+pub(crate) fn outcome_of(word: &str) -> Result<AttemptOutcome, StoreFault> {
     Ok(match word {
         "succeeded" => AttemptOutcome::Succeeded,
         "failed" => AttemptOutcome::Failed,
@@ -62,13 +62,13 @@ pub(crate) fn outcome_of(word: &str) -> Result<AttemptOutcome, Trouble> {
         "snoozed" => AttemptOutcome::Snoozed,
         "cancelled" => AttemptOutcome::Cancelled,
         "orphaned" => AttemptOutcome::Orphaned,
-        other => return Err(Trouble::unreadable(format!("outcome `{other}`"))),
+        other => return Err(StoreFault::unreadable(format!("outcome `{other}`"))),
     })
 }
 
-/// Weaver's state, from the seed's word and what that leaves open.
-pub(crate) fn state_of(word: &str, scheduled: bool) -> Result<TaskState, Trouble> {
-    let word: State = word.parse().map_err(|_| Trouble::unreadable(format!("state `{word}`")))?;
+/// A task's state from the seed's word, which does not tell queued from scheduled.
+pub(crate) fn state_of(word: &str, scheduled: bool) -> Result<TaskState, StoreFault> {
+    let word: State = word.parse().map_err(|_| StoreFault::unreadable(format!("state `{word}`")))?;
     Ok(match word {
         State::Pending if scheduled => TaskState::Scheduled,
         State::Pending => TaskState::Queued,
@@ -82,7 +82,7 @@ pub(crate) fn state_of(word: &str, scheduled: bool) -> Result<TaskState, Trouble
     })
 }
 
-/// The seed's words for a state of ours.
+/// The words by which the seed stores a state.
 pub(crate) fn words_of(state: TaskState) -> &'static [&'static str] {
     match state {
         TaskState::Queued | TaskState::Scheduled => &["PENDING"],
@@ -96,22 +96,22 @@ pub(crate) fn words_of(state: TaskState) -> &'static [&'static str] {
     }
 }
 
-/// Names met before: most rows of an answer have the same, and share one text.
+/// Interns the last name of each kind: most rows of an answer share their names.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Interner {
     namespace: Option<Namespace>,
     queue: Option<QueueName>,
     task_type: Option<TaskType>,
     worker: Option<WorkerId>,
 }
 
-macro_rules! seen {
+macro_rules! interned {
     ($name:ident, $type:ty) => {
-        pub(crate) fn $name(&mut self, text: &str) -> Result<$type, Trouble> {
+        pub(crate) fn $name(&mut self, text: &str) -> Result<$type, StoreFault> {
             match &self.$name {
                 Some(name) if name.as_str() == text => Ok(name.clone()),
                 _ => {
-                    let name = <$type>::new(Arc::<str>::from(text)).map_err(Trouble::unreadable)?;
+                    let name = <$type>::new(Arc::<str>::from(text)).map_err(StoreFault::unreadable)?;
                     Ok(self.$name.insert(name).clone())
                 }
             }
@@ -119,9 +119,9 @@ macro_rules! seen {
     };
 }
 
-impl Seen {
-    seen!(namespace, Namespace);
-    seen!(queue, QueueName);
-    seen!(task_type, TaskType);
-    seen!(worker, WorkerId);
+impl Interner {
+    interned!(namespace, Namespace);
+    interned!(queue, QueueName);
+    interned!(task_type, TaskType);
+    interned!(worker, WorkerId);
 }

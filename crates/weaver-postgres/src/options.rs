@@ -1,4 +1,4 @@
-//! Where the database is and how it is used: a URL with options of ours beside PostgreSQL's own.
+//! Options of the store: a PostgreSQL URL with Weaver's own parameters beside the driver's.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,54 +10,54 @@ use url::Url;
 use weaver_core::limits::{Limits, RETENTION_DEFAULT};
 
 use crate::error::OpenError;
-use crate::sql::Wording;
+use crate::sql::StatementOptions;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// How long a unique key is remembered unless the store says otherwise; what plain SQL gets.
+/// How long idempotency and schedule keys are kept by default, and for tasks that plain SQL enqueues.
 pub(crate) const UNIQUE_FOR_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How a [`PostgresStore`](crate::PostgresStore) is reached, and how much it keeps.
+/// How to connect a [`PostgresStore`](crate::PostgresStore), its limits and its retention.
 ///
 /// ```text
 /// postgres://user:password@host:5432/database?sslmode=verify-full&schema=weaver&pool_max=8
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresOptions {
-    /// PostgreSQL's own part of the URL.
+    /// The URL without Weaver's own parameters.
     url: Url,
-    /// Another way to the same database, for LISTEN: a direct one, where `url` leads to a pooler.
+    /// A direct connection for LISTEN, where `url` leads to a pooler.
     listen_url: Option<Url>,
     /// Whether `url` leads to a pooler in transaction mode.
     pub(crate) is_pooled: bool,
-    /// The schema everything is in.
+    /// The schema of all tables and functions; default `weaver`.
     pub schema: String,
-    /// The most connections, beside the one that listens.
+    /// The size of the connection pool; one more connection is used for LISTEN.
     pub pool_max: u32,
-    /// How long one statement may take; `None`: as the server says.
+    /// `statement_timeout` of every connection; `None`: the server's default.
     pub statement_timeout: Option<Duration>,
-    /// How long a cancel and other single moves wait for somebody's transaction.
+    /// How long a cancel, or another transition of a single task, waits for a row lock.
     pub lock_timeout: Duration,
-    /// How long a call waits for a connection.
+    /// How long a call waits for a free connection of the pool.
     pub acquire_timeout: Duration,
-    /// What it takes.
+    /// The limits on batches, payloads and results that this store enforces.
     pub limits: Limits,
-    /// How long finished tasks are kept until the maintenance of workers purges them.
+    /// How long finished tasks are kept before maintenance purges them.
     pub retention: Duration,
-    /// How long a unique key is remembered; at least as long as finished tasks are kept.
+    /// How long idempotency and schedule keys are kept; at least [`retention`](Self::retention).
     pub unique_for: Duration,
-    /// Whether the schema is brought up to date when it is opened.
+    /// Whether opening the store applies pending migrations.
     pub migrate: bool,
-    /// Where old logs go; `None`: they stay in the database.
+    /// The directory old task logs are moved to; `None`: they stay in the database.
     pub log_directory: Option<PathBuf>,
-    /// How long logs stay in the database (`log_retention_days_db`).
+    /// How long task logs stay in the database (`log_retention_days_db`).
     pub log_retention: Duration,
 }
 
 impl PostgresOptions {
-    /// Reads a URL. Unknown options are refused: a mistyped one must not be passed over.
+    /// Parses a URL. Unknown parameters are refused, so that a mistyped one is not ignored.
     pub fn parse(text: &str) -> Result<Self, OpenError> {
         let wrong = |what: String| OpenError::Url(what);
-        // The parser's own message has no part of the text in it, so no password.
+        // The parser's message repeats nothing of the text, and so no password.
         let mut url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
         if !matches!(url.scheme(), "postgres" | "postgresql") {
             return Err(wrong(format!("it begins with `{}:`, not with `postgres://`", url.scheme())));
@@ -92,7 +92,7 @@ impl PostgresOptions {
         options.url = url;
         if options.is_pooled && options.listen_url.is_none() {
             return Err(wrong(
-                "pooler=transaction needs `listen_url` as well: LISTEN is heard only on a direct way to the database"
+                "pooler=transaction needs `listen_url` as well: LISTEN works only on a direct connection"
                     .to_owned(),
             ));
         }
@@ -100,7 +100,7 @@ impl PostgresOptions {
         Ok(options)
     }
 
-    /// Takes an option of ours; `false` if it is PostgreSQL's.
+    /// Sets one of Weaver's parameters; `false` if it is one of the driver's.
     fn take(&mut self, name: &str, value: &str) -> Result<bool, OpenError> {
         match name {
             "schema" => self.schema = checked_schema(value)?,
@@ -144,7 +144,7 @@ impl PostgresOptions {
                              listen_url, pooler, log_directory, log_retention_days_db, sslmode, sslrootcert, sslcert, \
                              sslkey, host, port, user, password, dbname, application_name, \
                              statement-cache-capacity";
-                return Err(OpenError::Url(format!("there is no option `{other}`; known are {known}")));
+                return Err(OpenError::Url(format!("unknown option `{other}`; known are {known}")));
             }
         }
         Ok(true)
@@ -158,11 +158,11 @@ impl PostgresOptions {
         connect_options(self.listen_url.as_ref().unwrap_or(&self.url))
     }
 
-    pub(crate) fn wording(&self) -> Wording<'_> {
-        Wording { schema: &self.schema, is_kept: !self.is_pooled }
+    pub(crate) fn statement_options(&self) -> StatementOptions<'_> {
+        StatementOptions { schema: &self.schema, is_prepared: !self.is_pooled }
     }
 
-    /// Where it is, for people: without the password.
+    /// User, host, port and database, for logs and messages.
     pub fn redacted(&self) -> Redacted {
         Redacted::of(&self.url)
     }
@@ -186,7 +186,7 @@ impl FromStr for PostgresOptions {
     }
 }
 
-/// A URL that can be shown.
+/// A URL without password and parameters, safe to log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted(String);
 
@@ -207,12 +207,12 @@ impl fmt::Display for Redacted {
 fn connect_options(url: &Url) -> Result<PgConnectOptions, OpenError> {
     let has_name = url.query_pairs().any(|(name, _)| name == "application_name");
     let options = PgConnectOptions::from_str(url.as_str())
-        // Its message may repeat what it could not read.
-        .map_err(|_| OpenError::Url("one of PostgreSQL's own options cannot be read".to_owned()))?;
+        // The driver's message may repeat the value, and so a password.
+        .map_err(|_| OpenError::Url("one of PostgreSQL's own options is invalid".to_owned()))?;
     Ok(if has_name { options } else { options.application_name("weaver") })
 }
 
-/// The schema's name goes into the text of statements: only what needs no quotes.
+/// The schema's name is interpolated into statements: only names that need no quotes.
 fn checked_schema(name: &str) -> Result<String, OpenError> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'_');
@@ -220,7 +220,7 @@ fn checked_schema(name: &str) -> Result<String, OpenError> {
         return Ok(name.to_owned());
     }
     Err(OpenError::Url(format!(
-        "schema `{name}`: use up to 48 of a–z, 0–9 and _, beginning with a letter, and not with pg_"
+        "schema `{name}`: use up to 48 characters of a–z, 0–9 and _, starting with a letter but not with pg_"
     )))
 }
 
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_ours_are_taken_and_postgresqls_own_are_left() {
+    fn weavers_parameters_are_removed_from_the_url_and_the_drivers_are_kept() {
         let options = PostgresOptions::parse(
             "postgres://ada:secret@db.example/jobs?schema=work&pool_max=3&sslmode=require&statement_timeout_ms=500",
         )

@@ -1,4 +1,4 @@
-//! A run, read from its row.
+//! Decoding a task from its row.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use weaver_core::task::{
 };
 use weaver_core::time::Timestamp;
 
-use crate::error::{Outcome, Trouble};
-use crate::names::{Seen, cause_of, outcome_of, state_of};
+use crate::error::{Result, StoreFault};
+use crate::names::{Interner, cause_of, outcome_of, state_of};
 use crate::types::{At, Token, span};
 
-/// Reads columns one after the other, in the order of `run_columns!`.
+/// Reads columns in the order of `run_columns!`.
 struct Columns<'a> {
     row: &'a PgRow,
     next: usize,
@@ -44,29 +44,29 @@ impl<'a> Columns<'a> {
         Ok(self.take::<At>()?.0)
     }
 
-    fn count(&mut self) -> Outcome<u32> {
-        u32::try_from(self.take::<i32>()?).map_err(Trouble::unreadable)
+    fn count(&mut self) -> Result<u32> {
+        u32::try_from(self.take::<i32>()?).map_err(StoreFault::unreadable)
     }
 
-    fn number(&mut self) -> Outcome<u64> {
-        u64::try_from(self.take::<i64>()?).map_err(Trouble::unreadable)
+    fn number(&mut self) -> Result<u64> {
+        u64::try_from(self.take::<i64>()?).map_err(StoreFault::unreadable)
     }
 
     fn name<T>(
         &mut self,
         make: impl Fn(SharedText) -> Result<T, weaver_core::error::Invalid>,
-    ) -> Outcome<Option<T>> {
+    ) -> Result<Option<T>> {
         let text: Option<&str> = self.take()?;
-        text.map(|text| make(Arc::<str>::from(text).into()).map_err(Trouble::unreadable)).transpose()
+        text.map(|text| make(Arc::<str>::from(text).into()).map_err(StoreFault::unreadable)).transpose()
     }
 
-    fn json<T: serde::de::DeserializeOwned>(&mut self) -> Outcome<Option<T>> {
+    fn json<T: serde::de::DeserializeOwned>(&mut self) -> Result<Option<T>> {
         let text: Option<&str> = self.take()?;
-        text.map(|text| serde_json::from_str(text).map_err(Trouble::unreadable)).transpose()
+        text.map(|text| serde_json::from_str(text).map_err(StoreFault::unreadable)).transpose()
     }
 }
 
-/// What the columns of the first half say; the rest needs some of it.
+/// Values of the first columns that the attempts are built from.
 struct Head {
     cause: Option<Cause>,
     version: Version,
@@ -80,11 +80,10 @@ struct Head {
 /// The format this Weaver writes runs in, and the newest it reads.
 pub(crate) const RUN_FORMAT: i16 = 1;
 
-/// Reads a run from a row that begins with `run_columns!`. Whatever a row contains, the error is about this
-/// row alone.
-pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Result<TaskRecord, Unreadable> {
+/// Reads a run from a row that starts with `run_columns!`. An error concerns this row alone.
+pub(crate) fn record(row: &PgRow, interner: &mut Interner) -> Result<TaskRecord, Unreadable> {
     match row.try_get::<i16, _>(0) {
-        Ok(1..=RUN_FORMAT) => read(row, seen).map_err(undecodable),
+        Ok(1..=RUN_FORMAT) => read(row, interner).map_err(undecodable),
         Ok(found) => {
             let (found, known) = (found.unsigned_abs().into(), RUN_FORMAT.unsigned_abs().into());
             Err(Unreadable::UnknownFormat { found, known })
@@ -93,24 +92,24 @@ pub(crate) fn record(row: &PgRow, seen: &mut Seen) -> Result<TaskRecord, Unreada
     }
 }
 
-/// Why a row cannot be decoded, in words.
-pub(crate) fn undecodable(trouble: Trouble) -> Unreadable {
-    let reason = match trouble {
-        Trouble::Refused(Error::Damaged { what, .. }) => what,
-        Trouble::Refused(error) => error.to_string(),
-        Trouble::Database(error) => error.to_string(),
+/// The reason why a row cannot be decoded.
+pub(crate) fn undecodable(fault: StoreFault) -> Unreadable {
+    let reason = match fault {
+        StoreFault::Refused(Error::Damaged { what, .. }) => what,
+        StoreFault::Refused(error) => error.to_string(),
+        StoreFault::Database(error) => error.to_string(),
     };
     Unreadable::Undecodable { reason }
 }
 
-/// What can be said about a run that cannot be read; its id. Nothing if not even that can be said.
+/// The id and the finding for an unreadable run; `None` if id or namespace are unreadable too.
 pub(crate) fn finding(row: &PgRow, why: Unreadable, found_at: Timestamp) -> Option<(i64, Quarantined)> {
     let id: i64 = row.try_get(1).ok()?;
     let text = |at: usize| row.try_get::<Option<&str>, _>(at).ok().flatten();
     let namespace = Namespace::new(text(2)?.to_owned()).ok()?;
     let state = text(5);
     let is_leased = row.try_get::<Option<Token>, _>(LEASE_TOKEN).ok().flatten().is_some();
-    // A finished run holds nothing.
+    // A finished run holds neither slot nor serial key.
     let is_live = row.try_get::<Option<At>, _>(FINISHED_AT).ok().flatten().is_none() || is_leased;
     let finding = Quarantined {
         queue: text(3).and_then(|name| QueueName::new(name.to_owned()).ok()),
@@ -124,17 +123,17 @@ pub(crate) fn finding(row: &PgRow, why: Unreadable, found_at: Timestamp) -> Opti
     Some((id, finding))
 }
 
-/// Places in `run_columns!`.
+/// Indexes of columns in `run_columns!`.
 const FINISHED_AT: usize = 21;
 const LEASE_TOKEN: usize = 26;
 const SERIAL_KEY: usize = 35;
 
-fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
-    // The format was looked at.
+fn read(row: &PgRow, interner: &mut Interner) -> Result<TaskRecord> {
+    // Column 0, the format, has been checked.
     let mut columns = Columns { row, next: 1 };
     let id = TaskId(columns.number()?);
-    let namespace = seen.namespace(columns.take()?)?;
-    let (queue, task_type) = (seen.queue(columns.take()?)?, seen.task_type(columns.take()?)?);
+    let namespace = interner.namespace(columns.take()?)?;
+    let (queue, task_type) = (interner.queue(columns.take()?)?, interner.task_type(columns.take()?)?);
     let (word, scheduled): (&str, bool) = (columns.take()?, columns.take()?);
     let state = state_of(word, scheduled)?;
     let cause = columns.take::<Option<&str>>()?.map(cause_of).transpose()?;
@@ -147,7 +146,7 @@ fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let (first_started_at, finished_at) = (columns.at()?, columns.at()?);
     let (scheduled_for, expires_at) = (columns.at()?, columns.at()?);
     let timeout = columns.take::<Option<i64>>()?.map(span);
-    let (lease, lease_started_at, worker, assignment) = holder(&mut columns, seen)?;
+    let (lease, lease_started_at, worker, assignment) = holder(&mut columns, interner)?;
     let confirming = |check_deadline_at| Continuation::Confirming { check_deadline_at };
     let continuation = columns.at()?.map_or(Continuation::None, confirming);
     let head = Head { cause, version, attempt, finished_at, lease, lease_started_at, worker };
@@ -159,7 +158,7 @@ fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     let last_error = columns.take::<Option<&str>>()?.map(Arc::<str>::from);
     let result = columns.take::<Option<&[u8]>>()?.map(Bytes::copy_from_slice);
     let payload = Bytes::copy_from_slice(columns.take()?);
-    let attempts = attempts(&mut columns, seen, &head, outcome, last_error.as_ref())?;
+    let attempts = attempts(&mut columns, interner, &head, outcome, last_error.as_ref())?;
     let spec = TaskSpec {
         queue,
         envelope: TaskEnvelope { task_type, payload, content_type },
@@ -200,25 +199,25 @@ fn read(row: &PgRow, seen: &mut Seen) -> Outcome<TaskRecord> {
     })
 }
 
-/// The policy of a row that says none: most rows, each some eighty bytes shorter for it. It belongs to the
-/// schema, not to the core: should the default change there, rows of before keep their meaning, and the new
-/// default is stored.
-pub(crate) const RETRY_UNSAID: RetryPolicy = RetryPolicy::Exponential {
+/// The retry policy of a row whose `retry` is NULL: most rows, which saves some eighty bytes each. It belongs
+/// to the schema, not to core: if core's default changes, existing rows keep their meaning and the new
+/// default is stored explicitly.
+pub(crate) const RETRY_WHEN_NULL: RetryPolicy = RetryPolicy::Exponential {
     base: std::time::Duration::from_secs(15),
     factor: 16,
     cap: std::time::Duration::from_secs(8 * 3600),
     jitter: true,
 };
 
-fn priority(columns: &mut Columns<'_>) -> Outcome<Priority> {
+fn priority(columns: &mut Columns<'_>) -> Result<Priority> {
     let number: i16 = columns.take()?;
     let priority = u8::try_from(number).ok().and_then(Priority::new);
-    priority.ok_or_else(|| Trouble::unreadable(format!("priority {number}")))
+    priority.ok_or_else(|| StoreFault::unreadable(format!("priority {number}")))
 }
 
-/// What few tasks say.
-fn rare(columns: &mut Columns<'_>, origin: Origin) -> Outcome<(RetryPolicy, Origin, ContentType)> {
-    let retry: RetryPolicy = columns.json()?.unwrap_or(RETRY_UNSAID);
+/// Fields that few tasks set.
+fn rare(columns: &mut Columns<'_>, origin: Origin) -> Result<(RetryPolicy, Origin, ContentType)> {
+    let retry: RetryPolicy = columns.json()?.unwrap_or(RETRY_WHEN_NULL);
     let trace: Option<TraceContext> = columns.json()?;
     let content_type = columns.take::<Option<&str>>()?.map_or(ContentType::JSON, ContentType::other);
     Ok((retry, Origin { trace, ..origin }, content_type))
@@ -227,12 +226,12 @@ fn rare(columns: &mut Columns<'_>, origin: Origin) -> Outcome<(RetryPolicy, Orig
 type Holder = (Option<HeldLease>, Option<Timestamp>, Option<WorkerId>, Option<Assignment>);
 
 /// Lease and assignment: both name the worker of one column.
-fn holder(columns: &mut Columns<'_>, seen: &mut Seen) -> Outcome<Holder> {
+fn holder(columns: &mut Columns<'_>, interner: &mut Interner) -> Result<Holder> {
     let epoch = columns.take::<Option<i64>>()?;
     let token = columns.take::<Option<Token>>()?;
     let (started_at, expires_at) = (columns.at()?, columns.at()?);
     let ttl = columns.take::<Option<i64>>()?;
-    let worker = columns.take::<Option<&str>>()?.map(|text| seen.worker(text)).transpose()?;
+    let worker = columns.take::<Option<&str>>()?.map(|text| interner.worker(text)).transpose()?;
     let assigned_at = columns.at()?;
     let assigned_epoch = columns.take::<Option<i64>>()?;
     let lease = match (&worker, token, started_at, expires_at, ttl) {
@@ -244,7 +243,7 @@ fn holder(columns: &mut Columns<'_>, seen: &mut Seen) -> Outcome<Holder> {
             expires_at,
             ttl: span(ttl),
         }),
-        // Half a lease is none: no worker can hold it, and maintenance releases what runs without one.
+        // An incomplete lease is none: no worker can hold it, and maintenance releases the run.
         _ => None,
     };
     let assignment = match (&worker, assigned_at) {
@@ -257,7 +256,7 @@ fn holder(columns: &mut Columns<'_>, seen: &mut Seen) -> Outcome<Holder> {
     Ok((lease, started_at, worker, assignment))
 }
 
-fn origin(columns: &mut Columns<'_>, scheduled_for: Option<Timestamp>) -> Outcome<Origin> {
+fn origin(columns: &mut Columns<'_>, scheduled_for: Option<Timestamp>) -> Result<Origin> {
     let job_definition_id = columns.name(JobDefinitionId::new)?;
     let task_group_id = columns.name(TaskGroupId::new)?;
     let session_id = columns.name(SessionId::new)?;
@@ -275,31 +274,31 @@ fn origin(columns: &mut Columns<'_>, scheduled_for: Option<Timestamp>) -> Outcom
     })
 }
 
-fn progress(columns: &mut Columns<'_>) -> Outcome<Option<Box<Progress>>> {
+fn progress(columns: &mut Columns<'_>) -> Result<Option<Box<Progress>>> {
     let fraction: Option<f32> = columns.take()?;
     let message: Option<&str> = columns.take()?;
     Ok(fraction
         .map(|fraction| Box::new(Progress { fraction, message: message.unwrap_or_default().to_owned() })))
 }
 
-/// A closed attempt, as the statement puts it into JSON.
+/// A closed attempt, as `run_columns!` encodes it in JSON.
 type Closed = (u32, String, u64, Option<i64>, i64, String, Option<String>);
 
-/// The attempts that were closed, and the one that ended the run.
+/// The closed attempts, and the one that ended the run, which is stored in its row.
 fn attempts(
     columns: &mut Columns<'_>,
-    seen: &mut Seen,
+    interner: &mut Interner,
     head: &Head,
     outcome: Option<&str>,
     last_error: Option<&Arc<str>>,
-) -> Outcome<Attempts> {
+) -> Result<Attempts> {
     let mut attempts = Vec::new();
     for (attempt, worker, fence, started_at, ended_at, outcome, error) in
         columns.json::<Vec<Closed>>()?.unwrap_or_default()
     {
         attempts.push(AttemptRecord {
             attempt,
-            worker: seen.worker(&worker)?,
+            worker: interner.worker(&worker)?,
             fence: Version(fence),
             started_at: started_at.map(Timestamp::from_micros),
             ended_at: Timestamp::from_micros(ended_at),

@@ -1,4 +1,7 @@
-//! The schema and how it comes about: steps inside the binary, forward only, one node at a time.
+//! The schema and its migrations: embedded in the binary, forward only, one node at a time by advisory lock.
+//!
+//! Functions are created by the first migration and not replaced afterwards: a change to one after a release
+//! is a new migration.
 
 mod admission;
 mod defaults;
@@ -20,30 +23,30 @@ use guard_triggers::guards_sql;
 pub use guard_triggers::{GuardTrigger, allowed_moves, guard_triggers};
 use validation::{enqueue_sql, validation_sql};
 
-/// The version of the schema this Weaver works with.
+/// The schema version this Weaver needs; it refuses an older and a newer one.
 pub const SCHEMA_VERSION: i32 = 1;
 
-/// A step of the schema.
+/// One migration of the schema.
 #[derive(Debug, Clone)]
 pub struct Migration {
-    /// Its number, from 1.
+    /// The schema version it leads to, counted from 1.
     pub version: i32,
-    /// What it is about.
+    /// A short description, stored in the table `migrations`.
     pub name: &'static str,
-    /// What it says to the server.
+    /// Its statements, run in one transaction with all other pending migrations.
     pub sql: String,
 }
 
-/// What has been done to a schema, and what is left.
+/// The result of a migration, or of its dry run.
 #[derive(Debug, Clone)]
 pub struct Migrations {
-    /// The version it had.
+    /// The version found; 0 if there was no schema.
     pub before: i32,
-    /// The steps that were made, or would be.
+    /// The migrations that were applied; in a dry run, those that are pending.
     pub steps: Vec<Migration>,
 }
 
-/// Every step, in order, for a schema of this name.
+/// Every migration, in order, for a schema of this name.
 pub fn migrations(schema: &str) -> Vec<Migration> {
     let first = [
         &with_rules(include_str!("schema/time.sql")),
@@ -54,10 +57,10 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         &with_rules(include_str!("schema/pick.sql")),
         &with_rules(include_str!("schema/gate.sql")),
         &with_rules(include_str!("schema/claim.sql")),
-        &with_rules(include_str!("schema/look.sql")),
+        &with_rules(include_str!("schema/wait_probe.sql")),
         &with_rules(include_str!("schema/ends.sql")),
         &with_rules(include_str!("schema/moves.sql")),
-        &with_rules(include_str!("schema/keep.sql")),
+        &with_rules(include_str!("schema/retention.sql")),
         include_str!("schema/unreadable.sql"),
         &with_rules(include_str!("schema/ports.sql")),
         &guards_sql(),
@@ -70,21 +73,21 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
     }]
 }
 
-/// Brings the schema up to date, or only says what that would take.
+/// Applies the pending migrations; `dry_run` only lists them.
 pub(crate) async fn migrate(options: &PostgresOptions, dry_run: bool) -> Result<Migrations, OpenError> {
     let mut connection = connect(options).await?;
     let done = run(&mut connection, options, dry_run).await;
-    // Whatever happened, the answer is known; a connection that does not close politely is dropped.
+    // The result is known by now; a failing close changes nothing.
     let _ = connection.close().await;
     done
 }
 
 async fn connect(options: &PostgresOptions) -> Result<PgConnection, OpenError> {
-    let place = options.redacted().to_string();
+    let server = options.redacted().to_string();
     let connect_options = options.connect_options()?;
     PgConnection::connect_with(&connect_options)
         .await
-        .map_err(|error| OpenError::Connect { place, reason: reason(&error) })
+        .map_err(|error| OpenError::Connect { server, reason: reason(&error) })
 }
 
 async fn run(
@@ -101,7 +104,7 @@ async fn run(
         }
     };
     let mut transaction = connection.begin().await.map_err(failed(0))?;
-    // Several nodes that start at once: one migrates, the others wait and find nothing left.
+    // Nodes that start at the same time: one migrates, the others wait and find nothing pending.
     let lock = format!("SELECT pg_advisory_xact_lock(hashtextextended('migrate {schema}', 11))");
     unnamed(lock).execute(&mut *transaction).await.map_err(failed(0))?;
     let before = version(&mut transaction, schema).await.map_err(failed(0))?;
@@ -110,7 +113,7 @@ async fn run(
     }
     let steps: Vec<_> = migrations(schema).into_iter().filter(|step| step.version > before).collect();
     if dry_run || steps.is_empty() {
-        // Not left to the end of the connection: a pooler gives up the server's connection with it.
+        // Not left to the close: a pooler would drop the server's connection with an open transaction.
         transaction.rollback().await.map_err(failed(before))?;
         return Ok(Migrations { before, steps });
     }
@@ -133,13 +136,13 @@ async fn run(
     Ok(Migrations { before, steps })
 }
 
-/// Refuses a schema that is not ours to work with.
+/// Refuses a schema of any other version than [`SCHEMA_VERSION`].
 pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
     let mut connection = connect(options).await?;
     let schema = options.schema.clone();
-    let place = options.redacted().to_string();
-    let failed = |error: sqlx::Error| OpenError::Connect { place: place.clone(), reason: reason(&error) };
-    // In a transaction, so that a pooler has no say in who answers.
+    let server = options.redacted().to_string();
+    let failed = |error: sqlx::Error| OpenError::Connect { server: server.clone(), reason: reason(&error) };
+    // In a transaction, so that a pooler sends both statements to one connection.
     let mut transaction = connection.begin().await.map_err(failed)?;
     let found = version(&mut transaction, &schema).await.map_err(failed)?;
     transaction.rollback().await.map_err(failed)?;
@@ -150,17 +153,17 @@ pub(crate) async fn check(options: &PostgresOptions) -> Result<(), OpenError> {
     }
 }
 
-/// A guard that does not do its work.
+/// A guard trigger that is missing or not enabled for every session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeakGuard {
-    /// Which one.
+    /// The trigger as it should be.
     pub trigger: GuardTrigger,
-    /// Whether it is not there at all. Otherwise it is disabled, or enabled only in some sessions.
+    /// Whether it does not exist. Otherwise it is disabled, or enabled only in some sessions.
     pub is_missing: bool,
 }
 
 impl WeakGuard {
-    /// The statements that make it work again.
+    /// The statements that restore it.
     pub fn remedy(&self) -> String {
         let create = if self.is_missing { format!("{};\n", self.trigger.create) } else { String::new() };
         format!("{create}{};", self.trigger.enable)
@@ -170,8 +173,8 @@ impl WeakGuard {
 /// The guards that are missing or not enabled for every session.
 pub(crate) async fn weak_guards(options: &PostgresOptions) -> Result<Vec<WeakGuard>, OpenError> {
     let mut connection = connect(options).await?;
-    let place = options.redacted().to_string();
-    let failed = |error: sqlx::Error| OpenError::Connect { place: place.clone(), reason: reason(&error) };
+    let server = options.redacted().to_string();
+    let failed = |error: sqlx::Error| OpenError::Connect { server: server.clone(), reason: reason(&error) };
     let mut transaction = connection.begin().await.map_err(failed)?;
     let found = unnamed(
         "SELECT c.relname::text, t.tgname::text, t.tgenabled = 'A' FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
@@ -203,7 +206,8 @@ async fn version(connection: &mut PgConnection, schema: &str) -> Result<i32, sql
     unnamed(newest).fetch_one(&mut *connection).await?.try_get(0)
 }
 
-/// Said once, so not worth a name; and a pooler in transaction mode would give the name to somebody else.
+/// Unprepared: it runs once, and behind a pooler in transaction mode a prepared name may reach another
+/// connection.
 fn unnamed(text: String) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(AssertSqlSafe(text)).persistent(false)
 }

@@ -1,4 +1,4 @@
-//! The text of every statement, with the schema's name in it.
+//! The text of every statement, with the configured schema's name.
 
 use std::sync::Arc;
 
@@ -8,54 +8,57 @@ use sqlx::{AssertSqlSafe, FromRow, Postgres};
 
 use crate::schema::with_rules;
 
-/// The name the texts are written with.
-const WRITTEN: &str = "weaver.";
+/// The schema prefix that SQL texts in this crate are written with.
+const SCHEMA_PREFIX: &str = "weaver.";
 
-/// Puts the configured schema in the place of the one a text is written with.
+/// Replaces the schema prefix by the configured schema.
 pub(crate) fn render(schema: &str, text: &str) -> String {
-    if schema == "weaver" { text.to_owned() } else { text.replace(WRITTEN, &format!("{schema}.")) }
+    if schema == "weaver" { text.to_owned() } else { text.replace(SCHEMA_PREFIX, &format!("{schema}.")) }
 }
 
-/// What a text becomes a statement with.
+/// What a statement depends on besides its text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wording<'a> {
+pub(crate) struct StatementOptions<'a> {
     pub(crate) schema: &'a str,
-    /// Whether connections keep it prepared, under a name: not where a pooler changes them.
-    pub(crate) is_kept: bool,
+    /// Whether connections keep it as a named prepared statement: not behind a pooler in transaction mode.
+    pub(crate) is_prepared: bool,
 }
 
 /// A statement, ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
     text: Arc<str>,
-    is_kept: bool,
+    is_prepared: bool,
 }
 
 impl Statement {
-    pub(crate) fn new(wording: Wording<'_>, text: &str) -> Self {
-        Self { text: render(wording.schema, &with_rules(text)).into(), is_kept: wording.is_kept }
+    pub(crate) fn new(statement_options: StatementOptions<'_>, text: &str) -> Self {
+        Self {
+            text: render(statement_options.schema, &with_rules(text)).into(),
+            is_prepared: statement_options.is_prepared,
+        }
     }
 
-    /// To be sent for rows.
+    /// A query that returns rows.
     pub(crate) fn query(&self) -> Query<'static, Postgres, PgArguments> {
-        sqlx::query(self.text()).persistent(self.is_kept)
+        sqlx::query(self.text()).persistent(self.is_prepared)
     }
 
-    /// To be sent for one value.
+    /// A query that returns one value per row.
     pub(crate) fn scalar<T>(&self) -> QueryScalar<'static, Postgres, T, PgArguments>
     where
         (T,): for<'r> FromRow<'r, PgRow>,
     {
-        sqlx::query_scalar(self.text()).persistent(self.is_kept)
+        sqlx::query_scalar(self.text()).persistent(self.is_prepared)
     }
 
-    /// The schema's name is all that was put into the text, and it was checked when the options were read.
+    /// Safe: only the schema's name was interpolated, and it was checked when the options were parsed.
     fn text(&self) -> AssertSqlSafe<Arc<str>> {
         AssertSqlSafe(Arc::clone(&self.text))
     }
 }
 
-/// The columns of a run, as `row.rs` reads them.
+/// The columns of a run in the order in which `row.rs` reads them.
 macro_rules! run_columns {
     () => {
         "r.format, r.id, r.namespace, r.queue, r.task_type, r.state, r.scheduled, r.cause, r.version::bigint, r.renewals::bigint, r.attempt, \
@@ -75,8 +78,8 @@ macro_rules! run_columns {
     };
 }
 
-/// What lease expiry passes over: formats beyond `$2`, and runs this process found unreadable, by namespace
-/// and id.
+/// Excludes what lease expiry skips: formats beyond `$2`, and runs that this process found unreadable, by
+/// namespace and id.
 macro_rules! overdue_here {
     () => {
         "AND r.format BETWEEN 1 AND $2 AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::bigint[]) \
@@ -84,7 +87,7 @@ macro_rules! overdue_here {
     };
 }
 
-/// What `write_run` takes, 31 of it, each with something before its number.
+/// The 31 arguments of `write_run`: a prefix and a number each.
 macro_rules! run_values {
     ($before:literal) => {
         concat!(
@@ -99,20 +102,20 @@ macro_rules! run_values {
     };
 }
 
-/// The columns of a run, for a statement that is made as it is needed.
+/// The same, for statements that are built at run time.
 pub(crate) const RUN_COLUMNS: &str = run_columns!();
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident = $text:expr;)+) => {
-        /// Every statement that is sent more than once.
+        /// Every statement that is sent repeatedly.
         #[derive(Debug)]
         pub(crate) struct Statements {
             $($(#[$doc])* pub(crate) $name: Statement),+
         }
 
         impl Statements {
-            pub(crate) fn new(wording: Wording<'_>) -> Self {
-                Self { $($name: Statement::new(wording, $text)),+ }
+            pub(crate) fn new(statement_options: StatementOptions<'_>) -> Self {
+                Self { $($name: Statement::new(statement_options, $text)),+ }
             }
         }
     };
@@ -122,14 +125,14 @@ statements! {
     clock = "SELECT weaver.clock()";
     notify = "SELECT pg_notify('weaver.work', $1)";
     incarnation = "SELECT nextval('weaver.move_numbers')";
-    enqueue_alike = "SELECT run_ids, is_open FROM weaver.enqueue_alike($1, $2, $3, $4, $5, $6, \
+    enqueue_uniform = "SELECT run_ids, is_open FROM weaver.enqueue_uniform($1, $2, $3, $4, $5, $6, \
         $7::text::jsonb, $8, $9)";
     enqueue_many = "SELECT weaver.enqueue_many($1, $2, $3, $4, $5, $6, $7, $8::text[]::jsonb[], $9, $10)";
     claim = concat!("SELECT ", run_columns!(), " FROM weaver.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) r");
-    look = "SELECT ready, ready_in_us FROM weaver.look($1, $2, $3, $4, $5, $6)";
+    wait_probe = "SELECT ready, ready_in_us FROM weaver.wait_probe($1, $2, $3, $4, $5, $6)";
     succeed = "SELECT applied, frees FROM weaver.succeed($1, $2, $3, $4, $5, $6)";
     retry = "SELECT weaver.retry($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
-    give_up = "SELECT weaver.give_up($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    fail_permanently = "SELECT weaver.fail_permanently($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     renew = "SELECT weaver.renew($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     any_cancelled = "SELECT EXISTS (SELECT FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::uuid[]) \
         AS i (namespace, id, version, token) JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id \
@@ -137,7 +140,8 @@ statements! {
     lock_runs = concat!("SELECT ", run_columns!(), " FROM unnest($1::text[], $2::bigint[]) AS i (namespace, id) \
         JOIN weaver.job_runs r ON r.namespace = i.namespace AND r.id = i.id ORDER BY r.namespace, r.id \
         FOR NO KEY UPDATE OF r");
-    free_runs = "SELECT id FROM weaver.job_runs WHERE namespace = $1 AND id = ANY ($2) FOR NO KEY UPDATE SKIP LOCKED";
+    unlocked_runs = "SELECT id FROM weaver.job_runs WHERE namespace = $1 AND id = ANY ($2) \
+        FOR NO KEY UPDATE SKIP LOCKED";
     admission_facts = "SELECT paused, max_running, occupied, gated FROM weaver.admission_facts($1, $2, $3, $4, $5, $6)";
     write_runs = concat!("SELECT bool_and(weaver.write_run(", run_values!("i.c"), ")) FROM unnest(", run_values!("$"),
         ") AS i (", run_values!("c"), ")");
@@ -177,12 +181,12 @@ statements! {
         ORDER BY q.place";
     put_queue = "SELECT done, current FROM weaver.put_queue($1, $2, $3, $4, $5, $6)";
     purge = "SELECT purged, log_refs FROM weaver.purge($1, $2, $3, $4, $5, $6)";
-    worn_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
+    bloated_tables = "SELECT relname::text FROM pg_stat_user_tables WHERE schemaname = $1 \
         AND relname IN ('job_runs', 'job_run_history', 'moves') AND n_dead_tup > greatest($2, n_live_tup / 2)";
-    tidy = "SELECT weaver.tidy($1)";
+    prune = "SELECT weaver.prune($1)";
     namespaces = "SELECT namespace FROM weaver.namespaces() AS n (namespace) WHERE namespace > $1 ORDER BY 1 LIMIT $2";
-    beat = "SELECT weaver.beat($1, $2, $3, $4, $5, $6, $7, $8, $9)";
-    direct = "SELECT weaver.direct($1, $2, $3)";
+    heartbeat = "SELECT weaver.heartbeat($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    set_directive = "SELECT weaver.set_directive($1, $2, $3)";
     stop_runner = "UPDATE weaver.runners SET status = 'stopped' WHERE namespace = $1 AND runner_id = $2";
     list_runners = "SELECT runner_id, project_root, started_at, queues, types, capacity, running, draining, status, \
         directive, last_heartbeat FROM weaver.runners WHERE namespace = $1 AND runner_id > $2 \

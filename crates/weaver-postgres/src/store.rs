@@ -1,4 +1,4 @@
-//! The store: a pool, the texts of its statements, and what wakes those who wait.
+//! The store: a connection pool, its statements, and the hints that wake waiting workers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use weaver_core::quarantine::Quarantine;
 use weaver_core::time::Monotonic;
 
 use crate::connections::Connections;
-use crate::error::{OpenError, Outcome, reason};
-use crate::hints::{Carriers, Hints};
+use crate::error::{OpenError, Result, reason};
+use crate::hints::{HintLoops, Hints};
 use crate::options::PostgresOptions;
 use crate::ports::{DocumentTables, LogStatements, StreamTables};
 use crate::queue::Follower;
 use crate::schema::{self, Migrations, WeakGuard};
 use crate::sql::Statements;
 
-/// How often a call is made again when the server undid it for reasons of its own.
+/// Attempts at a call that fails with a serialization failure or a deadlock.
 const TRIES_MAX: usize = 5;
 
-/// Every port over PostgreSQL. Cheap to share behind an `Arc`; one per process is enough.
+/// Every port over PostgreSQL. Share it behind an `Arc`; one per process is enough.
 pub struct PostgresStore {
     pub(crate) connections: Connections,
     pub(crate) sql: Statements,
@@ -33,34 +33,32 @@ pub struct PostgresStore {
     /// For waiting only: no instant of this process enters a record.
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) follower: Mutex<Follower>,
-    /// What this process could not read.
+    /// Records that this process could not read.
     pub(crate) quarantine: Quarantine,
-    /// When it last looked at that again.
+    /// When the quarantine was last reviewed.
     pub(crate) reviewed_at: Mutex<Option<Monotonic>>,
-    /// When this process last tidied up.
-    pub(crate) tidied_at: Mutex<Option<Monotonic>>,
-    /// When it last looked whether tables need a vacuum.
+    pub(crate) pruned_at: Mutex<Option<Monotonic>>,
+    /// When the tables were last checked for dead rows.
     pub(crate) vacuumed_at: Mutex<Option<Monotonic>>,
-    _carriers: Carriers,
+    _hint_loops: HintLoops,
 }
 
 impl PostgresStore {
-    /// Connects, brings the schema up to date unless told not to, and begins to listen. Must be called within
-    /// a tokio runtime.
+    /// Connects, applies pending migrations (or, with `migrate` off, checks the version) and starts to
+    /// listen. Must be called within a tokio runtime.
     pub async fn open(options: PostgresOptions, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         if options.migrate {
             schema::migrate(&options, false).await?;
         } else {
             schema::check(&options).await?;
         }
-        let sql = Statements::new(options.wording());
-        // Behind a pooler a setting of the connection would be one of whoever comes next.
+        let sql = Statements::new(options.statement_options());
+        // Behind a pooler a setting of the connection would leak to the next client.
         let timeout = options.statement_timeout.filter(|_| !options.is_pooled);
         let pool = PgPoolOptions::new()
             .max_connections(options.pool_max)
             .acquire_timeout(options.acquire_timeout)
-            // A connection that broke is noticed by the statement that uses it; asking first costs a round
-            // trip each.
+            // The statement itself notices a broken connection; a test would cost a round trip each time.
             .test_before_acquire(false)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
@@ -74,15 +72,15 @@ impl PostgresStore {
             true => Connections::pooled(pool, options.statement_timeout),
             false => Connections::direct(pool),
         };
-        let place = options.redacted().to_string();
+        let server = options.redacted().to_string();
         let first: i64 = sql
             .incarnation
             .scalar()
             .fetch_one(&connections)
             .await
-            .map_err(|error| OpenError::Connect { place, reason: reason(&error) })?;
+            .map_err(|error| OpenError::Connect { server, reason: reason(&error) })?;
         let hints = Hints::new(first.unsigned_abs());
-        let carriers = Carriers::start(
+        let hint_loops = HintLoops::start(
             &hints,
             connections.clone(),
             sql.notify.clone(),
@@ -90,52 +88,52 @@ impl PostgresStore {
             Arc::clone(&clock),
         );
         Ok(Self {
-            tables: DocumentTables::new(options.wording()),
-            streams: StreamTables::new(options.wording()),
-            logs: LogStatements::new(options.wording()),
+            tables: DocumentTables::new(options.statement_options()),
+            streams: StreamTables::new(options.statement_options()),
+            logs: LogStatements::new(options.statement_options()),
             connections,
             sql,
             options,
             hints,
             clock,
-            // Drawn from the database: no other node, and no other life of this one, has it.
+            // Drawn from a sequence: unique over all nodes and restarts.
             follower: Mutex::new(Follower::new(first.unsigned_abs())),
             quarantine: Quarantine::default(),
             reviewed_at: Mutex::new(None),
-            tidied_at: Mutex::new(None),
+            pruned_at: Mutex::new(None),
             vacuumed_at: Mutex::new(None),
-            _carriers: carriers,
+            _hint_loops: hint_loops,
         })
     }
 
-    /// Brings a schema up to date, or only says what that would take.
+    /// Applies the pending migrations of a schema; `dry_run` only lists them.
     pub async fn migrate(options: &PostgresOptions, dry_run: bool) -> Result<Migrations, OpenError> {
         schema::migrate(options, dry_run).await
     }
 
-    /// The guards of a schema that are missing or disabled; none is as it should be.
+    /// The guard triggers that are missing or not enabled for every session; empty in a sound schema.
     pub async fn weak_guards(options: &PostgresOptions) -> Result<Vec<WeakGuard>, OpenError> {
         schema::weak_guards(options).await
     }
 
-    /// The connections, for those who write their own tables beside Weaver's.
+    /// The connection pool, for handlers that write their own tables in the same database.
     pub fn pool(&self) -> &PgPool {
         self.connections.pool()
     }
 
-    /// How it is reached.
+    /// The options it was opened with.
     pub fn options(&self) -> &PostgresOptions {
         &self.options
     }
 
-    /// Makes a call, and makes it again if the server undid it because two got in each other's way.
-    pub(crate) async fn again<T, F>(&self, call: impl Fn() -> F) -> Outcome<T>
+    /// Makes a call, retrying it up to [`TRIES_MAX`] times after a serialization failure or a deadlock.
+    pub(crate) async fn retry_transient<T, F>(&self, call: impl Fn() -> F) -> Result<T>
     where
-        F: Future<Output = Outcome<T>>,
+        F: Future<Output = Result<T>>,
     {
         for _ in 1..TRIES_MAX {
             match call().await {
-                Err(trouble) if trouble.is_transient() => {}
+                Err(fault) if fault.is_transient() => {}
                 answer => return answer,
             }
         }

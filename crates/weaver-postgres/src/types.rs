@@ -1,4 +1,4 @@
-//! How our values travel: instants as `timestamptz`, tokens as `uuid`, without a calendar crate in between.
+//! SQL types of core's values: instants as `timestamptz`, tokens as `uuid`, without a calendar crate.
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -12,10 +12,10 @@ const TIMESTAMPTZ: Oid = Oid(1184);
 const TIMESTAMPTZ_ARRAY: Oid = Oid(1185);
 const UUID: Oid = Oid(2950);
 const UUID_ARRAY: Oid = Oid(2951);
-/// From 1970, where we count from, to 2000, where PostgreSQL does.
+/// From the Unix epoch to PostgreSQL's, 2000-01-01.
 const EPOCH_OFFSET_US: i64 = 946_684_800_000_000;
 
-/// An instant on the wire.
+/// An instant in PostgreSQL's binary format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct At(pub(crate) Timestamp);
 
@@ -47,7 +47,7 @@ impl Decode<'_, Postgres> for At {
     }
 }
 
-/// A lease's token on the wire.
+/// A lease token, a `uuid` in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) LeaseToken);
 
@@ -83,21 +83,21 @@ impl Decode<'_, Postgres> for Token {
 fn bytes<const N: usize>(value: &PgValueRef<'_>) -> Result<[u8; N], BoxDynError> {
     match value.format() {
         PgValueFormat::Binary => Ok(value.as_bytes()?.try_into()?),
-        PgValueFormat::Text => Err("a value in text form: ask for it in a prepared statement".into()),
+        PgValueFormat::Text => Err("value in text format: use the extended query protocol".into()),
     }
 }
 
-/// Whole microseconds, as columns that end in `_us` keep them.
+/// Whole microseconds, as columns named `…_us` store them.
 pub(crate) fn micros(span: std::time::Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Back from whole microseconds.
+/// The inverse of [`micros`].
 pub(crate) fn span(micros: i64) -> std::time::Duration {
     std::time::Duration::from_micros(micros.unsigned_abs())
 }
 
-/// Text as PostgreSQL can hold it: a zero byte becomes the character for what cannot be shown.
+/// Text that PostgreSQL can store: NUL becomes U+FFFD.
 pub(crate) fn storable(text: &str) -> std::borrow::Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
 }

@@ -1,4 +1,5 @@
-//! Rows that this process cannot read: each is its own finding, and no other row's.
+//! Quarantine of rows that this process cannot read. Each is a separate finding and fails no call about
+//! others.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -11,24 +12,23 @@ use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::task::TaskRecord;
 
 use crate::PostgresStore;
-use crate::error::Outcome;
-use crate::names::Seen;
+use crate::error::Result;
+use crate::names::Interner;
 use crate::row::{RUN_FORMAT, finding, record};
 
-/// How often findings are looked at again, and formats that only a newer Weaver knows are looked for.
-const REVIEW_EVERY: Duration = Duration::from_secs(30);
-/// How many runs one statement reads again.
+/// How often quarantined records are read again, and rows of unknown formats are searched for.
+const REVIEW_INTERVAL: Duration = Duration::from_secs(30);
+/// Runs read again per statement.
 const REVIEW_BATCH: usize = 500;
 
 impl PostgresStore {
-    /// The runs of an answer, and the ids of those whose contents make no sense; what cannot be read is
-    /// quarantined.
+    /// The runs of an answer, and the ids of those that cannot be decoded. Unreadable ones are quarantined.
     pub(crate) fn records(&self, rows: &[PgRow]) -> (Vec<TaskRecord>, Vec<i64>) {
-        let mut seen = Seen::default();
+        let mut interner = Interner::default();
         let (mut records, mut undecodable) = (Vec::with_capacity(rows.len()), Vec::new());
         let was_empty = self.quarantine.is_empty();
         for row in rows {
-            match record(row, &mut seen) {
+            match record(row, &mut interner) {
                 Ok(record) => {
                     if !was_empty {
                         self.is_readable(&record.key);
@@ -38,7 +38,7 @@ impl PostgresStore {
                 Err(why) => {
                     let is_damaged = matches!(why, Unreadable::Undecodable { .. });
                     let Some((id, finding)) = finding(row, why, self.clock.now()) else {
-                        tracing::error!("a run without a readable id or namespace is passed over");
+                        tracing::error!("skipped a task row without a readable id or namespace");
                         continue;
                     };
                     if is_damaged {
@@ -55,7 +55,7 @@ impl PostgresStore {
         self.quarantine.remove(&key.namespace, RecordKind::Task, &key.id.to_string());
     }
 
-    /// Findings about tasks that are not there any more are over.
+    /// Removes findings about tasks that no longer exist.
     pub(crate) fn forget_missing(&self, keys: &[TaskKey], rows: &[PgRow]) {
         if self.quarantine.is_empty() {
             return;
@@ -67,13 +67,13 @@ impl PostgresStore {
         keys.iter().filter(is_missing).for_each(|key| self.is_readable(key));
     }
 
-    /// The tasks of a namespace that a lease call passes over; nothing if there are none, which is the rule.
+    /// The tasks of a namespace that a lease call skips; usually `None`.
     pub(crate) fn skipped(&self, namespace: &Namespace) -> Option<Vec<i64>> {
         let ids = self.quarantine.task_ids(namespace);
         (!ids.is_empty()).then(|| ids.into_iter().map(|id| id.0 as i64).collect())
     }
 
-    /// The tasks that lease expiry passes over, by namespace and id.
+    /// The tasks that lease expiry skips, by namespace and id.
     pub(crate) fn skipped_everywhere(&self) -> (Vec<String>, Vec<i64>) {
         if self.quarantine.is_empty() {
             return (Vec::new(), Vec::new());
@@ -82,17 +82,17 @@ impl PostgresStore {
         tasks.into_iter().map(|key| (key.namespace.to_string(), key.id.0 as i64)).unzip()
     }
 
-    /// Whether this process found a task unreadable: it then changes nothing about it.
+    /// Whether this process found a task unreadable, and so must not change it.
     pub(crate) fn is_quarantined(&self, key: &TaskKey) -> bool {
         self.quarantine.get(&key.namespace, RecordKind::Task, &key.id.to_string()).is_some()
     }
 
-    /// Looks again at what could not be read, and for formats that only a newer Weaver knows.
-    pub(crate) async fn review_now_and_then(&self) -> Outcome<()> {
+    /// Reads quarantined records again, and searches for rows of formats that only a newer Weaver knows.
+    pub(crate) async fn review_if_due(&self) -> Result<()> {
         let now = self.clock.monotonic();
         {
             let mut reviewed_at = self.reviewed_at.lock();
-            if reviewed_at.is_some_and(|at| now < at.saturating_add(REVIEW_EVERY)) {
+            if reviewed_at.is_some_and(|at| now < at.saturating_add(REVIEW_INTERVAL)) {
                 return Ok(());
             }
             *reviewed_at = Some(now);
@@ -116,14 +116,14 @@ impl PostgresStore {
             match kind {
                 RecordKind::QueueSettings => drop(self.queues(&namespace).await?),
                 RecordKind::Runner => self.review_runners(&namespace).await?,
-                // A document's body is not the store's to read.
+                // The store does not interpret a document's body.
                 RecordKind::Task | RecordKind::Document => {}
             }
         }
         Ok(())
     }
 
-    async fn review_runners(&self, namespace: &Namespace) -> Outcome<()> {
+    async fn review_runners(&self, namespace: &Namespace) -> Result<()> {
         let (mut after, mut unreadable) = (Some(String::new()), Vec::new());
         while let Some(last) = after {
             let page = self.runner_page(namespace, &last, REVIEW_BATCH as u32).await?;

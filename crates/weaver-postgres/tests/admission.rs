@@ -1,5 +1,5 @@
-//! The conditions of admission that the server evaluates are core's: random facts are answered alike by both,
-//! and the server answers from its indexes.
+//! The admission conditions in SQL are core's: both give the same answer on random facts, and the server
+//! evaluates them through its indexes.
 
 mod support;
 
@@ -16,7 +16,6 @@ use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 use weaver_postgres::PostgresStore;
 
-/// So many facts go to the server in one statement.
 const ROWS: usize = 5000;
 
 #[derive(Debug, Clone)]
@@ -37,7 +36,7 @@ struct Facts {
     waiting: bool,
 }
 
-/// Few values each, so that the edges are met.
+/// Few values each, so that edge cases occur.
 fn facts() -> impl Strategy<Value = Facts> {
     let times = (0..4_i64, 0..4_i64, proptest::option::of(0..4_i64), 0..2_i32);
     let queue = (any::<bool>(), 0..4_i64, proptest::option::of(1..4_i64));

@@ -1,4 +1,4 @@
-//! A cancelled handler is told within a second, with default settings, whichever node cancelled (G11).
+//! A handler sees its cancellation within a second, with default settings, whichever node cancelled (G11).
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::Schema;
 use weaver_core::prelude::*;
 use weaver_postgres::PostgresStore;
 use weaver_runtime::{LocalSource, SystemClock};
-use weaver_testkit::cancellation::median_until_told;
+use weaver_testkit::cancellation::median_cancellation_latency;
 
 async fn open(schema: &Schema) -> Arc<PostgresStore> {
     let store = PostgresStore::open(schema.options(), Arc::new(SystemClock::new())).await;
@@ -17,12 +17,12 @@ async fn open(schema: &Schema) -> Arc<PostgresStore> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_handler_is_told_within_a_second_by_its_own_process_and_by_another() {
+async fn a_handler_is_cancelled_within_a_second_by_its_own_process_and_by_another() {
     let schema = Schema::new();
     let (working, other) = (open(&schema).await, open(&schema).await);
     for canceller in [&working, &other] {
         let cancel = async |key: TaskKey| canceller.cancel(&key).await.expect("it is running");
-        let took = median_until_told(Arc::new(LocalSource::new(working.clone())), cancel).await;
+        let took = median_cancellation_latency(Arc::new(LocalSource::new(working.clone())), cancel).await;
         assert!(took <= Duration::from_secs(1), "{took:?}");
     }
     schema.drop(working.pool()).await;

@@ -16,11 +16,11 @@ use weaver_core::time::Timestamp;
 use weaver_postgres::PostgresStore;
 use weaver_runtime::SystemClock;
 
-/// Writes by hand, past every guard.
+/// Writes with the guards disabled.
 async fn by_hand(schema: &Schema, statement: &str) {
-    let mut stranger = PgConnection::connect(schema.server_url()).await.expect("the server answers");
+    let mut foreign = PgConnection::connect(schema.server_url()).await.expect("the server answers");
     let statements = schema.sql(&past_guards(statement));
-    sqlx::raw_sql(statements).execute(&mut stranger).await.expect("the statement is right");
+    sqlx::raw_sql(statements).execute(&mut foreign).await.expect("the statement is right");
 }
 
 async fn filled(schema: &Schema) -> PostgresStore {
@@ -80,7 +80,7 @@ async fn every_record_of_a_sound_store_is_read_and_none_is_named() {
 }
 
 #[tokio::test]
-async fn each_bad_record_is_named_with_its_kind_and_place_and_stays_as_it_is() {
+async fn each_bad_record_is_reported_with_its_kind_and_key_and_stays_unchanged() {
     let schema = Schema::new();
     let store = filled(&schema).await;
     by_hand(&schema, "UPDATE weaver.job_runs SET labels = '7' WHERE serial_key = 'b'").await;
@@ -97,7 +97,7 @@ async fn each_bad_record_is_named_with_its_kind_and_place_and_stays_as_it_is() {
     let [live, ended, settings, runner, document] = &report.unreadable[..] else { panic!("{report:?}") };
     assert_eq!((live.namespace.as_str(), live.state.as_deref()), ("default", Some("PENDING")));
     assert_eq!((live.serial_key.as_deref(), live.holds_slot), (Some("b"), false));
-    assert!(live.why.to_string().contains("invalid type"), "{live}");
+    assert!(live.reason.to_string().contains("invalid type"), "{live}");
     assert_eq!((ended.state.as_deref(), ended.holds_nothing()), (Some("SUCCEEDED"), true));
     assert_eq!((settings.id.as_str(), runner.id.as_str()), ("mail", "w"));
     assert_eq!((document.namespace.as_str(), document.id.as_str()), ("", "note/nightly"));
@@ -105,7 +105,7 @@ async fn each_bad_record_is_named_with_its_kind_and_place_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn documents_are_read_by_those_who_know_what_they_mean() {
+async fn documents_are_checked_by_the_reader_of_their_kind() {
     let schema = Schema::new();
     let store = filled(&schema).await;
     let reads = |kind: &str, body: &[u8]| match kind {
@@ -129,13 +129,13 @@ async fn more_records_than_a_page_are_read_once_each_and_a_check_can_be_ended() 
         let tasks = (0..600).map(|_| NewTask::new("t").namespace(namespace)).collect();
         store.enqueue_batch(tasks).await.expect("the store answers");
     }
-    let told = AtomicU64::new(0);
+    let reported = AtomicU64::new(0);
     let watch = |count: u64| {
-        told.store(count, Ordering::Relaxed);
+        reported.store(count, Ordering::Relaxed);
         true
     };
     let report = store.check(&watch, &|_, _| Ok(())).await.expect("the store answers");
-    assert_eq!((report.tasks, told.load(Ordering::Relaxed)), (1203, report.records()));
+    assert_eq!((report.tasks, reported.load(Ordering::Relaxed)), (1203, report.records()));
     let report = store.check(&|count| count < 10, &|_, _| Ok(())).await.expect("the store answers");
     assert!(report.is_cut_short && report.tasks < 1203, "{report:?}");
 }

@@ -1,5 +1,4 @@
-//! Handlers that end their task in a transaction of their own: what the worker believes is what it reads
-//! back.
+//! Handlers that complete their task in their own transaction: the worker believes what it reads back.
 
 mod support;
 
@@ -15,7 +14,7 @@ use weaver_runtime::{
     Client, Ctx, LocalSource, Registry, RunSummary, Shutdown, SystemClock, TaskError, Worker,
 };
 
-/// What the handlers of a test share: the store, and a table of their own beside it.
+/// What the handlers of a test share: the store and a table of their own.
 struct Shop {
     store: Arc<PostgresStore>,
     schema: String,
@@ -31,7 +30,7 @@ impl Shop {
         sqlx::query_scalar(self.sql(text)).fetch_one(self.store.pool()).await.expect("the server answers")
     }
 
-    /// A transaction that has sold something and ended the task.
+    /// A transaction that has recorded a sale and completed the task.
     async fn sale(
         &self,
         ctx: &Ctx,
@@ -43,8 +42,7 @@ impl Shop {
     }
 }
 
-/// Runs one task to its end with a handler; returns it as it ended, how many sales there are, and what the
-/// worker counted.
+/// Runs one task to its end; returns its record, the number of sales, and the worker's summary.
 async fn run<F, Fut>(handler: F) -> (TaskRecord, i64, RunSummary)
 where
     F: Fn(Arc<Shop>, Ctx) -> Fut + Send + Sync + 'static,
@@ -71,7 +69,7 @@ where
     let task = Client::new(store.clone(), clock).enqueue(task).await.expect("the task is valid");
     let until_ended = async {
         let record = task.wait().await.expect("the store answers");
-        shutdown.ask();
+        shutdown.request();
         record
     };
     let (summary, record) = tokio::join!(worker.run(shutdown.clone()), until_ended);
@@ -105,7 +103,7 @@ async fn a_handler_that_rolled_back_and_says_committed_has_failed_its_attempt() 
     })
     .await;
     assert_eq!((record.state, record.executions, record.failures), (TaskState::Succeeded, 2, 1));
-    assert_eq!(sold, 1, "what was rolled back is gone");
+    assert_eq!(sold, 1, "the rolled back sale is not stored");
     let first = record.attempts.iter().next().expect("the attempt that failed");
     let error = first.error.as_deref().expect("it says why");
     assert!(error.contains("the transaction was rolled back"), "{error}");
@@ -120,8 +118,8 @@ async fn a_handler_that_never_completed_its_task_and_says_committed_has_failed()
     assert_eq!((summary.succeeded, summary.failed), (0, 2));
 }
 
-/// The answer to its commit is lost: the handler only knows that it asked. The commit comes through while the
-/// worker has found the task still running and is about to charge a failure.
+/// The answer to the commit is lost, so the handler does not know its result. The commit is applied after the
+/// worker has found the task still running, and before it charges a failure.
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_whose_answer_was_lost_and_that_comes_late_still_counts() {

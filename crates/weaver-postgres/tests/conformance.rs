@@ -1,4 +1,4 @@
-//! The conformance suite on PostgreSQL, each test in a schema of its own.
+//! The conformance suite on PostgreSQL, each test in its own schema.
 
 mod support;
 

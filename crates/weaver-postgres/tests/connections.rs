@@ -1,4 +1,4 @@
-//! The way to the server: cut between any two packets, gone for a while, encrypted.
+//! The connection to the server: cut between any two packets, lost for a while, encrypted.
 
 mod support;
 
@@ -29,7 +29,7 @@ async fn open(url: &str) -> Result<PostgresStore, OpenError> {
     PostgresStore::open(options, Arc::new(SystemClock::new())).await
 }
 
-/// Makes a call until it is answered. What was cut is repeated, as every caller does.
+/// Repeats a call until it is answered, as every caller does after a cut.
 async fn answered<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> T {
     for _ in 0..100 {
         match call().await {
@@ -38,11 +38,11 @@ async fn answered<T, F: Future<Output = Result<T>>>(call: impl Fn() -> F) -> T {
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("the store does not come back");
+    panic!("the store does not recover");
 }
 
-/// Two whole lives, one that fails once and succeeds, one that is cancelled; every call is repeated until it
-/// is answered. Holds what is there to what was told.
+/// Two tasks from enqueue to end, one that fails once and then succeeds, one that is cancelled; every call is
+/// repeated until it is answered. Compares what is stored with the answers.
 async fn two_lives(store: &PostgresStore, number: u64) {
     let namespace = Namespace::new(format!("n{number}")).expect("a name");
     let task = |name: &str| {
@@ -56,7 +56,7 @@ async fn two_lives(store: &PostgresStore, number: u64) {
     for (attempt, outcome) in [(1, Outcome::failed("once")), (2, Outcome::DONE)] {
         let token = LeaseToken((number * 10 + attempt).into());
         let request = LeaseRequest::new(namespace.clone(), QueueName::default(), worker.clone(), token);
-        // The first task comes back behind the second, if that is not taken too.
+        // The retried first task would queue behind the second, so both are leased.
         let mut leased = answered(|| store.lease(LeaseRequest { max: 2, slots: 2, ..request.clone() })).await;
         leased.retain(|each| each.lease.key == keys[0]);
         let leased = leased.pop().expect("it is due");
@@ -65,27 +65,27 @@ async fn two_lives(store: &PostgresStore, number: u64) {
         let command = Command::Finish { lease: leased.lease.clone(), outcome };
         let end = decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease");
         let made = answered(|| store.commit(vec![end.clone()], None)).await;
-        assert_ne!(made, [Committed::Stale], "nobody else had it");
+        assert_ne!(made, [Committed::Stale], "no other worker had it");
     }
     match store.cancel(&keys[1]).await {
         Ok(()) | Err(Error::Unavailable { .. }) => {}
         Err(error) => panic!("{error}"),
     }
-    // Whether a cancel without an answer was made is found out by repeating it: then it has ended already.
+    // Repeating a cancel without an answer shows whether it was applied: then the task has ended already.
     let again = store.cancel(&keys[1]).await;
     assert!(matches!(again, Ok(()) | Err(Error::Refused { .. } | Error::Unavailable { .. })), "{again:?}");
     let found = answered(|| store.get_tasks(&keys)).await;
     let (first, second) = (found[0].as_ref().expect("there"), found[1].as_ref().expect("there"));
     assert_eq!((first.state, first.executions, first.failures), (TaskState::Succeeded, 2, 1));
-    assert_eq!((first.version.0, first.attempts.len()), (5, 2), "each move was made once");
+    assert_eq!((first.version.0, first.attempts.len()), (5, 2), "each transition was applied once");
     assert_eq!((second.state, second.executions), (TaskState::Cancelled, 1));
 }
 
 #[tokio::test]
-async fn a_connection_cut_between_any_two_packets_loses_and_doubles_nothing() {
+async fn a_connection_cut_between_any_two_packets_loses_and_duplicates_nothing() {
     let schema = Schema::new();
     let (proxy, through) = Proxy::to(&schema.url()).await;
-    // LISTEN goes another way: only packets of calls are counted.
+    // LISTEN connects directly: only packets of calls are counted.
     let direct = schema.server_url().replace(':', "%3A").replace('/', "%2F").replace('@', "%40");
     let store = open(&format!("{through}&pool_max=1&listen_url={direct}")).await.expect("it opens");
     let follower = open(&schema.url()).await.expect("it opens");
@@ -102,8 +102,8 @@ async fn a_connection_cut_between_any_two_packets_loses_and_doubles_nothing() {
             break;
         }
     }
-    assert!(cuts > 30, "two lives are more than {cuts} packets");
-    // G10, whatever was cut: every move is published, in order per task, and none twice.
+    assert!(cuts > 30, "two tasks take more than {cuts} packets");
+    // G10, whatever was cut: every transition is published, in order per task, and none twice.
     let Changes::Next { items, .. } = follower.changes(Some(next), 100_000).await.expect("it answers") else {
         panic!("nothing was missed");
     };
@@ -115,7 +115,7 @@ async fn a_connection_cut_between_any_two_packets_loses_and_doubles_nothing() {
     schema.drop(follower.pool()).await;
 }
 
-/// Hears what the store says.
+/// Collects the store's log messages.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(Level, String)>>>);
 
@@ -147,7 +147,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
-/// A clock whose sleeps are over at once, and remembered.
+/// A clock whose sleeps return at once and are recorded.
 #[derive(Debug)]
 struct Hasty {
     clock: SystemClock,
@@ -175,11 +175,11 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
     };
     tokio::time::timeout(Duration::from_secs(30), looking)
         .await
-        .unwrap_or_else(|_| panic!("{what} does not come"));
+        .unwrap_or_else(|_| panic!("{what} did not happen in time"));
 }
 
 #[tokio::test]
-async fn a_lost_server_is_one_warning_growing_pauses_and_a_return_by_itself() {
+async fn a_lost_server_causes_one_warning_growing_backoff_and_a_reconnect() {
     let log = Log::default();
     let _guard = tracing::subscriber::set_default(log.clone());
     let schema = Schema::new();
@@ -195,14 +195,17 @@ async fn a_lost_server_is_one_warning_growing_pauses_and_a_return_by_itself() {
     let refused = store.get_tasks(&[]).await.err().or(store.cancel(&absent()).await.err());
     assert!(matches!(refused, Some(Error::Unavailable { .. })), "{refused:?}");
     proxy.down(false);
-    until("the return", || log.0.lock().iter().any(|(_, text)| text.contains("answers again"))).await;
-    let heard = log.0.lock().clone();
-    let warnings: Vec<_> = heard.iter().filter(|(level, _)| *level == Level::WARN).collect();
-    assert_eq!(warnings.len(), 1, "one clear warning, not one per attempt: {heard:?}");
-    assert!(warnings[0].1.contains("lost PostgreSQL"), "{warnings:?}");
+    until("the reconnect", || {
+        log.0.lock().iter().any(|(_, text)| text.contains("reconnected to PostgreSQL"))
+    })
+    .await;
+    let logged = log.0.lock().clone();
+    let warnings: Vec<_> = logged.iter().filter(|(level, _)| *level == Level::WARN).collect();
+    assert_eq!(warnings.len(), 1, "one clear warning, not one per attempt: {logged:?}");
+    assert!(warnings[0].1.contains("lost the connection to PostgreSQL"), "{warnings:?}");
     let slept: Vec<u128> =
         slept.lock().iter().take(9).map(|span| span.as_millis().next_multiple_of(100)).collect();
-    assert_eq!(slept, [100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000], "pauses grow to a limit");
+    assert_eq!(slept, [100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000], "the backoff grows to its maximum");
     answered(|| store.enqueue_batch(vec![NewTask::new("t")])).await;
     schema.drop(store.pool()).await;
 }
@@ -212,10 +215,10 @@ fn absent() -> TaskKey {
 }
 
 #[tokio::test]
-async fn tls_checks_the_servers_name_and_who_vouches_for_it() {
+async fn tls_verifies_the_servers_name_and_its_certificate_authority() {
     let server = Private::durable();
     let certify = || rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-    let (certified, stranger) = (certify(), certify());
+    let (certified, foreign) = (certify(), certify());
     let certificate = server.install("server.crt", &certified.cert.pem());
     let key = server.install("server.key", &certified.signing_key.serialize_pem());
     let pool = sqlx::PgPool::connect(&server.url()).await.expect("the server answers");
@@ -236,7 +239,7 @@ async fn tls_checks_the_servers_name_and_who_vouches_for_it() {
         std::fs::write(place.join(name), pem).expect("a file");
         place.join(name).display().to_string()
     };
-    let (right, wrong) = (root("right.pem", certified.cert.pem()), root("wrong.pem", stranger.cert.pem()));
+    let (right, wrong) = (root("right.pem", certified.cert.pem()), root("wrong.pem", foreign.cert.pem()));
     let by_name = server.url().replace("127.0.0.1", "localhost");
     let store =
         open(&format!("{by_name}?sslmode=verify-full&sslrootcert={right}")).await.expect("it is trusted");

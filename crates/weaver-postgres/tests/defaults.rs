@@ -1,5 +1,4 @@
-//! Defaults on PostgreSQL: what plain SQL enqueues, what a row without a policy means, and how long finished
-//! tasks stay.
+//! Defaults on PostgreSQL: of tasks from plain SQL, of rows without a retry policy, and of retention.
 
 mod support;
 
@@ -66,7 +65,7 @@ async fn a_task_from_sql_has_the_defaults_of_its_type() {
 async fn a_row_without_a_policy_has_the_one_of_the_schema_and_any_other_is_stored() {
     let schema = Schema::new();
     let store = open(&schema).await;
-    // As rows of the first version are read for ever, whatever the default of the core becomes.
+    // Rows of the first version keep this meaning, whatever core's default becomes.
     let unsaid = RetryPolicy::Exponential {
         base: Duration::from_secs(15),
         factor: 16,
@@ -96,7 +95,7 @@ async fn greet(name: String, _ctx: Ctx) -> Result<String, TaskError> {
     Ok(format!("hello, {name}"))
 }
 
-/// The set-up of the library guide, with nothing said about retention.
+/// The setup of the library guide, without a retention setting.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 async fn the_documented_set_up_purges_finished_tasks_after_thirty_days() {
@@ -118,16 +117,16 @@ async fn the_documented_set_up_purges_finished_tasks_after_thirty_days() {
     let (working, shutdown) = work();
     let key = store.enqueue(NewTask::new("greet").json("Ada").expect("JSON")).await.expect("it is valid").key;
     until(&store, &key, |found| found.is_some_and(|task| task.state == TaskState::Succeeded)).await;
-    shutdown.ask();
+    shutdown.request();
     working.await.expect("it ends");
 
-    // A worker looks when it begins, and then once a minute.
+    // A worker purges when it starts, and then once a minute.
     set_clock(start.saturating_add(RETENTION_DEFAULT - Duration::from_secs(60))).await;
     let (working, shutdown) = work();
     let second =
         store.enqueue(NewTask::new("greet").json("Bob").expect("JSON")).await.expect("it is valid").key;
     until(&store, &second, |found| found.is_some_and(|task| task.state == TaskState::Succeeded)).await;
-    shutdown.ask();
+    shutdown.request();
     working.await.expect("it ends");
     assert!(store.get_task(&key).await.is_ok(), "a task is kept for thirty days");
 
@@ -135,16 +134,16 @@ async fn the_documented_set_up_purges_finished_tasks_after_thirty_days() {
     let (working, shutdown) = work();
     until(&store, &key, |found| found.is_none()).await;
     assert!(store.get_task(&second).await.is_ok(), "a younger one stays");
-    shutdown.ask();
+    shutdown.request();
     working.await.expect("it ends");
     schema.drop(store.pool()).await;
 }
 
 async fn until(store: &PostgresStore, key: &TaskKey, is_so: impl Fn(Option<TaskRecord>) -> bool) {
-    let looked = async {
+    let holds = async {
         while !is_so(store.get_task(key).await.ok()) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), looked).await.expect("it happens");
+    tokio::time::timeout(Duration::from_secs(60), holds).await.expect("it happens");
 }

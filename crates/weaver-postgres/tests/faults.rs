@@ -1,5 +1,5 @@
-//! Trouble with the server itself: stopped, killed, connections cut. What was acknowledged is there
-//! afterwards, nothing runs twice under one lease, and everybody comes back without being told.
+//! Faults of the server itself: stopped, killed, connections cut. Acknowledged tasks are there afterwards,
+//! nothing runs twice under one lease, and every client recovers without a restart.
 
 mod support;
 
@@ -21,9 +21,9 @@ use weaver_core::task::{NewTask, TaskState};
 use weaver_postgres::{PostgresOptions, PostgresStore};
 use weaver_testkit::services::postgres::Private;
 
-/// What everybody was told.
+/// What the store acknowledged to all clients.
 #[derive(Default)]
-struct Told {
+struct Acknowledged {
     enqueued: Mutex<HashSet<TaskKey>>,
     ended: Mutex<HashSet<TaskKey>>,
     tokens: AtomicU64,
@@ -37,26 +37,26 @@ async fn open(url: &str) -> PostgresStore {
     PostgresStore::open(options, Arc::new(weaver_runtime::SystemClock::new())).await.expect("it opens")
 }
 
-/// Enqueues, and writes down what was acknowledged.
-async fn produce(store: Arc<PostgresStore>, told: Arc<Told>) {
-    while !told.stop.load(Ordering::Relaxed) {
+/// Enqueues, and records what was acknowledged.
+async fn produce(store: Arc<PostgresStore>, acknowledged: Arc<Acknowledged>) {
+    while !acknowledged.stop.load(Ordering::Relaxed) {
         match store.enqueue_batch(vec![NewTask::new("t"); 5]).await {
             Ok(answers) => {
                 let keys = answers.into_iter().flatten().map(|answer| answer.key);
-                told.enqueued.lock().extend(keys);
+                acknowledged.enqueued.lock().extend(keys);
             }
             Err(Error::Unavailable { .. }) => pause().await,
             Err(error) => panic!("{error}"),
         }
-        told.calls.fetch_add(1, Ordering::Relaxed);
+        acknowledged.calls.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Leases and ends, and writes down which ends were taken.
-async fn work(store: Arc<PostgresStore>, told: Arc<Told>) {
+/// Leases and ends tasks, and records which ends were acknowledged.
+async fn work(store: Arc<PostgresStore>, acknowledged: Arc<Acknowledged>) {
     let worker = WorkerId::new("w").expect("a name");
-    while !told.stop.load(Ordering::Relaxed) {
-        let token = LeaseToken(told.tokens.fetch_add(1, Ordering::Relaxed).into());
+    while !acknowledged.stop.load(Ordering::Relaxed) {
+        let token = LeaseToken(acknowledged.tokens.fetch_add(1, Ordering::Relaxed).into());
         let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker.clone(), token);
         let request = LeaseRequest { max: 10, slots: 10, ..request };
         let Ok(leased) = store.lease(request).await else {
@@ -66,12 +66,12 @@ async fn work(store: Arc<PostgresStore>, told: Arc<Told>) {
         for each in leased {
             let command = Command::Finish { lease: each.lease, outcome: Outcome::DONE };
             let end = decide(&each.record, command, each.record.updated_at).expect("it holds the lease");
-            // Whether an end that was not answered was taken is found out by repeating it.
+            // Repeating an end without an answer shows whether it was applied.
             for _ in 0..200 {
                 match store.commit(vec![end.clone()], None).await {
                     Ok(answers) => {
-                        assert_ne!(answers[0], Committed::Stale, "nobody else had {}", end.key);
-                        told.ended.lock().insert(end.key.clone());
+                        assert_ne!(answers[0], Committed::Stale, "no other worker had {}", end.key);
+                        acknowledged.ended.lock().insert(end.key.clone());
                         break;
                     }
                     Err(Error::Unavailable { .. }) => pause().await,
@@ -94,23 +94,23 @@ async fn until(what: &str, done: impl Fn() -> bool) {
         }
         pause().await;
     }
-    panic!("{what} does not happen");
+    panic!("{what} did not happen in time");
 }
 
-/// Stops the server in the middle of work, starts it again, and holds what is there to what was told.
+/// Stops the server under load, starts it again, and compares what is stored with what was acknowledged.
 async fn survives(mode: &'static str) {
     let server = Arc::new(Private::durable());
     let (one, two) = (Arc::new(open(&server.url()).await), Arc::new(open(&server.url()).await));
-    let told = Arc::new(Told::default());
-    told.tokens.store(1, Ordering::Relaxed);
+    let acknowledged = Arc::new(Acknowledged::default());
+    acknowledged.tokens.store(1, Ordering::Relaxed);
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(produce(Arc::clone(&one), Arc::clone(&told)));
-    tasks.spawn(produce(Arc::clone(&two), Arc::clone(&told)));
-    tasks.spawn(work(Arc::clone(&one), Arc::clone(&told)));
-    tasks.spawn(work(Arc::clone(&two), Arc::clone(&told)));
+    tasks.spawn(produce(Arc::clone(&one), Arc::clone(&acknowledged)));
+    tasks.spawn(produce(Arc::clone(&two), Arc::clone(&acknowledged)));
+    tasks.spawn(work(Arc::clone(&one), Arc::clone(&acknowledged)));
+    tasks.spawn(work(Arc::clone(&two), Arc::clone(&acknowledged)));
     for _ in 0..2 {
-        let enough = told.ended.lock().len() + 100;
-        until("work", || told.ended.lock().len() >= enough).await;
+        let enough = acknowledged.ended.lock().len() + 100;
+        until("work", || acknowledged.ended.lock().len() >= enough).await;
         let stopped = Arc::clone(&server);
         let restart = move || {
             stopped.stop(mode);
@@ -118,18 +118,18 @@ async fn survives(mode: &'static str) {
         };
         tokio::task::spawn_blocking(restart).await.expect("the server comes back");
     }
-    let enough = told.ended.lock().len() + 50;
-    until("work after the last stop", || told.ended.lock().len() >= enough).await;
-    told.stop.store(true, Ordering::Relaxed);
+    let enough = acknowledged.ended.lock().len() + 50;
+    until("work after the last stop", || acknowledged.ended.lock().len() >= enough).await;
+    acknowledged.stop.store(true, Ordering::Relaxed);
     while let Some(ended) = tasks.join_next().await {
-        ended.expect("nobody panics");
+        ended.expect("no client panics");
     }
-    let enqueued: Vec<TaskKey> = told.enqueued.lock().iter().cloned().collect();
+    let enqueued: Vec<TaskKey> = acknowledged.enqueued.lock().iter().cloned().collect();
     for keys in enqueued.chunks(1000) {
         let found = one.get_tasks(keys).await.expect("the store answers");
         for (key, record) in keys.iter().zip(found) {
-            let record = record.unwrap_or_else(|| panic!("{key} was acknowledged and is gone (G1)"));
-            if told.ended.lock().contains(key) {
+            let record = record.unwrap_or_else(|| panic!("{key} was acknowledged and is missing (G1)"));
+            if acknowledged.ended.lock().contains(key) {
                 assert_eq!(record.state, TaskState::Succeeded, "{key} was ended (G1, G4)");
                 assert_eq!(record.executions, 1, "{key} ran once (G2)");
             }
@@ -138,37 +138,37 @@ async fn survives(mode: &'static str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_a_server_that_is_stopped_under_load() {
+async fn acknowledged_tasks_survive_a_server_stopped_under_load() {
     survives("fast").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_survives_a_server_that_crashes_under_load() {
+async fn acknowledged_tasks_survive_a_server_crash_under_load() {
     survives("immediate").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_are_cut_at_any_moment_lose_nothing_and_come_back() {
+async fn connections_cut_at_any_moment_lose_nothing_and_are_reopened() {
     let server = Private::durable();
     let (one, killer) = (Arc::new(open(&server.url()).await), open(&server.url()).await);
-    let told = Arc::new(Told::default());
-    told.tokens.store(1, Ordering::Relaxed);
+    let acknowledged = Arc::new(Acknowledged::default());
+    acknowledged.tokens.store(1, Ordering::Relaxed);
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(produce(Arc::clone(&one), Arc::clone(&told)));
-    tasks.spawn(work(Arc::clone(&one), Arc::clone(&told)));
+    tasks.spawn(produce(Arc::clone(&one), Arc::clone(&acknowledged)));
+    tasks.spawn(work(Arc::clone(&one), Arc::clone(&acknowledged)));
     for round in 1..=100_u64 {
-        until("a call", || told.calls.load(Ordering::Relaxed) >= round).await;
+        until("a call", || acknowledged.calls.load(Ordering::Relaxed) >= round).await;
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'weaver' \
                    AND pid <> pg_backend_pid() AND state <> 'idle'";
         let _ = sqlx::query(cut).execute(killer.pool()).await;
     }
-    let enough = told.ended.lock().len() + 20;
-    until("work after the last cut", || told.ended.lock().len() >= enough).await;
-    told.stop.store(true, Ordering::Relaxed);
+    let enough = acknowledged.ended.lock().len() + 20;
+    until("work after the last cut", || acknowledged.ended.lock().len() >= enough).await;
+    acknowledged.stop.store(true, Ordering::Relaxed);
     while let Some(ended) = tasks.join_next().await {
-        ended.expect("nobody panics");
+        ended.expect("no client panics");
     }
-    let keys: Vec<TaskKey> = told.enqueued.lock().iter().cloned().collect();
+    let keys: Vec<TaskKey> = acknowledged.enqueued.lock().iter().cloned().collect();
     for keys in keys.chunks(1000) {
         let found = one.get_tasks(keys).await.expect("the store answers");
         assert!(found.iter().all(Option::is_some), "what was acknowledged is there");

@@ -1,25 +1,25 @@
-//! The guards of live runs: what the state machine does not allow is refused to hand-written SQL as well,
+//! The guard triggers of live runs: what the state machine does not allow is refused in plain SQL as well,
 //! whatever a session sets.
 
 mod support;
 
 use std::time::Duration;
 
-use support::hand::Hand;
+use support::schema_owner::SchemaOwner;
 use weaver_core::prelude::*;
 use weaver_core::projection::job_run::State;
 use weaver_core::task::Cause;
 use weaver_postgres::allowed_moves;
 
-/// A lease, as columns.
+/// The columns of a lease.
 const LEASE: &str = "assigned_worker_id = 'w', lease_token = gen_random_uuid(), lease_started_at = now(), \
      lease_expires_at = now() + interval '30 seconds', lease_ttl_us = 30000000";
-/// None, as columns.
+/// The columns of a run without a lease.
 const NO_LEASE: &str = "lease_token = NULL, lease_started_at = NULL, lease_expires_at = NULL, lease_ttl_us = NULL, \
      leader_epoch = NULL";
 const NO_ASSIGNMENT: &str = "assigned_worker_id = NULL, assigned_at = NULL, assigned_epoch = NULL";
 
-/// The columns a run of a state has besides it.
+/// The other columns of a run in a state.
 fn columns(state: State) -> String {
     match state {
         State::Running => {
@@ -44,18 +44,18 @@ const NO_LEASE_ENDED: &str = "lease_token = NULL, lease_expires_at = NULL, lease
 
 #[tokio::test]
 async fn every_pair_of_states_is_allowed_or_refused_as_core_has_it() {
-    let mut hand = Hand::new().await;
+    let mut owner = SchemaOwner::new().await;
     let allowed = allowed_moves();
     for from in State::ALL {
         for to in State::ALL {
-            let id = hand.put(NewTask::new("t").delay(Duration::from_secs(60))).await;
+            let id = owner.put(NewTask::new("t").delay(Duration::from_secs(60))).await;
             let put = format!(
                 "UPDATE weaver.job_runs SET version = 7, {}, state = '{from}' WHERE id = {id}",
                 columns(*from)
             );
-            hand.force(&put).await;
+            owner.force(&put).await;
             let mut moved = false;
-            // With every charge there is: one of them is right, if the move is allowed.
+            // With every possible charge: one of them is right if the transition is allowed.
             for charges in [[1, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0; 4]] {
                 for cause in ["", "cause = 'lost', "] {
                     // The cause is set twice otherwise.
@@ -71,19 +71,19 @@ async fn every_pair_of_states_is_allowed_or_refused_as_core_has_it() {
                          WHERE id = {id}",
                         charges[0], charges[1], charges[2], charges[3]
                     );
-                    moved = moved || hand.does(&text).await;
+                    moved = moved || owner.accepts(&text).await;
                 }
             }
             assert_eq!(moved, allowed.contains(&(*from, *to)), "{from} -> {to}");
         }
     }
-    hand.done().await;
+    owner.done().await;
 }
 
 #[tokio::test]
-async fn a_move_charges_what_the_table_says_and_its_version_grows_by_one() {
-    let mut hand = Hand::new().await;
-    let id = hand.enqueue().await;
+async fn a_transition_charges_what_the_table_says_and_increments_the_version() {
+    let mut owner = SchemaOwner::new().await;
+    let id = owner.enqueue().await;
     let start = format!("UPDATE weaver.job_runs SET state = 'RUNNING', first_started_at = now(), {LEASE}");
     for change in [
         "attempt = 1, executions = 1",
@@ -97,39 +97,42 @@ async fn a_move_charges_what_the_table_says_and_its_version_grows_by_one() {
         "version = 2, attempt = 1, executions = 1, cause = 'lost'",
         "version = 2, attempt = 1, executions = 1, ready_at = ready_at - interval '1 second'",
     ] {
-        hand.refused(&format!("{start}, {change} WHERE id = {id}")).await;
+        owner.refused(&format!("{start}, {change} WHERE id = {id}")).await;
     }
-    assert!(hand.does(&format!("{start}, version = 2, attempt = 1, executions = 1 WHERE id = {id}")).await);
-    hand.done().await;
+    assert!(
+        owner.accepts(&format!("{start}, version = 2, attempt = 1, executions = 1 WHERE id = {id}")).await
+    );
+    owner.done().await;
 }
 
 #[tokio::test]
-async fn a_run_cannot_run_without_a_whole_lease_or_wait_with_one() {
-    let mut hand = Hand::new().await;
-    let id = hand.enqueue().await;
+async fn a_task_cannot_run_without_a_complete_lease_or_wait_with_one() {
+    let mut owner = SchemaOwner::new().await;
+    let id = owner.enqueue().await;
     let start = "UPDATE weaver.job_runs SET state = 'RUNNING', version = 2, attempt = 1, executions = 1, \
          first_started_at = now()";
-    hand.refused(&format!("{start} WHERE id = {id}")).await;
+    owner.refused(&format!("{start} WHERE id = {id}")).await;
     for missing in LEASE.split(", ").filter(|part| part.contains(" = ") && !part.starts_with("interval")) {
         let column = missing.split(' ').next().expect("a column");
         let half = LEASE.replace(missing, &format!("{column} = NULL"));
-        hand.refused(&format!("{start}, {half} WHERE id = {id}")).await;
+        owner.refused(&format!("{start}, {half} WHERE id = {id}")).await;
     }
-    hand.refused(&format!("UPDATE weaver.job_runs SET {LEASE} WHERE id = {id}")).await;
+    owner.refused(&format!("UPDATE weaver.job_runs SET {LEASE} WHERE id = {id}")).await;
     let assign = "UPDATE weaver.job_runs SET state = 'ASSIGNED', version = 2, attempt = 1";
-    hand.refused(&format!("{assign} WHERE id = {id}")).await;
-    hand.refused(&format!("{assign}, assigned_worker_id = 'w', assigned_at = now() WHERE id = {id}")).await;
-    hand.refused(&format!(
-        "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = 2 WHERE id = {id}"
-    ))
-    .await;
-    hand.done().await;
+    owner.refused(&format!("{assign} WHERE id = {id}")).await;
+    owner.refused(&format!("{assign}, assigned_worker_id = 'w', assigned_at = now() WHERE id = {id}")).await;
+    owner
+        .refused(&format!(
+            "UPDATE weaver.job_runs SET state = 'CANCELED', cause = 'user', version = 2 WHERE id = {id}"
+        ))
+        .await;
+    owner.done().await;
 }
 
 #[tokio::test]
-async fn what_a_run_was_enqueued_with_never_changes() {
-    let mut hand = Hand::new().await;
-    let id = hand.enqueue().await;
+async fn the_fields_a_task_was_enqueued_with_never_change() {
+    let mut owner = SchemaOwner::new().await;
+    let id = owner.enqueue().await;
     for change in [
         "id = id + 1000",
         "namespace = 'other'",
@@ -151,16 +154,16 @@ async fn what_a_run_was_enqueued_with_never_changes() {
         "job_definition_id = 'd'",
         "retry_of = 1",
     ] {
-        hand.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
+        owner.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
     }
-    hand.done().await;
+    owner.done().await;
 }
 
 #[tokio::test]
-async fn owner_epoch_attempt_lease_and_due_time_do_not_change_without_a_move() {
-    let mut hand = Hand::new().await;
-    hand.enqueue().await;
-    let leased = hand.lease().await;
+async fn owner_epoch_attempt_lease_and_due_time_do_not_change_without_a_transition() {
+    let mut owner = SchemaOwner::new().await;
+    owner.enqueue().await;
+    let leased = owner.lease().await;
     let id = leased.lease.key.id;
     for change in [
         "assigned_worker_id = 'thief'",
@@ -186,25 +189,25 @@ async fn owner_epoch_attempt_lease_and_due_time_do_not_change_without_a_move() {
         "result = '42'",
         "last_error = 'x'",
     ] {
-        hand.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
+        owner.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
     }
     let renewal =
         "renewals = renewals + 1, lease_expires_at = now() + interval '1 minute', progress_fraction = 0.5";
-    assert!(hand.does(&format!("UPDATE weaver.job_runs SET {renewal} WHERE id = {id}")).await);
-    hand.store.cancel(&leased.lease.key).await.expect("it runs");
-    // Its hold: not extended, not changed, not half removed.
+    assert!(owner.accepts(&format!("UPDATE weaver.job_runs SET {renewal} WHERE id = {id}")).await);
+    owner.store.cancel(&leased.lease.key).await.expect("it runs");
+    // Its cancellation hold: not extended, not changed, not partly removed.
     for change in
         ["lease_ttl_us = NULL", "renewals = renewals + 1", "lease_expires_at = now() + interval '1 day'"]
     {
-        hand.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
+        owner.refused(&format!("UPDATE weaver.job_runs SET {change} WHERE id = {id}")).await;
     }
-    hand.done().await;
+    owner.done().await;
 }
 
 #[tokio::test]
-async fn a_run_that_runs_without_a_whole_lease_is_explained_and_released_by_maintenance() {
+async fn a_running_task_without_a_complete_lease_is_explained_and_released() {
     use weaver_runtime::WorkSource;
-    let mut hand = Hand::new().await;
+    let mut owner = SchemaOwner::new().await;
     for broken in [
         "assigned_worker_id = NULL, lease_token = NULL, lease_started_at = NULL, lease_expires_at = NULL, \
          lease_ttl_us = NULL",
@@ -213,30 +216,32 @@ async fn a_run_that_runs_without_a_whole_lease_is_explained_and_released_by_main
         "lease_ttl_us = NULL, leader_epoch = 7",
         "assigned_worker_id = NULL",
     ] {
-        hand.enqueue().await;
-        let leased = hand.lease().await;
+        owner.enqueue().await;
+        let leased = owner.lease().await;
         let key = leased.lease.key.clone();
-        hand.force(&format!("UPDATE weaver.job_runs SET {broken} WHERE id = {}", key.id)).await;
-        let explained = weaver_core::explain::explain(&*hand.store, &key).await.expect("it is there");
+        owner.force(&format!("UPDATE weaver.job_runs SET {broken} WHERE id = {}", key.id)).await;
+        let explained = weaver_core::explain::explain(&*owner.store, &key).await.expect("it is there");
         assert!(
-            explained.to_string().contains("running without a lease; maintenance releases it"),
+            explained.to_string().contains("running without a lease; maintenance ends the attempt as lost"),
             "{explained}"
         );
-        // Beside a whole lease: that is renewed.
-        hand.enqueue().await;
-        let healthy = hand.lease().await;
+        // Beside a complete lease, which is renewed.
+        owner.enqueue().await;
+        let healthy = owner.lease().await;
         let renewals = [&leased, &healthy].map(|each| weaver_core::lease::Renewal::of(each.lease.clone()));
-        let renewed = hand.store.renew(renewals.to_vec()).await.expect("one bad row does not stop the other");
+        let renewed =
+            owner.store.renew(renewals.to_vec()).await.expect("one bad row does not stop the other");
         assert_eq!(renewed[1], weaver_core::lease::Renewed::Extended, "{broken}");
-        let done = weaver_runtime::LocalSource::new(hand.store.clone()).maintain().await.expect("it answers");
+        let done =
+            weaver_runtime::LocalSource::new(owner.store.clone()).maintain().await.expect("it answers");
         assert_eq!(done, weaver_runtime::Maintained { lost: 1, ..Default::default() }, "{broken}");
-        hand.end(&healthy, Outcome::DONE).await;
-        let found = hand.store.get_task(&key).await.expect("it is there");
+        owner.end(&healthy, Outcome::DONE).await;
+        let found = owner.store.get_task(&key).await.expect("it is there");
         assert_eq!((found.state, found.cause), (TaskState::RetryScheduled, Some(Cause::Lost)), "{broken}");
         assert_eq!((found.losses, found.attempt), (1, 1));
-        let again = hand.lease().await;
+        let again = owner.lease().await;
         assert_eq!(again.lease.key, key, "it is leased again");
-        hand.end(&again, Outcome::DONE).await;
+        owner.end(&again, Outcome::DONE).await;
     }
-    hand.done().await;
+    owner.done().await;
 }

@@ -1,5 +1,5 @@
-//! Whoever waits is woken for what it can lease, whatever else is said in the same moment. Clocks of those
-//! who wait stand still: they never poll.
+//! A waiting worker is woken for a task that it can lease, whatever other hints are sent at the same time.
+//! The clocks of waiters stand still, so that they never poll.
 
 mod support;
 
@@ -41,13 +41,13 @@ async fn nodes(schema: &Schema) -> (PostgresStore, PostgresStore) {
 }
 
 #[tokio::test]
-async fn a_task_among_many_of_other_queues_wakes_whoever_waits_for_it() {
+async fn a_task_among_many_of_other_queues_wakes_the_worker_that_waits_for_it() {
     let schema = Schema::new();
     let (enqueuing, waiting) = nodes(&schema).await;
     for (round, store) in [&enqueuing, &waiting].into_iter().cycle().take(20).enumerate() {
         let wait = waiting.wait(interest(), Duration::from_secs(3600));
         let burst = async {
-            // Hints overtake each other: the waiter may hear of the last only.
+            // A hint replaces the previous one: the waiter may see only the last.
             tokio::join!(enqueue(store, "other"), enqueue(store, "mine"), enqueue(store, "other"));
             enqueue(store, "other").await;
         };
@@ -59,7 +59,7 @@ async fn a_task_among_many_of_other_queues_wakes_whoever_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_paused_queue_wakes_nobody_and_its_release_does() {
+async fn a_paused_queue_wakes_no_waiter_and_resuming_it_does() {
     let schema = Schema::new();
     let (enqueuing, waiting) = nodes(&schema).await;
     let set = |paused| {
@@ -70,7 +70,7 @@ async fn a_paused_queue_wakes_nobody_and_its_release_does() {
         }
     };
     set(true).await;
-    // At once: whoever is woken too early finds nothing.
+    // Concurrently: a worker that is woken too early finds nothing.
     let wait = async {
         let woken = waiting.wait(interest(), Duration::from_secs(3600)).await;
         (woken, take(&waiting, 1).await)
@@ -83,6 +83,6 @@ async fn a_paused_queue_wakes_nobody_and_its_release_does() {
     };
     let ((woken, taken), ()) = tokio::join!(wait, release);
     assert_eq!(woken.expect("it answers"), Wake::Ready);
-    assert_eq!(taken, 10, "it was woken by the release, and by nothing before it");
+    assert_eq!(taken, 10, "it was woken by the resume, and by nothing before it");
     schema.drop(enqueuing.pool()).await;
 }

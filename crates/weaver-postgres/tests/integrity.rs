@@ -1,5 +1,5 @@
-//! The integrity proof: two leaders and a worker that was cut off, in every order a bounded script allows.
-//! Never two owners that run, never an end that is overwritten.
+//! The integrity proof: two leaders (split brain) and a partitioned worker, in every order that a bounded
+//! script allows. There are never two running owners, and an end is never overwritten.
 
 mod support;
 
@@ -19,14 +19,14 @@ use weaver_core::task::{NewTask, TaskRecord, TaskState};
 use weaver_postgres::PostgresStore;
 use weaver_testkit::sample::sample;
 
-/// What somebody does next. Each acts on what it last read, which may no longer be so.
+/// The next step of a leader or worker. Each acts on what it last read, which may be stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// A leader reads the run.
     Read(usize),
-    /// A leader gives it to its worker, by what it read.
+    /// A leader assigns it to its worker, by what it read.
     Assign(usize),
-    /// A leader declares its worker gone, by what it read.
+    /// A leader declares it orphaned, by what it read.
     Orphan(usize),
     /// A worker starts it, by what it reads now.
     Start(usize),
@@ -34,17 +34,17 @@ enum Step {
     End(usize),
 }
 
-/// What each of the four does, in its own order; between them every order is tried.
+/// The steps of each leader and of both workers, in order; every interleaving is tried.
 const SCRIPT: [&[Step]; 3] = [
     // The old leader, which does not know that it was deposed.
     &[Step::Read(0), Step::Assign(0), Step::Orphan(0)],
     // The new one.
     &[Step::Read(1), Step::Assign(1)],
-    // Both workers: the first is cut off between its start and its end.
+    // Both workers: the first is partitioned between its start and its end.
     &[Step::Start(0), Step::Start(1), Step::End(0), Step::End(1)],
 ];
 
-/// How many of the orders a gate runs.
+/// Interleavings that a CI run samples.
 const SAMPLE: usize = 320;
 
 struct World {
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// A leader's move on what it read; it may have been deposed since.
+    /// A leader's transition on what it read; it may have been deposed since.
     async fn lead(&mut self, leader: usize, command: Command) {
         let Some(read) = self.read[leader].clone() else { return };
         let now = weaver_runtime::SystemClock::new().now();
@@ -108,7 +108,7 @@ impl World {
         self.read[leader] = Some(self.record().await);
     }
 
-    /// Never two owners that run; what has ended stays as it ended.
+    /// Checks that there are never two running owners, and that an ended task does not change.
     async fn check(&self, ended: &mut Option<TaskRecord>, order: &[Step]) {
         let record = self.record().await;
         if record.state == TaskState::Running {
@@ -123,11 +123,11 @@ impl World {
         if record.state.is_terminal() {
             *ended = Some(record);
         }
-        assert!(self.ends.len() <= 1, "two ends were taken: {:?} in {order:?}", self.ends);
+        assert!(self.ends.len() <= 1, "two ends were accepted: {:?} in {order:?}", self.ends);
     }
 }
 
-/// Every way to weave the lines of the script into one.
+/// Every interleaving of the script's lines.
 fn orders() -> Vec<Vec<Step>> {
     fn weave(left: [usize; SCRIPT.len()], so_far: &mut Vec<Step>, all: &mut Vec<Vec<Step>>) {
         if left == SCRIPT.map(<[Step]>::len) {
@@ -149,7 +149,7 @@ fn orders() -> Vec<Vec<Step>> {
 }
 
 #[tokio::test]
-async fn two_leaders_and_a_worker_that_was_cut_off_never_make_two_owners_or_two_ends() {
+async fn two_leaders_and_a_partitioned_worker_never_cause_two_owners_or_two_ends() {
     let schema = Schema::new();
     let clock = Arc::new(weaver_runtime::SystemClock::new());
     let mut store = PostgresStore::open(schema.options(), clock).await.expect("the schema can be made");

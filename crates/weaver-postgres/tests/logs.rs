@@ -1,4 +1,4 @@
-//! Logs past their time in the database go to files, and are read as before.
+//! Logs older than their retention in the database are moved to files and read as before.
 
 mod support;
 
@@ -17,14 +17,14 @@ use weaver_postgres::PostgresStore;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-struct Bed {
+struct Harness {
     schema: Schema,
     store: PostgresStore,
     clock: ManualClock,
     directory: PathBuf,
 }
 
-impl Bed {
+impl Harness {
     async fn new(name: &str) -> Self {
         let schema = Schema::new();
         let directory =
@@ -42,7 +42,7 @@ impl Bed {
         self.clock.advance(by);
         let set = format!("UPDATE weaver.test_clock SET at = '{}'", self.clock.now());
         sqlx::query(self.schema.sql(&set)).execute(self.store.pool()).await.expect("the clock can be moved");
-        // Whoever looks for what is overdue tidies up on the way.
+        // `overdue` runs maintenance as well.
         self.store.overdue(1).await.expect("the store answers");
     }
 
@@ -65,13 +65,13 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Harness {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
-/// What tasks print is for the owner's eyes.
+/// Task output is confidential: only the owner may read it.
 fn assert_private(directory: &Path) {
     use std::os::unix::fs::MetadataExt;
     assert_eq!(std::fs::metadata(directory).expect("it is there").mode() & 0o777, 0o700);
@@ -94,42 +94,42 @@ fn numbered(texts: &[&str]) -> Vec<(u64, String)> {
 }
 
 #[tokio::test]
-async fn an_old_log_goes_to_a_file_leaves_its_reference_and_reads_as_before() {
-    let bed = Bed::new("move").await;
-    bed.append(&log(), &["one", "two\n", "\u{0}three"]).await;
-    bed.advance(6 * DAY).await;
-    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 3, "it is not old enough");
-    bed.append(&log(), &["four"]).await;
-    bed.advance(2 * DAY).await;
-    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "the new entry stays");
-    assert_eq!(bed.number("SELECT count(log_ref) FROM weaver.streams").await, 1, "the reference stays");
-    assert_private(&bed.directory);
+async fn an_old_log_is_moved_to_a_file_and_reads_as_before() {
+    let harness = Harness::new("move").await;
+    harness.append(&log(), &["one", "two\n", "\u{0}three"]).await;
+    harness.advance(6 * DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 3, "it is not old enough");
+    harness.append(&log(), &["four"]).await;
+    harness.advance(2 * DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "the new entry stays");
+    assert_eq!(harness.number("SELECT count(log_ref) FROM weaver.streams").await, 1, "the reference stays");
+    assert_private(&harness.directory);
     let all = numbered(&["one", "two\n", "\u{0}three", "four"]);
-    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, all);
-    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(2))).await, all[2..]);
-    assert_eq!(bed.read(&log(), ReadFrom::Last(2)).await, all[2..]);
-    assert_eq!(bed.read(&log(), ReadFrom::Last(1)).await, all[3..]);
-    // The rest follows into the same file.
-    bed.advance(8 * DAY).await;
-    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 0);
-    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, all);
-    bed.schema.drop(bed.store.pool()).await;
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, all);
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(2))).await, all[2..]);
+    assert_eq!(harness.read(&log(), ReadFrom::Last(2)).await, all[2..]);
+    assert_eq!(harness.read(&log(), ReadFrom::Last(1)).await, all[3..]);
+    // The rest is appended to the same file.
+    harness.advance(8 * DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 0);
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, all);
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
-async fn a_crash_between_the_file_and_the_table_loses_and_doubles_nothing() {
-    let bed = Bed::new("crash").await;
-    bed.append(&log(), &["one", "two"]).await;
-    let everything = bed.schema.sql("CREATE TABLE weaver.kept AS SELECT * FROM weaver.job_run_logs");
-    sqlx::query(everything).execute(bed.store.pool()).await.expect("it can be copied");
-    bed.advance(8 * DAY).await;
-    // As if the file had been written and the process had died before it could say so in the database.
+async fn a_crash_between_the_file_and_the_table_loses_and_duplicates_nothing() {
+    let harness = Harness::new("crash").await;
+    harness.append(&log(), &["one", "two"]).await;
+    let everything = harness.schema.sql("CREATE TABLE weaver.kept AS SELECT * FROM weaver.job_run_logs");
+    sqlx::query(everything).execute(harness.store.pool()).await.expect("it can be copied");
+    harness.advance(8 * DAY).await;
+    // As if the process had crashed after writing the file and before committing the reference.
     let undo = "INSERT INTO weaver.job_run_logs SELECT * FROM weaver.kept; \
                 UPDATE weaver.streams SET log_ref = NULL, log_ref_seq = NULL";
-    sqlx::raw_sql(bed.schema.sql(undo)).execute(bed.store.pool()).await.expect("it can be undone");
-    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one", "two"]));
-    bed.advance(DAY).await;
-    assert_eq!(bed.number("SELECT count(*) FROM weaver.job_run_logs").await, 0, "it is moved again");
-    assert_eq!(bed.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one", "two"]));
-    bed.schema.drop(bed.store.pool()).await;
+    sqlx::raw_sql(harness.schema.sql(undo)).execute(harness.store.pool()).await.expect("it can be undone");
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one", "two"]));
+    harness.advance(DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 0, "it is moved again");
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one", "two"]));
+    harness.schema.drop(harness.store.pool()).await;
 }

@@ -1,4 +1,4 @@
-//! The schema comes about once, whoever starts when, and an old binary leaves a newer one alone.
+//! Nodes that start together migrate the schema once, and an old binary refuses a newer schema.
 
 mod support;
 
@@ -8,7 +8,7 @@ use support::Schema;
 use weaver_postgres::{OpenError, PostgresStore, SCHEMA_VERSION};
 
 #[tokio::test]
-async fn nodes_that_start_at_once_make_one_schema() {
+async fn nodes_that_start_together_migrate_once() {
     let schema = Schema::new();
     let open = || PostgresStore::open(schema.options(), Arc::new(weaver_runtime::SystemClock::new()));
     let (one, two, three, four) = tokio::join!(open(), open(), open(), open());
@@ -22,7 +22,7 @@ async fn nodes_that_start_at_once_make_one_schema() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_it_would_do_and_does_nothing() {
+async fn a_dry_run_lists_pending_migrations_and_applies_none() {
     let schema = Schema::new();
     for _ in 0..2 {
         let planned = PostgresStore::migrate(&schema.options(), true).await.expect("the server answers");
@@ -36,7 +36,7 @@ async fn a_dry_run_says_what_it_would_do_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn an_old_binary_stops_before_a_newer_schema_and_says_so() {
+async fn an_old_binary_refuses_a_newer_schema() {
     let schema = Schema::new();
     let clock = || Arc::new(weaver_runtime::SystemClock::new());
     let store = PostgresStore::open(schema.options(), clock()).await.expect("the schema can be made");

@@ -1,4 +1,4 @@
-//! PostgreSQL walks beside the reference model.
+//! Random walks of PostgreSQL and the reference model, compared step by step.
 
 mod support;
 

@@ -39,7 +39,7 @@ ANALYZE weaver.job_run_history; ANALYZE weaver.job_runs; ANALYZE weaver.events; 
 ANALYZE weaver.idempotency_keys; ANALYZE weaver.job_run_labels;
 ";
 
-/// What is asked, and the index that answers it.
+/// Queries, each with the index that must be used.
 const QUESTIONS: [(&str, &str); 15] = [
     (
         "SELECT id FROM weaver.job_runs WHERE namespace = 'default' AND queue = 'q1' AND priority = 5 \
@@ -120,7 +120,7 @@ async fn each_index_is_used_for_the_query_it_is_for_at_a_million_rows() {
             .await
             .expect("it can be planned");
         let plan = plan.join("\n");
-        // A page must not read all that is selected.
+        // A page must not read all selected rows.
         let sorts = question.contains("DESC LIMIT") && plan.contains("Sort");
         assert!(
             plan.contains(index) && !plan.contains("Seq Scan") && !sorts,
@@ -134,10 +134,10 @@ async fn each_index_is_used_for_the_query_it_is_for_at_a_million_rows() {
     drop(store);
 }
 
-/// Beyond this cost a server compiles a statement before it runs it, which takes up to a second.
+/// Beyond this cost the server JIT-compiles a statement, which takes up to a second.
 const COMPILED_FROM: f64 = 100_000.0;
 
-/// Many moves that are not added up yet, in tables of which only the largest has been looked at.
+/// Many moves that are not rolled up yet, in tables of which only the largest has been analyzed.
 const MOVES: &str = "
 INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states, count_deltas)
 SELECT now(), '{}', '{}', '{}', '{}', array_fill('default'::text, ARRAY[20]), array_fill('q'::text, ARRAY[20]),
@@ -147,7 +147,7 @@ ANALYZE weaver.moves;
 ";
 
 #[tokio::test]
-async fn counting_is_planned_as_the_small_thing_it_is_before_the_server_has_looked_at_the_tables() {
+async fn counts_are_planned_as_cheap_before_the_tables_are_analyzed() {
     let schema = Schema::new();
     let clock = Arc::new(weaver_runtime::SystemClock::new());
     let _store = PostgresStore::open(schema.options(), clock).await.expect("the schema can be made");

@@ -22,7 +22,7 @@ async fn open(url: &str) -> Result<PostgresStore, OpenError> {
     PostgresStore::open(options, Arc::new(SystemClock::new())).await
 }
 
-/// A life with every kind of statement in it: one-statement calls, moves in a transaction, documents,
+/// A client that makes every kind of call: single statements, transitions in a transaction, documents,
 /// streams.
 async fn live(store: &PostgresStore, client: u64, turn: u64) {
     let namespace = Namespace::new(format!("n{client}")).expect("a name");
@@ -31,7 +31,7 @@ async fn live(store: &PostgresStore, client: u64, turn: u64) {
     };
     let enqueued = store.enqueue_batch(vec![task("kept"), task("dropped")]).await.expect("it is stored");
     let keys: Vec<TaskKey> = enqueued.into_iter().map(|each| each.expect("it is stored").key).collect();
-    store.cancel(&keys[1]).await.expect("nobody holds it");
+    store.cancel(&keys[1]).await.expect("it is not locked");
     let worker = WorkerId::new("w").expect("a name");
     let token = LeaseToken((client * 1000 + turn + 1).into());
     let request = LeaseRequest::new(namespace.clone(), QueueName::default(), worker, token);
@@ -44,7 +44,7 @@ async fn live(store: &PostgresStore, client: u64, turn: u64) {
     let key = DocumentKey::new(namespace.clone(), "pool", "one");
     let document = store.get_document(&key).await.expect("it answers");
     let expect = document.as_ref().map_or(Expect::Absent, |found: &Document| Expect::Version(found.version));
-    store.put_document(&key, bytes(turn), expect, None).await.expect("nobody else writes it");
+    store.put_document(&key, bytes(turn), expect, None).await.expect("no other client writes it");
     let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
     let end = decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease");
     let made = store.commit(vec![end], None).await.expect("it answers");
@@ -93,7 +93,7 @@ async fn work_enqueued_through_a_pooler_wakes_another_node_at_once() {
     let pooler = Pooler::in_front_of(schema.server_url(), 2);
     let url = schema.url_through(&pooler);
     let enqueuing = open(&url).await.expect("it opens");
-    // Its clock stands still: it never polls, so only the hint can wake it.
+    // Its clock stands still, so it never polls: only the hint can wake it.
     let options = PostgresOptions::parse(&url).expect("the URL can be read");
     let waiting = PostgresStore::open(options, Arc::new(ManualClock::default())).await.expect("it opens");
     let interest = Interest::Work {
@@ -113,12 +113,12 @@ async fn work_enqueued_through_a_pooler_wakes_another_node_at_once() {
 }
 
 #[tokio::test]
-async fn without_the_option_the_mixed_up_statement_says_what_to_add() {
+async fn without_pooler_transaction_the_error_names_the_option_to_add() {
     let schema = Schema::new();
     let pooler = Pooler::in_front_of(schema.server_url(), 1);
     let plain = schema.url_through(&pooler).replace("&pooler=transaction", "");
-    // Whether the first node meets another's names depends on the pooler; the second does, on the only
-    // connection.
+    // Whether the first node meets another's statement names depends on the pooler; the second does, on the
+    // only connection.
     let first = open(&plain).await;
     let second = open(&plain).await.map(|_| ());
     let refused = first.map(|_| ()).and(second).expect_err("two clients use the same names");
@@ -126,8 +126,9 @@ async fn without_the_option_the_mixed_up_statement_says_what_to_add() {
 }
 
 #[test]
-fn a_pooler_without_a_direct_way_for_listen_is_refused() {
-    let refused = PostgresOptions::parse("postgres://h/d?pooler=transaction").expect_err("nobody would hear");
+fn a_pooler_without_a_direct_listen_url_is_refused() {
+    let refused =
+        PostgresOptions::parse("postgres://h/d?pooler=transaction").expect_err("NOTIFY would be lost");
     assert!(refused.to_string().contains("listen_url"), "{refused}");
     let refused = PostgresOptions::parse("postgres://h/d?pooler=session").expect_err("not a mode of ours");
     assert!(refused.to_string().contains("`transaction`"), "{refused}");

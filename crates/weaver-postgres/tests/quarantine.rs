@@ -1,4 +1,4 @@
-//! Rows that were written by hand or by a newer Weaver: what PostgreSQL alone makes possible.
+//! Rows written by other programs or by a newer Weaver, which only PostgreSQL makes possible.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::Executor;
 use support::{Schema, past_guards};
 use weaver_core::clock::{Clock, ManualClock};
-use weaver_core::lifecycle::{Command, OverdueWhy, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, decide};
 use weaver_core::ports::{Scope, TaskQuery, Tasks, UnreadableRecords};
 use weaver_core::prelude::*;
 use weaver_core::quarantine::Unreadable;
@@ -57,7 +57,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn what_was_taken_and_cannot_be_read_is_released_uncharged_in_the_same_call() {
+async fn unreadable_tasks_are_released_uncharged_in_the_same_lease_call() {
     let world = World::new().await;
     let keys = world.enqueue(3).await;
     world.sql(&format!("UPDATE weaver.job_runs SET labels = '{{\"a\": 1}}' WHERE id = {}", keys[0].id)).await;
@@ -74,7 +74,7 @@ async fn what_was_taken_and_cannot_be_read_is_released_uncharged_in_the_same_cal
         (state.as_str(), cause.as_str(), failures, losses, version),
         ("RETRY_SCHEDULED", "released", 0, 0, 3)
     );
-    // Mended by hand, it is read, listed and leased again within a minute.
+    // Repaired by SQL, it is read, listed and leased again within a minute.
     world.sql(&format!("UPDATE weaver.job_runs SET labels = NULL WHERE id = {}", keys[0].id)).await;
     world.advance(60).await;
     world.store.overdue(10).await.expect("the store answers");
@@ -86,11 +86,11 @@ async fn what_was_taken_and_cannot_be_read_is_released_uncharged_in_the_same_cal
 }
 
 #[tokio::test]
-async fn maintenance_expires_the_leases_of_others_beside_rows_that_make_no_sense() {
+async fn maintenance_expires_leases_beside_rows_that_cannot_be_decoded() {
     let world = World::new().await;
     let keys = world.enqueue(4).await;
     assert_eq!(world.lease(1, 4).await.len(), 4);
-    // One cannot be decoded; the end of another collides with an attempt that was written by hand.
+    // One cannot be decoded; the end of another conflicts with an attempt that another program inserted.
     world.sql(&format!("UPDATE weaver.job_runs SET serial_key = '' WHERE id = {}", keys[0].id)).await;
     world
         .sql(&format!(
@@ -121,15 +121,15 @@ async fn formats_that_only_a_newer_weaver_knows_are_found_without_a_reader() {
     world.store.overdue(10).await.expect("the store answers");
     let found = world.store.list_quarantined(None, None, 10).await.expect("a list").items;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].why, Unreadable::UnknownFormat { found: 2, known: 1 });
+    assert_eq!(found[0].reason, Unreadable::UnknownFormat { found: 2, known: 1 });
     assert_eq!(leased[0].lease.key, keys[0]);
     world.advance(31).await;
     let overdue = world.store.overdue(10).await.expect("the store answers");
-    assert_eq!(overdue.iter().map(|each| each.why).collect::<Vec<_>>(), [OverdueWhy::Lease]);
+    assert_eq!(overdue.iter().map(|each| each.reason).collect::<Vec<_>>(), [OverdueReason::Lease]);
 }
 
 #[tokio::test]
-async fn labels_and_instants_that_are_none_fail_no_statement_about_others() {
+async fn invalid_labels_and_instants_fail_no_statement_about_other_tasks() {
     let world = World::new().await;
     let keys = world.enqueue(3).await;
     let leased = world.lease(1, 3).await;

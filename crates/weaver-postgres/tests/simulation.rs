@@ -1,4 +1,4 @@
-//! Worlds of the simulation on PostgreSQL: virtual time outside, a real server inside, held to every
+//! Simulated worlds on PostgreSQL: virtual time outside, a real server inside, checked against every
 //! guarantee.
 
 mod support;
@@ -12,9 +12,9 @@ use weaver_core::ports::Store;
 use weaver_testkit::sample::sample_unordered;
 use weaver_testkit::simulation::simulate_on;
 
-/// Worlds per test: several tests run beside each other.
+/// Worlds per test; the tests run in parallel.
 const WORLDS: usize = 7;
-/// How many of them a gate runs.
+/// Worlds that a CI run samples.
 const SAMPLE: usize = 1;
 
 fn hold(turn: usize) {

@@ -10,10 +10,10 @@ use weaver_core::prelude::*;
 use weaver_postgres::PostgresStore;
 use weaver_runtime::SystemClock;
 
-/// Held by the test: a clock that is asked while it is armed shows its time, and then waits for this.
+/// Held by the test: an armed clock reads its time and then waits for this lock.
 const LOCK: i64 = 4711;
 
-/// A clock that moves on by a second each time it is asked, and can be made to wait after it was read.
+/// A clock that advances by a second with each reading, and can be made to wait after it.
 const STEPPING: &str = "CREATE SEQUENCE weaver.test_ticks;
     CREATE TABLE weaver.test_armed (tick bigint);
     CREATE OR REPLACE FUNCTION weaver.clock() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
@@ -53,7 +53,7 @@ async fn a_start_is_never_stamped_before_its_predecessors_end() {
         let store = Arc::clone(&store);
         async move { lease(&store, 2).await }
     });
-    // It has read the clock, and not yet looked whose turn it is.
+    // It has read the clock and not yet picked a task.
     let waits =
         "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711 AND NOT granted)";
     while !test.fetch_one(waits).await.expect("it answers").get::<bool, _>(0) {

@@ -1,4 +1,5 @@
-//! What users of a queue in PostgreSQL expect: their transactions, and nobody waiting behind somebody else's.
+//! What users of a queue in PostgreSQL expect: enqueue and completion in their own transactions, and no call
+//! that waits for another transaction's lock.
 
 mod support;
 
@@ -18,12 +19,12 @@ use weaver_core::queue::{Committed, Interest, Queue, QueueExt, Wake};
 use weaver_core::task::{NewTask, TaskState};
 use weaver_postgres::{PostgresOptions, PostgresStore};
 
-struct Bed {
+struct Harness {
     schema: Schema,
     store: PostgresStore,
 }
 
-impl Bed {
+impl Harness {
     async fn new() -> Self {
         Self::with("").await
     }
@@ -57,52 +58,56 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn a_task_enqueued_in_a_transaction_is_there_if_it_commits_and_not_otherwise() {
-    let bed = Bed::new().await;
-    let mut connection = bed.connection().await;
+async fn a_task_enqueued_in_a_transaction_exists_only_if_it_commits() {
+    let harness = Harness::new().await;
+    let mut connection = harness.connection().await;
     for commits in [false, true] {
         let mut transaction = connection.begin().await.expect("the server answers");
-        let (enqueued, wake) =
-            bed.store.enqueue_in(&mut transaction, vec![NewTask::new("t")]).await.expect("the task is valid");
+        let (enqueued, wake) = harness
+            .store
+            .enqueue_in(&mut transaction, vec![NewTask::new("t")])
+            .await
+            .expect("the task is valid");
         assert_eq!(enqueued.len(), 1);
-        assert!(bed.lease(10).await.is_empty(), "it is not there before the commit");
+        assert!(harness.lease(10).await.is_empty(), "it is not visible before the commit");
         match commits {
             true => transaction.commit().await.expect("it commits"),
             false => transaction.rollback().await.expect("it rolls back"),
         }
         wake.send();
-        assert_eq!(bed.lease(10).await.len(), usize::from(commits));
+        assert_eq!(harness.lease(10).await.len(), usize::from(commits));
     }
-    bed.schema.drop(bed.store.pool()).await;
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
 async fn a_wake_up_sent_after_the_commit_reaches_a_waiting_worker() {
-    let bed = Bed::new().await;
+    let harness = Harness::new().await;
     let (namespace, queues) = (Namespace::default(), vec![QueueName::default()]);
     let interest = Interest::Work { namespace, queues, types: None, fragile: true };
-    let wait = bed.store.wait(interest, Duration::from_secs(60));
+    let wait = harness.store.wait(interest, Duration::from_secs(60));
     let enqueue = async {
-        let mut connection = bed.connection().await;
+        let mut connection = harness.connection().await;
         let mut transaction = connection.begin().await.expect("the server answers");
-        let (_, wake) = bed.store.enqueue_in(&mut transaction, vec![NewTask::new("t")]).await.expect("valid");
+        let (_, wake) =
+            harness.store.enqueue_in(&mut transaction, vec![NewTask::new("t")]).await.expect("valid");
         transaction.commit().await.expect("it commits");
         wake.send();
     };
     let (woken, ()) = tokio::join!(wait, enqueue);
     assert_eq!(woken.expect("the store answers"), Wake::Ready);
-    bed.schema.drop(bed.store.pool()).await;
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
 async fn a_completion_commits_with_the_handlers_writes_or_not_at_all() {
-    let bed = Bed::new().await;
-    bed.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
-    let leased = bed.lease(1).await.remove(0);
-    let mut connection = bed.connection().await;
+    let harness = Harness::new().await;
+    harness.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
+    let leased = harness.lease(1).await.remove(0);
+    let mut connection = harness.connection().await;
     for commits in [false, true] {
         let mut transaction = connection.begin().await.expect("the server answers");
-        let answer = bed
+        let answer = harness
             .store
             .complete_in(&mut transaction, &leased.lease, Some("42".into()))
             .await
@@ -113,115 +118,121 @@ async fn a_completion_commits_with_the_handlers_writes_or_not_at_all() {
             false => transaction.rollback().await.expect("it rolls back"),
         }
         let expected = if commits { TaskState::Succeeded } else { TaskState::Running };
-        assert_eq!(bed.state(&leased).await, expected);
+        assert_eq!(harness.state(&leased).await, expected);
     }
-    // What the runtime reports afterwards is a repetition, and a lost lease completes nothing.
+    // The runtime's report afterwards is a repetition, and a lost lease completes nothing.
     let command = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
     let report = decide(&leased.record, command, leased.record.updated_at).expect("it held the lease");
-    assert_eq!(bed.store.commit(vec![report], None).await.expect("it answers"), [Committed::AlreadyApplied]);
-    let again = bed.store.complete_in(&mut connection, &leased.lease, None).await;
+    assert_eq!(
+        harness.store.commit(vec![report], None).await.expect("it answers"),
+        [Committed::AlreadyApplied]
+    );
+    let again = harness.store.complete_in(&mut connection, &leased.lease, None).await;
     assert!(matches!(again, Err(Error::Stale { .. })), "{again:?}");
-    bed.schema.drop(bed.store.pool()).await;
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
 async fn a_completion_under_another_epoch_or_with_too_large_a_result_is_refused() {
-    let bed = Bed::new().await;
-    bed.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
-    let leased = bed.lease(1).await.remove(0);
-    let mut connection = bed.connection().await;
+    let harness = Harness::new().await;
+    harness.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
+    let leased = harness.lease(1).await.remove(0);
+    let mut connection = harness.connection().await;
     let of_a_leader = Lease { epoch: Epoch(7), ..leased.lease.clone() };
-    let refused = bed.store.complete_in(&mut connection, &of_a_leader, None).await;
+    let refused = harness.store.complete_in(&mut connection, &of_a_leader, None).await;
     assert!(matches!(refused, Err(Error::Stale { .. })), "{refused:?}");
     let large = vec![0; weaver_core::outcome::RESULT_MAX_BYTES + 1].into();
-    let refused = bed.store.complete_in(&mut connection, &leased.lease, Some(large)).await;
+    let refused = harness.store.complete_in(&mut connection, &leased.lease, Some(large)).await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
-    assert_eq!(bed.state(&leased).await, TaskState::Running);
-    // The same for ends that are reported: the epoch is in the condition of the statement.
+    assert_eq!(harness.state(&leased).await, TaskState::Running);
+    // The same for reported ends: the epoch is part of the fencing condition.
     for outcome in [Outcome::DONE, Outcome::failed("x"), Outcome::fatal("x")] {
         let command = Command::Finish { lease: leased.lease.clone(), outcome };
         let mut end = decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease");
         end.expected_epoch = Some(Epoch(7));
-        assert_eq!(bed.store.commit(vec![end], None).await.expect("it answers"), [Committed::Stale]);
+        assert_eq!(harness.store.commit(vec![end], None).await.expect("it answers"), [Committed::Stale]);
     }
-    bed.schema.drop(bed.store.pool()).await;
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
 async fn plain_sql_enqueues_and_wakes_workers() {
-    let bed = Bed::new().await;
+    let harness = Harness::new().await;
     let (namespace, queues) = (Namespace::default(), vec![QueueName::new("mail").expect("a name")]);
     let interest = Interest::Work { namespace, queues, types: None, fragile: true };
-    let wait = bed.store.wait(interest, Duration::from_secs(60));
+    let wait = harness.store.wait(interest, Duration::from_secs(60));
     let enqueue = async {
         let text = "SELECT weaver.enqueue('send', '{\"to\": 1}', queue => 'mail', priority => 2, \
                     options => '{\"idempotency_key\": \"k\"}')";
-        let mut connection = bed.connection().await;
+        let mut connection = harness.connection().await;
         let first: i64 =
-            sqlx::query_scalar(bed.schema.sql(text)).fetch_one(&mut connection).await.expect("valid");
+            sqlx::query_scalar(harness.schema.sql(text)).fetch_one(&mut connection).await.expect("valid");
         let again: i64 =
-            sqlx::query_scalar(bed.schema.sql(text)).fetch_one(&mut connection).await.expect("valid");
+            sqlx::query_scalar(harness.schema.sql(text)).fetch_one(&mut connection).await.expect("valid");
         assert_eq!(first, again, "the key makes them one");
     };
     let (woken, ()) = tokio::join!(wait, enqueue);
     assert_eq!(woken.expect("the store answers"), Wake::Ready);
-    let mut refused = bed.connection().await;
+    let mut refused = harness.connection().await;
     let text = "SELECT weaver.enqueue('send', priority => 11)";
-    assert!(refused.execute(bed.schema.sql(text)).await.is_err(), "a priority out of range is refused");
-    bed.schema.drop(bed.store.pool()).await;
+    assert!(refused.execute(harness.schema.sql(text)).await.is_err(), "a priority out of range is refused");
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
-async fn a_renewal_does_not_wait_behind_somebodys_transaction() {
-    let bed = Bed::new().await;
-    bed.store.enqueue_batch(vec![NewTask::new("t"), NewTask::new("t")]).await.expect("the store answers");
-    let leased = bed.lease(2).await;
-    let mut stranger = bed.connection().await;
-    let mut transaction = stranger.begin().await.expect("the server answers");
+async fn a_renewal_does_not_wait_for_another_transactions_lock() {
+    let harness = Harness::new().await;
+    harness.store.enqueue_batch(vec![NewTask::new("t"), NewTask::new("t")]).await.expect("the store answers");
+    let leased = harness.lease(2).await;
+    let mut foreign = harness.connection().await;
+    let mut transaction = foreign.begin().await.expect("the server answers");
     let lock = format!("SELECT FROM weaver.job_runs WHERE id = {} FOR UPDATE", leased[0].lease.key.id);
-    transaction.execute(bed.schema.sql(&lock)).await.expect("the row is there");
+    transaction.execute(harness.schema.sql(&lock)).await.expect("the row is there");
     let renewals = leased.iter().map(|each| Renewal::of(each.lease.clone())).collect();
-    let answers = tokio::time::timeout(Duration::from_secs(2), bed.store.renew(renewals)).await;
-    assert_eq!(answers.expect("nobody waits").expect("it answers"), [Renewed::Busy, Renewed::Extended]);
+    let answers = tokio::time::timeout(Duration::from_secs(2), harness.store.renew(renewals)).await;
+    assert_eq!(answers.expect("it does not wait").expect("it answers"), [Renewed::Busy, Renewed::Extended]);
     transaction.rollback().await.expect("it ends");
-    bed.schema.drop(bed.store.pool()).await;
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
-async fn a_cancel_behind_somebodys_transaction_says_so_in_time() {
-    let bed = Bed::with("&lock_timeout_ms=200").await;
-    bed.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
-    let leased = bed.lease(1).await.remove(0);
-    let mut stranger = bed.connection().await;
-    let mut transaction = stranger.begin().await.expect("the server answers");
-    transaction.execute(bed.schema.sql("SELECT FROM weaver.job_runs FOR UPDATE")).await.expect("it is there");
-    let refused = bed.store.cancel(&leased.lease.key).await.expect_err("it is held");
+async fn a_cancel_behind_a_foreign_lock_fails_after_the_lock_timeout() {
+    let harness = Harness::with("&lock_timeout_ms=200").await;
+    harness.store.enqueue_batch(vec![NewTask::new("t")]).await.expect("the store answers");
+    let leased = harness.lease(1).await.remove(0);
+    let mut foreign = harness.connection().await;
+    let mut transaction = foreign.begin().await.expect("the server answers");
+    transaction
+        .execute(harness.schema.sql("SELECT FROM weaver.job_runs FOR UPDATE"))
+        .await
+        .expect("it is there");
+    let refused = harness.store.cancel(&leased.lease.key).await.expect_err("it is locked");
     let Error::Unavailable { reason } = refused else { panic!("{refused:?}") };
-    assert!(reason.contains("another transaction holds the task"), "{reason}");
+    assert!(reason.contains("another transaction has locked the task"), "{reason}");
     transaction.rollback().await.expect("it ends");
-    bed.store.cancel(&leased.lease.key).await.expect("now it is free");
-    bed.schema.drop(bed.store.pool()).await;
+    harness.store.cancel(&leased.lease.key).await.expect("now it is free");
+    harness.schema.drop(harness.store.pool()).await;
 }
 
 #[tokio::test]
 async fn an_enqueue_that_commits_late_does_not_break_the_order_of_its_key() {
-    let bed = Bed::new().await;
+    let harness = Harness::new().await;
     let keyed = || vec![NewTask::new("t").serial_key("k")];
-    let mut connection = bed.connection().await;
+    let mut connection = harness.connection().await;
     let mut late = connection.begin().await.expect("the server answers");
-    let (first, wake) = bed.store.enqueue_in(&mut late, keyed()).await.expect("the task is valid");
-    let second = bed.store.enqueue_batch(keyed());
+    let (first, wake) = harness.store.enqueue_in(&mut late, keyed()).await.expect("the task is valid");
+    let second = harness.store.enqueue_batch(keyed());
     let commit = async {
-        // Whoever comes second waits for the first to commit: nobody can lease past it meanwhile.
-        assert!(bed.lease(10).await.is_empty());
+        // The second enqueue waits for the first to commit: no worker can lease past it meanwhile.
+        assert!(harness.lease(10).await.is_empty());
         late.commit().await.expect("it commits");
         wake.send();
     };
     let (second, ()) = tokio::join!(second, commit);
     let second = second.expect("the store answers").remove(0).expect("it is stored");
     assert!(first[0].key.id < second.key.id);
-    let leased = bed.lease(10).await;
+    let leased = harness.lease(10).await;
     assert_eq!(leased.len(), 1, "one of the key");
     assert_eq!(leased[0].lease.key, first[0].key);
-    bed.schema.drop(bed.store.pool()).await;
+    harness.schema.drop(harness.store.pool()).await;
 }

@@ -1,5 +1,4 @@
-//! A process that does one attempt of a task: told to stop when the attempt is, and a little before its time
-//! is up.
+//! A process for one attempt of a task: stopped when the attempt is, and a little before its timeout.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -11,21 +10,20 @@ use weaver_runtime::Ctx;
 
 use crate::run::{self, Finished, ProcessSpec, Stream};
 
-/// Codes above this are signals, as shells count them.
+/// Shells report a signal as exit code 128 + signal.
 const SIGNAL_BASE: i32 = 128;
-/// The highest number of a signal.
 const SIGNAL_MAX: i32 = 64;
 
-/// Why a process was told to stop.
+/// Why a process is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// By the worker; the context knows why.
-    ToStop,
-    /// Because the task's time is up.
-    TimeIsUp,
+pub enum StopSignal {
+    /// The worker stops the attempt; [`Ctx::stop_reason`] says why.
+    FromWorker,
+    /// The task's timeout is about to pass.
+    Timeout,
 }
 
-/// Runs a process until it ends, or until the attempt is to stop and nothing of it is left.
+/// Runs a process until it ends, or until the attempt is stopped and all its processes have ended.
 ///
 /// # Errors
 /// As [`crate::run`].
@@ -34,33 +32,33 @@ pub async fn run(
     ctx: &Ctx,
     clock: &dyn Clock,
     sink: impl FnMut(Stream, &[u8]) + Send,
-) -> io::Result<Finished<Told>> {
+) -> io::Result<Finished<StopSignal>> {
     let stop = async {
         tokio::select! {
             biased;
-            () = ctx.cancelled() => Told::ToStop,
-            () = time_is_up(ctx, clock, spec.grace) => Told::TimeIsUp,
+            () = ctx.cancelled() => StopSignal::FromWorker,
+            () = before_timeout(ctx, clock, spec.grace) => StopSignal::Timeout,
         }
     };
     run::run(spec, clock, sink, stop).await
 }
 
-/// Comes a little before the task's timeout, at which the worker drops the handler and everything is killed:
-/// the difference is the command's chance to end in order.
-async fn time_is_up(ctx: &Ctx, clock: &dyn Clock, grace: Duration) {
+/// Resolves a little before the task's timeout, at which the worker drops the handler and everything is
+/// killed: the difference is the command's time for a graceful end.
+async fn before_timeout(ctx: &Ctx, clock: &dyn Clock, grace: Duration) {
     let Some(left) = ctx.time_left() else { return std::future::pending().await };
     let grace = grace.min(left / 10);
     clock.sleep_until(clock.monotonic().saturating_add(left.saturating_sub(grace))).await;
 }
 
-/// How a process ended that did not succeed, as the end of a sentence about it.
+/// How a failed process ended, as the predicate of a sentence: `exited with code 1`.
 pub fn ended_how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) if (1..=SIGNAL_MAX).contains(&(code - SIGNAL_BASE)) => {
-            format!("exited with code {code} (signal {}, as shells count)", code - SIGNAL_BASE)
+            format!("exited with code {code} (128 + signal {})", code - SIGNAL_BASE)
         }
         (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => format!("ended: {status}"),
     }
 }

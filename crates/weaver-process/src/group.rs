@@ -1,4 +1,4 @@
-//! A process and all that belongs to it, from its start to its end.
+//! A process and all its descendants, from start to end.
 
 use std::io;
 use std::process::ExitStatus;
@@ -9,14 +9,14 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use weaver_core::clock::Clock;
 use weaver_core::time::Monotonic;
 
-/// How long processes may take to die of SIGKILL: only the kernel can hold them up.
+/// How long processes may take to end after SIGKILL: only the kernel can delay them.
 const KILL_MAX: Duration = Duration::from_secs(5);
 
-/// Dropped before its end, it kills everything at once.
+/// Kills all its processes when it is dropped before their end.
 pub(crate) struct Group {
     child: Child,
-    /// The first process, and the number of its group. It is not reaped before everything else has ended:
-    /// until then the number is nobody else's, and signals cannot go astray.
+    /// The first process, and the id of its process group. It is reaped last: until then the kernel does not
+    /// reuse the id, and signals cannot reach other processes.
     leader: Pid,
     members: platform::Members,
     is_over: bool,
@@ -27,8 +27,7 @@ impl Group {
         let mark = platform::mark(&mut command)?;
         let child = command.process_group(0).spawn()?;
         let number = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        let leader =
-            number.ok_or_else(|| io::Error::other("a process that was just started has no number"))?;
+        let leader = number.ok_or_else(|| io::Error::other("the started process has no process id"))?;
         let mut unguarded = Unguarded(Some(leader));
         let members = platform::Members::new(leader, mark)?;
         unguarded.0 = None;
@@ -39,24 +38,23 @@ impl Group {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 
-    /// Waits until the first process has ended. It is not reaped by that where the system allows it.
+    /// Waits until the first process has ended, without reaping it where the system allows that.
     pub(crate) async fn exited(&mut self) -> io::Result<()> {
         self.members.exited(&mut self.child).await
     }
 
-    /// Ends everything that is still there: politely, and after the grace for certain.
+    /// Ends all remaining processes: SIGTERM, and SIGKILL after the grace period.
     pub(crate) async fn end(&mut self, clock: &dyn Clock, grace: Duration) {
         let polite_until = clock.monotonic().saturating_add(grace);
         if !self.end_with(Signal::TERM, clock, polite_until).await {
             let kill_until = clock.monotonic().saturating_add(KILL_MAX);
             if !self.end_with(Signal::KILL, clock, kill_until).await {
-                tracing::warn!(group = %self.leader.as_raw_nonzero(), "processes do not die of SIGKILL");
+                tracing::warn!(group = %self.leader.as_raw_nonzero(), "processes did not end after SIGKILL");
             }
         }
     }
 
-    /// Says whether nothing was left in time. Those that are started meanwhile are found the next time
-    /// around.
+    /// Whether all processes ended in time. Those started meanwhile are found in the next round.
     async fn end_with(&mut self, signal: Signal, clock: &dyn Clock, until: Monotonic) -> bool {
         loop {
             if !self.members.signal(signal).await {
@@ -65,19 +63,19 @@ impl Group {
             tokio::select! {
                 biased;
                 () = clock.sleep_until(until) => return false,
-                () = self.members.gone(&mut self.child, clock) => {}
+                () = self.members.wait_ended(&mut self.child, clock) => {}
             }
         }
     }
 
-    /// How the first process ended. Nothing may be left of it.
+    /// The exit status of the first process. Call it after [`end`](Self::end).
     pub(crate) async fn reap(&mut self) -> io::Result<ExitStatus> {
         match self.child.try_wait()? {
             Some(status) => {
                 self.is_over = true;
                 Ok(status)
             }
-            None => Err(io::Error::other("the process hangs in the kernel and cannot be ended")),
+            None => Err(io::Error::other("the process hangs in the kernel and cannot be killed")),
         }
     }
 }
@@ -90,7 +88,7 @@ impl Drop for Group {
     }
 }
 
-/// Between its start and the first look at it, a process has nobody else to end it.
+/// Kills the process if setting up [`Members`](platform::Members) fails.
 struct Unguarded(Option<Pid>);
 
 impl Drop for Unguarded {
@@ -102,17 +100,17 @@ impl Drop for Unguarded {
 }
 
 fn signal_group(leader: Pid, signal: Signal) {
-    // It can only fail because nobody is left.
+    // It can only fail because no process is left.
     let _ = kill_process_group(leader, signal);
     if signal == Signal::TERM {
-        // One that was stopped can do nothing about a polite signal until it goes on.
+        // A stopped process handles SIGTERM only after SIGCONT.
         let _ = kill_process_group(leader, Signal::CONT);
     }
 }
 
 #[cfg(target_os = "linux")]
 mod platform {
-    //! Handles of processes tell when each has ended, and `/proc` tells which there are.
+    //! Pidfds report the end of each process, and `/proc` lists them.
 
     use std::io;
     use std::os::fd::OwnedFd;
@@ -127,11 +125,11 @@ mod platform {
     use super::signal_group;
     use crate::tree;
 
-    /// How often a killed family is looked for again, when there is no time to wait for it: a member may have
-    /// forked between the look and the signal.
+    /// Rounds of listing and killing in `drop`, which cannot wait: a process may have forked between the list
+    /// and the signal.
     const KILL_ROUNDS: usize = 4;
 
-    /// Marks what is about to be started, and all that it will start.
+    /// Marks the command and all its future children, in the environment.
     pub(crate) fn mark(command: &mut Command) -> io::Result<String> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -158,11 +156,11 @@ mod platform {
             Ok(())
         }
 
-        /// Sends a signal to everyone who is alive; `false`: nobody is.
+        /// Sends a signal to every live process; `false` if there is none.
         pub(crate) async fn signal(&mut self, signal: Signal) -> bool {
             let (leader, mark) = (self.leader, self.mark.clone());
-            // Beside the handlers: a look at a full `/proc` takes milliseconds. And before the signal: what
-            // descends from a process that is gone can no longer be told from others.
+            // On a blocking thread: reading a full `/proc` takes milliseconds. And before the signal: once a
+            // process has ended, its descendants can no longer be recognized.
             let found = tokio::task::spawn_blocking(move || tree::alive(leader, &mark)).await;
             self.found = found.unwrap_or_default();
             signal_group(self.leader, signal);
@@ -170,8 +168,8 @@ mod platform {
             !self.found.is_empty()
         }
 
-        /// Waits until everyone who was sent a signal is gone.
-        pub(crate) async fn gone(&mut self, _child: &mut Child, _clock: &dyn Clock) {
+        /// Waits until every signalled process has ended.
+        pub(crate) async fn wait_ended(&mut self, _child: &mut Child, _clock: &dyn Clock) {
             let watched = self.found.drain(..).filter_map(|(_, handle)| watch(handle).ok());
             join_all(watched.map(|handle| async move { drop(handle.readable().await) })).await;
         }
@@ -187,12 +185,12 @@ mod platform {
             }
         }
 
-        /// Group members have it already from the group; a polite signal is not repeated to them.
+        /// Group members have the signal from the group; SIGTERM is not repeated to them.
         fn signal_found(&self, signal: Signal) {
             for (pid, handle) in &self.found {
                 let in_group = rustix::process::getpgid(Some(*pid)).is_ok_and(|group| group == self.leader);
                 if !in_group || signal == Signal::KILL {
-                    // It can only fail because the process is gone.
+                    // It can only fail because the process has ended.
                     let _ = pidfd_send_signal(handle, signal);
                     if signal == Signal::TERM {
                         let _ = pidfd_send_signal(handle, Signal::CONT); // As in `signal_group`.
@@ -213,7 +211,7 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    //! Elsewhere only the group is known, and whether it is empty can only be asked again and again.
+    //! Elsewhere only the process group is known, and whether it is empty can only be polled.
 
     use std::io;
     use std::time::Duration;
@@ -224,7 +222,7 @@ mod platform {
 
     use super::signal_group;
 
-    const ASK_EVERY: Duration = Duration::from_millis(20);
+    const POLL_EVERY: Duration = Duration::from_millis(20);
 
     pub(crate) fn mark(_command: &mut Command) -> io::Result<()> {
         Ok(())
@@ -246,10 +244,10 @@ mod platform {
             test_kill_process_group(self.0).is_ok()
         }
 
-        pub(crate) async fn gone(&mut self, child: &mut Child, clock: &dyn Clock) {
-            // Reaped here, or it would count as alive for ever.
+        pub(crate) async fn wait_ended(&mut self, child: &mut Child, clock: &dyn Clock) {
+            // Reaped here, or it would count as alive forever.
             while child.try_wait().is_err() || test_kill_process_group(self.0).is_ok() {
-                clock.sleep_until(clock.monotonic().saturating_add(ASK_EVERY)).await;
+                clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
             }
         }
 

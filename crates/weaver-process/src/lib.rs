@@ -1,13 +1,13 @@
-//! Child processes that are not ours: confined to what they are given, limited, and never left behind.
+//! Child processes that run untrusted commands: confinement, resource limits, and cleanup of all descendants.
 //!
 //! ```text
 //! run.rs        spawn, output, stop, end: `run(spec, …)`; attempt.rs ties it to one attempt of a task
-//! group.rs      the process and its descendants (tree.rs), ended together; output.rs cuts and keeps what they print
-//! order.rs      what a guard is told to run: passed in a sealed-off file, never by argument or environment
+//! group.rs      the process and its descendants (tree.rs), ended together; output.rs limits their output
+//! order.rs      the guard's order: passed in a memory file, never by argument or environment
 //! guard/        the exec'd processes between us and the command: the guard outside, PID 1 inside
-//! confine/      what a command may see and do: rules of the operator ─▶ Confinement ─▶ namespaces, Landlock, limits
-//! program.rs    where a program is
-//! secrecy.rs    this process is no book to read: PR_SET_DUMPABLE
+//! confine/      the operator's rules ─▶ Confinement ─▶ namespaces, Landlock, resource limits
+//! program.rs    finding a program in PATH
+//! secrecy.rs    no inspection by processes of the same user: PR_SET_DUMPABLE
 //! ```
 
 pub mod attempt;

@@ -1,10 +1,11 @@
-//! What a guard is told, and what it answers if it cannot do it: a file in memory that is the guard's
-//! standard input.
+//! The order for a guard, and its reply if it cannot start the command: a memory file (memfd) that is the
+//! guard's standard input.
 //!
-//! Not arguments, which every user can read; not the environment, which is the *command's* and would make the
-//! guard, outside the cell, obey it (`LD_PRELOAD`). The file holds the order as JSON and behind it what the
-//! command is to read. The command itself gets a file of its own: it never has this one, so nothing it does
-//! can look like the guard's answer.
+//! Not arguments, which every user can read; not the environment, which is the *command's* and would affect
+//! the guard outside the sandbox (`LD_PRELOAD`).
+//!
+//! The file has the order as JSON, followed by the command's standard input. The command gets a copy of the
+//! latter in a file of its own: it never has this one, so it cannot forge the guard's reply.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,19 +20,19 @@ use serde::{Deserialize, Serialize};
 use crate::confine::Confinement;
 use crate::run::{ProcessSpec, StartError};
 
-/// How an answer begins that says that nothing was run, because there is no cell for it.
-const NO_CELL: &[u8] = b"no cell\n";
-/// And because its program cannot be run in there.
+/// The prefix of a reply: the sandbox could not be built, and nothing was run.
+const NO_SANDBOX: &[u8] = b"no sandbox\n";
+/// The prefix of a reply: the program cannot be run in the sandbox.
 const NO_PROGRAM: &[u8] = b"no program\n";
 
-/// What to run, and in what cell.
+/// The command and its confinement.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// Who gave the order: when it is gone, everything ends.
+    /// The process id of the server: when it ends, the guard ends everything.
     pub(crate) supervisor: i32,
     grace_ms: u64,
     pub(crate) program: PathBuf,
-    /// Bytes: an argument need not be text.
+    /// Bytes: arguments need not be UTF-8.
     args: Vec<Vec<u8>>,
     env: Vec<(Vec<u8>, Vec<u8>)>,
     pub(crate) current_dir: PathBuf,
@@ -71,12 +72,12 @@ impl Order {
     }
 }
 
-/// The file of an order.
+/// The memory file of an order.
 #[derive(Debug)]
 pub(crate) struct OrderFile(File);
 
 impl OrderFile {
-    /// Writes an order, and what the command is to read.
+    /// Writes an order, and the command's standard input.
     pub(crate) fn write(spec: &ProcessSpec) -> io::Result<Self> {
         let order = serde_json::to_vec(&Order::of(spec, std::process::id()))?;
         let mut file = memory_file()?;
@@ -87,7 +88,7 @@ impl OrderFile {
         Ok(Self(file))
     }
 
-    /// The standard input of the guard.
+    /// A descriptor for the guard's standard input.
     pub(crate) fn for_guard(&self) -> io::Result<File> {
         self.0.try_clone()
     }
@@ -98,8 +99,8 @@ impl OrderFile {
         self.0.rewind().ok()?;
         self.0.read_to_end(&mut text).ok()?;
         let reason = |rest: &[u8]| String::from_utf8_lossy(rest).into_owned();
-        let no_cell = text.strip_prefix(NO_CELL).map(|rest| StartError::Cell(reason(rest)));
-        no_cell.or_else(|| text.strip_prefix(NO_PROGRAM).map(|rest| StartError::Program(reason(rest))))
+        let no_sandbox = text.strip_prefix(NO_SANDBOX).map(|rest| StartError::Sandbox(reason(rest)));
+        no_sandbox.or_else(|| text.strip_prefix(NO_PROGRAM).map(|rest| StartError::Program(reason(rest))))
     }
 
     /// The order file that is this process's standard input.
@@ -108,7 +109,7 @@ impl OrderFile {
         Ok(Self(io::stdin().as_fd().try_clone_to_owned()?.into()))
     }
 
-    /// The order, and a file with what the command is to read.
+    /// The order, and a file for the command's standard input.
     pub(crate) fn read(&mut self) -> io::Result<(Order, Option<File>)> {
         self.0.rewind()?;
         let mut length = [0; 8];
@@ -128,13 +129,13 @@ impl OrderFile {
         Ok((order, stdin))
     }
 
-    /// Answers that the command was not started.
+    /// Replies that the command was not started.
     pub(crate) fn refuse(&mut self, error: &StartError) {
         let kind = match error {
-            StartError::Cell(_) => NO_CELL,
+            StartError::Sandbox(_) => NO_SANDBOX,
             StartError::Program(_) => NO_PROGRAM,
         };
-        // If even this fails, the guard's exit code is all there is.
+        // If this fails too, only the guard's exit code reports it.
         let _ = self.0.seek(SeekFrom::Start(0)).and_then(|_| self.0.set_len(0));
         let _ = self.0.write_all(kind).and_then(|()| self.0.write_all(error.to_string().as_bytes()));
     }
@@ -152,7 +153,7 @@ mod tests {
     use crate::run::OutputLimits;
 
     #[test]
-    fn an_order_is_read_as_it_was_written_and_a_refusal_comes_back() {
+    fn an_order_survives_the_round_trip_and_a_refusal_reaches_the_server() {
         let spec = ProcessSpec {
             program: "/bin/echo".into(),
             args: vec![OsString::from_vec(vec![0xff, b'a'])],
@@ -174,7 +175,7 @@ mod tests {
         stdin.unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "a prompt");
         let server_side = OrderFile(file.for_guard().unwrap());
-        let refusal = StartError::Cell("no namespaces".to_owned());
+        let refusal = StartError::Sandbox("no namespaces".to_owned());
         file.refuse(&refusal);
         assert_eq!(server_side.refusal(), Some(refusal));
     }

@@ -1,4 +1,4 @@
-//! What a process writes: cut into lines, bounded, and its end kept.
+//! The output of a process: split into lines, limited, with its tail kept.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::run::{OutputLimits, Stream};
 
-/// How much is read at once.
 const READ_BYTES: usize = 8 * 1024;
 
-/// Where the output of both streams comes together.
+/// Merges stdout and stderr in order of arrival.
 pub(crate) struct Output<F> {
     limits: OutputLimits,
     sink: F,
@@ -22,7 +21,7 @@ pub(crate) struct Output<F> {
     hash: Sha256,
 }
 
-/// What is left of the output when it has ended.
+/// The tails, the size and the hash of the output.
 pub(crate) struct Summary {
     pub(crate) tail: String,
     pub(crate) stdout_tail: String,
@@ -33,7 +32,7 @@ pub(crate) struct Summary {
 /// The end of a stream of bytes.
 #[derive(Default)]
 struct Tail {
-    /// A queue, as bytes leave at the front while others come in at the back.
+    /// A ring of the last bytes.
     kept: VecDeque<u8>,
     total_bytes: u64,
 }
@@ -44,7 +43,6 @@ impl<F: FnMut(Stream, &[u8])> Output<F> {
         Self { limits, sink, passed_bytes: 0, is_cut: false, tail, stdout_tail, hash: Sha256::new() }
     }
 
-    /// The end of the output, that of standard output alone, how much there was, and the hash of all of it.
     pub(crate) fn finish(&mut self) -> Summary {
         Summary {
             tail: self.tail.text(),
@@ -70,7 +68,7 @@ impl<F: FnMut(Stream, &[u8])> Output<F> {
         if self.passed_bytes > self.limits.total_bytes {
             self.is_cut = true;
             let total_bytes = self.limits.total_bytes;
-            let more = format!("… the output goes on: only its first {total_bytes} bytes are kept here");
+            let more = format!("… output truncated after {total_bytes} bytes");
             (self.sink)(stream, more.as_bytes());
             return;
         }
@@ -81,7 +79,7 @@ impl<F: FnMut(Stream, &[u8])> Output<F> {
 impl Tail {
     fn text(&mut self) -> String {
         let bytes = self.kept.make_contiguous();
-        // The cut may have gone through a character: what is left of it says nothing.
+        // The cut may be inside a character: its remaining bytes are dropped.
         let torn = bytes.iter().take(3).take_while(|byte| is_continuation(**byte)).count();
         let start = if self.total_bytes > bytes.len() as u64 { torn } else { 0 };
         String::from_utf8_lossy(&bytes[start..]).into_owned()
@@ -96,7 +94,7 @@ impl Tail {
     }
 }
 
-/// Reads a stream to its end.
+/// Reads a stream to its end, line by line.
 pub(crate) async fn pump<F: FnMut(Stream, &[u8])>(
     reader: Option<impl AsyncRead + Unpin>,
     stream: Stream,
@@ -106,7 +104,7 @@ pub(crate) async fn pump<F: FnMut(Stream, &[u8])>(
     let mut buffer = vec![0; READ_BYTES];
     let mut lines = Lines { pending: Vec::new(), max_bytes: output.lock().limits.line_bytes.max(4) };
     loop {
-        // A pipe that cannot be read has nothing more to say.
+        // A read error ends the stream like EOF.
         let count = reader.read(&mut buffer).await.unwrap_or(0);
         let mut output = output.lock();
         if count == 0 {
@@ -119,7 +117,7 @@ pub(crate) async fn pump<F: FnMut(Stream, &[u8])>(
 
 /// Cuts a stream into lines.
 struct Lines {
-    /// The beginning of a line whose end has not come; never longer than `max_bytes`.
+    /// An incomplete line of at most `max_bytes`.
     pending: Vec<u8>,
     max_bytes: usize,
 }
@@ -145,7 +143,7 @@ impl Lines {
         }
     }
 
-    /// Makes room by passing on the beginning of a long line, up to the last whole character.
+    /// Emits the beginning of a long line, up to the last complete character.
     fn split(&mut self, emit: &mut impl FnMut(&[u8])) {
         let whole = whole_characters(&self.pending);
         emit(&self.pending[..whole]);
@@ -160,8 +158,7 @@ impl Lines {
     }
 }
 
-/// The length without a character that has begun at the end and not ended; bytes that are no text are all
-/// whole.
+/// The length without an incomplete UTF-8 character at the end; invalid bytes count as complete.
 fn whole_characters(bytes: &[u8]) -> usize {
     let trailing = bytes.iter().rev().take(3).take_while(|byte| is_continuation(**byte)).count();
     let Some(start) = bytes.len().checked_sub(trailing + 1) else { return bytes.len() };
@@ -192,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_arrive() {
+    fn lines_are_complete_however_they_arrive() {
         assert_eq!(lines(80, &[b"a", b"b\r\nc\n", b"\n", b"d"]), ["ab", "c", "", "d"]);
     }
 
     #[test]
-    fn a_long_line_becomes_several_and_no_character_is_torn() {
+    fn a_long_line_is_split_between_characters() {
         assert_eq!(lines(5, &["aéééb\n".as_bytes()]), ["aéé", "éb"]);
         assert_eq!(lines(4, &["éé\nx".as_bytes()]), ["éé", "x"]);
         assert_eq!(lines(4, &["ééé".as_bytes()]), ["éé", "é"]);
@@ -205,12 +202,12 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_passed_on_as_they_come() {
+    fn invalid_utf8_is_passed_on_unchanged() {
         assert_eq!(lines(4, &[&[0x80; 9]]).iter().map(|line| line.chars().count()).sum::<usize>(), 9);
     }
 
     #[test]
-    fn the_tail_is_the_end_of_what_came_and_begins_with_a_whole_character() {
+    fn the_tail_is_the_end_of_the_output_and_begins_with_a_complete_character() {
         let limits = OutputLimits { tail_bytes: 5, ..OutputLimits::default() };
         let mut output = Output::new(limits, |_, _: &[u8]| {});
         output.keep(Stream::Stdout, "ab".as_bytes());
@@ -221,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_limit_one_line_says_that_there_was_more() {
+    fn after_the_limit_one_line_says_that_the_output_is_truncated() {
         let mut said = Vec::new();
         let limits = OutputLimits { total_bytes: 8, ..OutputLimits::default() };
         let mut output =
@@ -229,6 +226,6 @@ mod tests {
         (0..5).for_each(|_| output.line(Stream::Stdout, b"abc"));
         drop(output);
         assert_eq!(said.len(), 3);
-        assert!(said[2].contains("goes on"));
+        assert!(said[2].contains("truncated"));
     }
 }

@@ -1,18 +1,19 @@
-//! Child processes that leave nothing behind.
+//! Child processes, ended with all their descendants.
 //!
 //! ```text
 //! run ── spawn in a process group of its own, marked in its environment
-//!     ├─ pump   stdin in; stdout and stderr out, line by line, to the sink; the last of it is kept
-//!     ├─ wait   for its end, or for being told to stop
-//!     └─ end    SIGTERM to all that belongs to it, a grace, SIGKILL; until nothing is left
+//!     ├─ pump   stdin in; stdout and stderr out, line by line, to the sink; the tail is kept
+//!     ├─ wait   for its end, or for `stop`
+//!     └─ end    SIGTERM to all its processes, a grace period, SIGKILL; until none is left
 //! ```
 //!
-//! It knows nothing of tasks: whoever runs commands or prompts uses it alike. Dropping the future of [`run`]
-//! kills everything at once, without a grace: a handler whose lease is lost must not go on (G2), and one that
-//! was cancelled has stopped only when its processes have (G11).
+//! It is independent of tasks: commands, checks and prompts use it alike.
 //!
-//! If this process itself dies by SIGKILL, its children go on, unless they were started under a guard
-//! ([`ProcessSpec::guard`]): a process between the two that ends them (see [`crate::guard`]).
+//! Dropping the future of [`run`] kills everything at once, without a grace period: a handler whose lease is
+//! lost must not continue (G2), and a cancelled one has stopped only when its processes have (G11).
+//!
+//! If this process itself is killed by SIGKILL, its children continue, unless they run under a guard
+//! ([`ProcessSpec::guard`]): a process in between that ends them (see [`crate::guard`]).
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -33,47 +34,46 @@ use crate::confine::Confinement;
 use crate::group::Group;
 use crate::output::{Output, Summary, pump};
 
-/// How long output is waited for after all processes have ended: only one that hid from us can still hold the
+/// How long to wait for output after all processes have ended: only a process that escaped can still hold the
 /// pipe.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
-/// What to run.
+/// A process to run.
 #[derive(Debug, Clone)]
 pub struct ProcessSpec {
     /// The program: an absolute path. There is no search, and never a shell.
     pub program: PathBuf,
-    /// Its arguments, without its own name.
+    /// Its arguments, without `argv[0]`.
     pub args: Vec<OsString>,
-    /// All of its environment: nothing is inherited.
+    /// Its complete environment: nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// Where it runs.
+    /// Its working directory: an absolute path.
     pub current_dir: PathBuf,
-    /// If set, `current_dir` is this or below it and is entered without following links below it, so that
-    /// another command cannot lead this one elsewhere meanwhile. Done by the guard.
+    /// If set, `current_dir` is this or below it and is entered without following symlinks below it, so that
+    /// another command cannot redirect this one (TOCTOU). Done by the guard.
     pub beneath: Option<PathBuf>,
-    /// What it reads; nothing if not given.
+    /// Its standard input; `/dev/null` if `None`.
     pub stdin: Option<Bytes>,
-    /// How long it may take to end after SIGTERM.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// How much of its output is passed on.
+    /// Limits of the output that is passed on.
     pub limits: OutputLimits,
-    /// The program whose guard stands between this process and the new one, so that the new one does not
-    /// outlive this one and cannot hide from it: a binary that calls [`crate::guard::run_if_asked`]. Only on
-    /// Linux.
+    /// The binary of the guard, a process in between that ends the command when this process ends, and keeps
+    /// it from escaping. It calls [`crate::guard::run_if_asked`]. Linux only.
     pub guard: Option<PathBuf>,
-    /// What it may see and do. Needs a guard.
+    /// The command's confinement; needs a guard. `None`: it runs unconfined.
     pub confinement: Option<Confinement>,
 }
 
-/// How much of a process's output is passed on and kept. It may write more: the rest is read and dropped, so
-/// that it never blocks.
+/// How much of a process's output is passed on and kept. The rest is read and dropped, so that the process
+/// never blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// To the sink, both streams together.
+    /// To the sink, both streams together. Default: 1 MiB.
     pub total_bytes: usize,
-    /// In one line; a longer one becomes several.
+    /// In one line; a longer one is split. Default: 4 KiB.
     pub line_bytes: usize,
-    /// The last of both streams, kept for the result.
+    /// Of the tails that [`Finished`] has. Default: 8 KiB.
     pub tail_bytes: usize,
 }
 
@@ -83,56 +83,56 @@ impl Default for OutputLimits {
     }
 }
 
-/// Where a line came from.
+/// The stream of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
+    /// File descriptor 1 of the process.
     Stdout,
-    /// Standard error.
+    /// File descriptor 2 of the process.
     Stderr,
 }
 
-/// How a run ended.
+/// The result of [`run`].
 #[derive(Debug)]
 pub struct Finished<T> {
-    /// How the process itself ended.
+    /// The exit status of the process; under a guard, 128 + signal as an exit code.
     pub status: ExitStatus,
-    /// What `stop` said, if the process was told to stop before it ended by itself.
-    pub told: Option<T>,
-    /// The end of its output, both streams in order of arrival; what is no UTF-8 is replaced.
+    /// The value of `stop`, if it resolved before the process ended.
+    pub stopped_by: Option<T>,
+    /// The tail of its output, both streams in order of arrival; invalid UTF-8 is replaced.
     pub tail: String,
-    /// The end of its standard output alone.
+    /// The tail of its standard output only.
     pub stdout_tail: String,
-    /// How much it wrote.
+    /// The size of its whole output, on both streams.
     pub output_bytes: u64,
-    /// The SHA-256 of everything it wrote, both streams in order of arrival, before anything was cut.
+    /// The SHA-256 of its whole output, both streams in order of arrival.
     pub output_sha256: [u8; 32],
 }
 
-/// Why a guard did not start a command. It is what [`run`]'s error carries ([`StartError::of`]).
+/// Why a guard did not start a command. It is inside [`run`]'s error ([`StartError::of`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// It cannot be confined as asked: nothing about the command itself.
+    /// The sandbox cannot be built: a problem of the machine or the rules, not of the command.
     #[error("{0}")]
-    Cell(String),
-    /// The cell is there, and the program cannot be run in it.
+    Sandbox(String),
+    /// The program cannot be run in the sandbox.
     #[error("{0}")]
     Program(String),
 }
 
 impl StartError {
-    /// The reason in an error of [`run`], if it is one of these.
+    /// The start error inside an error of [`run`], if there is one.
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 }
 
-/// Runs a process until it ends, or until `stop` resolves and everything it started has been ended. Either
-/// way nothing of it is left: processes it started in the background are ended as well, also those that left
-/// its group or were orphaned (on Linux). Each line goes to `sink` as it comes, byte for byte.
+/// Runs a process until it ends, or until `stop` resolves and all its processes have ended. Either way none
+/// of its processes is left: background processes are ended too, on Linux also those that left its process
+/// group or were orphaned. Each line goes to `sink` as it arrives, byte for byte.
 ///
 /// # Errors
-/// If it cannot be started, or cannot be ended (it hangs in the kernel).
+/// If it cannot be started, or cannot be killed (it hangs in the kernel).
 pub async fn run<T>(
     spec: &ProcessSpec,
     clock: &dyn Clock,
@@ -149,13 +149,13 @@ pub async fn run<T>(
         pump(stderr, Stream::Stderr, &output),
     ));
     let mut is_drained = false;
-    let told = {
+    let stopped_by = {
         let (mut exited, mut stop) = (pin!(group.exited()), pin!(stop));
         loop {
             tokio::select! {
                 biased;
                 result = &mut exited => break result.map(|()| None)?,
-                told = &mut stop => break Some(told),
+                signal = &mut stop => break Some(signal),
                 _ = &mut pumping, if !is_drained => is_drained = true,
             }
         }
@@ -182,16 +182,16 @@ pub async fn run<T>(
         return Err(io::Error::other(reason));
     }
     let Summary { tail, stdout_tail, output_bytes, output_sha256 } = output.lock().finish();
-    Ok(Finished { status, told, tail, stdout_tail, output_bytes, output_sha256 })
+    Ok(Finished { status, stopped_by, tail, stdout_tail, output_bytes, output_sha256 })
 }
 
-/// What a guard answers through, if there is one.
+/// The guard's reply, if there is a guard.
 #[cfg(target_os = "linux")]
-struct Answer(Option<crate::order::OrderFile>);
+struct GuardReply(Option<crate::order::OrderFile>);
 #[cfg(not(target_os = "linux"))]
-struct Answer;
+struct GuardReply;
 
-impl Answer {
+impl GuardReply {
     #[cfg(target_os = "linux")]
     fn refusal(self) -> Option<StartError> {
         self.0.and_then(crate::order::OrderFile::refusal)
@@ -203,40 +203,40 @@ impl Answer {
     }
 }
 
-fn command(spec: &ProcessSpec) -> io::Result<(Command, Answer)> {
+fn command(spec: &ProcessSpec) -> io::Result<(Command, GuardReply)> {
     #[cfg(target_os = "linux")]
     if let Some(guard) = &spec.guard {
         return guarded(guard, spec);
     }
     if spec.confinement.is_some() {
-        let reason = "commands are confined on Linux, by a guard, and there is none here; only `unconfined = true` would do";
-        return Err(io::Error::other(StartError::Cell(reason.to_owned())));
+        let reason = "confinement needs Linux and a guard, and there is none here; `unconfined = true` runs it without";
+        return Err(io::Error::other(StartError::Sandbox(reason.to_owned())));
     }
     let mut command = Command::new(&spec.program);
     command.args(&spec.args).env_clear().envs(spec.env.iter().map(|(name, value)| (name, value)));
     command.current_dir(&spec.current_dir).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if spec.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     #[cfg(target_os = "linux")]
-    return Ok((command, Answer(None)));
+    return Ok((command, GuardReply(None)));
     #[cfg(not(target_os = "linux"))]
-    Ok((command, Answer))
+    Ok((command, GuardReply))
 }
 
-/// The guard has nothing of the command's: it stays outside the cell.
+/// The guard gets neither arguments nor environment of the command: it stays outside the sandbox.
 #[cfg(target_os = "linux")]
-fn guarded(guard: &std::path::Path, spec: &ProcessSpec) -> io::Result<(Command, Answer)> {
+fn guarded(guard: &std::path::Path, spec: &ProcessSpec) -> io::Result<(Command, GuardReply)> {
     let order = crate::order::OrderFile::write(spec)?;
     let mut command = Command::new(guard);
     command.arg(crate::guard::COMMAND).env_clear().current_dir("/");
     command.stdin(order.for_guard()?).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Ok((command, Answer(Some(order))))
+    Ok((command, GuardReply(Some(order))))
 }
 
-/// Writes what the process is to read. One that does not read it is free not to.
+/// Writes the standard input. A process that does not read all of it is not an error.
 async fn feed(stdin: Option<ChildStdin>, bytes: Option<Bytes>) {
     if let (Some(mut stdin), Some(bytes)) = (stdin, bytes)
         && let Err(error) = stdin.write_all(&bytes).await
     {
-        tracing::debug!(%error, "a process did not read all of its input");
+        tracing::debug!(%error, "the process did not read all of its input");
     }
 }

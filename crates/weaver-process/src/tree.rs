@@ -1,24 +1,24 @@
-//! Which processes belong to one we started, wherever they went.
+//! Finding all processes of a command, also those that left its process group or were orphaned.
 
 use std::fs;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// The variable that marks everything we start: children inherit it, also when they leave the group, the
-/// session and their parent. Only one that clears its environment *and* all of those is not found.
+/// The environment variable that marks a command's processes: children inherit it, also when they leave the
+/// group, the session and their parent. Only a process that also clears its environment is not found.
 pub(crate) const MARK_VARIABLE: &str = "WEAVER_PROCESS_MARK";
 
-/// How far up a family is followed.
+/// The most generations that are followed.
 const ANCESTORS_MAX: usize = 128;
 
-/// Those that belong to `leader` and are alive. Each comes as a handle that means this very process: a number
-/// can be given to another process before a signal gets there.
+/// The live processes of `leader`, each with a pidfd: the kernel may reuse a process id before a signal is
+/// sent.
 pub(crate) fn alive(leader: Pid, mark: &str) -> Vec<(Pid, OwnedFd)> {
     all(|pid| belongs(pid, leader, mark))
 }
 
-/// Those that descend from a process and are alive, without itself.
+/// The live descendants of a process, without itself.
 pub(crate) fn below(ancestor: Pid) -> Vec<(Pid, OwnedFd)> {
     all(|pid| {
         let status = Status::read(pid.as_raw_nonzero().get());
@@ -36,7 +36,7 @@ fn all(belongs: impl Fn(Pid) -> bool) -> Vec<(Pid, OwnedFd)> {
             return None;
         }
         let handle = pidfd_open(pid, PidfdFlags::NONBLOCK).ok()?;
-        // Looked at again: between the two, the number may have changed hands.
+        // Checked again: the process id may have been reused before the pidfd was opened.
         belongs(pid).then_some((pid, handle))
     })
     .collect()
@@ -71,7 +71,7 @@ fn has_mark(pid: Pid, mark: &str) -> bool {
     environment.is_ok_and(|bytes| bytes.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes()))
 }
 
-/// What `/proc/…/stat` says of a process.
+/// The fields of `/proc/PID/stat`.
 struct Status {
     is_dead: bool,
     parent: i32,
@@ -89,7 +89,7 @@ impl Status {
     fn parse(text: &str) -> Option<Self> {
         let (_, fields) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = fields.split(' ').collect();
-        // One whose first thread has ended while others go on looks dead, and is not.
+        // A process whose first thread has ended while others run looks like a zombie, and is not.
         let has_threads = fields.get(17)?.parse::<u32>().ok()? > 1;
         let is_dead = matches!(*fields.first()?, "Z" | "X" | "x") && !has_threads;
         Some(Self { is_dead, parent: fields.get(1)?.parse().ok()?, group: fields.get(2)?.parse().ok()? })
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_dead_when_its_last_thread_is() {
+    fn a_process_is_dead_when_its_last_thread_has_ended() {
         assert!(status("sh", "Z", 1).is_dead);
         assert!(!status("sh", "Z", 2).is_dead);
     }

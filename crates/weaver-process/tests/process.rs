@@ -1,8 +1,8 @@
-//! Processes by themselves, as handlers of commands and prompts use them.
+//! Unconfined processes, as handlers of commands and prompts use them.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
-mod rig;
+mod harness;
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use weaver_process::{OutputLimits, ProcessSpec, Stream, run};
 use weaver_runtime::SystemClock;
 
-use rig::{Dir, in_time, is_alive, until};
+use harness::{Dir, in_time, is_alive, until};
 
 fn sh(dir: &Dir, script: &str) -> ProcessSpec {
     ProcessSpec {
@@ -35,12 +35,12 @@ async fn a_process_reads_a_megabyte_and_more_while_it_writes() {
     let clock = SystemClock::new();
     let finished = run(&spec, &clock, |_, _| {}, std::future::pending::<()>());
     let finished = in_time("it ends", finished).await.unwrap();
-    assert!(finished.status.success() && finished.told.is_none());
+    assert!(finished.status.success() && finished.stopped_by.is_none());
     assert_eq!(finished.output_bytes, 1_500_002);
 }
 
 #[tokio::test]
-async fn a_process_that_does_not_read_its_input_is_none_the_worse() {
+async fn a_process_that_does_not_read_its_input_still_ends_normally() {
     let dir = Dir::new();
     let spec = ProcessSpec { stdin: Some(Bytes::from(vec![b'x'; 1_000_000])), ..sh(&dir, "exit 4") };
     let clock = SystemClock::new();
@@ -49,12 +49,12 @@ async fn a_process_that_does_not_read_its_input_is_none_the_worse() {
 }
 
 #[tokio::test]
-async fn lines_come_as_they_are_written_and_say_from_where() {
+async fn lines_arrive_as_they_are_written_with_their_stream() {
     let dir = Dir::new();
     let go = dir.pipe("go");
     let spec = sh(&dir, "echo out; echo err >&2; echo > go; exec sleep 1000");
     let (clock, mut lines) = (SystemClock::new(), Vec::new());
-    // It is told to stop only after it has been heard of.
+    // It is stopped only after it has reported its start.
     let finished = run(
         &spec,
         &clock,
@@ -65,7 +65,7 @@ async fn lines_come_as_they_are_written_and_say_from_where() {
         },
     );
     let finished = in_time("it ends", finished).await.unwrap();
-    assert_eq!(finished.told, Some("enough"));
+    assert_eq!(finished.stopped_by, Some("enough"));
     lines.sort_by_key(|(stream, _)| *stream == Stream::Stderr);
     assert_eq!(lines, [(Stream::Stdout, "out".to_owned()), (Stream::Stderr, "err".to_owned())]);
 }
@@ -81,10 +81,10 @@ async fn a_run_that_is_dropped_kills_everything_at_once() {
     let family = {
         let running = run(&spec, &clock, |_, _| {}, std::future::pending::<()>());
         tokio::select! {
-            _ = running => panic!("it does not end by itself"),
+            _ = running => panic!("it does not end on its own"),
             family = begun.read_pids() => family,
         }
     };
     assert_eq!(family.len(), 3);
-    until("the family is gone", || !family.iter().any(|pid| is_alive(*pid))).await;
+    until("all processes have ended", || !family.iter().any(|pid| is_alive(*pid))).await;
 }

@@ -1,4 +1,4 @@
-//! Putting tasks in, and waiting for what becomes of them.
+//! Enqueuing tasks, and waiting for their results.
 
 mod handle;
 
@@ -39,42 +39,43 @@ pub struct Client {
 }
 
 impl Client {
-    /// Works on a store; waits by a clock.
+    /// A client of a store; `clock` times its waits.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock }
     }
 
-    /// Enqueues a task. The answer comes when the task is as safe as the store can make it (G1).
+    /// Enqueues a task. Returns when the task is as durable as the store can make it (G1).
     pub async fn enqueue(&self, task: NewTask) -> Result<TaskHandle> {
         let task_type = task.task_type_text().clone();
         let enqueued = self.store.enqueue(task).await?;
         Ok(self.accepted(&task_type, enqueued))
     }
 
-    /// Enqueues many tasks with one call. One that is invalid, and nothing is stored; the error names it.
+    /// Enqueues many tasks in one call. If one is invalid, nothing is stored; the error names it.
     ///
     /// A store may still fail for some members and not for others: then the first such error is returned, and
-    /// the rest *is* enqueued. Tasks with an idempotency key can simply be sent again.
+    /// the rest *is* enqueued. Tasks with an idempotency key can be
+    /// enqueued again.
     pub async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<TaskHandle>> {
         let task_types: Vec<_> = tasks.iter().map(|task| task.task_type_text().clone()).collect();
         let answers = self.store.enqueue_batch(tasks).await?;
         if answers.len() != task_types.len() {
-            let reason = "the store answered fewer members than it was asked".to_owned();
+            let reason = "the store returned fewer results than tasks".to_owned();
             return Err(Error::Unavailable { reason });
         }
-        // All of them, before the first error is returned: what was stored is reported.
+        // All of them, before the first error is returned: every stored task is logged.
         let handles = task_types.iter().zip(answers);
         let handles: Vec<_> =
             handles.map(|(task_type, answer)| Ok(self.accepted(task_type, answer?))).collect();
         handles.into_iter().collect()
     }
 
-    /// A handle on a task that was enqueued before, by anybody.
+    /// A handle on a task that was enqueued before, by any client.
     pub fn handle(&self, key: TaskKey) -> TaskHandle {
         self.handle_of(Enqueued { key, existing: true })
     }
 
-    /// The store it works on.
+    /// The store it was made with.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -82,7 +83,7 @@ impl Client {
     fn accepted(&self, task_type: &SharedText, enqueued: Enqueued) -> TaskHandle {
         let (TaskKey { namespace, id }, task_type) = (&enqueued.key, task_type.as_str());
         if enqueued.existing {
-            tracing::debug!(task_id = %id, task_type, %namespace, "Enqueued before: the first task stands");
+            tracing::debug!(task_id = %id, task_type, %namespace, "Duplicate: the existing task is kept");
         } else {
             tracing::info!(task_id = %id, task_type, %namespace, "Enqueued");
         }

@@ -1,4 +1,4 @@
-//! The real clock.
+//! The system clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,8 +7,8 @@ use weaver_core::time::{Monotonic, Timestamp};
 
 /// The machine's wall clock, its boot-time clock, and tokio's timer. Sleeping needs a tokio runtime.
 ///
-/// The boot-time clock (Linux; elsewhere the monotonic one) goes on while the machine is suspended, as leases
-/// do.
+/// The boot-time clock (Linux; elsewhere the monotonic one) includes the time that the machine is suspended,
+/// as leases do.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     started: Duration,
@@ -56,8 +56,8 @@ impl Clock for SystemClock {
     fn sleep_until(&self, deadline: Monotonic) -> Sleep {
         let clock = *self;
         Box::pin(async move {
-            // The timer does not count the machine's sleep, and is coarser than this clock: it is looked at
-            // when it fires.
+            // The timer does not count suspended time, and is coarser than this clock: the clock is read
+            // again when it fires.
             loop {
                 let left = deadline.0.saturating_sub(clock.monotonic().0);
                 if left.is_zero() {

@@ -1,4 +1,4 @@
-//! What a handler knows about the task it runs, and what it can do besides returning.
+//! The context of a handler: its task, its stop signal, progress, logs, follow-up tasks, shared values.
 
 mod log;
 
@@ -27,12 +27,11 @@ pub use log::LogLimits;
 
 use log::AttemptLog;
 
-/// Values that handlers share, by type.
 pub(crate) type SharedValues = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
-/// What all handlers of a worker have around them. Behind one pointer: every task's start and end counts it,
-/// on whatever core they happen.
-pub(crate) struct Surroundings {
+/// What all handlers of a worker use. Behind one `Arc`: every task's start and end touches its reference
+/// count, from any core.
+pub(crate) struct WorkerEnv {
     pub(crate) source: Arc<dyn WorkSource>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) values: SharedValues,
@@ -47,14 +46,14 @@ pub struct Ctx {
 
 struct Inner {
     leased: Leased,
-    surroundings: Arc<Surroundings>,
-    // Asked of every task that ends, unlike the rest of the notes: worth not taking their lock for.
+    env: Arc<WorkerEnv>,
+    // Read for every task that ends, unlike the notes: not worth their lock.
     stop_reason: OnceLock<StopReason>,
-    /// Rung when `stop_reason` is set.
-    told: Notify,
-    /// Set when the handler gets its slot, if the task has a timeout.
+    /// Notified when `stop_reason` is set.
+    stop_notify: Notify,
+    /// Set when the handler is started, if the task has a timeout.
     deadline: OnceLock<Monotonic>,
-    /// Whether the handler is to be dropped, begun or not.
+    /// Whether the handler is to be dropped, polled or not.
     aborted: AtomicBool,
     /// Whether the handler has logged anything in this attempt.
     has_logged: AtomicBool,
@@ -62,33 +61,33 @@ struct Inner {
     log_writing: tokio::sync::Mutex<()>,
 }
 
-/// What the handler said and the worker has not passed on yet.
+/// Progress and log lines that the worker has not sent yet.
 #[derive(Default)]
 struct Notes {
     progress: Option<Progress>,
     log: AttemptLog,
 }
 
-/// Why a handler is told to stop.
+/// Why a handler should stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The task was cancelled.
     Cancelled,
-    /// The lease is or may be lost: somebody else may be running the task soon.
+    /// The lease is or may be lost: another worker may run the task soon.
     LeaseLost,
-    /// The worker shuts down; the task will be given back.
+    /// The worker shuts down; the task will be released.
     Shutdown,
 }
 
 impl Ctx {
-    pub(crate) fn new(leased: Leased, surroundings: Arc<Surroundings>) -> Self {
+    pub(crate) fn new(leased: Leased, env: Arc<WorkerEnv>) -> Self {
         let mut notes = Notes::default();
-        notes.log.set_limits(surroundings.log_limits);
+        notes.log.set_limits(env.log_limits);
         let inner = Inner {
             leased,
-            surroundings,
+            env,
             stop_reason: OnceLock::new(),
-            told: Notify::new(),
+            stop_notify: Notify::new(),
             deadline: OnceLock::new(),
             aborted: AtomicBool::new(false),
             has_logged: AtomicBool::new(false),
@@ -98,14 +97,14 @@ impl Ctx {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The handler has its slot: its time runs from now.
+    /// Starts the timeout.
     pub(crate) fn start(&self, now: Monotonic) {
         if let Some(timeout) = self.record().spec.timeout {
             self.inner.deadline.get_or_init(|| now.saturating_add(timeout));
         }
     }
 
-    /// The task.
+    /// Namespace and id of the task.
     pub fn key(&self) -> &TaskKey {
         &self.inner.leased.lease.key
     }
@@ -120,13 +119,13 @@ impl Ctx {
         self.inner.leased.lease.attempt
     }
 
-    /// A number that only grows per task: hand it to the systems you write to, and let them refuse a smaller
-    /// one.
+    /// The fencing token: it only grows per task. Pass it to the systems you write to, and let them refuse a
+    /// smaller one.
     pub fn fence(&self) -> u64 {
         self.inner.leased.lease.version.0
     }
 
-    /// The lease this attempt runs under, for a store that ends the task in the handler's own transaction.
+    /// The lease of this attempt, for a store that finishes the task in the handler's own transaction.
     pub fn lease(&self) -> &Lease {
         &self.inner.leased.lease
     }
@@ -135,14 +134,14 @@ impl Ctx {
     /// not listen is dropped at its next `.await` a little later.
     pub async fn cancelled(&self) {
         loop {
-            let told = self.inner.told.notified();
-            tokio::pin!(told);
-            // Registered before the reason is looked at: one given in between is seen.
-            told.as_mut().enable();
+            let stop_notify = self.inner.stop_notify.notified();
+            tokio::pin!(stop_notify);
+            // Registered before the reason is read: one set in between is not missed.
+            stop_notify.as_mut().enable();
             if self.is_cancelled() {
                 return;
             }
-            told.await;
+            stop_notify.await;
         }
     }
 
@@ -159,22 +158,23 @@ impl Ctx {
     /// How long this attempt may still take, if the task has a timeout.
     pub fn time_left(&self) -> Option<Duration> {
         let deadline = self.deadline()?;
-        Some(deadline.0.saturating_sub(self.inner.surroundings.clock.monotonic().0))
+        Some(deadline.0.saturating_sub(self.inner.env.clock.monotonic().0))
     }
 
-    /// Says how far the work is. It travels with the next renewal, so saying it often costs nothing.
+    /// Sets the progress: `fraction` from 0 to 1. It is sent with the next lease renewal, so frequent calls
+    /// are cheap.
     pub fn progress(&self, fraction: f32, message: impl Into<String>) {
         self.inner.notes.lock().progress = Some(Progress { fraction, message: message.into() });
     }
 
-    /// Adds a line to the attempt's log. It is written in batches, and for certain before the end is
-    /// reported. The log keeps its beginning and its end ([`LogLimits`]) and says how many lines are missing
+    /// Adds a line to the attempt's log. Lines are appended in batches, the last one before the outcome is
+    /// reported. The log keeps its head and its tail ([`LogLimits`]) and says how many lines are missing
     /// between them.
     pub fn log(&self, line: impl Into<String>) {
         self.log_bytes(line.into().as_bytes());
     }
 
-    /// The same for a line that may be no text: its bytes are kept as they are.
+    /// The same for a line that need not be UTF-8: its bytes are kept as they are.
     pub fn log_bytes(&self, line: &[u8]) {
         let line = log::entry(line);
         let mut notes = self.inner.notes.lock();
@@ -182,7 +182,7 @@ impl Ctx {
         notes.log.push(line);
     }
 
-    /// Has this attempt's log keep so much, instead of what the worker was told. Before anything is logged.
+    /// Replaces the worker's log limits for this attempt. To be called before anything is logged.
     pub fn limit_log(&self, limits: LogLimits) {
         self.inner.notes.lock().log.set_limits(limits);
     }
@@ -195,22 +195,24 @@ impl Ctx {
             Some(trace) => task.default_trace(trace),
             None => task,
         };
-        let mut answers = self.inner.surroundings.source.enqueue(vec![task]).await?;
-        let lost = || Err(Error::Unavailable { reason: "the store answered nothing".to_owned() });
+        let mut answers = self.inner.env.source.enqueue(vec![task]).await?;
+        let lost = || {
+            Err(Error::Unavailable {
+                reason: "the store returned no result for the enqueued task".to_owned(),
+            })
+        };
         answers.pop().unwrap_or_else(lost)
     }
 
-    /// A value the worker was given for its handlers ([`Registry::share`](crate::Registry::share)). A handler
-    /// that cannot do without it says so in its signature
-    /// ([`Registry::handle_with`](crate::Registry::handle_with)): then a worker that lacks it is not built.
-    /// Here it is a failed attempt.
+    /// A shared value of the registry ([`Registry::share`](crate::Registry::share)). A missing one fails the
+    /// attempt. A handler that takes it as an argument
+    /// ([`Registry::handle_with`](crate::Registry::handle_with)) makes building the worker fail instead.
     pub fn shared<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, TaskError> {
-        let found = self.inner.surroundings.values.get(&TypeId::of::<T>()).cloned();
+        let found = self.inner.env.values.get(&TypeId::of::<T>()).cloned();
         let value = found.and_then(|value| value.downcast::<T>().ok());
         let name = type_name::<T>();
-        value.ok_or_else(|| {
-            TaskError::retry(format!("no `{name}` is shared: give one to the registry with `share`"))
-        })
+        value
+            .ok_or_else(|| TaskError::retry(format!("no `{name}` is shared: add one with `Registry::share`")))
     }
 
     pub(crate) fn leased(&self) -> &Leased {
@@ -221,13 +223,13 @@ impl Ctx {
         self.inner.deadline.get().copied()
     }
 
-    /// Tells the handler to stop. The first reason stands.
+    /// Signals the handler to stop. The first reason is kept.
     pub(crate) fn stop(&self, reason: StopReason) {
         self.inner.stop_reason.get_or_init(|| reason);
-        self.inner.told.notify_waiters();
+        self.inner.stop_notify.notify_waiters();
     }
 
-    /// Has the handler dropped instead of begun, or at its next `.await`.
+    /// Drops the handler before its first poll, or at its next `.await`.
     pub(crate) fn abort(&self) {
         self.inner.aborted.store(true, Ordering::Release);
     }
@@ -240,22 +242,21 @@ impl Ctx {
         self.inner.notes.lock().progress.take()
     }
 
-    /// Whether the handler has logged anything in this attempt.
     pub(crate) fn has_logged(&self) -> bool {
         self.inner.has_logged.load(Ordering::Acquire)
     }
 
-    /// The right to write the log: whoever holds it writes all there is before the next does.
+    /// Serializes log writers: each writes all pending lines before the next does.
     pub(crate) async fn log_writing(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.inner.log_writing.lock().await
     }
 
-    /// The lines to be written now; at the end of the attempt all that are left.
+    /// The lines to append now; at the end of the attempt all that remain.
     pub(crate) fn take_log(&self, is_end: bool) -> Vec<Bytes> {
         self.inner.notes.lock().log.take(is_end)
     }
 
-    /// Notes that lines were not stored; says so in the log when it can.
+    /// Counts lines that were not stored; a later line of the log says how many.
     pub(crate) fn log_not_stored(&self, count: usize, why: String) {
         self.inner.notes.lock().log.not_stored(count as u64, why);
     }

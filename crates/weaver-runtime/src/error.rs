@@ -1,4 +1,4 @@
-//! How a handler says that it did not finish.
+//! The error of a handler: retry, fail permanently, snooze or cancel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,32 +29,32 @@ use weaver_core::outcome::{Outcome, Retry};
 pub struct TaskError(Outcome);
 
 impl TaskError {
-    /// Try again, by the task's policy.
+    /// Retry with the task's backoff. Counts as a failure.
     pub fn retry(error: impl fmt::Display) -> Self {
         Self(Outcome::failed(error.to_string()))
     }
 
-    /// Try again after this delay. It counts as a failure.
+    /// Retry after this delay instead of the backoff. Counts as a failure.
     pub fn retry_after(error: impl fmt::Display, delay: Duration) -> Self {
         Self(Outcome::Failed { error: Arc::from(error.to_string()), retry: Retry::After(delay) })
     }
 
-    /// Never try again: it cannot succeed.
+    /// Do not retry: the task is dead.
     pub fn fatal(error: impl fmt::Display) -> Self {
         Self(Outcome::fatal(error.to_string()))
     }
 
-    /// Call again later. It counts as nothing.
+    /// Run again after this delay. Does not count as a failure.
     pub fn snooze(delay: Duration) -> Self {
         Self(Outcome::Snoozed { delay })
     }
 
-    /// There is no more to do: end the task without failing it.
+    /// End the task as cancelled, without a failure.
     pub fn cancel(message: impl fmt::Display) -> Self {
         Self(Outcome::Cancelled { message: Arc::from(message.to_string()) })
     }
 
-    /// What it does to the task.
+    /// The outcome that the worker reports.
     pub fn into_outcome(self) -> Outcome {
         self.0
     }

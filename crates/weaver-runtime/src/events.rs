@@ -1,7 +1,7 @@
-//! The stream of transitions (G10), for whoever wants to follow.
+//! The stream of transitions (G10).
 //!
-//! Pulled, never pushed: a subscriber that is slow reads from further and further behind in the store's own
-//! ring, and is told to resync when that has moved on. It costs the store nothing, and nobody waits for it.
+//! Pulled, never pushed: a slow subscriber falls behind in the store's change log, and gets a `Resync` when
+//! its cursor has been overwritten. It costs the store nothing and delays no other subscriber.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,40 +13,39 @@ use weaver_core::event::{Change, ChangeCursor, Changes};
 use weaver_core::ports::Store;
 use weaver_core::queue::Interest;
 
-/// How many changes are fetched with one call, and held for a subscriber at most.
+/// Changes per call, and the most that are buffered for a subscriber.
 const CHANGES_MAX: u32 = 256;
-/// The stream is looked at this often, even if the store says nothing.
+/// The change log is read this often, even without a wake-up.
 const POLL_EVERY: Duration = Duration::from_secs(5);
 
-/// What a subscriber hears.
+/// An event of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A task moved. It may be said more than once: the version tells a repetition from news.
+    /// A transition of a task. Delivered at least once: `version` tells a repetition.
     Change(Change),
-    /// There may have been moves that are not in the stream: read the tasks you care about again.
+    /// Transitions may be missing from the stream: read the tasks you care about again.
     Resync,
 }
 
-/// An event, and where to go on after it.
+/// An event with its resume cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventAt {
-    /// What happened.
+    /// A transition, or a gap in the stream.
     pub event: Event,
-    /// Subscribe from here to go on after this event. Nothing is left out; a few events before it may come
-    /// again, as stores only know the places where a batch of changes ends.
+    /// Subscribe from here to resume after this event. Nothing is skipped; a few earlier events may be
+    /// repeated, as a store only has cursors at the ends of batches.
     pub cursor: ChangeCursor,
 }
 
-/// Follows every transition in a store, from when the stream is first polled. As nothing is known of what
-/// came before, the first item is [`Event::Resync`]: whatever moves after it is heard.
+/// Follows every transition in a store, from the stream's first poll on. The first item is
+/// [`Event::Resync`]: read your tasks after it, and no later transition is missed.
 ///
-/// The stream never ends. After an error it goes on where it was, so that a subscriber may wait a little and
-/// poll again.
+/// The stream never ends. After an error it resumes where it was: wait a little and poll again.
 pub fn subscribe(store: Arc<dyn Store>) -> impl Stream<Item = Result<Event>> + Send + Unpin + 'static {
     subscribe_from(store, None).map_ok(|item| item.event)
 }
 
-/// Follows transitions from a place where an earlier subscription was; `None` starts as [`subscribe`] does.
+/// Resumes after the cursor of an earlier subscription; `None` starts as [`subscribe`] does.
 pub fn subscribe_from(
     store: Arc<dyn Store>,
     after: Option<ChangeCursor>,
@@ -62,7 +61,7 @@ pub fn subscribe_from(
 
 struct Subscription {
     store: Arc<dyn Store>,
-    /// Where to read on; `None` until it has begun.
+    /// The next read; `None` before the first.
     place: Option<ChangeCursor>,
     fetched: VecDeque<EventAt>,
 }
@@ -78,10 +77,10 @@ impl Subscription {
                 Changes::Resync { next } => self.announce_gap(next),
                 Changes::Next { items, next } => match before {
                     None => self.announce_gap(next),
-                    Some(before) if !items.is_empty() => self.keep(items, before, next),
+                    Some(before) if !items.is_empty() => self.buffer(items, before, next),
                     Some(_) => {
                         self.place = Some(next);
-                        // Why it ended does not matter: the stream is read again either way.
+                        // Wake-up or timeout: the change log is read again either way.
                         let _ = self.store.wait(Interest::Changes { after: next }, POLL_EVERY).await?;
                     }
                 },
@@ -94,9 +93,9 @@ impl Subscription {
         self.fetched.push_back(EventAt { event: Event::Resync, cursor: next });
     }
 
-    /// Only the last of a batch stands where the batch ends: going on after another means reading the batch
-    /// again.
-    fn keep(&mut self, items: Vec<Change>, before: ChangeCursor, next: ChangeCursor) {
+    /// Only the last change of a batch has the batch's end as its cursor: resuming after another reads the
+    /// batch again.
+    fn buffer(&mut self, items: Vec<Change>, before: ChangeCursor, next: ChangeCursor) {
         self.place = Some(next);
         let last = items.len() - 1;
         let items = items.into_iter().enumerate();

@@ -1,4 +1,4 @@
-//! Handlers: what runs a task of one type.
+//! Handlers: one per task type.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -19,8 +19,8 @@ pub trait TaskHandler: Send + Sync {
     /// The type it handles.
     fn task_type(&self) -> &TaskType;
 
-    /// Does the work. It may run more than once for one task (at-least-once), and may be dropped at any
-    /// `.await` when it is told to stop.
+    /// Runs one attempt. It may run more than once per task (at-least-once), and may be dropped at any
+    /// `.await` after a stop signal.
     async fn execute(&self, payload: Bytes, ctx: Ctx) -> Outcome;
 }
 
@@ -61,15 +61,15 @@ where
     }
 }
 
-/// Runs blocking work (heavy computation, synchronous I/O) where it blocks no other task. It cannot be
-/// interrupted: look at [`Ctx::is_cancelled`] in long loops.
+/// Runs blocking work (heavy computation, synchronous I/O) on tokio's blocking pool. It cannot be
+/// interrupted: check [`Ctx::is_cancelled`] in long loops.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TaskError> + Send + 'static,
 ) -> Result<T, TaskError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
-            // A panic is a panic wherever it happens: the worker reports it with its message.
+            // Resumed here, so that the worker reports it with its message.
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(error) => Err(TaskError::retry(error)),
         },

@@ -1,15 +1,20 @@
-//! Running tasks: handlers, workers, and the clients that wait for results.
+//! Running tasks: handlers, workers, and clients that enqueue and wait for results.
 //!
 //! ```text
 //! Registry (handlers by type)
 //!     │
-//! Worker ── WorkSource ──▶ lease · renew · finish · confirm_stopped · wait · beat · append
+//! Worker ── WorkSource ──▶ lease · renew · finish · confirm_stopped · wait · heartbeat · append
 //!     │         └─ LocalSource: decide() + commit on a store in this process
-//!     ├─ fetch     leases batches, starts handlers, buffers a few
-//!     ├─ finish    reports ends in batches
-//!     ├─ keep      renews leases, passes cancellations on, stops what cannot be renewed in time (G2)
-//!     └─ upkeep    heartbeats, statistics, expiry of what others left behind (G3)
+//!     ├─ fetch         leases batches, starts handlers, prefetches a few; applies backpressure
+//!     ├─ finish        reports outcomes in batches
+//!     ├─ renew         lease renewal, cancellation; stops handlers whose lease cannot be renewed (G2)
+//!     ├─ watch         waits for cancellations
+//!     └─ housekeeping  heartbeats, statistics, lease expiry and retention (G3)
 //! ```
+//!
+//! A worker delivers at least once: a task whose lease expired runs again, and its old handler's outcome is
+//! refused (fencing). [`Shutdown`] drains a worker: it leases nothing new, finishes what runs within its
+//! grace period, and releases the rest.
 
 mod client;
 mod clock;

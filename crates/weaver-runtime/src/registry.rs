@@ -1,4 +1,4 @@
-//! Handlers by type.
+//! The registry: handlers by task type, and the values they share.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::error::TaskError;
 use crate::handler::{TaskHandler, TypedHandler};
 use crate::shared::{FromShared, SharedType};
 
-/// What a worker can run, and what its handlers share.
+/// The handlers of a worker by task type, and the values they share.
 ///
 /// ```
 /// use serde::Deserialize;
@@ -38,7 +38,7 @@ use crate::shared::{FromShared, SharedType};
 pub struct Registry {
     handlers: BTreeMap<TaskType, Arc<dyn TaskHandler>>,
     values: SharedValues,
-    /// What handlers need of the values, each with the type of its tasks if that is known.
+    /// Shared values that handlers require, each with its task type if known.
     needs: Vec<(Option<TaskType>, SharedType)>,
 }
 
@@ -47,7 +47,7 @@ pub struct Registry {
 pub struct MissingShared {
     /// The Rust type of the value.
     pub type_name: &'static str,
-    /// The type of the tasks whose handler needs it, if it is known.
+    /// The task type whose handler needs it, if known.
     pub task_type: Option<TaskType>,
 }
 
@@ -58,23 +58,23 @@ impl std::fmt::Display for MissingShared {
         let name = self.type_name;
         match &self.task_type {
             Some(task_type) => {
-                write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is shared")?;
+                write!(out, "the handler of `{task_type}` needs a shared `{name}`, and none is registered")?;
             }
-            None => write!(out, "handlers need a shared `{name}`, and none is shared")?,
+            None => write!(out, "handlers need a shared `{name}`, and none is registered")?,
         }
-        out.write_str(": give one to the registry with `share`")
+        out.write_str(": add one with `Registry::share`")
     }
 }
 
 impl Registry {
-    /// Nothing yet.
+    /// Without handlers and shared values.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Handles tasks of a type with a plain `async fn(Args, Ctx) -> Result<Output, TaskError>`. The payload
-    /// is read as JSON into `Args`; what it returns is kept as JSON, unless it is an `Outcome`. A second
-    /// handler of the type replaces the first.
+    /// is decoded from JSON into `Args`; the returned value is stored as JSON, unless it is an `Outcome`. A
+    /// second handler of the type replaces the first.
     pub fn handle<F, Fut, Args, Output>(
         self,
         task_type: impl Into<SharedText>,
@@ -89,8 +89,8 @@ impl Registry {
         Ok(self.handler(TypedHandler::new(TaskType::new(task_type)?, function)))
     }
 
-    /// The same for a handler that needs shared values, which it has as its second argument: a
-    /// [`Shared`](crate::Shared), or a tuple of them. A worker is built only if all of them are shared.
+    /// The same for a handler that takes shared values as its second argument: a [`Shared`](crate::Shared),
+    /// or a tuple of them. Building the worker fails if one of them is missing.
     pub fn handle_with<F, Fut, Args, Values, Output>(
         self,
         task_type: impl Into<SharedText>,
@@ -113,9 +113,8 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Says that handlers cannot do without a shared value of this type: for those that find it with
-    /// `ctx.shared::<T>()`, and for implementations of [`TaskHandler`]. A worker is built only if it is
-    /// shared.
+    /// Requires a shared value of this type, for handlers that read it with `ctx.shared::<T>()` and for
+    /// implementations of [`TaskHandler`]. Building the worker fails if it is missing.
     #[must_use]
     pub fn needs<T: Send + Sync + 'static>(mut self) -> Self {
         self.needs.push((None, SharedType::of::<T>()));
@@ -126,7 +125,7 @@ impl Registry {
     #[must_use]
     pub fn handler(mut self, handler: impl TaskHandler + 'static) -> Self {
         let task_type = handler.task_type().clone();
-        // What the replaced one needed, the new one may not.
+        // The new handler need not require what the replaced one did.
         self.needs.retain(|(needed_by, _)| needed_by.as_ref() != Some(&task_type));
         self.handlers.insert(task_type, Arc::new(handler));
         self
@@ -162,7 +161,7 @@ impl Registry {
         self.values.clone()
     }
 
-    /// What to say when a task comes that nobody handles.
+    /// The error of a task whose type has no handler.
     pub(crate) fn unknown(&self, task_type: &TaskType) -> String {
         if self.handlers.is_empty() {
             return format!("no handler for task type `{task_type}`: this worker has none registered");

@@ -1,5 +1,5 @@
-//! Shared values as arguments of handlers: what a handler needs is in its signature, so that a worker without
-//! it is not built.
+//! Shared values as arguments of handlers: what a handler needs is in its signature, so that building a
+//! worker without it fails.
 
 use std::any::{TypeId, type_name};
 use std::ops::Deref;
@@ -38,13 +38,13 @@ pub struct SharedType {
 }
 
 impl SharedType {
-    /// Of this type.
+    /// The type's id and name, to be compared with the registry's values.
     pub fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>() }
     }
 }
 
-/// What a handler can have of the shared values: a [`Shared`], or a tuple of up to four.
+/// Shared values as a handler's argument: a [`Shared`], or a tuple of up to four.
 ///
 /// # Contract
 /// [`from_shared`](FromShared::from_shared) succeeds wherever the types that [`needs`](FromShared::needs)
@@ -52,7 +52,7 @@ impl SharedType {
 pub trait FromShared: Sized + Send {
     /// The types that must be shared.
     fn needs() -> Vec<SharedType>;
-    /// The values.
+    /// Fails if a type of [`needs`](FromShared::needs) is not shared; the attempt then fails.
     fn from_shared(ctx: &Ctx) -> Result<Self, TaskError>;
 }
 

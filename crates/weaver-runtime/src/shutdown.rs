@@ -1,8 +1,8 @@
-//! Stopping in two steps: gracefully, and at once.
+//! Graceful shutdown: the first request drains, the second stops at once.
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells a worker to stop. Clones are one and the same.
+/// Stops a worker. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
@@ -10,22 +10,23 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Not asked for yet.
+    /// A shutdown that has not been requested.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks once more: first to finish what runs within the worker's grace, then to stop at once. Either way,
-    /// what does not finish is given back.
-    pub fn ask(&self) {
+    /// The first request drains: running handlers may finish within the worker's grace period. The second
+    /// stops at once. Either way, tasks that do not finish are released.
+    pub fn request(&self) {
         if self.drain.is_cancelled() {
             self.now.cancel();
         }
         self.drain.cancel();
     }
 
-    /// Asks at the first SIGINT or SIGTERM, and again at the second. Never returns.
-    pub async fn ask_on_signals(&self) -> std::io::Result<()> {
+    /// Requests at the first SIGINT or SIGTERM, and again at the second. Returns only if no signal handler
+    /// can be installed.
+    pub async fn request_on_signals(&self) -> std::io::Result<()> {
         use tokio::signal::unix::{SignalKind, signal};
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -35,20 +36,20 @@ impl Shutdown {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            self.ask();
+            self.request();
         }
     }
 
-    /// Whether anybody has asked.
-    pub fn is_asked(&self) -> bool {
+    /// Whether a shutdown was requested at least once.
+    pub fn is_requested(&self) -> bool {
         self.drain.is_cancelled()
     }
 
-    pub(crate) async fn asked(&self) {
+    pub(crate) async fn requested(&self) {
         self.drain.cancelled().await;
     }
 
-    pub(crate) async fn asked_twice(&self) {
+    pub(crate) async fn forced(&self) {
         self.now.cancelled().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Where a worker gets its work: a store in this process, or (with the server) one behind HTTP.
+//! Where a worker gets its tasks: a store in this process, or a server over HTTP.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use weaver_core::error::Result;
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 pub use weaver_core::lifecycle::Ended;
-use weaver_core::lifecycle::{Command, OverdueWhy, Transition, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, Transition, decide};
 use weaver_core::name::Namespace;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Beat, Directive, PurgeRule, RunnerKey, Store, StreamKey, TrimBefore};
@@ -22,40 +22,41 @@ use weaver_core::time::Timestamp;
 
 use crate::ctx::Ctx;
 
-/// How many overdue tasks one round of maintenance looks at, and how many finished ones one statement purges.
+/// Overdue tasks per round of maintenance, and finished tasks per purge statement.
 const MAINTAIN_MAX: u32 = 500;
-/// Between two looks for finished tasks past their retention: of so many rounds, one. A worker has a round
-/// each second.
+/// One round of this many purges finished tasks past their retention. A worker has a round each second.
 const ROUNDS_PER_PURGE: u32 = 60;
-/// The most statements that purge in one round: a store that ends more per minute than one of them takes
-/// still shrinks, and no round keeps lease expiry waiting for long.
+/// The most purge statements in one round: retention keeps up with a busy store, and a round does not delay
+/// lease expiry for long.
 const PURGES_PER_ROUND_MAX: u32 = 10;
 
-/// What a worker needs of a store.
+/// The calls a worker makes to a store.
 ///
 /// # Contract
-/// - As the ports it stands for: batches answer in the order of their members, and nothing is half done.
-/// - [`finish`](WorkSource::finish) decides: the worker reports outcomes, never states. Repeating it is
-///   harmless.
+/// - As the ports behind it: a batch is answered in the order of its members, and each member is applied
+///   completely or not at all.
+/// - [`finish`](WorkSource::finish) decides the new state: the worker reports outcomes, never states. It is
+///   idempotent.
 /// - Any call may be dropped at any `.await`, and repeated.
 #[async_trait]
 pub trait WorkSource: Send + Sync {
-    /// Takes due tasks.
+    /// Leases due tasks, at most `request.max`. Empty if none is due; retried with the same token it returns
+    /// the leases of the first call.
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>>;
-    /// Extends leases.
+    /// Extends leases, up to 1000 per call; carries the handlers' progress.
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>>;
-    /// Reports how executions ended.
+    /// Reports the outcomes of attempts.
     async fn finish(&self, ends: &[End]) -> Result<Vec<Ended>>;
-    /// Says that handlers of cancelled tasks have stopped.
+    /// Ends the cancellation holds of tasks whose handler has stopped.
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()>;
-    /// Waits for something to lease.
+    /// Long poll: returns when `interest` may be satisfied, or after `timeout`.
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake>;
-    /// Says that the worker is alive.
-    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
-    /// Says goodbye.
-    async fn leave(&self, key: &RunnerKey) -> Result<()>;
-    /// Adds entries to a stream (statistics, or the log of the attempt that `lease` is for) and forgets what
-    /// is older than `keep`.
+    /// Heartbeats, one per namespace; answered with one directive each.
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
+    /// Marks the worker as stopped, so that it is not shown as silent.
+    async fn deregister(&self, key: &RunnerKey) -> Result<()>;
+    /// Appends entries to a stream (statistics, or the log of the attempt that `lease` is for) and trims
+    /// those before `keep`.
     async fn append(
         &self,
         stream: &StreamKey,
@@ -63,26 +64,26 @@ pub trait WorkSource: Send + Sync {
         lease: Option<&Lease>,
         keep: Option<TrimBefore>,
     ) -> Result<()>;
-    /// Enqueues follow-ups.
+    /// Enqueues tasks for handlers; validated as a whole before anything is stored.
     async fn enqueue(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>>;
-    /// The namespaces there are, for workers that serve all.
+    /// All namespaces, for workers that serve `*`.
     async fn namespaces(&self) -> Result<Vec<Namespace>>;
-    /// Does a little of what must be done about tasks that others left behind. Safe to run many times over;
-    /// needs no leader.
+    /// One bounded round of maintenance: lease expiry, `expires_at`, cancellation holds, retention.
+    /// Idempotent, and safe on many workers at once: no leader election is needed.
     async fn maintain(&self) -> Result<Maintained>;
 }
 
-/// The end of an execution, as a worker reports it.
+/// The outcome of an attempt, as a worker reports it.
 #[derive(Debug, Clone)]
 pub struct End {
-    /// What was leased.
+    /// The task and the lease that it ran under.
     pub leased: SharedLeased,
-    /// How it ended.
+    /// What the handler returned, or why it was stopped.
     pub outcome: Outcome,
 }
 
-/// A [`Leased`] where it already is: in the context that its handler and the worker's table share. Nobody
-/// copies the record.
+/// A [`Leased`] inside the context that its handler and the worker's table share, so that the record is not
+/// copied.
 #[derive(Debug, Clone)]
 pub struct SharedLeased(pub(crate) Ctx);
 
@@ -94,7 +95,7 @@ impl Deref for SharedLeased {
     }
 }
 
-// The record that was leased is the record that is decided on: the worker has it, so that no read is needed.
+// Decided on the record as it was leased: the worker has it, so no read is needed.
 impl EndReport for End {
     fn lease(&self) -> &Lease {
         &self.leased.lease
@@ -104,25 +105,25 @@ impl EndReport for End {
         &self.outcome
     }
 
-    fn record_in_hand(&self) -> Option<&TaskRecord> {
+    fn leased_record(&self) -> Option<&TaskRecord> {
         Some(&self.leased.record)
     }
 }
 
-/// What a round of maintenance did.
+/// What a round of maintenance changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Maintained {
-    /// Tasks whose worker was lost.
+    /// Tasks whose lease expired: their attempt is lost.
     pub lost: u32,
-    /// Tasks that expired before their first start.
+    /// Tasks that reached `expires_at` before their first start.
     pub expired: u32,
-    /// Holds whose handler never confirmed that it stopped.
+    /// Cancellation holds that ended without the worker's confirmation.
     pub holds: u32,
-    /// Finished tasks past their retention.
+    /// Finished tasks deleted because their retention has passed.
     pub purged: u32,
 }
 
-/// A store in this process.
+/// The [`WorkSource`] of a store in this process.
 #[derive(Clone)]
 pub struct LocalSource {
     store: Arc<dyn Store>,
@@ -132,21 +133,20 @@ pub struct LocalSource {
 }
 
 impl LocalSource {
-    /// Works on a store. Finished tasks are purged after the retention the store names
+    /// Finished tasks are purged after the store's retention
     /// ([`Limits::retention`](weaver_core::limits::Limits::retention)): 30 days on PostgreSQL and DynamoDB;
-    /// the store in memory and the embedded one purge by themselves.
+    /// the in-memory and the embedded store purge on their own.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let retention = store.limits().retention;
         Self::purging(store, retention)
     }
 
-    /// Works on a store whose finished tasks are purged after this long, whatever the store names.
+    /// Finished tasks are purged after this long, whatever retention the store has.
     pub fn with_retention(store: Arc<dyn Store>, retention: Duration) -> Self {
         Self::purging(store, Some(retention))
     }
 
-    /// Works on a store whose finished tasks this worker does not purge: other workers do, or another
-    /// program.
+    /// This worker does not purge finished tasks: other workers or another program do.
     pub fn without_retention(store: Arc<dyn Store>) -> Self {
         Self::purging(store, None)
     }
@@ -155,12 +155,12 @@ impl LocalSource {
         Self { store, retention, rounds_to_purge: Arc::default() }
     }
 
-    /// The store.
+    /// The store it was made with.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Purges what has finished this long ago, now and then; while there is more, in every round.
+    /// Purges tasks that finished this long ago: once a minute, and in every round while there is more.
     async fn purge(&self, finished_for: Duration) -> Result<u32> {
         let waited = self.rounds_to_purge.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |rounds| {
             Some(rounds.checked_sub(1).unwrap_or(ROUNDS_PER_PURGE - 1))
@@ -184,12 +184,12 @@ impl LocalSource {
     async fn expire(&self, overdue: Vec<Overdue>) -> Result<Maintained> {
         let mut done = Maintained::default();
         let (mut holds, mut transitions) = (Vec::new(), Vec::new());
-        for Overdue { record, why } in overdue {
+        for Overdue { record, reason: why } in overdue {
             match why {
-                OverdueWhy::Hold => holds.extend(record.hold()),
+                OverdueReason::Hold => holds.extend(record.hold()),
                 why => match decide(&record, Command::Expire(why), overdue_since(&record)) {
                     Ok(transition) => transitions.push((why, transition)),
-                    Err(refused) => tracing::debug!(task = %record.key, %refused, "not overdue any more"),
+                    Err(refused) => tracing::debug!(task = %record.key, %refused, "no longer overdue"),
                 },
             }
         }
@@ -197,7 +197,7 @@ impl LocalSource {
         let confirmed = if holds.is_empty() { Ok(()) } else { self.store.confirm_stopped(holds).await };
         let mut failure = confirmed.err();
         if let Err(error) = self.expire_all(&transitions, &mut done).await {
-            tracing::warn!(%error, "overdue tasks are expired namespace by namespace");
+            tracing::warn!(%error, "expiring overdue tasks failed; retrying per namespace");
             failure = self.expire_each(transitions, &mut done).await.err().or(failure);
         }
         failure.map_or(Ok(done), Err)
@@ -205,7 +205,7 @@ impl LocalSource {
 
     async fn expire_all(
         &self,
-        transitions: &[(OverdueWhy, Transition)],
+        transitions: &[(OverdueReason, Transition)],
         done: &mut Maintained,
     ) -> Result<()> {
         if transitions.is_empty() {
@@ -214,8 +214,8 @@ impl LocalSource {
         let batch = transitions.iter().map(|(_, transition)| transition.clone()).collect();
         for ((why, _), committed) in transitions.iter().zip(self.store.commit(batch, None).await?) {
             match (why, committed) {
-                (OverdueWhy::Lease, Committed::Applied { .. }) => done.lost += 1,
-                (OverdueWhy::ExpiresAt, Committed::Applied { .. }) => done.expired += 1,
+                (OverdueReason::Lease, Committed::Applied { .. }) => done.lost += 1,
+                (OverdueReason::ExpiresAt, Committed::Applied { .. }) => done.expired += 1,
                 _ => {}
             }
         }
@@ -225,10 +225,10 @@ impl LocalSource {
     /// One namespace's failure does not stop the others; the first failure is the answer.
     async fn expire_each(
         &self,
-        transitions: Vec<(OverdueWhy, Transition)>,
+        transitions: Vec<(OverdueReason, Transition)>,
         done: &mut Maintained,
     ) -> Result<()> {
-        let mut by_namespace: BTreeMap<Namespace, Vec<(OverdueWhy, Transition)>> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<Namespace, Vec<(OverdueReason, Transition)>> = BTreeMap::new();
         for (why, transition) in transitions {
             by_namespace.entry(transition.key.namespace.clone()).or_default().push((why, transition));
         }
@@ -262,11 +262,11 @@ impl WorkSource for LocalSource {
         self.store.wait(interest, timeout).await
     }
 
-    async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
+    async fn heartbeat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
         self.store.beat(beats).await
     }
 
-    async fn leave(&self, key: &RunnerKey) -> Result<()> {
+    async fn deregister(&self, key: &RunnerKey) -> Result<()> {
         self.store.stop_runner(key).await
     }
 
@@ -302,7 +302,7 @@ impl WorkSource for LocalSource {
     }
 
     async fn maintain(&self) -> Result<Maintained> {
-        // Each part by itself: what stops one of them must not stop the others.
+        // Separately: a failure of one part must not stop the other.
         let expired = match self.store.overdue(MAINTAIN_MAX).await {
             Ok(overdue) if overdue.is_empty() => Ok(Maintained::default()),
             Ok(overdue) => self.expire(overdue).await,
@@ -316,8 +316,8 @@ impl WorkSource for LocalSource {
     }
 }
 
-/// The newest time of the store that is known here: it called the record overdue, so what it expires by has
-/// passed.
+/// The latest instant by the store's clock that is known here: the store called the record overdue, so its
+/// expiry has passed.
 fn overdue_since(record: &TaskRecord) -> Timestamp {
     record.spec.expires_at.unwrap_or(record.updated_at)
 }

@@ -1,5 +1,5 @@
-//! For the tests of those who write handlers: run one task, run everything, look at what was enqueued. No
-//! worker, no waiting; time is virtual.
+//! For tests of handlers: run one task inline, drain a queue, inspect what was enqueued. No worker, no
+//! waiting; time is virtual.
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,19 +48,19 @@ use weaver_core::queue::memory::{InMemoryQueue, MemoryOptions};
 use weaver_core::task::{NewTask, TaskRecord};
 
 use crate::client::Client;
-use crate::ctx::{Ctx, LogLimits, Surroundings};
+use crate::ctx::{Ctx, LogLimits, WorkerEnv};
 use crate::execute::execute;
 use crate::registry::Registry;
 use crate::source::{LocalSource, WorkSource};
 
-/// How many tasks a failed assertion lists.
+/// Tasks that a failed assertion lists.
 const LISTED_MAX: usize = 50;
-/// How much of a payload a failed assertion shows.
+/// Payload shown by a failed assertion.
 const PAYLOAD_SHOWN_CHARS: usize = 200;
-/// The in-memory store does not fail; a test that sees it do so cannot go on.
+/// The in-memory store does not fail.
 const STORE: &str = "the in-memory store answers";
 
-/// A store in memory on a clock that stands still until it is moved. Clones are one and the same.
+/// An in-memory store on a clock that is advanced by hand. Clones share one store.
 #[derive(Clone)]
 pub struct TestQueue {
     clock: ManualClock,
@@ -69,22 +69,22 @@ pub struct TestQueue {
 }
 
 impl TestQueue {
-    /// An empty one, on 2026-01-01. It keeps finished tasks, and with them unique keys, for a hundred years,
-    /// so that a test can look at them however far it moved the clock.
+    /// Empty, at 2026-01-01. Its retention is a hundred years, so that a test can inspect finished tasks and
+    /// their idempotency keys however far it advanced the clock.
     pub fn new() -> Self {
         const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let retention_count = usize::MAX;
         Self::with_options(MemoryOptions { retention: CENTURY, retention_count, ..MemoryOptions::default() })
     }
 
-    /// An empty one that keeps as much as you say.
+    /// Empty, with your retention and limits.
     pub fn with_options(options: MemoryOptions) -> Self {
         let clock = ManualClock::default();
         let store = Arc::new(InMemoryQueue::with_options(Arc::new(clock.clone()), options));
         Self { clock, store, leases: Arc::default() }
     }
 
-    /// The store.
+    /// The in-memory store behind it.
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
@@ -101,19 +101,19 @@ impl TestQueue {
 
     /// Runs every task of every namespace and queue to its end, one after the other in the order a worker
     /// would take them, and returns those that ended, in order. When nothing is due, the clock is moved to
-    /// when something is: a retry, a start, the end of a lease somebody took and left. Stops when nothing is
-    /// left that time could bring; a task in a paused queue stays there.
+    /// when something is: a retry, a start, the expiry of an abandoned lease. Stops when time can bring
+    /// nothing more; a task in a paused queue stays there.
     ///
-    /// A handler that waits for this clock or for another task never ends here, and timeouts do not come: run
-    /// a [`Worker`](crate::Worker) for those.
+    /// A handler that waits for this clock or for another task never returns here, and timeouts do not apply:
+    /// run a [`Worker`](crate::Worker) for those.
     ///
     /// # Panics
-    /// After 100,000 executions: something enqueues or snoozes itself for ever.
+    /// After 100,000 executions: a handler enqueues or snoozes without end.
     pub async fn drain(&self, registry: &Registry) -> Vec<TaskRecord> {
         drain::drain(self, registry).await
     }
 
-    /// Every task there is, in every state, oldest first.
+    /// All tasks in all states, oldest first.
     pub async fn enqueued(&self) -> Vec<TaskRecord> {
         let mut records = Vec::new();
         for namespace in self.source().namespaces().await.expect(STORE) {
@@ -132,18 +132,18 @@ impl TestQueue {
         records
     }
 
-    /// Checks that a task of this type, with a payload like this, was enqueued, by anybody and in any state
-    /// since; returns the first such task.
+    /// Asserts that a task of this type with such a payload was enqueued, whatever its state now; returns the
+    /// first one.
     ///
     /// # Panics
-    /// If there is none; says what there is.
+    /// If there is none; lists the tasks there are.
     #[track_caller]
     pub fn assert_enqueued<'a>(
         &'a self,
         task_type: &'a str,
         payload_fits: impl Fn(serde_json::Value) -> bool + 'a,
     ) -> impl Future<Output = TaskRecord> + 'a {
-        // An `async fn` cannot name its caller.
+        // `#[track_caller]` does not reach into an `async fn`.
         let caller = Location::caller();
         async move {
             let records = self.enqueued().await;
@@ -163,20 +163,20 @@ impl TestQueue {
     }
 
     fn context(&self, leased: Leased, registry: &Registry) -> Ctx {
-        let surroundings = Surroundings {
+        let env = WorkerEnv {
             source: Arc::new(self.source()),
             clock: Arc::new(self.clock.clone()),
             values: registry.values(),
             log_limits: LogLimits::default(),
         };
-        let ctx = Ctx::new(leased, Arc::new(surroundings));
+        let ctx = Ctx::new(leased, Arc::new(env));
         ctx.start(self.clock.monotonic());
         ctx
     }
 
-    /// Takes the next due task of these queues.
+    /// Leases the next due task of these queues.
     async fn lease(&self, namespace: Namespace, queues: Vec<QueueName>) -> Option<Leased> {
-        // Away from the small numbers that tests like to use as tokens of their own.
+        // Away from the small numbers that tests use as tokens.
         let token = LeaseToken(u128::MAX - u128::from(self.leases.fetch_add(1, Ordering::Relaxed)));
         let worker = WorkerId::new("test").expect("it is a name");
         let request = LeaseRequest::new(namespace, QueueName::default(), worker, token);
@@ -196,12 +196,12 @@ impl std::fmt::Debug for TestQueue {
     }
 }
 
-/// Runs a task's handler once, here and now (whatever its delay), and returns how that ended. Nothing is
-/// retried, and what the handler enqueues is thrown away: to see that, enqueue on a [`TestQueue`] and
+/// Runs a task's handler once, inline and ignoring its delay, and returns its outcome. Nothing is retried,
+/// and what the handler enqueues is discarded: to see that, enqueue on a [`TestQueue`] and
 /// [`drain`](TestQueue::drain) it.
 ///
 /// # Panics
-/// If the task is invalid, or expired before 2026, where this clock stands.
+/// If the task is invalid, or its `expires_at` is before 2026-01-01, where this clock starts.
 pub async fn run_inline(registry: &Registry, task: NewTask) -> Outcome {
     let queue = TestQueue::new();
     let key = match queue.store.enqueue(task).await {

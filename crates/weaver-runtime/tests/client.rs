@@ -1,4 +1,4 @@
-//! Enqueuing, and waiting for what becomes of it.
+//! Enqueuing tasks and awaiting their results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Takes the next due task of the default queue.
+/// Leases the next due task of the default queue.
 async fn lease(queue: &TestQueue, token: u128) -> Leased {
     let worker = WorkerId::new("w").expect("it is a name");
     let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token));
@@ -27,7 +27,7 @@ async fn succeed(queue: &TestQueue, result: &'static str) {
     queue.store().mark_succeeded(&leased, Some(result.into())).await.expect("the lease is valid");
 }
 
-/// A wait that the test polls itself: what it has seen is then no matter of luck.
+/// A wait that the test polls itself, so that it is deterministic.
 fn waiting(handle: &TaskHandle) -> BoxFuture<'static, TaskRecord> {
     let handle = handle.clone();
     async move { handle.wait().await.expect("the store answers") }.boxed()
@@ -62,9 +62,9 @@ async fn a_wait_does_not_end_with_another_task() {
     assert!((&mut wait).now_or_never().is_none());
 }
 
-/// The answer about the stream is held up while the task ends: first the one that fixes the place, then the
-/// one after the record was read. Only if the place is taken before the record is read does the end lie ahead
-/// in both cases.
+/// The read of the change log is delayed while the task ends: first the one that fixes the cursor, then the
+/// one after the record was read. Only if the cursor is taken before the record is read does the end lie
+/// ahead in both cases.
 #[tokio::test]
 async fn an_end_between_reading_the_record_and_waiting_is_not_missed() {
     for held_up in [1, 2] {
@@ -97,31 +97,31 @@ async fn without_events_the_record_is_read_again_every_five_seconds() {
     assert!((&mut wait).now_or_never().is_none(), "it has not ended");
     succeed(&queue, "1").await;
     queue.clock().advance(Duration::from_millis(4_999));
-    assert!((&mut wait).now_or_never().is_none(), "nothing told it");
+    assert!((&mut wait).now_or_never().is_none(), "no event arrived");
     queue.clock().advance(Duration::from_millis(1));
     assert!((&mut wait).now_or_never().is_some());
 }
 
 #[tokio::test]
-async fn a_wait_that_missed_events_looks_at_the_record() {
-    let queue = TestQueue::with_options(MemoryOptions { ring_capacity: 1, ..MemoryOptions::default() });
+async fn a_wait_that_missed_events_reads_the_record_again() {
+    let queue = TestQueue::with_options(MemoryOptions { change_log_capacity: 1, ..MemoryOptions::default() });
     let handle = queue.client().enqueue(NewTask::new("greet")).await.unwrap();
     let mut wait = waiting(&handle);
     assert!((&mut wait).now_or_never().is_none());
     succeed(&queue, "1").await;
-    // Pushes the end out of the ring.
+    // Pushes the end out of the change log.
     queue.client().enqueue(NewTask::new("other")).await.unwrap();
     assert!((&mut wait).now_or_never().is_some());
 }
 
 #[tokio::test]
-async fn a_wait_with_a_timeout_gives_up_by_the_clock() {
+async fn a_wait_with_a_timeout_ends_by_the_clients_clock() {
     let queue = TestQueue::new();
     let handle = queue.client().enqueue(NewTask::new("greet")).await.unwrap();
     let mut wait = handle.wait_timeout(Duration::from_secs(7)).boxed();
     assert!((&mut wait).now_or_never().is_none());
     queue.clock().advance(Duration::from_secs(5));
-    assert!((&mut wait).now_or_never().is_none(), "looking again does not begin the timeout again");
+    assert!((&mut wait).now_or_never().is_none(), "a poll does not restart the timeout");
     queue.clock().advance(Duration::from_secs(2));
     assert_eq!((&mut wait).now_or_never().expect("the time is over").unwrap(), None);
     succeed(&queue, "1").await;
@@ -158,7 +158,7 @@ async fn a_result_is_what_the_handler_returned() {
 }
 
 #[tokio::test]
-async fn there_is_no_result_of_a_dead_task_but_its_last_error() {
+async fn a_dead_task_has_no_result_but_its_last_error() {
     let queue = TestQueue::new();
     let handle = queue.client().enqueue(NewTask::new("greet").max_attempts(1)).await.unwrap();
     let leased = lease(&queue, 1).await;
@@ -205,7 +205,7 @@ async fn a_batch_answers_in_order_and_one_invalid_member_stores_nothing() {
 }
 
 #[tokio::test]
-async fn a_task_enqueued_by_somebody_else_can_be_waited_for() {
+async fn a_task_enqueued_by_another_client_can_be_awaited() {
     let queue = TestQueue::new();
     let key = queue.store().enqueue(NewTask::new("greet")).await.unwrap().key;
     succeed(&queue, "\"hello\"").await;

@@ -1,4 +1,4 @@
-//! What a log shows of an enqueue.
+//! Log events of an enqueue.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ async fn every_enqueued_task_is_an_event_with_its_id_type_and_namespace() {
     assert_eq!(log.take(), [(Level::INFO, fields("Enqueued", "1"))]);
 
     client.enqueue(task()).await.unwrap();
-    let before = "Enqueued before: the first task stands";
+    let before = "Duplicate: the existing task is kept";
     assert_eq!(log.take(), [(Level::DEBUG, fields(before, "1"))]);
 
     let batch = vec![NewTask::new("greet").namespace("shop"); 2];

@@ -11,7 +11,7 @@ use weaver_runtime::testing::TestQueue;
 use weaver_runtime::{Event, EventAt, subscribe, subscribe_from};
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
-/// What has come so far.
+/// The events so far.
 fn heard<S: Stream<Item = Result<T>> + Unpin, T>(stream: &mut S) -> Vec<T> {
     let next =
         || stream.next().now_or_never().map(|item| item.expect("it never ends").expect("the store answers"));
@@ -40,10 +40,10 @@ async fn cursor_after(queue: &TestQueue, events: usize) -> (Vec<EventAt>, Change
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_every_move_after_it_began_in_order() {
+async fn a_subscriber_gets_every_transition_after_its_start_in_order() {
     let queue = TestQueue::new();
     let mut stream = subscribe(queue.store());
-    assert_eq!(heard(&mut stream), [Event::Resync], "what came before is not known");
+    assert_eq!(heard(&mut stream), [Event::Resync], "earlier transitions are unknown");
     enqueue(&queue, 2).await;
     let key = queue.enqueued().await[0].key.clone();
     queue.store().cancel(&key).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_subscriber_hears_every_move_after_it_began_in_order() {
 }
 
 #[tokio::test]
-async fn a_waiting_subscriber_is_woken_by_a_move() {
+async fn a_waiting_subscriber_is_woken_by_a_transition() {
     let queue = TestQueue::new();
     let mut stream = subscribe(queue.store());
     assert_eq!(heard(&mut stream), [Event::Resync]);
@@ -62,7 +62,7 @@ async fn a_waiting_subscriber_is_woken_by_a_move() {
 }
 
 #[tokio::test]
-async fn what_moved_before_the_first_poll_is_announced_as_a_gap() {
+async fn transitions_before_the_first_poll_are_announced_as_a_gap() {
     let queue = TestQueue::new();
     let mut stream = subscribe(queue.store());
     enqueue(&queue, 1).await;
@@ -70,8 +70,8 @@ async fn what_moved_before_the_first_poll_is_announced_as_a_gap() {
 }
 
 #[tokio::test]
-async fn a_slow_subscriber_is_told_to_resync_and_holds_nobody_up() {
-    let queue = TestQueue::with_options(MemoryOptions { ring_capacity: 4, ..MemoryOptions::default() });
+async fn a_slow_subscriber_gets_a_resync_and_delays_no_other() {
+    let queue = TestQueue::with_options(MemoryOptions { change_log_capacity: 4, ..MemoryOptions::default() });
     let mut stream = subscribe(queue.store());
     assert_eq!(heard(&mut stream), [Event::Resync]);
     enqueue(&queue, 100).await;
@@ -81,7 +81,7 @@ async fn a_slow_subscriber_is_told_to_resync_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_subscription_goes_on_where_an_earlier_one_was() {
+async fn a_subscription_resumes_after_the_cursor_of_an_earlier_one() {
     let queue = TestQueue::new();
     let (_, cursor) = cursor_after(&queue, 3).await;
     enqueue(&queue, 1).await;
@@ -91,7 +91,7 @@ async fn a_subscription_goes_on_where_an_earlier_one_was() {
 }
 
 #[tokio::test]
-async fn going_on_in_the_middle_of_a_batch_leaves_nothing_out() {
+async fn resuming_in_the_middle_of_a_batch_skips_nothing() {
     let queue = TestQueue::new();
     let (items, _) = cursor_after(&queue, 3).await;
     for (index, item) in items.iter().enumerate() {
@@ -102,14 +102,14 @@ async fn going_on_in_the_middle_of_a_batch_leaves_nothing_out() {
 }
 
 #[tokio::test]
-async fn more_moves_than_are_fetched_at_once_all_arrive() {
+async fn more_transitions_than_one_fetch_holds_all_arrive() {
     let queue = TestQueue::new();
     let (items, _) = cursor_after(&queue, 1000).await;
     assert_eq!(items.len(), 1000);
 }
 
 #[tokio::test]
-async fn a_place_in_another_life_of_the_store_is_a_gap() {
+async fn a_cursor_of_another_incarnation_of_the_store_is_a_gap() {
     let queue = TestQueue::new();
     let (_, cursor) = cursor_after(&queue, 1).await;
     let elsewhere = ChangeCursor { incarnation: cursor.incarnation.wrapping_add(1), ..cursor };
@@ -118,7 +118,7 @@ async fn a_place_in_another_life_of_the_store_is_a_gap() {
 }
 
 #[tokio::test]
-async fn after_an_error_the_stream_goes_on_and_nothing_is_left_out() {
+async fn after_an_error_the_stream_resumes_and_skips_nothing() {
     let queue = TestQueue::new();
     let plan = |site: &CallSite| match site {
         CallSite { method: "changes", number: 2 } => Fault::FailAfter,

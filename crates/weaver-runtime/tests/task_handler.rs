@@ -1,4 +1,4 @@
-//! The seed's trait, for those who want payload and outcome as they are.
+//! The seed's trait `TaskHandler`: raw payload in, outcome out.
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The helpers for the tests of those who write handlers.
+//! The test helpers for authors of handlers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ async fn a_panic_is_a_failure_that_carries_its_message() {
 }
 
 #[tokio::test]
-async fn a_type_nobody_registered_is_a_failure_that_names_it_and_what_is_registered() {
+async fn a_type_without_a_handler_is_a_failure_that_names_the_registered_ones() {
     let (registry, _) = noting();
     let said = "no handler for task type `nope`: this worker has `note`";
     assert_eq!(run_inline(&registry, NewTask::new("nope")).await, Outcome::failed(said));
@@ -159,7 +159,7 @@ async fn a_drain_runs_what_handlers_enqueue_also_in_queues_that_are_new() {
 }
 
 #[tokio::test]
-async fn a_drain_keeps_what_the_handler_logged_and_how_far_it_said_it_was() {
+async fn a_drain_stores_the_handlers_log_and_progress() {
     async fn talk(_: (), ctx: Ctx) -> Result<(), TaskError> {
         (0..40).for_each(|line| ctx.log(format!("line {line}")));
         ctx.progress(0.5, "half");
@@ -167,7 +167,7 @@ async fn a_drain_keeps_what_the_handler_logged_and_how_far_it_said_it_was() {
     }
     let registry = Registry::new().handle("talk", talk).unwrap();
     let (queue, record) = drain_one(&registry, NewTask::new("talk")).await;
-    assert_eq!(record.progress.expect("it was said").message, "half");
+    assert_eq!(record.progress.expect("it was reported").message, "half");
     let stream = StreamKey::attempt_log(&record.key, 1);
     let log = queue.store().read_entries(&stream, ReadFrom::Last(100), 100).await.unwrap();
     assert_eq!(log.entries.len(), 40);
@@ -182,7 +182,7 @@ async fn a_result_too_large_to_keep_is_a_failure_that_says_so() {
     let registry = Registry::new().handle("boast", boast).unwrap();
     let (_, record) = drain_one(&registry, NewTask::new("boast")).await;
     assert_eq!((record.state, record.executions), (TaskState::Dead, 1));
-    assert!(record.last_error.unwrap().contains("its result is 65538 bytes"));
+    assert!(record.last_error.unwrap().contains("the result has 65538 bytes"));
 }
 
 #[tokio::test]
@@ -204,11 +204,11 @@ async fn a_task_cancelled_by_its_own_handler_frees_its_key_at_once() {
 }
 
 #[tokio::test]
-async fn a_task_whose_worker_vanished_runs_again_when_its_lease_has_ended() {
+async fn a_task_whose_worker_crashed_runs_again_after_lease_expiry() {
     let (registry, _) = noting();
     let queue = TestQueue::new();
     queue.client().enqueue(named("again")).await.unwrap();
-    let worker = WorkerId::new("gone").unwrap();
+    let worker = WorkerId::new("crashed").unwrap();
     let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(1));
     queue.store().dequeue_ready(request).await.unwrap().expect("it is due");
     let ended = queue.drain(&registry).await;

@@ -1,5 +1,5 @@
-//! What a log shows of a task's life: the seed's events, with the seed's fields, in a span with the
-//! enqueuer's trace.
+//! Log events of a task's lifecycle: the seed's events with the seed's fields, in a span with the producer's
+//! trace.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
@@ -34,7 +34,7 @@ impl Visit for Fields {
     }
 }
 
-/// Everything the runtime says.
+/// All events and spans of the runtime.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Heard>>);
 
@@ -132,7 +132,7 @@ async fn log_of(task: NewTask) -> Log {
             clock.advance(Duration::from_secs(u64::from(waits)));
             tokio::task::yield_now().await;
         }
-        shutdown.ask();
+        shutdown.request();
     };
     tokio::join!(working, watching);
     log
@@ -189,7 +189,7 @@ async fn dead_carries_the_last_error_and_the_attempts() {
 }
 
 #[tokio::test]
-async fn a_handler_runs_in_a_span_that_carries_the_trace_of_the_enqueuer() {
+async fn a_handler_runs_in_a_span_that_carries_the_trace_of_the_producer() {
     let trace = TraceContext { traceparent: TRACEPARENT.to_owned(), tracestate: None };
     let log = log_of(moody_task("good").trace(trace)).await;
     let expected = event(&[
@@ -201,7 +201,7 @@ async fn a_handler_runs_in_a_span_that_carries_the_trace_of_the_enqueuer() {
         ("traceparent", TRACEPARENT),
     ]);
     assert_eq!(log.span_of("Started"), expected);
-    assert_eq!(log.span_of("inside"), expected, "what the handler says is in it too");
+    assert_eq!(log.span_of("inside"), expected, "the handler's own events are in it too");
 
     let log = log_of(moody_task("good")).await;
     assert_eq!(log.span_of("Started").0.get("traceparent"), None);

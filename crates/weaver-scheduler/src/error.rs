@@ -1,4 +1,4 @@
-//! What can go wrong with schedules, events and settings: what, where, and what to do.
+//! Errors about schedules, events and settings.
 
 use weaver_core::error::{Error as StoreError, Invalid};
 use weaver_core::id::{TaskKey, Version};
@@ -6,89 +6,87 @@ use weaver_core::name::Namespace;
 
 use crate::calendar::BadSchedule;
 
-/// The result of a call.
+/// The result of a call on the scheduler.
 pub type Result<T, E = SchedulerError> = std::result::Result<T, E>;
 
-/// Why a call did not do what it was asked.
+/// Why a call on the scheduler failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulerError {
-    /// A field is wrong; repeating the call will not help.
+    /// A field is invalid; retrying will not help.
     #[error("{0}")]
     Invalid(InvalidField),
-    /// The schedule cannot be understood; [`BadSchedule::pointer`] shows where.
+    /// The schedule cannot be parsed; [`BadSchedule::pointer`] shows where.
     #[error("{0}")]
     Schedule(#[from] BadSchedule),
-    /// There is no such schedule.
+    /// No schedule has this name in the namespace.
     #[error("no schedule `{name}` in namespace `{namespace}`: see `weaver schedules list`")]
     NotFound {
-        /// Where.
+        /// The namespace that was searched.
         namespace: Namespace,
-        /// Which.
+        /// The name as the caller gave it.
         name: String,
     },
-    /// There is one of that name.
-    #[error("schedule `{name}` is there already, at version {version}: edit it, or choose another name")]
+    /// A schedule of that name exists.
+    #[error("schedule `{name}` already exists, at version {version}: edit it, or choose another name")]
     Exists {
-        /// Which.
+        /// The name, unique in its namespace.
         name: String,
-        /// Its version.
+        /// The version of the existing one.
         version: Version,
     },
-    /// Somebody else changed it since it was read.
+    /// Another client changed it since it was read (optimistic concurrency).
     #[error("{what} is at version {found}, not at {expected}: read it again and repeat the change")]
     Stale {
-        /// What.
+        /// For messages, like ``schedule `nightly` ``.
         what: String,
         /// The version the caller read.
         expected: Version,
-        /// The version that is there; 0: nothing is.
+        /// The version that is stored; 0: none is.
         found: Version,
     },
-    /// It may not run twice at once, and it runs.
-    #[error("schedule `{name}` forbids two runs at once, and task {task} has not ended: wait, or cancel it")]
+    /// The schedule forbids concurrent runs, and one has not ended.
+    #[error("schedule `{name}` forbids concurrent runs, and task {task} has not ended: wait, or cancel it")]
     StillRunning {
-        /// Which.
+        /// The name of the schedule.
         name: String,
-        /// The run.
+        /// The run that has not ended.
         task: TaskKey,
     },
     /// There is no such setting.
     #[error("no setting `{key}`: {hint}")]
     UnknownSetting {
-        /// What was asked for.
+        /// The key as the caller gave it.
         key: String,
-        /// What was probably meant, or what there is.
+        /// The most similar key, or all known ones.
         hint: String,
     },
-    /// Others changed it each time it was tried.
-    #[error("{what} is changed by others all the time: try again")]
+    /// Every attempt at the write conflicted with another writer.
+    #[error("{what} is being changed concurrently; retry")]
     Busy {
-        /// What.
+        /// For messages, like ``schedule `nightly` ``.
         what: String,
     },
-    /// What is stored cannot be read.
-    #[error(
-        "{what} cannot be read: {reason}; it was written by a newer version, or is damaged: write it again"
-    )]
+    /// A stored document cannot be decoded.
+    #[error("{what} cannot be read: {reason}; a newer version wrote it, or it is damaged: write it again")]
     Unreadable {
-        /// What.
+        /// For messages, like ``event `order-17` ``.
         what: String,
-        /// Why.
+        /// The error of the decoder, without the body.
         reason: String,
     },
-    /// The store says no.
+    /// The store failed or refused the call.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A field that is wrong.
+/// A field with an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}; {hint}")]
 pub struct InvalidField {
-    /// Which, as it is written: `task.priority`.
+    /// The path of the field, like `task.priority`.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub problem: String,
     /// What to write instead.
     pub hint: String,
@@ -103,7 +101,7 @@ impl InvalidField {
         SchedulerError::Invalid(Self { field: field.into(), problem: problem.into(), hint: hint.into() })
     }
 
-    /// What core says of a field, under the name it has here.
+    /// Core's error about a field, with the field's path in the schedule.
     pub(crate) fn of(prefix: &str, invalid: &Invalid) -> SchedulerError {
         let text = invalid.problem.to_string();
         let (problem, hint) = text.split_once(": ").unwrap_or((&text, "change it"));

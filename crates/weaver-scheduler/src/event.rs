@@ -1,4 +1,4 @@
-//! Events: something happened, and definitions that wait for it get a run, once each.
+//! Events: each schedule with a matching event trigger creates one run per event.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -16,27 +16,27 @@ use crate::definition::{EVENT_TYPE_MAX_BYTES, check_text};
 use crate::error::{InvalidField, Result, SchedulerError};
 use crate::service::{Scheduler, readable};
 
-/// The kind of the documents that events are.
+/// The kind of the documents that store events.
 pub const EVENT_KIND: &str = "event";
-/// The kind of the documents by which old events are found.
+/// The kind of the documents that index events by their end of retention.
 pub const EXPIRY_KIND: &str = "event_expiry";
-/// The longest key that makes an event unique: the keys of runs are made of it.
+/// The longest deduplication key, in bytes: it is part of the idempotency keys of runs.
 pub const DEDUPE_KEY_MAX_BYTES: usize = 160;
-/// The largest payload of an event, as JSON.
+/// The largest payload of an event, in bytes of JSON.
 pub const EVENT_PAYLOAD_MAX_BYTES: usize = 64 * 1024;
-/// The most events of one call.
+/// The most events per call of [`emit_all`](Scheduler::emit_all).
 pub const EMIT_MAX: usize = 1000;
 
 /// An event to be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewEvent {
-    /// What happened: definitions wait for exactly this.
+    /// Matched exactly by event triggers; at most 100 bytes.
     pub event_type: String,
-    /// What there is to know about it.
+    /// Any JSON, at most [`EVENT_PAYLOAD_MAX_BYTES`].
     #[serde(default)]
     pub payload: Value,
-    /// A second event with this key in the namespace is the first one, for as long as that is kept.
+    /// A second event with this key in the namespace is ignored during the first one's retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
 }
@@ -47,13 +47,13 @@ impl NewEvent {
         Self { event_type: event_type.into(), payload: Value::Null, dedupe_key: None }
     }
 
-    /// With this payload.
+    /// Sets the payload; default `null`.
     #[must_use]
     pub fn payload(self, payload: Value) -> Self {
         Self { payload, ..self }
     }
 
-    /// Once per key.
+    /// Sets the deduplication key; default none.
     #[must_use]
     pub fn dedupe_key(self, key: impl Into<String>) -> Self {
         Self { dedupe_key: Some(key.into()), ..self }
@@ -66,38 +66,38 @@ impl NewEvent {
         }
         let bytes = self.payload.to_string().len();
         if bytes > EVENT_PAYLOAD_MAX_BYTES {
-            let problem = format!("it is {bytes} bytes as JSON, and {EVENT_PAYLOAD_MAX_BYTES} are the limit");
+            let problem = format!("it has {bytes} bytes as JSON; the limit is {EVENT_PAYLOAD_MAX_BYTES}");
             return Err(InvalidField::error("payload", problem, "store it elsewhere and give a reference"));
         }
         Ok(())
     }
 }
 
-/// The answer to an event.
+/// The result of emitting an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Emitted {
-    /// Its id: its key, if it has one.
+    /// The deduplication key if there is one, otherwise generated.
     pub id: String,
-    /// Whether one with its key was there before, and this one changed nothing.
+    /// Whether an event with this key existed, so that this one was ignored.
     pub existing: bool,
 }
 
-/// An event as it is.
+/// A stored event; it is kept for `events.retention_hours` after it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// Where.
+    /// Only schedules of this namespace see it.
     pub namespace: Namespace,
-    /// Its id.
+    /// Unique in its namespace; equal to `dedupe_key` if there is one.
     pub id: String,
-    /// What happened.
+    /// Matched exactly by event triggers.
     pub event_type: String,
-    /// What there is to know about it.
+    /// As it was emitted.
     pub payload: Value,
-    /// What makes it unique, if anything does.
+    /// As it was emitted.
     pub dedupe_key: Option<String>,
-    /// When it was stored.
+    /// When it was stored, by the clock of the node that stored it.
     pub created_at: Timestamp,
-    /// When the definitions that wait for it had their runs; none: not yet.
+    /// When the runs of all matching schedules had been created; `None`: not yet.
     pub processed_at: Option<Timestamp>,
 }
 
@@ -121,17 +121,17 @@ impl StoredEvent {
 }
 
 impl Scheduler {
-    /// Stores an event. Definitions that wait for its type get a run each, soon and once.
+    /// Stores an event. Every enabled schedule with a matching trigger then creates one run.
     pub async fn emit(&self, namespace: &Namespace, event: NewEvent) -> Result<Emitted> {
         let mut emitted = self.emit_all(namespace, vec![event]).await?;
         emitted.pop().ok_or_else(|| SchedulerError::Busy { what: "the event".to_owned() })
     }
 
-    /// Stores events, at most [`EMIT_MAX`]; if one is invalid, none. Answers in their order.
+    /// Stores at most [`EMIT_MAX`] events; none if one is invalid. The results are in the same order.
     pub async fn emit_all(&self, namespace: &Namespace, events: Vec<NewEvent>) -> Result<Vec<Emitted>> {
         if events.len() > EMIT_MAX {
-            let problem = format!("{} events are more than the {EMIT_MAX} of one call", events.len());
-            return Err(InvalidField::error("events", problem, "send them in several"));
+            let problem = format!("{} events exceed the limit of {EMIT_MAX} per call", events.len());
+            return Err(InvalidField::error("events", problem, "split them into several calls"));
         }
         events.iter().try_for_each(NewEvent::check)?;
         let now = self.clock.now();
@@ -150,7 +150,7 @@ impl Scheduler {
             }
             ids.push(id);
         }
-        // Before the events: one that is stored and has no expiry would stay for ever.
+        // Before the events: an event without an expiry would never be removed.
         for answer in self.store.write_documents(expiries).await? {
             is_new(answer)?;
         }
@@ -166,7 +166,7 @@ impl Scheduler {
         Ok(emitted.collect())
     }
 
-    /// Reads an event; none if it never was, or is too old to be kept.
+    /// Reads an event; `None` if it was never emitted or its retention has ended.
     pub async fn event(&self, namespace: &Namespace, id: &str) -> Result<Option<Event>> {
         let key = DocumentKey::new(namespace.clone(), EVENT_KIND, id);
         if key.validate().is_err() {
@@ -175,7 +175,7 @@ impl Scheduler {
         self.store.get_document(&key).await?.as_ref().map(event_of).transpose()
     }
 
-    /// The events of a namespace, by id.
+    /// The events of a namespace in the order of ids; unreadable ones are omitted.
     pub async fn events(
         &self,
         namespace: &Namespace,
@@ -187,14 +187,14 @@ impl Scheduler {
         Ok(Page { items, next: page.next, complete: page.complete })
     }
 
-    /// By time, so that lists are in order; by node and number, so that no two are the same.
+    /// Time first, so that lists are in order; node and number make it unique.
     fn event_id(&self) -> String {
         let number = self.emitted.fetch_add(1, Ordering::Relaxed);
         format!("{:016x}-{}-{number}", self.clock.now().as_micros(), self.node)
     }
 }
 
-/// Whether a write that expects nothing found nothing.
+/// Whether a write with [`Expect::Absent`] was applied.
 fn is_new(answer: Result<Option<Version>, StoreError>) -> Result<bool> {
     match answer {
         Ok(_) => Ok(true),

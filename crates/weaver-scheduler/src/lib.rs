@@ -1,16 +1,21 @@
-//! Weaver's scheduler: job definitions, the fires that make runs of them, and events.
+//! Weaver's scheduler: cron and event schedules, and the tasks they create.
 //!
 //! ```text
-//! calendar   pure: text and a zone in, instants out
-//! misfire    pure: what becomes of fires that nobody was there for
-//! definition what people write, checked when it is written; a document of kind `job_definition`
-//! Scheduler  add, edit, … · emit · tick: due definitions and events become tasks · run: ticks until it is told to stop
+//! calendar   pure: a cron expression and a time zone in, instants out
+//! misfire    pure: which missed runs are caught up on
+//! definition a schedule as people write it, validated on write; a document of kind `job_definition`
+//! Scheduler  add, edit, … · emit · tick: due schedules and events become tasks · run: ticks until stopped
 //! settings   known keys in the store, changed at run time
 //! ```
 //!
-//! Any number of nodes run it at once and none of them leads: what a fire becomes is decided by one
-//! conditional write, and the run has a key made of its definition and instant, so that it is one task
-//! however often it is enqueued. Nothing here asks what time it is: the clock is passed in.
+//! A *definition* is a schedule in seed 004's word. It *fires* at an instant, or for an event; the task that
+//! this creates is a *run*.
+//!
+//! There is no leader election: any number of nodes tick at the same time. A conditional write (optimistic
+//! concurrency) decides what happens at a fire, and the run's idempotency key is made of its schedule and
+//! instant, so that it is one task however often it is enqueued.
+//!
+//! The clock is passed in; nothing here reads the system's.
 
 pub mod calendar;
 pub mod definition;

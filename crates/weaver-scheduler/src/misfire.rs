@@ -1,56 +1,56 @@
-//! What becomes of fires that nobody was there for: a pure decision from the stored next fire, the time and
-//! the policy.
+//! Misfire policies: which missed runs are caught up on after a downtime. A pure decision from the stored
+//! next fire, the time and the policy.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weaver_core::json_number;
 use weaver_core::time::Timestamp;
-use weaver_core::whole;
 
 use crate::calendar::Schedule;
 
-/// The most runs that one decision makes, whatever the policy asks for.
+/// The most runs that one decision creates, whatever the policy asks for.
 pub const RUNS_MAX: u32 = 1000;
-/// How many missed fires are counted one by one; beyond it, a count is a lower bound.
+/// Missed fires that are counted exactly; beyond it, a count is a lower bound.
 pub const COUNTED_MAX: u64 = 10_000;
 
-/// What to do when several fires are due at once, or one is late.
+/// The catch-up policy when several fires are due, or one is late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Misfire {
-    /// One run, for the latest of them; the others are merged into it.
+    /// One run for the latest fire; the others are merged into it.
     #[default]
-    #[serde(deserialize_with = "whole::no_fields")]
+    #[serde(deserialize_with = "json_number::no_fields")]
     RunOnce,
-    /// A run for each, the latest `max` of them, oldest first.
+    /// A run for each of the latest `max` fires, oldest first.
     RunAll {
-        /// At most so many, and [`RUNS_MAX`].
-        #[serde(deserialize_with = "whole::number")]
+        /// From 1 to [`RUNS_MAX`].
+        #[serde(deserialize_with = "json_number::integer")]
         max: u32,
     },
-    /// A run for each that is not later than this, the latest [`RUNS_MAX`] of them; the others are left out.
+    /// A run for each fire that is at most so late, of the latest [`RUNS_MAX`]; the others are skipped.
     SkipAfter {
-        /// How late a run may begin.
-        #[serde(deserialize_with = "whole::number")]
+        /// The greatest lateness, in seconds.
+        #[serde(deserialize_with = "json_number::integer")]
         seconds: u64,
     },
 }
 
-/// What to do now, and what to store.
+/// The runs to create now, and the next fire to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The runs to make, by the instant each is for, oldest first.
+    /// The instants of the runs to create, oldest first.
     pub runs: Vec<Timestamp>,
-    /// How many fires get no run of their own.
+    /// How many fires were merged into another run or skipped.
     pub without_run: u64,
-    /// Whether that is their number, or only a lower bound.
+    /// Whether `without_run` is exact or a lower bound.
     pub is_exact: bool,
-    /// The next fire, if there is one.
+    /// The next fire; `None`: the schedule is finished.
     pub next: Option<Timestamp>,
 }
 
-/// Decides about a schedule whose stored next fire is `due`. Before that instant there is nothing to do.
+/// Decides about a schedule whose stored next fire is `due`. Before that instant it creates no run.
 pub fn plan(schedule: &Schedule, due: Timestamp, now: Timestamp, policy: Misfire) -> Plan {
     if due > now {
         return Plan { runs: Vec::new(), without_run: 0, is_exact: true, next: Some(due) };
@@ -67,8 +67,8 @@ pub fn plan(schedule: &Schedule, due: Timestamp, now: Timestamp, policy: Misfire
     Plan { without_run: fires.saturating_sub(runs.len() as u64), is_exact, runs, next }
 }
 
-/// The latest fires from `due` to `now`, at most so many, oldest first. Looks back from `now` in steps that
-/// double, so that a year of seconds costs no more than a minute of them.
+/// At most `max` of the latest fires from `due` to `now`, oldest first. Searches back from `now` in steps
+/// that double, so that a year of missed seconds costs no more than a minute of them.
 fn latest(schedule: &Schedule, due: Timestamp, now: Timestamp, max: usize) -> Vec<Timestamp> {
     let mut back = Duration::from_secs(1);
     loop {
@@ -86,8 +86,8 @@ fn count(schedule: &Schedule, due: Timestamp, now: Timestamp) -> (u64, bool) {
     (counted.min(COUNTED_MAX), counted <= COUNTED_MAX)
 }
 
-/// The fires from `start` to `now`. `due` is one of them by itself: it was stored before anybody edited the
-/// schedule.
+/// The fires from `start` to `now`. `due` always counts: it may have been stored before the schedule was
+/// edited.
 fn between(
     schedule: &Schedule,
     due: Timestamp,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn skip_after_leaves_out_what_is_later_than_that() {
+    fn skip_after_skips_what_is_later_than_that() {
         let plan = after_an_hour(Misfire::SkipAfter { seconds: 15 * 60 });
         assert_eq!((plan.runs, plan.without_run), (vec![at("10:50:00"), at("11:00:00")], 5));
         let plan = after_an_hour(Misfire::SkipAfter { seconds: 60 });
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn years_of_missed_seconds_are_bounded_work_and_say_that_the_count_is_a_lower_bound() {
+    fn years_of_missed_seconds_are_bounded_work_and_the_count_is_a_lower_bound() {
         let schedule = Schedule::new(ScheduleSpec::new("* * * * * *").tz("Europe/Berlin")).unwrap();
         let (due, now) = ("2016-01-01T00:00:00Z".parse().unwrap(), at("12:00:00"));
         let plan = plan(&schedule, due, now, Misfire::RunAll { max: 2 });

@@ -1,4 +1,4 @@
-//! Whether a document of the scheduler can be read.
+//! Decoding check of the scheduler's documents, for `weaver store check`.
 
 use serde::de::DeserializeOwned;
 
@@ -6,8 +6,7 @@ use crate::definition::{DEFINITION_KIND, Stored};
 use crate::event::{EVENT_KIND, StoredEvent};
 use crate::settings::SETTING_KIND;
 
-/// Why the body of a document of this kind cannot be read. A kind that is not the scheduler's is answered
-/// with `Ok`.
+/// Checks that the body of a document of this kind can be decoded. Kinds of other components are `Ok`.
 pub fn check_body(kind: &str, body: &[u8]) -> Result<(), String> {
     match kind {
         DEFINITION_KIND => reads::<Stored>(body),
@@ -26,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_that_is_no_schedule_is_named_and_one_of_another_kind_is_not_judged() {
+    fn a_body_that_is_no_schedule_is_refused_and_other_kinds_are_ignored() {
         assert!(check_body(DEFINITION_KIND, b"{}").unwrap_err().contains("missing field"));
         assert!(check_body(EVENT_KIND, b"\xff").is_err());
         assert_eq!(check_body("a program's own", b"\xff"), Ok(()));

@@ -1,4 +1,4 @@
-//! The task that a run is, made of the template.
+//! The task of a run, made from the schedule's template.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use weaver_core::time::Timestamp;
 use crate::definition::{DEFINITION_LABEL, TaskTemplate};
 use crate::error::{InvalidField, Result};
 
-/// The event a run is for, as its handler sees it.
+/// The event of a run, as its handler gets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunEvent {
     pub(crate) id: String,
@@ -19,7 +19,7 @@ pub(crate) struct RunEvent {
     pub(crate) payload: Value,
 }
 
-/// The task of one run. Its namespace is the caller's to set.
+/// The task of one run. The caller sets its namespace.
 pub(crate) fn task_of(
     name: &str,
     template: &TaskTemplate,
@@ -54,10 +54,10 @@ pub(crate) fn task_of(
     for (label, value) in &template.labels {
         task = task.label(label.clone(), value.clone());
     }
-    // Last: no template takes it away.
+    // Last, so that a template cannot override it.
     task = task.label(DEFINITION_LABEL, name);
     if let Some(instant) = scheduled_for {
-        // Also not before: the clock of the node that fires may be ahead of the store's.
+        // `run_at` as well: the clock of this node may be ahead of the store's.
         task = task.scheduled_for(instant).run_at(instant);
     }
     Ok(task)
@@ -77,12 +77,12 @@ fn payload(template: &TaskTemplate, event: Option<&RunEvent>) -> Value {
     }
 }
 
-/// The key of a fire's run (seed 004, 2.1).
+/// The idempotency key of a scheduled run (seed 004, 2.1).
 pub(crate) fn time_key(name: &str, scheduled_for: Timestamp) -> String {
     format!("time:{name}:{scheduled_for}")
 }
 
-/// The key of an event's run.
+/// The idempotency key of an event's run.
 pub(crate) fn event_key(name: &str, event: &str) -> String {
     format!("event:{name}:{event}")
 }

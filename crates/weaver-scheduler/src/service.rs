@@ -1,4 +1,4 @@
-//! The service over a store: what people do with definitions.
+//! The scheduler over a store: managing schedules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::calendar::Schedule;
 use crate::definition::{DEFINITION_KIND, Definition, DefinitionSpec, Stored, TRIGGER_KIND, Trigger, check};
 use crate::error::{Result, SchedulerError};
 use crate::settings::Settings;
-use crate::tick::PassedOver;
+use crate::tick::UnreadableDocuments;
 
-/// How often a change is tried again when a fire came in between.
+/// Optimistic-concurrency retries of a change that conflicts with a fire.
 pub(crate) const TRIES_MAX: usize = 16;
 
-/// What a scheduler needs to know of its place.
+/// Options of a scheduler.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Unique among the nodes and their lives, and at most 32 bytes: ids of events are made of it.
+    /// Unique over all nodes and restarts, at most 32 bytes: it is part of event ids.
     pub node: String,
 }
 
-/// Schedules, events and settings over a store. Any number of them may work on one store; clones are one and
-/// the same.
+/// Schedules, events and settings over a store. Any number of schedulers may share a store; clones share one
+/// scheduler.
 #[derive(Clone)]
 pub struct Scheduler {
     pub(crate) store: Arc<dyn Store>,
@@ -39,16 +39,16 @@ pub struct Scheduler {
     pub(crate) settings: Settings,
     pub(crate) node: Arc<str>,
     pub(crate) emitted: Arc<AtomicU64>,
-    /// Where this node has written notices, so that it also removes old ones.
+    /// Namespaces in which this node has written notices, whose old notices it removes.
     pub(crate) noticed: Arc<Mutex<BTreeSet<Namespace>>>,
-    /// What this node cannot read.
-    pub(crate) passed_over: Arc<PassedOver>,
-    /// Wakes [`run`](Scheduler::run) when something changed on this node.
+    /// Documents that this node cannot decode.
+    pub(crate) unreadable: Arc<UnreadableDocuments>,
+    /// Wakes [`run`](Scheduler::run) after a change on this node.
     pub(crate) changed: Arc<Notify>,
 }
 
 impl Scheduler {
-    /// A scheduler over a store.
+    /// Creates a scheduler; it does nothing before [`tick`](Scheduler::tick) or [`run`](Scheduler::run).
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: Options) -> Self {
         Self {
             settings: Settings::new(Arc::clone(&store)),
@@ -57,17 +57,17 @@ impl Scheduler {
             node: options.node.into(),
             emitted: Arc::default(),
             noticed: Arc::default(),
-            passed_over: Arc::default(),
+            unreadable: Arc::default(),
             changed: Arc::default(),
         }
     }
 
-    /// The settings of the whole installation.
+    /// The settings, which are shared by all nodes and namespaces.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Adds a definition.
+    /// Adds a schedule; [`SchedulerError::Exists`] if the name is taken.
     pub async fn add(&self, namespace: &Namespace, name: &str, spec: DefinitionSpec) -> Result<Definition> {
         let schedule = check(name, &spec, &self.store.limits())?;
         let now = self.clock.now();
@@ -84,14 +84,14 @@ impl Scheduler {
         }
     }
 
-    /// Reads a definition.
+    /// Reads a schedule; [`SchedulerError::NotFound`] if there is none.
     pub async fn get(&self, namespace: &Namespace, name: &str) -> Result<Definition> {
         let document = self.read(namespace, name).await?;
         definition_of(&document)
     }
 
-    /// The definitions of a namespace whose name begins with `prefix`, by name. One that cannot be read is
-    /// left out and logged: [`get`](Scheduler::get) says what is wrong with it.
+    /// The schedules of a namespace whose name starts with `prefix`, by name. An unreadable one is omitted
+    /// and logged; [`get`](Scheduler::get) returns its error.
     pub async fn list(
         &self,
         namespace: &Namespace,
@@ -104,8 +104,8 @@ impl Scheduler {
         Ok(Page { items, next: page.next, complete: page.complete })
     }
 
-    /// Replaces what a definition says, if it is still the version the caller read. A fire that is due is not
-    /// lost by it; one that is not due yet is planned anew.
+    /// Replaces a schedule's specification if it still has the version the caller read. A fire that is due is
+    /// not lost; one that is not due yet is planned again.
     pub async fn edit(
         &self,
         namespace: &Namespace,
@@ -128,7 +128,7 @@ impl Scheduler {
         self.change(namespace, name, Some(expected), change).await
     }
 
-    /// Lets a definition make runs, from now on: fires of the time it was disabled are not made up for.
+    /// Enables a schedule from now on: there is no catch-up for the time it was disabled.
     pub async fn enable(
         &self,
         namespace: &Namespace,
@@ -147,7 +147,7 @@ impl Scheduler {
         self.change(namespace, name, expected, change).await
     }
 
-    /// Lets a definition make no more runs. Those it made go on.
+    /// Disables a schedule. Runs that it already created are not affected.
     pub async fn disable(
         &self,
         namespace: &Namespace,
@@ -162,7 +162,7 @@ impl Scheduler {
         self.change(namespace, name, expected, change).await
     }
 
-    /// Removes a definition. Its runs stay.
+    /// Removes a schedule. Its runs stay.
     pub async fn remove(&self, namespace: &Namespace, name: &str, expected: Option<Version>) -> Result<()> {
         for _ in 0..TRIES_MAX {
             let document = self.read(namespace, name).await?;
@@ -173,8 +173,8 @@ impl Scheduler {
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(()) => {
-                    // After the definition: an entry without one finds nothing, a definition without one is
-                    // not found.
+                    // After the schedule: an index entry without a schedule is harmless, a schedule without
+                    // an entry would miss events.
                     if let Ok(Stored { spec, .. }) = Stored::read(&document)
                         && let Some(key) = trigger_key(namespace, name, &spec)
                     {
@@ -187,31 +187,29 @@ impl Scheduler {
         Err(busy(name))
     }
 
-    /// Refuses a definition that [`add`](Scheduler::add) or [`edit`](Scheduler::edit) would refuse for what
-    /// it says, and stores nothing.
+    /// Validates a schedule as [`add`](Scheduler::add) and [`edit`](Scheduler::edit) do, and stores nothing.
     pub fn check(&self, name: &str, spec: &DefinitionSpec) -> Result<()> {
         check(name, spec, &self.store.limits()).map(drop)
     }
 
-    /// The definitions of a namespace that fire next, the soonest first. Found among the next `looked_at` of
-    /// the whole installation: fewer than there are, where other namespaces are busier.
-    pub async fn upcoming(&self, namespace: &Namespace, looked_at: u32) -> Result<Vec<Definition>> {
+    /// The schedules of a namespace that fire next, soonest first. Only the next `scan_max` of all namespaces
+    /// are scanned, so some are missing if other namespaces are busier.
+    pub async fn upcoming(&self, namespace: &Namespace, scan_max: u32) -> Result<Vec<Definition>> {
         let far = Timestamp::MAX;
-        let due = self.store.due_documents(DEFINITION_KIND, far, looked_at).await?;
+        let due = self.store.due_documents(DEFINITION_KIND, far, scan_max).await?;
         let ours = due.iter().filter(|document| document.key.namespace == *namespace);
         let mut found: Vec<_> = ours.filter_map(|document| readable(definition_of(document))).collect();
-        // A document is looked at again soon while something about it is unfinished: that is not its next
-        // fire.
+        // A document with an unfinished decision is due soon as well: that is not its next fire.
         found.retain(|definition| definition.next_fire_at.is_some());
         found.sort_by_key(|definition| definition.next_fire_at);
         Ok(found)
     }
 
-    /// Makes a run now, whether or not the definition is enabled. The overlap policy holds:
-    /// [`SchedulerError::StillRunning`] if it forbids. After an error of the store it may still be made,
-    /// once.
+    /// Creates a run now, whether or not the schedule is enabled. The concurrency policy applies:
+    /// [`SchedulerError::StillRunning`] if it forbids another run. After an error of the store the run may
+    /// still be created, once.
     pub async fn run_now(&self, namespace: &Namespace, name: &str) -> Result<TaskKey> {
-        self.run_by_hand(namespace, name).await
+        self.run_manually(namespace, name).await
     }
 
     pub(crate) async fn read(&self, namespace: &Namespace, name: &str) -> Result<Document> {
@@ -223,7 +221,8 @@ impl Scheduler {
         self.store.get_document(&key).await?.ok_or_else(not_found)
     }
 
-    /// A change by people: again, if a fire came in between; refused, if it was somebody else.
+    /// A change by a client: retried if it conflicts with a fire, refused if another client changed the
+    /// schedule.
     async fn change(
         &self,
         namespace: &Namespace,
@@ -267,7 +266,7 @@ impl Scheduler {
         Ok(stored.clone().definition(key, version, now))
     }
 
-    /// Before the definition is written, so that no event of its type can miss it.
+    /// Written before the schedule, so that no event of its type can miss it.
     async fn put_trigger(&self, namespace: &Namespace, name: &str, spec: &DefinitionSpec) -> Result<()> {
         if let Some(key) = trigger_key(namespace, name, spec) {
             let body = Bytes::from(name.to_owned());
@@ -302,7 +301,7 @@ fn trigger_key(namespace: &Namespace, name: &str, spec: &DefinitionSpec) -> Opti
     }
 }
 
-/// The first fire from now on. A schedule that has none any more is refused: nobody writes it on purpose.
+/// The first fire from now on. An enabled schedule without any is refused as a mistake.
 fn first_fire(
     spec: &DefinitionSpec,
     schedule: Option<&Schedule>,
@@ -312,14 +311,14 @@ fn first_fire(
     let next = schedule.next_after(now).map(|fire| fire.at);
     if next.is_none() && spec.enabled {
         let problem = format!("`{}` never fires after {now}", schedule.spec().schedule.trim());
-        return Err(crate::error::InvalidField::error("trigger.schedule", problem, "name a time to come"));
+        return Err(crate::error::InvalidField::error("trigger.schedule", problem, "choose a future time"));
     }
     Ok(next.filter(|_| spec.enabled))
 }
 
-/// Leaves out of a list what cannot be read, so that one damaged document does not hide all others.
+/// Omits an unreadable document from a list, so that it does not hide the others.
 pub(crate) fn readable<T>(read: Result<T>) -> Option<T> {
-    read.inspect_err(|error| tracing::error!(%error, "left out of a list")).ok()
+    read.inspect_err(|error| tracing::error!(%error, "unreadable document omitted from a list")).ok()
 }
 
 fn definition_of(document: &Document) -> Result<Definition> {
@@ -327,7 +326,7 @@ fn definition_of(document: &Document) -> Result<Definition> {
 }
 
 fn is_expected(document: &Document, expected: Version) -> Result<()> {
-    // What cannot be read has no version of its own: it can still be removed by the document's.
+    // An unreadable schedule has no version of its own: it can still be removed by the document's.
     let found = Stored::read(document).ok().and_then(|stored| stored.version).unwrap_or(document.version);
     if found == expected {
         return Ok(());

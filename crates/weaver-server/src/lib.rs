@@ -1,10 +1,10 @@
-//! The server: Weaver's HTTP API over any store, who may do what, and its pages.
+//! The server: Weaver's HTTP API over any store, authentication and authorization, and the dashboard.
 //!
 //! ```text
-//! request ─▶ security (who, from where) ─▶ api (wire ⇄ ports) ─▶ store
-//!                                              └▶ problem: every error says what was wrong and what to do
-//! dashboard: pages in a browser             over the same handlers as the API
-//! serve: connections, each within its limits, until the shutdown
+//! request ─▶ security (token, role, origin) ─▶ api (wire ⇄ ports) ─▶ store
+//!                                                  └▶ problem: an error with its cause and a hint
+//! dashboard: HTML pages over the same handlers as the API
+//! serve: connection limits, timeouts, graceful shutdown
 //! ```
 
 pub mod api;
@@ -13,5 +13,5 @@ pub mod problem;
 pub mod security;
 pub mod serve;
 
-// What a program that starts a server sets up; the routes stay inside.
-pub use api::{ApiLimits, AppState, Figure, Figures};
+// For a program that starts a server; the routes stay private.
+pub use api::{ApiLimits, AppState, Metric, StoreMetrics};

@@ -1,5 +1,4 @@
-//! Errors as problem documents (RFC 9457): a stable code for programs, and for people what was wrong and what
-//! to do.
+//! Errors as problem documents (RFC 9457): a stable code for programs, a detail and a hint for people.
 
 use std::borrow::Cow;
 
@@ -14,48 +13,46 @@ use weaver_core::quarantine::Unreadable;
 
 use crate::security::Refusal;
 
-/// What a request was answered with instead of what it asked for.
+/// An error response. `code` is stable; `detail` and `hint` may change between versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     status: StatusCode,
     code: &'static str,
     detail: String,
-    next: Cow<'static, str>,
+    hint: Cow<'static, str>,
     field: Option<String>,
     index: Option<usize>,
 }
 
 impl Problem {
-    /// A problem of a kind.
+    /// `code` is snake_case and becomes `urn:weaver:problem:{code}`.
     pub fn new(
         status: StatusCode,
         code: &'static str,
         detail: impl Into<String>,
-        next: impl Into<Cow<'static, str>>,
+        hint: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, code, detail: detail.into(), next: next.into(), field: None, index: None }
+        Self { status, code, detail: detail.into(), hint: hint.into(), field: None, index: None }
     }
 
-    /// A request that cannot be understood.
-    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>, next: &'static str) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, code, detail, next)
+    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>, hint: &'static str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, code, detail, hint)
     }
 
-    /// The same, naming the field.
     #[must_use]
     pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
         self.field = Some(field.into());
         self
     }
 
-    /// The same, naming the member of the batch.
+    /// Names the member of the batch, counted from 0.
     #[must_use]
     pub(crate) fn at(mut self, index: usize) -> Self {
         self.index = Some(index);
         self
     }
 
-    /// The same without an index: whoever sent one task did not send a batch.
+    /// Without the index: a request with a single task is not a batch.
     #[must_use]
     pub(crate) fn of_one(mut self) -> Self {
         if let Some(index) = self.index.take() {
@@ -67,12 +64,12 @@ impl Problem {
         self
     }
 
-    /// What programs go by.
+    /// The stable code that programs match on, such as `task_not_found`.
     pub fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The document.
+    /// The RFC 9457 document; its title is the status's reason phrase.
     pub fn to_wire(&self) -> wire::Problem {
         wire::Problem {
             kind: format!("urn:weaver:problem:{}", self.code),
@@ -80,7 +77,7 @@ impl Problem {
             status: self.status.as_u16(),
             code: self.code.to_owned(),
             detail: self.detail.clone(),
-            next: self.next.clone().into_owned(),
+            hint: self.hint.clone().into_owned(),
             field: self.field.clone(),
             index: self.index.map(|index| index as u64),
         }
@@ -102,10 +99,10 @@ impl IntoResponse for Problem {
 
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
-        let next = match invalid.problem {
-            FieldProblem::UnknownCursor => "start again without a cursor",
-            FieldProblem::Conflicts { .. } => "give one of them",
-            FieldProblem::TokenTaken => "draw 128 fresh random bits",
+        let hint = match invalid.problem {
+            FieldProblem::UnknownCursor => "list again without a cursor",
+            FieldProblem::Conflicts { .. } => "send only one of them",
+            FieldProblem::TokenTaken => "send 128 new random bits",
             _ => "correct the field and send the request again",
         };
         let field = field_on_the_wire(invalid.field);
@@ -113,11 +110,11 @@ impl From<Invalid> for Problem {
             Some(index) => format!("member {index} of the batch: {field} {}", invalid.problem),
             None => format!("{field} {}", invalid.problem),
         };
-        // What a cursor stood for is not there, a token is somebody else's; anything else is wrong in itself.
+        // An unknown cursor is 404, a lease token in use 409, any other problem an invalid request.
         let problem = match invalid.problem {
-            FieldProblem::UnknownCursor => Self::new(StatusCode::NOT_FOUND, "unknown_cursor", detail, next),
-            FieldProblem::TokenTaken => Self::new(StatusCode::CONFLICT, "token_taken", detail, next),
-            _ => Self::bad_request("invalid_field", detail, next),
+            FieldProblem::UnknownCursor => Self::new(StatusCode::NOT_FOUND, "unknown_cursor", detail, hint),
+            FieldProblem::TokenTaken => Self::new(StatusCode::CONFLICT, "token_taken", detail, hint),
+            _ => Self::bad_request("invalid_field", detail, hint),
         };
         let problem = problem.field(field);
         match invalid.index {
@@ -127,7 +124,7 @@ impl From<Invalid> for Problem {
     }
 }
 
-/// Spans carry their unit in documents.
+/// Durations carry their unit in JSON.
 fn field_on_the_wire(field: &'static str) -> &'static str {
     match field {
         "delay" => "delay_ms",
@@ -140,22 +137,26 @@ fn field_on_the_wire(field: &'static str) -> &'static str {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
-        let conflict = |code, next| Self::new(StatusCode::CONFLICT, code, detail.clone(), next);
+        let conflict = |code, hint| Self::new(StatusCode::CONFLICT, code, detail.clone(), hint);
         match error {
             Error::Invalid(invalid) => invalid.into(),
             Error::NotFound { .. } => task_not_found(detail),
             Error::Refused { refused, .. } => match refused {
-                Refused::Ended { .. } => conflict("task_ended", "retry it: that makes a new task like it"),
-                Refused::NotEnded { .. } => conflict("task_not_ended", "cancel it first, or wait"),
-                _ => conflict("not_allowed", "look at the task: its state does not allow it"),
+                Refused::Ended { .. } => conflict("task_ended", "retry it: that enqueues a copy of the task"),
+                Refused::NotEnded { .. } => {
+                    conflict("task_not_ended", "cancel the task, or wait for its end")
+                }
+                _ => conflict("not_allowed", "read the task: its state does not allow this"),
             },
-            // Not 5xx: the server is well, and asking again changes nothing.
-            Error::Quarantined { key, why } => task_unreadable(&key, &why),
+            // Not 5xx: the server is healthy, and a retry would fail the same way.
+            Error::Quarantined { key, reason } => task_unreadable(&key, &reason),
             Error::Stale { .. } => conflict("stale", "read the task again"),
-            Error::Conflict { .. } => conflict("version_conflict", "read it again and repeat the change"),
+            Error::Conflict { .. } => {
+                conflict("version_conflict", "read the current version and repeat the change")
+            }
             Error::Deposed { .. } => conflict("deposed", "stop acting as leader"),
             Error::Unavailable { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail, "repeat the request")
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail, "retry later")
             }
             Error::Damaged { .. } => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -163,49 +164,47 @@ impl From<Error> for Problem {
                 detail,
                 "check the store with `weaver store check`",
             ),
-            Error::Rejected { next, .. } => {
-                Self::new(StatusCode::BAD_GATEWAY, "rejected_upstream", detail, next)
+            Error::Rejected { hint, .. } => {
+                Self::new(StatusCode::BAD_GATEWAY, "rejected_upstream", detail, hint)
             }
             _ => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "internal",
                 detail,
-                "look at the server's log, and report this",
+                "this is a bug in Weaver: report it with the server's log",
             ),
         }
     }
 }
 
-/// Refusals of handlers; those of layers answer by themselves, with the headers they need.
+/// For refusals in handlers; layers turn theirs into a response themselves, with its headers.
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.status, refusal.code, refusal.detail, refusal.next)
+        Self::new(refusal.status, refusal.code, refusal.detail, refusal.hint)
     }
 }
 
-/// The server stops.
 pub(crate) fn stopping() -> Problem {
     Problem::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "stopping",
-        "the server is stopping",
-        "ask another server, or this one when it is back",
+        "the server is shutting down",
+        "retry on another server, or after the restart",
     )
 }
 
-/// The task is there, and this server cannot read it.
+/// The task exists, but this server cannot read its record.
 fn task_unreadable(key: &TaskKey, why: &Unreadable) -> Problem {
     let detail = format!("task {key} cannot be read: {why}");
     Problem::new(StatusCode::CONFLICT, "task_unreadable", detail, why.next_step(key))
 }
 
-/// No such task.
 pub(crate) fn task_not_found(detail: impl Into<String>) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "task_not_found",
         detail,
-        "check the id and the namespace; finished tasks are purged after their retention",
+        "check the id and the namespace; ended tasks are purged after their retention",
     )
 }
 
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_named_as_it_is_on_the_wire_and_its_member_too() {
+    fn a_problem_names_the_json_field_and_the_member_of_the_batch() {
         let invalid = Invalid::new("ttl", FieldProblem::Empty).at(3);
         let problem = Problem::from(invalid).to_wire();
         assert_eq!((problem.field.as_deref(), problem.index), (Some("ttl_ms"), Some(3)));
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_cannot_be_reached_asks_to_be_asked_again() {
+    fn an_unavailable_store_is_answered_with_503_and_retry_after() {
         let response = Problem::from(Error::Unavailable { reason: "x".into() }).into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[RETRY_AFTER], "1");

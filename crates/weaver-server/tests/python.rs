@@ -57,7 +57,7 @@ async fn work(url: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_in_python_runs_tasks_and_reports_how_they_ended() {
+async fn a_worker_in_python_runs_tasks_and_reports_their_outcomes() {
     let (client, url) = server().await;
     let tasks =
         [task("add", "[1,2,39]"), task("fail", "null"), task("fail", r#"{"fatal":true}"#), task("what", "1")];
@@ -85,7 +85,7 @@ async fn a_worker_in_python_runs_tasks_and_reports_how_they_ended() {
 async fn a_payload_nested_too_deeply_for_python_fails_its_task_and_not_the_worker() {
     let store = Arc::new(InMemoryQueue::new(Arc::new(SystemClock::new())));
     let (client, url) = serve(store.clone()).await;
-    // Past the API, which may refuse it: a program that uses the store can enqueue it.
+    // Not over the API, which may refuse it: a program that uses the store directly can enqueue it.
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
     let deep = NewTask::new("add").payload(deep.into_bytes(), ContentType::JSON);
     let deep = store.enqueue(deep).await.expect("stored").key;
@@ -101,8 +101,8 @@ async fn a_payload_nested_too_deeply_for_python_fails_its_task_and_not_the_worke
     assert_eq!(client.task("default", &next).await.expect("there").state, TaskState::Succeeded);
 }
 
-/// A handler that tells that it has begun by opening a pipe, and lives as long as that is open. It heeds
-/// nothing.
+/// A handler that reports its start by opening a pipe, which stays open until it ends. It ignores
+/// cancellation.
 const FOREVER: &str = r#"
 import os, sys, time
 sys.path.insert(0, os.environ["EXAMPLES"])
@@ -142,7 +142,7 @@ impl Forever {
         task("forever", &format!("{:?}", self.directory.join("pipe")))
     }
 
-    /// Waits until the handler has begun; what reads the pipe sees its end when the handler is gone.
+    /// Waits until the handler has started; the reader of the pipe sees EOF when the handler has ended.
     async fn begun(&self) -> BufReader<File> {
         let pipe = self.directory.join("pipe");
         let begun = tokio::task::spawn_blocking(move || {
@@ -156,19 +156,19 @@ impl Forever {
 
 impl Drop for Forever {
     fn drop(&mut self) {
-        let _ = self.worker.kill(); // It may have ended by itself.
+        let _ = self.worker.kill(); // It may have ended already.
         let _ = self.worker.wait();
         let _ = std::fs::remove_dir_all(&self.directory); // It is in the target directory.
     }
 }
 
-async fn gone(mut handler: BufReader<File>) {
+async fn ended(mut handler: BufReader<File>) {
     let read = move || handler.read_to_end(&mut Vec::new());
     tokio::task::spawn_blocking(read).await.expect("it ran").expect("it is a pipe");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_in_python_is_gone_before_its_lease_ends_when_the_worker_is_cut_off() {
+async fn a_handler_in_python_stops_before_its_lease_expires_when_the_worker_is_cut_off() {
     let clock = Arc::new(SystemClock::new());
     let store = Arc::new(InMemoryQueue::new(clock.clone()));
     let (client, url) = serve(store.clone()).await;
@@ -176,16 +176,16 @@ async fn a_handler_in_python_is_gone_before_its_lease_ends_when_the_worker_is_cu
     let forever = Forever::start("cut-off", &line.url);
     let id = client.enqueue(forever.task()).await.expect("stored").id;
     let handler = forever.begun().await;
-    // Nothing comes through any more, and nothing says so: the connections stay open.
+    // Nothing is delivered any more, and there is no error: the connections stay open.
     line.cut.cancel();
-    gone(handler).await;
+    ended(handler).await;
     let key = TaskKey::new(Namespace::default(), id.parse().expect("an id"));
     let held = store.get_task(&key).await.expect("there").lease.expect("it is leased");
-    assert!(clock.now() < held.expires_at, "gone {:?} too late", clock.now().since(held.expires_at));
+    assert!(clock.now() < held.expires_at, "ended {:?} too late", clock.now().since(held.expires_at));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_handler_in_python_is_gone_within_a_second() {
+async fn a_cancelled_handler_in_python_stops_within_a_second() {
     let clock = SystemClock::new();
     let (client, url) = server().await;
     let forever = Forever::start("cancelled", &url);
@@ -193,22 +193,22 @@ async fn a_cancelled_handler_in_python_is_gone_within_a_second() {
     let handler = forever.begun().await;
     client.cancel("default", &id).await.expect("it is running");
     let cancelled_at = clock.monotonic();
-    gone(handler).await;
+    ended(handler).await;
     let took = clock.monotonic().0.saturating_sub(cancelled_at.0);
     assert!(took <= Duration::from_secs(1), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_in_python_is_gone_with_its_worker() {
+async fn a_handler_in_python_ends_with_its_worker() {
     let (client, url) = server().await;
     let mut forever = Forever::start("killed", &url);
     client.enqueue(forever.task()).await.expect("stored");
     let handler = forever.begun().await;
     forever.worker.kill().expect("it runs");
-    gone(handler).await;
+    ended(handler).await;
 }
 
-/// A relay to a server that can be cut like a cable: connections stay open, and nothing passes.
+/// A relay to a server that can simulate a network partition: connections stay open, and nothing passes.
 struct Line {
     url: String,
     cut: CancellationToken,

@@ -1,6 +1,6 @@
-//! Every operation of the OpenAPI document with generated requests, good and bad: no answer is a 5xx, and
-//! every answer is as the document says. The generator is schemathesis, from PyPI, in an environment of its
-//! own beside the compiled tests.
+//! Every operation of the OpenAPI document with generated requests, valid and invalid: no response is a 5xx,
+//! and every response is as documented. The generator is schemathesis, from PyPI, in a virtual environment
+//! beside the compiled tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,23 +21,23 @@ const VERSION: &str = "4.32.5";
 const EXAMPLES: usize = 50;
 /// How many of them a gate sends.
 const SAMPLE: usize = 20;
-/// The same every time: a failure can be repeated.
+/// Fixed, so that a failure can be reproduced.
 const SEED: &str = "7117";
 
 const INSTALL: &str = "it needs python3 with venv, and PyPI: apt-get update && apt-get install python3-venv";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn generated_requests_find_no_server_error_and_no_answer_that_is_not_described() {
+async fn generated_requests_find_no_server_error_and_no_undocumented_response() {
     let program = tokio::task::spawn_blocking(installed).await.expect("it ran");
     let (url, stop) = server().await;
     let mut command = Command::new(program);
     let settings = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemathesis.toml");
     command.args(["--config-file", settings, "run", &format!("{url}/api/openapi.json")]);
-    // Not other ones for each commit: what they find has nothing to do with the change they would stop.
+    // The same requests for each commit: a new finding would have nothing to do with the change it blocks.
     let examples = if std::env::var_os(sample::ALL).is_some() { EXAMPLES } else { SAMPLE };
     command.args(["--max-examples", &examples.to_string(), "--seed", SEED]);
     command.args(["--phases", "examples,coverage,fuzzing", "--no-color", "--generation-database", "none"]);
-    // Their answers never end.
+    // Streams: their responses never end.
     command.args(["--exclude-name", "GET /api/v1/events"]);
     command.args(["--exclude-name", "GET /api/v1/merge/queues/{queue}/events"]);
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
@@ -46,21 +46,21 @@ async fn generated_requests_find_no_server_error_and_no_answer_that_is_not_descr
     stop.cancel();
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
-    let figure = |name: &str| -> usize {
+    let number = |name: &str| -> usize {
         let digits =
             printed.split(name).nth(1).and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         digits.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no {name}\n{printed}"))
     };
-    let selected = figure("Selected: ");
+    let selected = number("Selected: ");
     assert_eq!(
-        figure(&format!("Selected: {selected}/")),
+        number(&format!("Selected: {selected}/")),
         selected + 2,
         "all but the two that are left out\n{printed}"
     );
-    assert_eq!(figure("Tested: "), selected, "{printed}");
+    assert_eq!(number("Tested: "), selected, "{printed}");
 }
 
-/// The server over a store in memory. Waits are short, since some hundred requests ask for them.
+/// The server over a store in memory. Waits are short, since some hundred requests are long polls.
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 async fn server() -> (String, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -75,8 +75,7 @@ async fn server() -> (String, CancellationToken) {
     (url, stop)
 }
 
-/// The generator, installed if it is not there. It appears when it is complete: the next run may be killed in
-/// the middle.
+/// The generator, installed if it is missing. Atomically: an installation may be killed in the middle.
 fn installed() -> PathBuf {
     let shared = std::env::var_os("WEAVER_CI_CACHE").map(PathBuf::from).filter(|cache| cache.is_dir());
     let cache = shared.unwrap_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")));

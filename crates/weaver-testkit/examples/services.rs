@@ -1,4 +1,4 @@
-//! Starts the throw-away databases of the tests and keeps them until it is interrupted:
+//! Starts the throw-away databases of the tests and keeps them until interrupted:
 //! `cargo xtask services`.
 
 use weaver_testkit::services::postgres::Shared;

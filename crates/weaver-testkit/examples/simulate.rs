@@ -1,4 +1,4 @@
-//! Runs worlds, as many as asked for: `cargo xtask simulate --seeds 100000`, or one again:
+//! Simulates a number of worlds: `cargo xtask simulate --seeds 100000`, or replays one:
 //! `… --seed 7 --trace`.
 
 use std::process::ExitCode;

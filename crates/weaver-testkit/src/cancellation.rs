@@ -1,4 +1,4 @@
-//! Cancellation on real time, of a worker with default settings (G11): how long until its handler is told.
+//! Cancellation latency in real time, of a worker with default settings (G11).
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,24 +12,22 @@ use weaver_core::task::NewTask;
 use weaver_core::time::Monotonic;
 use weaver_runtime::{Ctx, Registry, Shutdown, StopReason, SystemClock, TaskError, WorkSource, Worker};
 
-/// So many tasks are cancelled, one after the other: the first as soon as it runs, before anything watches
-/// it.
+/// Tasks that are cancelled, one after the other: the first as soon as it runs, before anything watches it.
 const ROUNDS: usize = 5;
 
-/// What a handler says: that it has begun, and when and why it was told to stop.
-enum Said {
+/// Sent by the handler: that it started, and when and why it was asked to stop.
+enum Signal {
     Begun(TaskKey),
-    Told(Option<StopReason>, Monotonic),
+    Stopped(Option<StopReason>, Monotonic),
 }
 
-/// The median of the times from before a cancellation was asked for until the handler was told: one pause of
-/// a busy machine is nothing of the store's. Nothing of the worker is set: its
-/// lease is the default one, which it renews every ten seconds.
+/// Median time from the cancel call to the handler's signal; the median, so that one pause of a busy machine
+/// does not count. The worker has default settings: it renews its lease every ten seconds.
 ///
 /// # Panics
-/// If a handler is told anything but that its task was cancelled.
+/// If a handler is stopped for another reason than cancellation.
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
-pub async fn median_until_told<Cancelled>(
+pub async fn median_cancellation_latency<Cancelled>(
     source: Arc<dyn WorkSource>,
     cancel: impl Fn(TaskKey) -> Cancelled,
 ) -> Duration
@@ -40,34 +38,36 @@ where
     let (said, mut heard) = mpsc::unbounded_channel();
     let shutdown = Shutdown::new();
     let registry = Registry::new().share((said, Arc::clone(&clock)));
-    let registry = registry.handle("until told", until_told).expect("a name");
+    let registry = registry.handle("until cancelled", until_cancelled).expect("a name");
     let worker = Worker::builder(Arc::clone(&source), Arc::clone(&clock) as Arc<dyn Clock>);
     let worker = worker.registry(registry).build().expect("the worker is well described");
     let worker = tokio::spawn(worker.run(shutdown.clone()));
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
-        let task = NewTask::new(TaskType::new("until told").expect("a name"));
-        let enqueued = source.enqueue(vec![task]).await.expect("it answers").remove(0);
+        let task = NewTask::new(TaskType::new("until cancelled").expect("a name"));
+        let enqueued = source.enqueue(vec![task]).await.expect("the store answers").remove(0);
         let enqueued = enqueued.expect("it is stored");
-        let Some(Said::Begun(key)) = heard.recv().await else { panic!("the handler begins first") };
+        let Some(Signal::Begun(key)) = heard.recv().await else { panic!("the handler begins first") };
         assert_eq!(key, enqueued.key);
-        let asked_at = clock.monotonic();
+        let cancelled_at = clock.monotonic();
         cancel(key).await;
-        let Some(Said::Told(why, told_at)) = heard.recv().await else { panic!("the handler is told") };
+        let Some(Signal::Stopped(why, stopped_at)) = heard.recv().await else {
+            panic!("the handler is signalled")
+        };
         assert_eq!(why, Some(StopReason::Cancelled));
-        times.push(told_at.0.saturating_sub(asked_at.0));
+        times.push(stopped_at.0.saturating_sub(cancelled_at.0));
     }
-    shutdown.ask();
-    worker.await.expect("it ends");
+    shutdown.request();
+    worker.await.expect("the worker stops");
     times.sort_unstable();
     times[times.len() / 2]
 }
 
-async fn until_told(_: (), ctx: Ctx) -> Result<(), TaskError> {
-    let shared = ctx.shared::<(mpsc::UnboundedSender<Said>, Arc<SystemClock>)>()?;
+async fn until_cancelled(_: (), ctx: Ctx) -> Result<(), TaskError> {
+    let shared = ctx.shared::<(mpsc::UnboundedSender<Signal>, Arc<SystemClock>)>()?;
     let (said, clock) = &*shared;
-    let _ = said.send(Said::Begun(ctx.key().clone())); // The test may have failed meanwhile.
+    let _ = said.send(Signal::Begun(ctx.key().clone())); // The test may have failed meanwhile.
     ctx.cancelled().await;
-    let _ = said.send(Said::Told(ctx.stop_reason(), clock.monotonic()));
-    Err(TaskError::retry("told to stop"))
+    let _ = said.send(Signal::Stopped(ctx.stop_reason(), clock.monotonic()));
+    Err(TaskError::retry("stopped on request"))
 }

@@ -1,5 +1,5 @@
-//! The wall clock is set while a store of this machine is open: spans last as promised, instants follow it
-//! (ADR-0043). For memory and embedded, which have no server whose clock counts.
+//! The wall clock is set while a local store is open: durations are unaffected, instants follow the clock
+//! (ADR-0043). For the in-memory and embedded stores, which have no server clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use weaver_core::clock::{Clock, ManualClock, Sleep};
 use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LeaseRequest, Leased};
-use weaver_core::lifecycle::OverdueWhy;
+use weaver_core::lifecycle::OverdueReason;
 use weaver_core::name::{Namespace, QueueName, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
@@ -16,7 +16,7 @@ use weaver_core::queue::{Interest, QueueExt, Wake};
 use weaver_core::task::{NewTask, TaskState};
 use weaver_core::time::{Monotonic, Timestamp};
 
-/// How far the clock is set.
+/// How far the wall clock is set.
 pub const HOUR: Duration = Duration::from_secs(3600);
 
 /// Sets the clock: [`ManualClock::set_back`] or [`ManualClock::set_forward`].
@@ -26,7 +26,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Leases what is due, for 20 s.
+/// Leases all due tasks for 20 s.
 pub async fn lease(store: &Arc<dyn Store>, token: u128) -> Vec<Leased> {
     let worker = WorkerId::new("w").expect("a name");
     let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, LeaseToken(token));
@@ -34,12 +34,12 @@ pub async fn lease(store: &Arc<dyn Store>, token: u128) -> Vec<Leased> {
     store.lease(request).await.expect("it answers")
 }
 
-async fn overdue(store: &Arc<dyn Store>) -> Vec<OverdueWhy> {
-    store.overdue(10).await.expect("it answers").iter().map(|overdue| overdue.why).collect()
+async fn overdue(store: &Arc<dyn Store>) -> Vec<OverdueReason> {
+    store.overdue(10).await.expect("it answers").iter().map(|overdue| overdue.reason).collect()
 }
 
-/// A lease, a delay, a backoff and a hold last exactly as long as promised, and an immediate task is due at
-/// once.
+/// A lease, a delay, a backoff and a cancellation hold last exactly as long as specified, and an immediate
+/// task is due at once.
 pub async fn spans_last_as_promised(clock: ManualClock, store: Arc<dyn Store>, set: Set) {
     let enqueue = async |task: NewTask| store.enqueue(task).await.expect("stored").key;
     enqueue(NewTask::new("leased")).await;
@@ -68,7 +68,7 @@ pub async fn spans_last_as_promised(clock: ManualClock, store: Arc<dyn Store>, s
     clock.advance(Duration::from_micros(1));
     assert_eq!(
         overdue(&store).await,
-        [OverdueWhy::Lease, OverdueWhy::Hold],
+        [OverdueReason::Lease, OverdueReason::Hold],
         "after 20 s, the lease and the hold"
     );
 }
@@ -89,14 +89,14 @@ pub async fn instants_follow_the_wall_clock(clock: ManualClock, store: Arc<dyn S
     assert_eq!(keys, [soon, appointed], "in the order of their instants");
     let expiring = enqueue(NewTask::new("expiring").expires_at(at(5 * HOUR))).await;
     clock.set_forward(4 * HOUR);
-    assert_eq!(overdue(&store).await, [OverdueWhy::ExpiresAt]);
+    assert_eq!(overdue(&store).await, [OverdueReason::ExpiresAt]);
     assert!(lease(&store, 3).await.is_empty(), "it has expired by the wall clock");
     clock.set_back(4 * HOUR);
     assert!(overdue(&store).await.is_empty(), "it has not, any more");
     assert_eq!(lease(&store, 4).await[0].lease.key, expiring);
 }
 
-/// No stamp is before one that was given earlier, and time between two stamps is time that passed.
+/// Timestamps never go backwards, and the time between two of them is time that really passed.
 pub async fn stamps_never_go_back(clock: ManualClock, store: Arc<dyn Store>) {
     let mut last = None;
     for turn in 0..10 {
@@ -118,8 +118,8 @@ pub async fn stamps_never_go_back(clock: ManualClock, store: Arc<dyn Store>) {
 /// More than any store reads its clock before a waiter sleeps.
 const READINGS: usize = 8;
 
-/// A clock that stands still and moves once, ten seconds forward: just before a certain reading, or when it is
-/// told to.
+/// A clock that stands still and moves once, ten seconds forward: just before a certain reading, or on
+/// request.
 #[derive(Debug)]
 struct MovesOnce {
     inner: ManualClock,
@@ -164,8 +164,8 @@ impl Clock for MovesOnce {
     }
 }
 
-/// A waiter is woken when a task becomes due, between whichever two readings of the clock that happens: a span
-/// computed from one reading is not added to a later one.
+/// A waiter is woken when a task becomes due, between whichever two readings of the clock that happens: a
+/// duration computed from one reading is not added to a later one.
 pub async fn a_due_task_wakes_a_waiter_whenever_the_clock_moves(
     open: impl Fn(Arc<dyn Clock>) -> Arc<dyn Store>,
 ) {

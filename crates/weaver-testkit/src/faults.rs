@@ -1,11 +1,11 @@
-//! Decorators that make any store fail, lag, repeat itself or answer from the past, and any clock go wrong.
+//! Fault injection for stores and clocks: errors, delays, duplicates, stale reads, skew and jumps.
 //!
 //! ```text
-//! caller ─▶ FaultyStore ── plan says what happens to this call ──▶ the store, never, once or twice
+//! caller ─▶ FaultyStore ── the plan picks a fault for this call ──▶ the store, never, once or twice
 //! ```
 //!
-//! A plan is a closure over the [`CallSite`], a [`Script`] or drawn from a seed ([`Seeded`]): every run can
-//! be repeated.
+//! A plan is a closure over the [`CallSite`], a [`Script`], or drawn from a seed ([`Seeded`]), so every run
+//! is reproducible.
 
 mod clock;
 mod jumping;
@@ -21,43 +21,43 @@ pub(crate) use plan::split_mix;
 pub use plan::{Rates, Script, Seeded};
 pub use store::{Faults, FaultyStore};
 
-/// What happens to one call.
+/// The fault of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: it is carried out.
+    /// No fault: the call is executed.
     None,
-    /// It never arrives: the caller is told that the store is unavailable, and nothing is written.
+    /// The call never arrives: the caller gets `Unavailable`, and nothing is written.
     FailBefore,
-    /// It is carried out and the answer gets lost: the caller is told that the store is unavailable.
+    /// The call is executed and its answer lost: the caller gets `Unavailable`.
     FailAfter,
-    /// It arrives this much later, by the decorator's clock.
+    /// The call arrives this much later, by the decorator's clock.
     Delay(Duration),
-    /// It arrives twice; the caller gets the second answer. A [`wait`](weaver_core::queue::Queue::wait) is
-    /// made once.
+    /// The call arrives twice; the caller gets the second answer. A [`wait`](weaver_core::queue::Queue::wait)
+    /// is made once.
     Duplicate,
-    /// It is answered as the same read was answered before, if it was. Reads only: `get_tasks`, `list_tasks`,
-    /// `counts` and `get_document`; others are carried out.
+    /// A stale read: the answer of an earlier identical read, if there was one. Only for `get_tasks`,
+    /// `list_tasks`, `counts` and `get_document`; other calls are executed.
     StaleRead,
 }
 
-/// A call, as a plan sees it.
+/// Identifies a call for a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallSite {
-    /// The port's method.
+    /// Name of the port's method, such as `enqueue_batch`.
     pub method: &'static str,
-    /// Which call of this method it is, from 1.
+    /// Ordinal of this call among those of the method, from 1.
     pub number: u64,
 }
 
-/// Decides what happens to each call.
+/// Picks the fault of each call.
 ///
 /// # Contract
-/// - Asked once per call, in the order the calls begin.
+/// - Called once per call, in the order the calls begin.
 pub trait Plan: Send + Sync {
-    /// What happens to this call.
+    /// The fault for this call.
     fn fault(&self, site: &CallSite) -> Fault;
 
-    /// Told when a call to which nothing happened was carried out, before its caller hears of it.
+    /// Called after a call without a fault was executed, before its caller gets the answer.
     fn done(&self, _site: &CallSite) {}
 }
 

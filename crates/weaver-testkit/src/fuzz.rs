@@ -1,10 +1,10 @@
-//! Fuzzing on stable Rust: a kept corpus of inputs, and changed copies of them.
+//! Fuzzing on stable Rust: a corpus of inputs, and mutations of them.
 //!
-//! There is no instrumentation, so a target says itself how an input went: it returns a label, such as the
-//! error it got. An input with a label that was not seen before becomes a parent of others. The gate runs a
-//! fixed number of inputs; `FUZZ_SECONDS=600` (`cargo xtask fuzz TARGET --minutes 10`) runs for that long and
-//! adds a few inputs with new labels to the corpus. An input that makes the target panic is added as well,
-//! where it is a test from then on.
+//! There is no instrumentation, so a target returns a label of what happened, such as the error. An input
+//! with a new label becomes a parent of further mutations. The gate runs a fixed number of inputs;
+//! `FUZZ_SECONDS=600` (`cargo xtask fuzz TARGET --minutes 10`) runs for that long and adds a few inputs with
+//! new labels to the corpus. An input that makes the target panic is added as well, where it is a test from
+//! then on.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use crate::sample::{self, Draws};
 
-/// How long to run, instead of the gate's few inputs.
+/// Environment variable: seconds to run instead of a fixed number of inputs.
 pub const SECONDS: &str = "FUZZ_SECONDS";
 
 /// Inputs longer than this are cut: decoders are not fuzzed for their speed.
 const INPUT_MAX_BYTES: usize = 4096;
-/// How many inputs may be parents.
+/// Parents that are kept.
 const PARENTS_MAX: usize = 1024;
-/// How many inputs a long run may add to the corpus: it is in the repository, and read by every gate.
+/// Inputs that a long run may add to the corpus, which is in the repository and read by every gate.
 const KEPT_MAX: usize = 16;
 /// Labels are compared up to here, so that an error that quotes its input is not new each time.
 const LABEL_MAX_CHARS: usize = 48;
@@ -42,19 +42,19 @@ impl Target {
         Self { name, corpus: Path::new(manifest_dir).join("corpus").join(name), inputs: 20_000, words: &[] }
     }
 
-    /// How many inputs the gate makes, 20,000 unless said otherwise.
+    /// Number of inputs per gate; 20,000 by default.
     #[must_use]
     pub fn inputs(self, inputs: u32) -> Self {
         Self { inputs, ..self }
     }
 
-    /// Pieces of the format that chance would take long to write.
+    /// Dictionary of tokens that random mutation would take long to find.
     #[must_use]
     pub fn words(self, words: &'static [&'static str]) -> Self {
         Self { words, ..self }
     }
 
-    /// Runs the corpus, then changed copies of it.
+    /// Runs the corpus, then mutations of it.
     ///
     /// # Panics
     /// With the file that holds the input, if `attempt` panics on one; and without a corpus.
@@ -179,10 +179,7 @@ enum Limit {
 }
 
 impl Limit {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "how long to run is asked for in seconds of the person who waits"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "FUZZ_SECONDS is real time")]
     fn of(inputs: u32) -> Self {
         let seconds = std::env::var(SECONDS).ok().and_then(|text| text.parse().ok());
         seconds.map_or(Self::Inputs(inputs), |seconds| {
@@ -217,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_found_by_changes_and_its_input_kept() {
+    fn a_panic_is_found_by_mutation_and_its_input_is_kept() {
         let target = target("panics");
         let attempt = |input: &[u8]| {
             assert!(!input.starts_with(b"<<"), "as broken as it is meant to be");

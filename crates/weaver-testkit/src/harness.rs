@@ -1,5 +1,4 @@
-//! A store under test, with a hand on its clock and short words for what tests do all the time; and workers
-//! on it.
+//! The test harness: a store under test, its clock, and helpers for common steps; and workers on it.
 
 mod workers;
 
@@ -24,44 +23,43 @@ use weaver_core::time::Timestamp;
 
 pub use workers::{Notes, Patience, Running, WorkerHarness};
 
-/// A fresh, empty store whose time only moves when told.
+/// A fresh, empty store on a manual clock.
 #[async_trait]
 pub trait TestStore: Send + Sync {
-    /// The store.
+    /// The store under test; another instance after [`corrupt`](Self::corrupt).
     fn store(&self) -> Arc<dyn Store>;
     /// Moves the store's clock forward.
     async fn advance(&self, by: Duration);
-    /// What the store's clock shows.
+    /// Current time of the store's clock.
     async fn now(&self) -> Timestamp;
-    /// Makes a stored record unreadable, at the level of what is stored. The store may be opened anew for it:
-    /// nothing else holds it meanwhile. False, and nothing has happened: such a record cannot be unreadable
-    /// in this way here.
-    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool;
+    /// Makes a stored record unreadable by changing its stored form. The store may be reopened for it: no
+    /// other reference may exist. False if this store cannot have such a record; nothing is changed then.
+    async fn corrupt(&self, record: &CorruptedRecord, how: Corruption) -> bool;
 }
 
-/// A record that a test makes unreadable.
+/// Selects the record that a test makes unreadable.
 #[derive(Debug, Clone)]
-pub enum Spoiled {
-    /// A task.
+pub enum CorruptedRecord {
+    /// A task of any state.
     Task(TaskKey),
     /// The settings of a queue.
     QueueSettings(Namespace, QueueName),
-    /// A worker's heartbeat.
+    /// The last heartbeat of a worker.
     Runner(RunnerKey),
-    /// A document.
+    /// A document of any kind.
     Document(DocumentKey),
 }
 
-/// The way a record is made unreadable.
+/// How a record is made unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spoil {
-    /// Its contents make no sense; what order, keys and counts need stays readable where it is stored apart.
+pub enum Corruption {
+    /// Its contents cannot be decoded; indexes and counts that are stored separately stay intact.
     Undecodable,
-    /// It carries a format number that only a newer Weaver knows.
+    /// It has a format number of a newer Weaver.
     UnknownFormat,
 }
 
-/// A fresh in-memory store on a clock that stands still until it is moved.
+/// A fresh in-memory store on a manual clock.
 pub fn in_memory() -> Box<dyn TestStore> {
     Box::new(InMemory::new(ManualClock::default()))
 }
@@ -92,8 +90,8 @@ impl TestStore for InMemory {
         self.clock.now()
     }
 
-    async fn spoil(&self, _record: &Spoiled, _how: Spoil) -> bool {
-        // It keeps records, not their bytes.
+    async fn corrupt(&self, _record: &CorruptedRecord, _how: Corruption) -> bool {
+        // It stores records, not bytes.
         false
     }
 }
@@ -104,11 +102,11 @@ pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Makes a fresh store for each test.
 pub type Factory = Arc<dyn Fn() -> Boxed<Box<dyn TestStore>> + Send + Sync>;
 
-/// What a test gets.
+/// Argument of every conformance test: the store and helpers.
 #[derive(Clone)]
 pub struct Harness {
     test_store: Arc<dyn TestStore>,
-    /// The store.
+    /// The store under test.
     pub store: Arc<dyn Store>,
     tokens: Arc<AtomicU64>,
 }
@@ -123,12 +121,12 @@ impl Harness {
         Self { store: test_store.store(), test_store, tokens: Arc::default() }
     }
 
-    /// Makes a stored record unreadable; the store may be another afterwards. False: it cannot be done on
-    /// this store.
-    pub async fn spoil(self, record: Spoiled, how: Spoil) -> (Self, bool) {
+    /// Makes a stored record unreadable; the store may be a new instance afterwards. False if this store
+    /// cannot have such a record.
+    pub async fn corrupt(self, record: CorruptedRecord, how: Corruption) -> (Self, bool) {
         let Self { test_store, store, tokens } = self;
         drop(store);
-        let done = test_store.spoil(&record, how).await;
+        let done = test_store.corrupt(&record, how).await;
         (Self { store: test_store.store(), test_store, tokens }, done)
     }
 
@@ -137,7 +135,7 @@ impl Harness {
         self.test_store.advance(by).await;
     }
 
-    /// What the store's clock shows.
+    /// Current time of the store's clock.
     pub async fn now(&self) -> Timestamp {
         self.test_store.now().await
     }
@@ -161,11 +159,11 @@ impl Harness {
     /// Enqueues one task, which must be new.
     pub async fn enqueue(&self, task: NewTask) -> TaskKey {
         let enqueued = self.enqueue_or_find(task).await;
-        assert!(!enqueued.existing, "{} was there before", enqueued.key);
+        assert!(!enqueued.existing, "{} existed before", enqueued.key);
         enqueued.key
     }
 
-    /// Enqueues one task, new or not.
+    /// Enqueues one task, which may be deduplicated.
     pub async fn enqueue_or_find(&self, task: NewTask) -> Enqueued {
         let mut answers = self.store.enqueue_batch(vec![task]).await.expect("the task is valid");
         assert_eq!(answers.len(), 1);
@@ -194,12 +192,12 @@ impl Harness {
         self.lease(max).await.into_iter().map(|leased| leased.lease.key).collect()
     }
 
-    /// Decides the end of a leased task and commits it.
+    /// Decides the outcome of a leased task and commits it.
     pub async fn finish(&self, leased: &Leased, outcome: Outcome) -> Committed {
         self.store.commit(vec![end_of(leased, outcome)], None).await.expect("the store answers").remove(0)
     }
 
-    /// Ends a leased task well; it must be taken.
+    /// Reports success; the store must apply it.
     pub async fn succeed(&self, leased: &Leased) {
         let answer = self.finish(leased, Outcome::DONE).await;
         assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
@@ -212,18 +210,18 @@ impl Harness {
         self.store.commit(vec![transition], None).await.expect("the store answers").remove(0)
     }
 
-    /// Reads a task that must be there.
+    /// Reads a task that must exist.
     pub async fn record(&self, key: &TaskKey) -> TaskRecord {
-        self.find(key).await.unwrap_or_else(|| panic!("{key} should be there"))
+        self.find(key).await.unwrap_or_else(|| panic!("{key} should exist"))
     }
 
-    /// Reads a task that may be there.
+    /// Reads a task that may not exist.
     pub async fn find(&self, key: &TaskKey) -> Option<TaskRecord> {
         self.store.get_tasks(std::slice::from_ref(key)).await.expect("the store answers").remove(0)
     }
 
-    /// Does what every worker's maintenance does: expires what is overdue and ends holds; returns how many
-    /// there were.
+    /// Runs maintenance as a worker does: expires overdue leases and tasks and ends cancellation holds.
+    /// Returns their number.
     pub async fn maintain(&self) -> usize {
         let overdue = self.store.overdue(1000).await.expect("the store answers");
         let count = overdue.len();
@@ -233,7 +231,7 @@ impl Harness {
                 self.store.confirm_stopped(vec![hold]).await.expect("the store answers");
                 continue;
             }
-            let transition = decide(&item.record, Command::Expire(item.why), now).expect("it is overdue");
+            let transition = decide(&item.record, Command::Expire(item.reason), now).expect("it is overdue");
             let answer =
                 self.store.commit(vec![transition], None).await.expect("the store answers").remove(0);
             assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
@@ -241,7 +239,7 @@ impl Harness {
         count
     }
 
-    /// Runs a future beside the test.
+    /// Spawns a future on the test's runtime.
     #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
     pub fn spawn<T: Send + 'static>(
         &self,
@@ -251,23 +249,23 @@ impl Harness {
     }
 }
 
-/// Decides the end of a leased task.
+/// Decides the outcome of a leased task, without committing it.
 pub fn end_of(leased: &Leased, outcome: Outcome) -> Transition {
     let command = Command::Finish { lease: leased.lease.clone(), outcome };
     decide(&leased.record, command, leased.record.updated_at).expect("the lease was valid")
 }
 
-/// A worker's name.
+/// Parses the name of a worker; panics if it is invalid.
 pub fn worker(name: &str) -> WorkerId {
     WorkerId::try_from(name).expect("a valid name")
 }
 
-/// A namespace's name.
+/// Parses the name of a namespace; panics if it is invalid.
 pub fn namespace(name: &str) -> Namespace {
     Namespace::try_from(name).expect("a valid name")
 }
 
-/// A queue's name.
+/// Parses the name of a queue; panics if it is invalid.
 pub fn queue(name: &str) -> QueueName {
     QueueName::try_from(name).expect("a valid name")
 }
@@ -277,7 +275,7 @@ pub fn task() -> NewTask {
     NewTask::new("t")
 }
 
-/// So many seconds.
+/// Short for [`Duration::from_secs`] in tests.
 pub const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }

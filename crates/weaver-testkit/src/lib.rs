@@ -1,17 +1,17 @@
-//! What every Weaver store is held to. Dev-only: used from `tests/` directories.
+//! Test kit for Weaver stores and workers. Dev-only: used from `tests/` directories.
 //!
 //! - [`conformance`]: one named test per guarantee and edge, run on any store a factory makes.
-//! - [`fuzz`]: inputs from a kept corpus, changed, for the decoders that are written by hand.
+//! - [`fuzz`]: mutated inputs from a corpus, for the hand-written decoders.
 //! - [`model`]: a reference model, compared with a store step by step over random commands.
-//! - [`cancellation`]: on real time, how long until a cancelled handler is told.
-//! - [`clock_jumps`]: what a store of this machine promises while its wall clock is set.
-//! - [`faults`]: decorators that make any store fail, lag, repeat itself or lie about time.
+//! - [`cancellation`]: cancellation latency, in real time.
+//! - [`clock_jumps`]: guarantees of a local store while the wall clock is set.
+//! - [`faults`]: decorators that inject errors, delays, duplicates, stale reads and clock skew.
 //! - [`harness`]: a store under test with its clock, and workers on it.
-//! - [`intercept`]: the one decorator of stores, which faults and simulation are written with.
-//! - [`sample`]: the cases of a long enumeration that the gate runs.
+//! - [`intercept`]: the store decorator that faults and simulation are built on.
+//! - [`sample`]: the sampled cases of a long enumeration.
 //! - [`services`]: throw-away servers for the stores that need one.
-//! - [`simulation`]: whole worlds of workers, producers and trouble on virtual time, checked against every
-//!   guarantee.
+//! - [`simulation`]: deterministic simulation of workers, producers and faults on virtual time, checked
+//!   against every guarantee.
 
 pub mod cancellation;
 pub mod clock_jumps;

@@ -1,4 +1,4 @@
-//! Samples of long enumerations: the gate runs some of the cases, and others in its next run.
+//! Samples of long enumerations: each gate runs a different part of the cases.
 //!
 //! | variable | effect |
 //! |---|---|
@@ -11,9 +11,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Asks for every case.
+/// Environment variable that selects every case.
 pub const ALL: &str = "GATE_ALL";
-/// The number that samples are drawn from.
+/// Environment variable with the seed of the samples.
 pub const SEED: &str = "GATE_SEED";
 
 /// About `wanted` of the numbers `0..count`, in order, drawn anew for each seed and for each `name`.
@@ -25,7 +25,7 @@ pub fn sample(name: &str, count: usize, wanted: usize) -> Vec<usize> {
     choose(name, count, wanted, ends)
 }
 
-/// The same without the ends, for cases that have no order (simulated worlds).
+/// The same without the first and last, for cases without an order (simulated worlds).
 #[must_use]
 pub fn sample_unordered(name: &str, count: usize, wanted: usize) -> Vec<usize> {
     choose(name, count, wanted, Vec::new())
@@ -42,7 +42,7 @@ fn choose(name: &str, count: usize, wanted: usize, always: Vec<usize>) -> Vec<us
     chosen
 }
 
-/// The number of this run.
+/// The seed of this run.
 #[must_use]
 pub fn seed() -> u64 {
     let given = std::env::var(SEED).ok().and_then(|text| text.parse().ok());
@@ -82,8 +82,8 @@ impl Draws {
         Self(name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, fold))
     }
 
-    /// The next number.
-    #[expect(clippy::should_implement_trait, reason = "it never ends, and no adapter is wanted")]
+    /// The next pseudo-random 64 bits.
+    #[expect(clippy::should_implement_trait, reason = "it is infinite, and adapters are not needed")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enumeration_no_longer_than_its_sample_is_run_whole() {
+    fn an_enumeration_no_longer_than_its_sample_is_run_completely() {
         assert_eq!(sample("short", 3, 10), [0, 1, 2]);
         assert_eq!(sample_unordered("short", 3, 10), [0, 1, 2]);
         assert_eq!(sample("empty", 0, 10), [0; 0]);

@@ -1,4 +1,4 @@
-//! Each fault does what it says, and the in-memory store keeps its promises under all of them.
+//! Each fault behaves as documented, and the in-memory store keeps its guarantees under all of them.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -55,7 +55,7 @@ async fn a_call_that_fails_before_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_is_lost_was_carried_out() {
+async fn a_call_whose_answer_is_lost_was_executed() {
     let (_, inner, store) = faulty(Script::new().on("enqueue_batch", 1, Fault::FailAfter));
     let answer = enqueue(&store, task()).await;
     assert!(matches!(answer, Err(Error::Unavailable { .. })), "{answer:?}");
@@ -98,7 +98,7 @@ async fn a_lost_commit_answer_is_already_applied_when_it_is_sent_again() {
 }
 
 #[tokio::test]
-async fn calls_that_arrive_twice_do_no_harm() {
+async fn duplicated_calls_do_no_harm() {
     let (_, inner, store) = faulty(|_: &_| Fault::Duplicate);
     let enqueued = enqueue(&store, task().idempotency_key("once")).await.unwrap();
     assert!(enqueued.existing, "the second arrival finds the first");
@@ -115,7 +115,7 @@ async fn calls_that_arrive_twice_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_delayed_call_arrives_when_its_time_has_come() {
+async fn a_delayed_call_arrives_after_its_delay() {
     let script = Script::new().on("enqueue_batch", 1, Fault::Delay(seconds(5)));
     let (clock, inner, store) = faulty(script);
     let mut call = std::pin::pin!(store.enqueue_batch(vec![task()]));
@@ -154,7 +154,7 @@ async fn a_stale_read_answers_as_the_same_read_did_before() {
 }
 
 #[tokio::test]
-async fn a_decision_made_on_a_stale_read_is_refused_by_the_fence() {
+async fn a_decision_made_on_a_stale_read_is_fenced_out() {
     let (clock, inner, store) = faulty(Script::new().on("get_tasks", 2, Fault::StaleRead));
     let key = enqueue(&store, task()).await.unwrap().key;
     let read = async || store.get_tasks(std::slice::from_ref(&key)).await.unwrap()[0].clone().unwrap();
@@ -167,7 +167,7 @@ async fn a_decision_made_on_a_stale_read_is_refused_by_the_fence() {
     assert_eq!(record.state, TaskState::Running);
 }
 
-/// Repeats a call until its answer arrives, as every caller of a store may.
+/// Retries a call until its answer arrives, as every caller of a store may.
 async fn until_answered<T, F: Future<Output = Result<T>>>(mut call: impl FnMut() -> F) -> T {
     loop {
         match call().await {

@@ -1,5 +1,5 @@
-//! Whoever checks is checked: each deliberate bug of a naive store is found by some world, and without one
-//! none is.
+//! Mutation tests of the checkers: each deliberate bug of a naive store is found by some world, and a store
+//! without a bug passes.
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weaver_testkit::simulation::buggy::{Bug, ModelStore};
 use weaver_testkit::simulation::{Outcome, simulate_on};
 
-/// A bug that survives so many worlds would survive for ever.
+/// A bug that survives this many worlds counts as not found.
 const WORLDS_MAX: u64 = 1000;
 
 fn world(seed: u64, bug: Option<Bug>) -> Outcome {
@@ -17,10 +17,10 @@ fn world(seed: u64, bug: Option<Bug>) -> Outcome {
 
 fn caught(bug: Bug) {
     for seed in 0..WORLDS_MAX {
-        // A panic is a bug that shows, but it is the checkers that are on trial.
+        // A panic also shows the bug, but the checkers are under test.
         let Ok(outcome) = catch_unwind(|| world(seed, Some(bug))) else { continue };
         let Some(first) = outcome.violations.first() else { continue };
-        // It must be this bug that they found.
+        // They must have found this bug.
         if !world(seed, None).violations.is_empty() {
             continue;
         }
@@ -64,11 +64,11 @@ mutants! {
     a_lost_enqueue_is_caught: EnqueueLost,
     a_lease_that_never_ends_is_caught: NothingOverdue,
     a_reversed_order_is_caught: OrderReversed,
-    a_cancel_that_is_not_told_is_caught: CancelNotTold,
+    a_cancellation_that_is_not_signalled_is_caught: CancelNotTold,
 }
 
 #[test]
-fn without_a_bug_the_naive_store_keeps_every_promise() {
+fn without_a_bug_the_naive_store_keeps_every_guarantee() {
     for seed in 0..60 {
         let outcome = world(seed, None);
         assert!(outcome.violations.is_empty(), "on the naive store, {outcome}");

@@ -1,4 +1,4 @@
-//! A thousand worlds, each held to every guarantee; and a seed is a world.
+//! A thousand worlds, each checked against every guarantee; and a seed is reproducible.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use weaver_core::queue::memory::InMemoryQueue;
 use weaver_testkit::simulation::{simulate, simulate_with_jumps_on};
 
-/// Worlds per test: ten tests run beside each other.
+/// Worlds per test: ten tests run in parallel.
 const WORLDS: u64 = 100;
 
-/// Runs a hundred worlds and fails with all that broke a promise.
+/// Runs a hundred worlds and fails with all violations.
 fn hold(hundred: u64) {
     let mut broken = Vec::new();
     for seed in hundred * WORLDS..(hundred + 1) * WORLDS {
@@ -62,7 +62,7 @@ fn another_seed_gives_another_world() {
 }
 
 #[test]
-fn every_promise_is_kept_while_the_wall_clock_is_set_by_hours() {
+fn every_guarantee_holds_while_the_wall_clock_jumps_by_hours() {
     let broken: String = (0..WORLDS)
         .map(|seed| simulate_with_jumps_on(seed, &|clock| Arc::new(InMemoryQueue::new(clock))))
         .filter(|outcome| !outcome.violations.is_empty())

@@ -1,5 +1,5 @@
-//! A cancelled task is over at once. Its handler is told with the next renewal of the lease, and takes what
-//! it started along: here, a process that would run for a minute.
+//! A cancelled task ends at once. Its handler is signalled to stop, and kills what it started: here, a
+//! process that would run for a minute.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use weaver::prelude::*;
 
 async fn run_process(seconds: u32, news: Shared<Arc<Notify>>, ctx: Ctx) -> Result<i32, TaskError> {
-    // If the handler is dropped instead (it did not listen, or its worker did), the process goes with it.
+    // If the handler is dropped instead, `kill_on_drop` ends the process.
     let mut process = Command::new("sleep").arg(seconds.to_string()).kill_on_drop(true).spawn()?;
     println!("the process runs");
     news.notify_one();
@@ -18,9 +18,9 @@ async fn run_process(seconds: u32, news: Shared<Arc<Notify>>, ctx: Ctx) -> Resul
         status = process.wait() => Ok(status?.code().unwrap_or(-1)),
         () = ctx.cancelled() => {
             process.kill().await?;
-            println!("told to stop ({:?}): the process has ended", ctx.stop_reason());
+            println!("signalled to stop ({:?}): the process has ended", ctx.stop_reason());
             news.notify_one();
-            // What a handler returns after that does not count: the task has ended already.
+            // The outcome is ignored: the task has already ended.
             Err(TaskError::cancel("stopped"))
         }
     }
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::new().share(news.clone()).handle_with("run_process", run_process)?;
     let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock)
         .registry(registry)
-        // Leases are renewed at a third of this, and with that handlers hear of cancellations.
+        // Leases are renewed every third of this; a renewal reports cancellations.
         .lease_ttl(Duration::from_millis(1200))
         .build()?;
     let shutdown = Shutdown::new();
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("the task is {}", task.status().await?.state);
     news.notified().await;
 
-    shutdown.ask();
+    shutdown.request();
     println!("the worker counts {} cancelled", working.await?.cancelled);
     Ok(())
 }

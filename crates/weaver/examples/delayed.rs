@@ -1,6 +1,6 @@
-//! Tasks that start later: after a while, at an instant, or not at all if it is too late by then.
+//! Delayed tasks: after a delay, at an instant, or not at all once `expires_at` has passed.
 //!
-//! A day passes at once: a `TestQueue` moves its own clock.
+//! A day takes no time: a `TestQueue` has a virtual clock.
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,22 +18,22 @@ async fn remind(what: String, clock: Shared<ManualClock>, _ctx: Ctx) -> Result<(
 async fn main() -> Result<(), Box<dyn Error>> {
     let queue = TestQueue::new();
     let client = queue.client();
-    // Handlers share values by their type; here it is the clock, to print what time it is for them.
+    // A shared value, found by its type: the clock, to print the virtual time.
     let registry = Registry::new().share(queue.clock().clone()).handle_with("remind", remind)?;
     let remind = |what: &str| NewTask::new("remind").json(what);
     let now = queue.clock().now();
     const HOUR: Duration = Duration::from_secs(3600);
 
-    // By the store's clock, whatever the producer's says.
+    // Relative to the store's clock, not the producer's.
     client.enqueue(remind("tomorrow")?.delay(24 * HOUR)).await?;
     client.enqueue(remind("at nine")?.run_at(now.saturating_add(9 * HOUR))).await?;
     client.enqueue(remind("now")?).await?;
 
-    // Somebody does not want to wait.
+    // Run a scheduled task now.
     let impatient = client.enqueue(remind("after all, now")?.delay(24 * HOUR)).await?;
     client.store().run_now(impatient.key()).await?;
 
-    // Nobody needs a reminder of lunch in the evening.
+    // A lunch reminder is useless in the evening.
     let lunch = remind("lunch")?.delay(18 * HOUR).expires_at(now.saturating_add(13 * HOUR));
     let lunch = client.enqueue(lunch).await?;
 

@@ -1,4 +1,4 @@
-//! The whole way: a task goes in, a worker runs its handler, the result comes back.
+//! Enqueue a task, run it on a worker, await its result.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weaver::prelude::*;
 
-/// What the task carries: any type that serde can write and read.
+/// The payload: any type that serde can serialize.
 #[derive(Serialize, Deserialize)]
 struct Greet {
     name: String,
 }
 
-/// A handler is a plain `async fn`. What it returns is kept, as JSON.
+/// A handler is a plain `async fn`. Its return value is stored as JSON.
 async fn greet(args: Greet, ctx: Ctx) -> Result<String, TaskError> {
     println!("task {}, attempt {}: greeting {}", ctx.key().id, ctx.attempt(), args.name);
     Ok(format!("Hello, {}!", args.name))
@@ -21,12 +21,12 @@ async fn greet(args: Greet, ctx: Ctx) -> Result<String, TaskError> {
 #[tokio::main]
 #[expect(clippy::disallowed_methods, reason = "a program may spawn its own worker")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A store, and a client that puts tasks into it.
+    // A store, and a client that enqueues tasks.
     let clock = Arc::new(SystemClock::new());
     let store = Arc::new(InMemoryQueue::new(clock.clone()));
     let client = Client::new(store.clone(), clock.clone());
 
-    // A worker that takes tasks from the same store. It could run in another process on a store they share.
+    // A worker on the same store. With a shared store it could run in another process.
     let registry = Registry::new().handle("greet", greet)?;
     let worker = Worker::builder(Arc::new(LocalSource::new(store)), clock).registry(registry).build()?;
     let shutdown = Shutdown::new();
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let greeting: String = task.result().await?;
     println!("the result: {greeting}");
 
-    shutdown.ask();
+    shutdown.request();
     let summary = working.await?;
     println!("the worker has stopped; succeeded: {}", summary.succeeded);
     Ok(())

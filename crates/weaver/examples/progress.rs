@@ -1,4 +1,4 @@
-//! A handler says how far it is and what it does; others read it while it runs, and its log afterwards.
+//! Progress and logs: a handler reports them, clients read them while it runs and afterwards.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ const TICK: Duration = Duration::from_millis(10);
 async fn import(rows: u32, ctx: Ctx) -> Result<u32, TaskError> {
     ctx.log(format!("importing {rows} rows"));
     for row in 1..=rows {
-        #[expect(clippy::disallowed_methods, reason = "stands for work")]
+        #[expect(clippy::disallowed_methods, reason = "simulates work")]
         tokio::time::sleep(TICK).await;
-        // Say it as often as you like: the last word travels with the next renewal.
+        // As often as you like: the latest value is sent with the next lease renewal.
         ctx.progress(row as f32 / rows as f32, format!("row {row} of {rows}"));
     }
     ctx.log("done");
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::new(store.clone(), clock.clone());
     let worker = Worker::builder(Arc::new(LocalSource::new(store.clone())), clock)
         .registry(Registry::new().handle("import", import)?)
-        // Renewed at a third: so often progress arrives. By default it does every ten seconds.
+        // Progress arrives with each renewal, every third of the TTL: by default every ten seconds.
         .lease_ttl(Duration::from_millis(600))
         .build()?;
     let shutdown = Shutdown::new();
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for entry in store.read_entries(&log, ReadFrom::Last(100), 100).await?.entries {
         println!("log: {}", String::from_utf8_lossy(&entry.body));
     }
-    shutdown.ask();
+    shutdown.request();
     working.await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What fails comes back: after a delay, as often as its task allows, unless the handler says that it is
-//! hopeless.
+//! Retries: a failed task runs again after its backoff, up to its `max_attempts`, unless the handler returns
+//! a fatal error.
 //!
-//! The delays pass at once: a `TestQueue` moves its own clock.
+//! The delays take no time: a `TestQueue` has a virtual clock.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use weaver::prelude::*;
 use weaver::runtime::testing::TestQueue;
 
-/// An error is a failure, and is retried. `TaskError` says it more exactly.
+/// Any error is retried; `TaskError` has the other outcomes.
 async fn send(to: String, ctx: Ctx) -> Result<(), TaskError> {
     match (to.as_str(), ctx.attempt()) {
-        ("nobody", _) => Err(TaskError::fatal("no such address")),
+        ("unknown", _) => Err(TaskError::fatal("no such address")),
         ("busy", 1) => Err(TaskError::retry_after("the server said: in a minute", Duration::from_secs(60))),
         ("early", 1) => Err(TaskError::snooze(Duration::from_secs(8 * 3600))),
         ("flaky", 1 | 2) | ("down", _) => Err(TaskError::retry("connection refused")),
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let queue = TestQueue::new();
     let client = queue.client();
 
-    // One second, two, four; at most five attempts. The default spreads its attempts over hours, and has
+    // One second, two, four; at most five attempts. The default backoff spreads attempts over hours, with
     // jitter.
     let policy = RetryPolicy::Exponential {
         base: Duration::from_secs(1),
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         cap: Duration::from_secs(60),
         jitter: false,
     };
-    for to in ["flaky", "busy", "early", "nobody", "down"] {
+    for to in ["flaky", "busy", "early", "unknown", "down"] {
         client.enqueue(NewTask::new("send").json(to)?.retry(policy).max_attempts(5)).await?;
     }
 

@@ -1,4 +1,4 @@
-//! Tasks with one serial key run one at a time, in order; tasks with different keys run side by side.
+//! Tasks with one serial key run one at a time, in order; tasks with different keys run in parallel.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weaver::prelude::*;
 
-/// Which customers are being worked for, and what was done, in order.
+/// The customers being served, and the log of what was done.
 #[derive(Default)]
 struct Books(Mutex<(HashSet<String>, Vec<String>)>);
 
@@ -19,7 +19,7 @@ async fn book(
     if !books.0.lock().unwrap_or_else(PoisonError::into_inner).0.insert(customer.clone()) {
         return Err(TaskError::fatal("two at once for one customer"));
     }
-    #[expect(clippy::disallowed_methods, reason = "stands for work")]
+    #[expect(clippy::disallowed_methods, reason = "simulates work")]
     tokio::time::sleep(Duration::from_millis(5)).await;
     let mut done = books.0.lock().unwrap_or_else(PoisonError::into_inner);
     done.1.push(format!("{customer} {number}"));
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for task in &tasks {
         task.result::<()>().await?;
     }
-    shutdown.ask();
+    shutdown.request();
     working.await?;
 
     let (_, done) = &*books.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! A worker that is asked to stop takes nothing new, lets its handlers finish for a while, tells those left
-//! to stop, and gives their tasks back. Nothing stays behind, and nothing is charged.
+//! Graceful shutdown: the worker leases nothing new, lets its handlers finish within a grace period, signals
+//! the others to stop, and releases their tasks. A released task is not charged with a failure.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weaver::prelude::*;
 async fn work(millis: u64, begun: Shared<Arc<Semaphore>>, ctx: Ctx) -> Result<(), TaskError> {
     println!("a task of {millis} ms begins");
     begun.add_permits(1);
-    #[expect(clippy::disallowed_methods, reason = "stands for work")]
+    #[expect(clippy::disallowed_methods, reason = "simulates work")]
     let work = tokio::time::sleep(Duration::from_millis(millis));
     tokio::select! {
         biased;
@@ -20,7 +20,7 @@ async fn work(millis: u64, begun: Shared<Arc<Semaphore>>, ctx: Ctx) -> Result<()
             Ok(())
         }
         () = ctx.cancelled() => {
-            println!("the task of {millis} ms is told to stop ({:?})", ctx.stop_reason());
+            println!("the task of {millis} ms is signalled to stop ({:?})", ctx.stop_reason());
             Err(TaskError::retry("stopped half way"))
         }
     }
@@ -44,11 +44,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let long = client.enqueue(NewTask::new("work").json(&60_000)?).await?;
     let _both = begun.acquire_many(2).await?;
 
-    // A program does `tokio::spawn(async move { shutdown.ask_on_signals().await })`. A second request, or a
-    // second signal, does not wait for the grace.
-    shutdown.ask();
+    // A program does `tokio::spawn(async move { shutdown.request_on_signals().await })`. A second request or
+    // signal skips the grace period.
+    shutdown.request();
     let summary = working.await?;
-    println!("{} succeeded, {} given back, {} failed", summary.succeeded, summary.released, summary.failed);
+    println!("{} succeeded, {} released, {} failed", summary.succeeded, summary.released, summary.failed);
     println!("the short one: {}", short.status().await?.state);
     println!("the long one: {}", client.store().explain(long.key()).await?);
     println!("its failures: {}", long.status().await?.failures);

@@ -1,5 +1,4 @@
-//! How to test handlers: one of them inline, or everything to the end on virtual time. Usually this is a
-//! `#[test]`.
+//! Testing handlers: one inline, or a whole queue drained on virtual time. Usually in a `#[test]`.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,12 +8,12 @@ use weaver::runtime::testing::{TestQueue, run_inline};
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What is to be tested: it greets, and enqueues a reminder.
+/// The handler under test: it greets, and enqueues a reminder.
 async fn welcome(name: String, ctx: Ctx) -> Result<String, TaskError> {
     if name.is_empty() {
-        return Err(TaskError::fatal("nobody to welcome"));
+        return Err(TaskError::fatal("no name given"));
     }
-    // A handler may run more than once: the key makes it one reminder all the same.
+    // A handler may run more than once: the idempotency key makes it one reminder.
     let reminder = NewTask::new("remind").json(&name)?.idempotency_key(format!("remind {name}"));
     ctx.enqueue(reminder.delay(WEEK)).await?;
     Ok(format!("Welcome, {name}!"))
@@ -28,14 +27,14 @@ async fn remind(_name: String, ctx: Ctx) -> Result<(), TaskError> {
 async fn main() -> Result<(), Box<dyn Error>> {
     let registry = Registry::new().handle("welcome", welcome)?.handle("remind", remind)?;
 
-    // One handler, here and now: what does it return?
+    // One handler, inline: what does it return?
     let outcome = run_inline(&registry, NewTask::new("welcome").json("Ada")?).await;
     assert_eq!(outcome, Outcome::Succeeded { result: Some("\"Welcome, Ada!\"".into()) });
     let outcome = run_inline(&registry, NewTask::new("welcome").json("")?).await;
-    assert_eq!(outcome, Outcome::fatal("nobody to welcome"));
-    println!("inline: it welcomes, and refuses nobody");
+    assert_eq!(outcome, Outcome::fatal("no name given"));
+    println!("inline: it welcomes, and refuses an empty name");
 
-    // Everything, to the end: follow-ups, delays and retries.
+    // The whole queue: follow-ups, delays and retries.
     let queue = TestQueue::new();
     let began = queue.clock().now();
     queue.client().enqueue(NewTask::new("welcome").json("Ada")?).await?;
@@ -44,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         assert_eq!(task.state, TaskState::Succeeded);
     }
 
-    // What was enqueued, by anybody.
+    // What was enqueued.
     let reminder = queue.assert_enqueued("remind", |payload| payload == "Ada").await;
     assert_eq!(reminder.failures, 1);
     assert!(queue.clock().now().since(began) >= WEEK);

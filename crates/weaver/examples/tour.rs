@@ -1,6 +1,6 @@
-//! A task's life in memory: it is delayed, fails, comes back, succeeds, and is explained at every stop.
+//! The lifecycle of a task: delayed, failed, retried, succeeded, and explained at every step.
 //!
-//! Time is moved by hand, so that the tour takes no time.
+//! On a manual clock, so that it takes no time.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let clock = ManualClock::default();
     let queue = InMemoryQueue::new(Arc::new(clock.clone()));
 
-    println!("— a task is enqueued, due in ten seconds, and nobody is there to run it");
+    println!("— a task is enqueued, due in ten seconds, and no worker is running");
     let task = NewTask::new("send_email").json(&serde_json::json!({ "to": "ada@example.org" }))?;
     let key = queue.enqueue(task.queue("mail").delay(Duration::from_secs(10))).await?.key;
     println!("{}\n", queue.explain(&key).await?);
 
-    println!("— a worker arrives, and ten seconds pass");
+    println!("— a worker starts, and ten seconds pass");
     queue.beat(vec![heartbeat(clock.now())?]).await?;
     clock.advance(Duration::from_secs(10));
     println!("{}\n", queue.explain(&key).await?);
 
-    println!("— the worker takes it");
+    println!("— the worker leases it");
     let leased = queue.dequeue_ready(request(1)?).await?.ok_or("a task is due")?;
     println!("{}\n", queue.explain(&key).await?);
 
-    println!("— it fails, and will come back");
+    println!("— it fails, and is retried later");
     queue.mark_failed(&leased, "the mail server is down").await?;
     println!("{}\n", queue.explain(&key).await?);
 
-    println!("— somebody does not want to wait; this time it succeeds");
+    println!("— it is run now; this time it succeeds");
     queue.run_now(&key).await?;
     let leased = queue.dequeue_ready(request(2)?).await?.ok_or("a task is due")?;
     queue.mark_succeeded(&leased, Some("\"sent\"".into())).await?;
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn request(token: u128) -> Result<LeaseRequest, Box<dyn Error>> {
-    // Real workers draw their tokens at random.
+    // Real workers use random tokens.
     let (namespace, queue) = (Namespace::default(), QueueName::new("mail")?);
     Ok(LeaseRequest::new(namespace, queue, WorkerId::new("mailer-1")?, LeaseToken(token)))
 }

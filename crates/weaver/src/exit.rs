@@ -1,8 +1,8 @@
-//! How a command ends: a documented exit code, and a message that says what to do next.
+//! Exit codes, and failures with a message and the next step.
 
 use std::fmt;
 
-/// What the exit code of the process says. Scripts rely on these numbers: they do not change.
+/// The exit code of the process. Scripts rely on these numbers: they do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -32,7 +32,7 @@ impl Exit {
         self as u8
     }
 
-    /// A word for programs, in JSON.
+    /// The `code` of an error in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -46,22 +46,22 @@ impl Exit {
         }
     }
 
-    /// A line for people, in `--help` and in the guide.
+    /// A line for `--help` and the guide.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "done",
-            Self::Failed => "it did not work; the message says why and what to do",
-            Self::Usage => "the command line or the configuration is wrong",
-            Self::NotFound => "what was named is not there",
-            Self::Busy => "in use, out of reach or not over yet; the same command may work later",
+            Self::Done => "success",
+            Self::Failed => "failed; the message says why and what to do",
+            Self::Usage => "invalid command line or configuration",
+            Self::NotFound => "not found",
+            Self::Busy => "busy, unreachable or timed out; retry later",
             Self::Damaged => "a store is damaged",
-            Self::Refused => "a rule or a missing right forbids it",
-            Self::Unsuccessful => "the task that was waited for is dead or cancelled",
+            Self::Refused => "permission denied or refused by policy",
+            Self::Unsuccessful => "the awaited task is dead or cancelled",
         }
     }
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -81,7 +81,7 @@ impl Failure {
         self
     }
 
-    /// The system refused something about a file.
+    /// An I/O error on a file.
     pub(crate) fn io(path: &std::path::Path, error: &std::io::Error) -> Self {
         let exit = match error.kind() {
             std::io::ErrorKind::NotFound => Exit::NotFound,
@@ -91,7 +91,7 @@ impl Failure {
         let failure = Self::new(exit, format!("{}: {error}", path.display()));
         match exit {
             Exit::NotFound => failure.next("check the path"),
-            Exit::Refused => failure.next("give this user the right to it, or name another path"),
+            Exit::Refused => failure.next("give this user permission, or use another path"),
             _ => failure.next("check the path and the free space on its disk (`weaver doctor`)"),
         }
     }

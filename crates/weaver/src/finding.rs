@@ -1,4 +1,4 @@
-//! What `weaver doctor` finds: a verdict, and what to do next.
+//! Findings of `weaver doctor`: a verdict, the detail, the next step.
 
 use crate::exit::Failure;
 use crate::output::Tone;
@@ -22,13 +22,12 @@ impl Verdict {
     pub(crate) fn tone(self) -> Tone {
         match self {
             Self::Ok => Tone::Good,
-            Self::Warn => Tone::Doubtful,
+            Self::Warn => Tone::Warning,
             Self::Fail => Tone::Bad,
         }
     }
 }
 
-/// One line of the answer.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) verdict: Verdict,

@@ -9,7 +9,7 @@ pub use weaver_embedded as embedded;
 pub use weaver_postgres as postgres;
 pub use weaver_runtime as runtime;
 
-/// Everyday names: tasks and stores, and what runs them. `use weaver::prelude::*;`
+/// Tasks, stores, workers and clients: `use weaver::prelude::*;`
 pub mod prelude {
     pub use weaver_core::prelude::*;
     pub use weaver_runtime::{

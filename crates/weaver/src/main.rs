@@ -1,6 +1,5 @@
-//! The `weaver` command. What it can do is in `cli/`, one file per command; where its settings come from in
-//! `config/`; how it talks in `output/`; and which store a URL means in `wiring.rs`, one file per store in
-//! `wiring/`.
+//! The `weaver` command: commands in `cli/`, one file each; settings in `config/`; text and JSON output in
+//! `output/`; stores by URL in `wiring.rs`, one file per store in `wiring/`.
 
 mod cli;
 mod config;
@@ -10,8 +9,7 @@ mod output;
 mod secrets;
 mod wiring;
 
-/// A request is allocated on a server's thread, its task freed on the store's: the system's allocator has the
-/// two wait for each other.
+/// A request is allocated on a server thread and freed on the store's: the system's allocator contends there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,6 +1,5 @@
-//! The only place that names a concrete store: what a store's URL means, and how it is opened. One file per
-//! kind of store, each behind [`StoreKind`]; [`KINDS`] lists them. To add one: a file, and a line in that
-//! list.
+//! The only place that names a concrete store: parsing store URLs and opening stores. One file per kind of
+//! store, each behind [`StoreKind`]; [`KINDS`] lists them. To add one: a file, and a line in that list.
 
 #[cfg(feature = "dynamodb")]
 mod dynamodb;
@@ -16,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use weaver::core::clock::Clock;
-use weaver_server::Figures;
+use weaver_server::StoreMetrics;
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
@@ -24,17 +23,15 @@ use crate::exit::{Exit, Failure};
 pub(crate) use embedded::{DirectoryStore, FORMAT, Listener, Opening};
 pub(crate) use kind::{IfMissing, Made, Migrated, MigrationStep, StoreKind};
 
-/// A kind of store, before anything of it is known but its URL.
 struct Kind {
-    /// What its URLs begin with, up to the colon.
+    /// URL schemes, without the colon.
     schemes: &'static [&'static str],
-    /// How its URLs are written, for messages.
+    /// An example URL, for messages.
     example: &'static str,
-    /// Reads a URL with one of its schemes.
     parse: fn(&str) -> Result<StoreUrl, Failure>,
 }
 
-/// Every kind of store, also those that this build lacks: their URLs are answered with what is missing.
+/// Every kind of store. Kinds that this build lacks are refused with the missing cargo feature.
 const KINDS: &[Kind] = &[
     memory::KIND,
     embedded::KIND,
@@ -56,7 +53,7 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// Where a store is, and what can be done with it there. Shown without its password.
+/// A store that is not opened yet. Displayed without its password.
 #[derive(Clone)]
 pub(crate) struct StoreUrl(Arc<dyn StoreKind>);
 
@@ -64,14 +61,14 @@ impl StoreUrl {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong = |message: String| Failure::new(Exit::Usage, message).next(known());
         if text.is_empty() {
-            return Err(wrong("the store's URL is empty".to_owned()));
+            return Err(wrong("the store URL is empty".to_owned()));
         }
         let Some((scheme, _)) = text.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) else {
             return Ok(Self::new(embedded::Embedded::at(PathBuf::from(text))));
         };
         match KINDS.iter().find(|kind| kind.schemes.contains(&scheme)) {
             Some(kind) => (kind.parse)(text),
-            None => Err(wrong(format!("`{text}`: there is no store of the kind `{scheme}:`"))),
+            None => Err(wrong(format!("`{text}`: unknown store kind `{scheme}:`"))),
         }
     }
 
@@ -100,28 +97,28 @@ impl fmt::Debug for StoreUrl {
     }
 }
 
-/// What opening a store needs besides its place.
+/// What opening a store needs besides its URL.
 #[derive(Clone)]
 pub(crate) struct Opener<'a> {
     config: &'a Config,
     clock: Arc<dyn Clock>,
     listener: Listener,
-    /// Where a store that has figures of its own puts them.
-    figures: Arc<OnceLock<Figures>>,
+    /// Set by a store that has metrics of its own.
+    store_metrics: Arc<OnceLock<StoreMetrics>>,
 }
 
 impl<'a> Opener<'a> {
     pub(crate) fn new(config: &'a Config, clock: Arc<dyn Clock>, listener: Listener) -> Self {
-        Self { config, clock, listener, figures: Arc::default() }
+        Self { config, clock, listener, store_metrics: Arc::default() }
     }
 
-    /// Where to find the store's own figures once it is open.
-    pub(crate) fn figures(&self) -> Arc<OnceLock<Figures>> {
-        Arc::clone(&self.figures)
+    /// The store's own metrics, once it is open.
+    pub(crate) fn store_metrics(&self) -> Arc<OnceLock<StoreMetrics>> {
+        Arc::clone(&self.store_metrics)
     }
 }
 
-/// How the URLs of stores are written.
+/// Example URLs of all kinds.
 fn known() -> String {
     let examples: Vec<&str> = KINDS.iter().map(|kind| kind.example).collect();
     match examples.split_last() {
@@ -130,7 +127,7 @@ fn known() -> String {
     }
 }
 
-/// What documents mean is known to the parts of Weaver that write them.
+/// Documents are checked by the components that write them.
 #[cfg(any(feature = "postgres", feature = "dynamodb"))]
 fn reads(kind: &str, body: &[u8]) -> Result<(), String> {
     weaver_scheduler::check_body(kind, body)?;
@@ -139,20 +136,20 @@ fn reads(kind: &str, body: &[u8]) -> Result<(), String> {
 
 #[cfg(any(feature = "postgres", feature = "dynamodb"))]
 fn unchecked(error: &weaver::core::error::Error) -> Failure {
-    Failure::new(Exit::Busy, format!("the store could not be read to its end: {error}"))
-        .next("repeat the command; `weaver doctor` looks at the way to the store")
+    Failure::new(Exit::Busy, format!("reading the store failed: {error}"))
+        .next("retry; `weaver doctor` checks the connection to the store")
 }
 
 #[cfg(not(all(feature = "postgres", feature = "dynamodb")))]
 fn lacking(text: &str, what: &str, feature: &str) -> Failure {
-    // What follows the scheme may hold a password.
+    // The rest of the URL may hold a password.
     let scheme = text.split(':').next().unwrap_or_default();
     let message = format!("`{scheme}://…`: this build of Weaver has no {what} store");
     Failure::new(Exit::Usage, message)
         .next(format!("use a build with the cargo feature `{feature}`, or a directory: --store ./path"))
 }
 
-/// A letter, then letters and digits: `C` or `./a` are no schemes.
+/// A letter, then letters and digits: `C` and `./a` are not schemes.
 fn is_scheme(text: &str) -> bool {
     text.len() > 1
         && text.starts_with(|first: char| first.is_ascii_alphabetic())

@@ -14,8 +14,8 @@ fn printed_by(example: &str) -> String {
     build.args(["build", "--quiet", "--workspace", "--all-features", "--example", example]);
     // What cargo tells a test of its package: build scripts that look at it would run again, now and in the
     // next build.
-    let told = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for (name, _) in std::env::vars().filter(|(name, _)| told(name)) {
+    let is_set_by_cargo = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars().filter(|(name, _)| is_set_by_cargo(name)) {
         build.env_remove(name);
     }
     ended_well(example, build.current_dir(&root));
@@ -49,14 +49,14 @@ fn hello_gets_its_result_back() {
 }
 
 #[test]
-fn retries_come_back_after_their_delays_and_end_when_it_is_hopeless() {
+fn retries_follow_their_backoff_and_a_fatal_error_ends_them() {
     let expected = [
         "flaky: succeeded, failures: 2",
         "3s  Succeeded",
         "busy: succeeded, failures: 1",
         "60s  Succeeded",
         "early: succeeded, failures: 0",
-        "nobody: dead, failures: 1",
+        "unknown: dead, failures: 1",
         "down: dead, failures: 5",
         "15s  Failed connection refused",
     ];
@@ -79,7 +79,7 @@ fn delayed_tasks_start_at_their_time_and_expired_ones_do_not() {
 #[test]
 fn serial_keys_keep_the_order_and_never_overlap() {
     let expected = [
-        "task 1 of the same serial key goes first",
+        "task 1 with the same serial key starts first",
         "never two at once: ada 1, ada 2, ada 3",
         "never two at once: grace 1, grace 2, grace 3",
     ];
@@ -91,7 +91,7 @@ fn cancel_ends_the_task_at_once_and_tells_the_handler_which_ends_its_process() {
     let expected = [
         "the process runs",
         "the task is cancelled",
-        "told to stop (Some(Cancelled)): the process has ended",
+        "signalled to stop (Some(Cancelled)): the process has ended",
         "the worker counts 1 cancelled",
     ];
     assert_prints("cancel", &expected);
@@ -104,11 +104,11 @@ fn progress_is_read_while_the_handler_runs() {
 }
 
 #[test]
-fn shutdown_lets_one_handler_finish_and_gives_the_other_task_back() {
+fn shutdown_lets_one_handler_finish_and_releases_the_other_task() {
     let expected = [
         "the task of 50 ms has finished",
-        "the task of 60000 ms is told to stop (Some(Shutdown))",
-        "1 succeeded, 1 given back, 0 failed",
+        "the task of 60000 ms is signalled to stop (Some(Shutdown))",
+        "1 succeeded, 1 released, 0 failed",
         "the long one: task default/2 is retry_scheduled",
         "its failures: 0",
     ];

@@ -37,7 +37,7 @@ fn the_readme_has_two_commands_and_the_first_reaches_a_live_server() {
     let output = weaver(hint).output().expect("the command starts");
     server.kill().expect("it runs");
     server.wait().expect("it ends");
-    let _ = std::fs::remove_dir_all(&directory); // A rest in the target directory harms nobody.
+    let _ = std::fs::remove_dir_all(&directory); // Best effort: leftovers are harmless.
     let listed = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && listed.contains("demo.hello"), "{first}\n{hint}\n{listed}{errors}");

@@ -13,7 +13,7 @@ pub(crate) struct Options {
     pub(crate) stress: Option<u32>,
 }
 
-/// What `--changed` compares with unless it is told.
+/// What `--changed` compares with by default.
 const BASE: &str = "main";
 
 impl Options {

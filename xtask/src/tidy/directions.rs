@@ -54,7 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weaver-server",
         ],
     ),
-    // In nobody's list: the testkit is a dev-dependency everywhere.
+    // In no list: the testkit is a dev-dependency everywhere.
     ("weaver-testkit", &["weaver-core", "weaver-runtime"]),
     // It must build when nothing else does.
     ("xtask", &[]),

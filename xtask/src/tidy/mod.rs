@@ -10,6 +10,7 @@ mod links;
 mod manifests;
 mod markdown;
 mod ratchet;
+mod retired;
 mod seeds;
 mod sizes;
 mod spdx;
@@ -75,7 +76,12 @@ pub(crate) fn steps_without_build(project: &Project) -> Vec<Step<'_>> {
         }),
         check("decisions", |project| Ok(adr::check(&project.texts(".md")?))),
         check("links", |project| Ok(links::check(&project.texts(".md")?, project.files()?))),
-        check("words", |project| Ok(words::check(&project.texts("")?))),
+        check("words", |project| {
+            let files = project.texts("")?;
+            let mut problems = words::check(&files);
+            problems.extend(retired::check(&files, &list(project, retired::PATH)?));
+            Ok(problems)
+        }),
     ]
 }
 

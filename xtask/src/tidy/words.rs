@@ -1,4 +1,4 @@
-//! Words that must not be in the repository: unfinished code, skipped tests, paths of somebody's machine.
+//! Words that must not be in the repository: unfinished code, skipped tests, paths of one machine.
 
 use super::Problem;
 

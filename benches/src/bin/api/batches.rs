@@ -1,4 +1,4 @@
-//! Batches over HTTP beside the same batches given to the store in this process.
+//! Batches over HTTP compared with the same batches on the store in this process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,13 +31,13 @@ pub fn batches(runtime: &Runtime) -> bool {
     let store = Arc::new(store);
     let [mut over_http, mut in_process] = [Samples::default(), Samples::default()];
     for round in 0..=ROUNDS {
-        let figures = [
+        let measurements = [
             per_second(tasks as u64, load.round(runtime, EACH).took),
             per_second(tasks as u64, runtime.block_on(enqueue(&store))),
         ];
         if round > 0 {
-            over_http.push(figures[0]);
-            in_process.push(figures[1]);
+            over_http.push(measurements[0]);
+            in_process.push(measurements[1]);
         }
     }
     for (what, samples) in [("over HTTP", &over_http), ("in process", &in_process)] {

@@ -1,14 +1,14 @@
-//! The least a server can do: axum with a handler that does nothing, in a process of its own.
+//! The minimal server: axum with a handler that does nothing, in its own process.
 
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::net::TcpListener;
 
-/// The argument that makes the benchmark this server.
+/// Argument that makes the benchmark this server.
 pub const PART: &str = "serve-empty";
 
-/// What a client can read as the answer to an enqueue.
+/// A valid answer to an enqueue request.
 const ANSWER: &str = r#"{"id":"1","namespace":"default","existing":false}"#;
 
 pub async fn serve() {

@@ -1,4 +1,4 @@
-//! Single durable enqueues beside a handler that does nothing: asked over bare connections, and by the typed
+//! Single durable enqueues compared with a handler that does nothing: over bare connections, and by the typed
 //! client.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub fn enqueue(runtime: &Runtime) -> bool {
         & verdict("weaver / empty handler, the typed client", client, 0.3, true)
 }
 
-/// Only the server, for a profiler, which should see nobody else.
+/// Runs only the server, for a profiler.
 pub fn alone(runtime: &Runtime) {
     let scratch = Scratch::new("api-alone");
     let weaver = Server::weaver(&scratch.path().join("store"));
@@ -48,11 +48,11 @@ pub fn alone(runtime: &Runtime) {
     }
 }
 
-/// Round by round, the one and the other; how fast the one is in terms of the other.
+/// Measures both, round by round; returns the ratio of their rates.
 fn beside(what: &str, weaver: &mut dyn FnMut() -> Round, empty: &mut dyn FnMut() -> Round) -> f64 {
-    let mut figures: [[Samples; 3]; 2] = Default::default();
+    let mut measurements: [[Samples; 3]; 2] = Default::default();
     for round in 0..=ROUNDS {
-        for (asked, [rate, p50, p99]) in [weaver(), empty()].into_iter().zip(&mut figures) {
+        for (asked, [rate, p50, p99]) in [weaver(), empty()].into_iter().zip(&mut measurements) {
             if round > 0 {
                 rate.push(per_second(REQUESTS, asked.took));
                 let latencies = Samples::of(asked.latencies_us);
@@ -61,7 +61,7 @@ fn beside(what: &str, weaver: &mut dyn FnMut() -> Round, empty: &mut dyn FnMut()
             }
         }
     }
-    for (whose, [rate, p50, p99]) in ["weaver, durable", "empty axum handler"].iter().zip(&figures) {
+    for (whose, [rate, p50, p99]) in ["weaver, durable", "empty axum handler"].iter().zip(&measurements) {
         println!(
             "       {whose}, {what}: {:.1} k/s ± {:.0} %, p50 {:.0} µs, p99 {:.0} µs",
             rate.median() / 1e3,
@@ -70,10 +70,10 @@ fn beside(what: &str, weaver: &mut dyn FnMut() -> Round, empty: &mut dyn FnMut()
             p99.median()
         );
     }
-    figures[0][0].median() / figures[1][0].median()
+    measurements[0][0].median() / measurements[1][0].median()
 }
 
-/// As users' programs ask.
+/// By the typed client, as users' programs do.
 fn by_client(runtime: &Runtime, server: &Server) -> Round {
     let client = server.client();
     let started = Instant::now();
@@ -109,7 +109,7 @@ fn body() -> String {
     json!({"task_type": "task", "queue": QUEUE, "payload": payload()}).to_string()
 }
 
-/// The same tasks given to the store one by one, by as many callers: what HTTP could reach at most.
+/// The same tasks on the store in process, by as many callers: the upper bound for HTTP.
 fn in_process(runtime: &Runtime, scratch: &Scratch) -> Samples {
     let store =
         EmbeddedStore::open(scratch.path().join("here"), Arc::new(SystemClock::new())).expect("a store");

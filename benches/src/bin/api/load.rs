@@ -1,5 +1,5 @@
-//! Requests as fast as they are answered, over connections that stay open. Written by hand, so that little of
-//! the machine goes to asking: every subject is asked the same way.
+//! Closed-loop load over keep-alive connections. Hand-written, so that the load generator is cheap; it is the
+//! same for every subject.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ pub struct Load {
     request: Vec<u8>,
 }
 
-/// What one round showed.
+/// Result of one round.
 pub struct Round {
     pub took: Duration,
-    /// Of every request, in microseconds.
+    /// Latency of every request, in microseconds.
     pub latencies_us: Vec<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Load {
         Self { connections: runtime.block_on(connect), request: request.into_bytes() }
     }
 
-    /// So many requests over every connection.
+    /// Sends this many requests over every connection.
     pub fn round(&mut self, runtime: &Runtime, each: usize) -> Round {
         let started = Instant::now();
         let asking: Vec<_> = std::mem::take(&mut self.connections)
@@ -81,7 +81,7 @@ async fn ask(mut connection: TcpStream, request: Vec<u8>, each: usize) -> (TcpSt
     (connection, latencies)
 }
 
-/// Whether the headers and as much body as they announce have come.
+/// Whether the headers and the announced body are complete.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
     let headers = std::str::from_utf8(&answer[..end]).expect("headers are text");

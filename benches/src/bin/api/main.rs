@@ -1,8 +1,8 @@
-//! The server beside an empty one and beside its own store:
+//! The server compared with a minimal one and with its own store:
 //! `cargo xtask bench api [enqueue|batches|wake-up|start]`.
 //!
-//! Everything is asked of the released command (`WEAVER_BIN`, which xtask builds), in a process of its own,
-//! over loopback.
+//! All requests go to the release build of the command (`WEAVER_BIN`, which xtask builds), in its own
+//! process, over loopback.
 
 mod batches;
 mod empty;
@@ -12,9 +12,9 @@ mod server;
 mod start;
 mod wake;
 
-/// Connections at once, of every subject.
+/// Concurrent connections of every subject.
 const CONNECTIONS: usize = 64;
-/// What every task carries.
+/// Payload size of every task, in bytes.
 const PAYLOAD_BYTES: usize = 100;
 
 fn main() {

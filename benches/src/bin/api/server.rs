@@ -1,4 +1,4 @@
-//! A server in a process of its own, which ends with its handle.
+//! A server in its own process, killed on drop.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub const QUEUE: &str = "bench";
 
 pub struct Server {
     child: Child,
-    /// `http://…`
+    /// Base URL, such as `http://127.0.0.1:8080`.
     pub address: String,
     pub token: Option<String>,
 }
@@ -28,7 +28,7 @@ impl Server {
             "--output",
             "json",
         ]);
-        // What the newcomer's settings would change is no part of the measurement.
+        // The settings of a first start are not part of the measurement.
         command.current_dir(directory.parent().expect("a directory to run in")).env("WEAVER_LOG", "warn");
         let file = directory.join("admin.token");
         command.env("WEAVER_SERVE_ADMIN_TOKEN_FILE", &file);
@@ -40,7 +40,7 @@ impl Server {
         server
     }
 
-    /// The empty one.
+    /// The minimal axum server for comparison.
     pub fn empty() -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.arg(empty::PART);
@@ -59,14 +59,14 @@ impl Server {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
         let mut line = String::new();
         let mut reader = BufReader::new(child.stdout.take().expect("piped"));
-        // From its first line on it answers. (JSON answers may be indented: read until it is whole.)
-        let told: serde_json::Value = loop {
+        // It answers from its first line on. The JSON may be indented: read until it parses.
+        let banner: serde_json::Value = loop {
             assert!(reader.read_line(&mut line).expect("a line") > 0, "the server ended: {line}");
-            if let Ok(told) = serde_json::from_str(&line) {
-                break told;
+            if let Ok(banner) = serde_json::from_str(&line) {
+                break banner;
             }
         };
-        let address = told["address"].as_str().expect("an address").to_owned();
+        let address = banner["address"].as_str().expect("an address").to_owned();
         Self { child, address, token: None }
     }
 }

@@ -1,4 +1,4 @@
-//! From starting the command to its first answer.
+//! Startup time: from starting the command to its first answer.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use weaver_benches::{ROUNDS, Samples, verdict};
 
 use crate::server::Server;
 
-/// The limit, in milliseconds.
+/// Limit of the median, in milliseconds.
 const LIMIT_MS: f64 = 50.0;
 
 pub fn start(runtime: &Runtime) -> bool {

@@ -1,4 +1,4 @@
-//! How long an idle worker takes to begin: with a server between, and without.
+//! Wake-up latency of an idle worker: through a server, and in process.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,11 +16,11 @@ use weaver_runtime::{Ctx, LocalSource, Registry, Shutdown, SystemClock, TaskErro
 use crate::server::{QUEUE, Server};
 
 const WAKEUPS: usize = 200;
-/// Long enough for the worker to have asked again, and to wait.
+/// Long enough for the worker to have polled again.
 const PAUSE: Duration = Duration::from_millis(3);
 
 pub fn wake_ups(runtime: &Runtime) {
-    println!("idle wake-up, enqueue called to handler begun, {WAKEUPS} a round");
+    println!("idle wake-up, from enqueue call to handler start, {WAKEUPS} a round");
     let scratch = Scratch::new("api-wake");
     let server = Server::weaver(&scratch.path().join("served"));
     let store =
@@ -29,7 +29,7 @@ pub fn wake_ups(runtime: &Runtime) {
     let client = server.client();
     let mut remote = Idle::start(runtime, Arc::new(RemoteSource::new(client.clone())));
     let mut local = Idle::start(runtime, Arc::new(LocalSource::new(store.clone())));
-    let mut figures: [Samples; 4] = Default::default();
+    let mut measurements: [Samples; 4] = Default::default();
     for round in 0..=ROUNDS {
         let (mut of_remote, mut of_local) = (Vec::new(), Vec::new());
         for _ in 0..WAKEUPS {
@@ -39,15 +39,15 @@ pub fn wake_ups(runtime: &Runtime) {
         if round > 0 {
             let (of_remote, of_local) = (Samples::of(of_remote), Samples::of(of_local));
             let quantiles = [(&of_remote, 0.5), (&of_remote, 0.99), (&of_local, 0.5), (&of_local, 0.99)];
-            for (figure, (samples, part)) in figures.iter_mut().zip(quantiles) {
-                figure.push(samples.quantile(part));
+            for (measurement, (samples, part)) in measurements.iter_mut().zip(quantiles) {
+                measurement.push(samples.quantile(part));
             }
         }
     }
     for idle in [&remote, &local] {
-        idle.shutdown.ask();
+        idle.shutdown.request();
     }
-    let [r50, r99, l50, l99] = figures.map(|samples| samples.median());
+    let [r50, r99, l50, l99] = measurements.map(|samples| samples.median());
     println!("       remote worker, enqueued over HTTP: p50 {r50:.0} µs, p99 {r99:.0} µs");
     println!("       in process, the same store: p50 {l50:.0} µs, p99 {l99:.0} µs");
     println!("       remote / in process: p50 {:.2} ×, p99 {:.2} × (reported)", r50 / l50, r99 / l99);
@@ -66,7 +66,7 @@ async fn in_process(store: &EmbeddedStore) {
     store.enqueue(NewTask::new("task").queue(QUEUE)).await.expect("enqueued");
 }
 
-/// A worker that waits for something to do.
+/// A worker that waits for work.
 struct Idle {
     began: UnboundedReceiver<Instant>,
     shutdown: Shutdown,

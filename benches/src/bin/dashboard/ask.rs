@@ -1,4 +1,4 @@
-//! One browser's requests, by hand: one connection, one request after the other.
+//! The requests of one browser: one connection, one request after the other.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use weaver_benches::Samples;
 pub struct Site {
     pub address: SocketAddr,
     pub cookie: String,
-    /// A page that stands still, elsewhere.
+    /// A static page on another server.
     pub still: SocketAddr,
 }
 
-/// What asking for one page showed.
+/// Result for one page.
 pub struct Page {
-    /// In milliseconds.
+    /// Latencies in milliseconds, sorted.
     pub times: Samples,
     pub bytes: usize,
     pub packed: usize,
@@ -37,7 +37,7 @@ impl Connection {
         Self { stream, address, cookie: cookie.to_owned() }
     }
 
-    /// The head and the body of an answer.
+    /// Headers and body of a GET.
     async fn get(&mut self, path: &str) -> (String, Vec<u8>) {
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: {}\r\naccept: text/html\r\ncookie: {}\r\n\r\n",
@@ -46,7 +46,7 @@ impl Connection {
         self.send(&request).await
     }
 
-    /// The same for a form.
+    /// Headers and body of a form POST.
     async fn post(&mut self, path: &str, form: &str) -> (String, Vec<u8>) {
         let (address, length) = (self.address, form.len());
         let request = format!(
@@ -73,7 +73,7 @@ impl Connection {
     }
 }
 
-/// The cookie that a link gives.
+/// The session cookie of a login link.
 pub async fn log_in(address: SocketAddr, path: &str) -> String {
     let secret = path.split_once('?').expect("a link has its secret in the query").1;
     let (head, _) = Connection::open(address, "").await.post("/login", secret).await;
@@ -81,7 +81,7 @@ pub async fn log_in(address: SocketAddr, path: &str) -> String {
     cookie.expect("the link logs in").split(';').next().expect("a cookie").to_owned()
 }
 
-/// Asks for a page and for the one that stands still, in turns.
+/// Requests a page and the static page in turn.
 pub async fn both(site: &Site, path: &str, count: usize) -> (Page, Page) {
     let mut ours = Connection::open(site.address, &site.cookie).await;
     let mut still = Connection::open(site.still, "").await;
@@ -96,7 +96,7 @@ pub async fn both(site: &Site, path: &str, count: usize) -> (Page, Page) {
         plain = still.get("/").await.1;
         let took_still = begun.elapsed().as_secs_f64() * 1e3;
         page = body;
-        // The first few warm up.
+        // The first few are a warm-up.
         if round >= 10 {
             mine.push(took);
             theirs.push(took_still);
@@ -110,7 +110,7 @@ pub async fn both(site: &Site, path: &str, count: usize) -> (Page, Page) {
     (of(mine, &page), of(theirs, &plain))
 }
 
-/// The first page with everything it fetches: raw, and packed.
+/// Size of the first page with everything it loads: raw and compressed.
 pub async fn first_page_bytes(site: &Site) -> (usize, usize) {
     let mut connection = Connection::open(site.address, &site.cookie).await;
     let (_, page) = connection.get("/").await;
@@ -126,7 +126,7 @@ pub async fn first_page_bytes(site: &Site) -> (usize, usize) {
     (raw, small)
 }
 
-/// What gzip makes of it. The server sends pages as they are; a proxy in front of it may pack them.
+/// Size after gzip. The server sends pages uncompressed; a proxy in front of it may compress them.
 fn packed(bytes: &[u8]) -> usize {
     let gzip = Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let mut gzip = gzip.expect("gzip is installed");

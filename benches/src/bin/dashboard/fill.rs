@@ -1,4 +1,4 @@
-//! A million tasks of many kinds: most have ended, one in a hundred badly, and some still wait.
+//! A million tasks of many types: most are finished, one in a hundred dead, and some still wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use weaver_core::prelude::*;
 use weaver_core::task::ContentType;
 
 pub const TASKS: usize = 1_000_000;
-/// Of these, waiting.
+/// Tasks that stay waiting, of all.
 const WAITING: usize = 50_000;
 const BATCH: usize = 1_000;
 pub const QUEUES: usize = 20;
-/// Workers that write down what they did, each minute of an hour.
+/// Workers that report their statistics each minute of an hour.
 const WORKERS: usize = 4;
 
 pub async fn fill(store: &dyn Store) {
@@ -25,7 +25,7 @@ pub async fn fill(store: &dyn Store) {
         if turn < (TASKS - WAITING) / BATCH {
             run(store).await;
         }
-        // As a server does all the time; stores tidy up with it.
+        // As a server does regularly; stores clean up with it.
         store.overdue(1).await.expect("the store answers");
         eprint!("\r  {} of {TASKS}", (turn + 1) * BATCH);
     }
@@ -49,7 +49,7 @@ fn task(number: usize) -> NewTask {
     if number.is_multiple_of(997) { task.delay(Duration::from_secs(86_400)) } else { task }
 }
 
-/// Runs whatever is due.
+/// Runs all due tasks.
 async fn run(store: &dyn Store) {
     static TOKENS: AtomicU64 = AtomicU64::new(1);
     loop {
@@ -75,7 +75,7 @@ fn end(leased: &Leased) -> Transition {
     decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease")
 }
 
-/// What the workers of the last hour would have written.
+/// Statistics that the workers of the last hour would have written.
 async fn statistics(store: &dyn Store) {
     let stream = StreamKey::new(Namespace::default(), "stats");
     for minute in 0..60 * WORKERS {

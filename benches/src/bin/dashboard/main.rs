@@ -1,8 +1,8 @@
-//! Pages of the dashboard with a million tasks, beside a page that does not change:
+//! Pages of the dashboard with a million tasks, compared with a static page:
 //! `cargo xtask bench dashboard [embedded[=DIRECTORY]] [postgres[=URL]]`.
 //!
-//! Filling takes minutes and measuring seconds. A store that is named is kept, and measured as it is if it
-//! has tasks: the machine need be quiet only then.
+//! Filling takes minutes and measuring seconds. A named store is kept, and measured as it is if it has tasks:
+//! the machine needs to be quiet only then.
 
 mod ask;
 mod fill;

@@ -71,7 +71,7 @@ impl Subject {
         Self { name, site, middle, dead, _server: server }
     }
 
-    /// What is asked for.
+    /// The measured pages with their paths.
     pub fn pages(&self) -> Vec<(&'static str, String)> {
         let filtered = |filter: &str| format!("/tasks?{filter}");
         let time = self.middle.to_string().replace(':', "%3A").replace('+', "%2B");
@@ -86,7 +86,7 @@ impl Subject {
             ("tasks of a type", filtered("task_type=type-3")),
             ("tasks of a group", filtered("group=group-5")),
             ("tasks of a session", filtered("session=session-5")),
-            ("tasks with a label", filtered("label=team%3At10")),
+            ("tasks with a label", filtered("label=team%3Dt10")),
             ("dead tasks of a queue", filtered("queue=queue-0&state=dead")),
             ("tasks of a type in a queue", filtered("queue=queue-7&task_type=type-3")),
             ("tasks created before the middle", filtered(&format!("created_before={time}"))),
@@ -97,7 +97,7 @@ impl Subject {
     }
 }
 
-/// The server, and one that only answers the same text, in this process.
+/// The server, and one with a static page, in this process.
 async fn site_on(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Site {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound");

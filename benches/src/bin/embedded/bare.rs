@@ -1,5 +1,5 @@
-//! The limit: a bare redb loop that gathers whoever waits, writes rows of the same sizes under the same keys,
-//! commits twice-synced and answers all. No state machine, no index, no checks.
+//! The upper bound: a bare redb group-commit loop. It collects all waiting callers, writes rows of the same
+//! sizes under the same keys, commits with two fsyncs and answers all. No state machine, no index, no checks.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Draining 50,000 tasks, beside beanstalkd with a sync per write.
+//! Draining 50,000 tasks, compared with beanstalkd with one fsync per write.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -25,10 +25,11 @@ pub fn run(runtime: &Runtime) -> bool {
     println!("draining {TASKS} tasks, medians of {ROUNDS} rounds");
     let [mut worker, mut calls, mut theirs] = [const { Vec::new() }; 3].map(|_: Vec<f64>| Samples::default());
     for round in 0..=ROUNDS {
-        let figures = [drain_by_worker(runtime), drain_by_calls(runtime), drain_beanstalkd()];
+        let measurements = [drain_by_worker(runtime), drain_by_calls(runtime), drain_beanstalkd()];
         if round > 0 {
-            for (samples, figure) in [&mut worker, &mut calls, &mut theirs].into_iter().zip(figures) {
-                samples.push(figure);
+            for (samples, measurement) in [&mut worker, &mut calls, &mut theirs].into_iter().zip(measurements)
+            {
+                samples.push(measurement);
             }
         }
         eprint!("\r  round {round}/{ROUNDS}");
@@ -45,7 +46,7 @@ pub fn run(runtime: &Runtime) -> bool {
     verdict("a weaver worker / beanstalkd", worker.median() / theirs.median(), 5.0, true)
 }
 
-/// A store with all the tasks in it.
+/// A store with all tasks enqueued.
 fn filled(runtime: &Runtime) -> Subject {
     let subject = Subject::new("drain", EmbeddedOptions::default());
     for _ in 0..TASKS / 5_000 {
@@ -77,8 +78,8 @@ fn drain_by_worker(runtime: &Runtime) -> f64 {
         let shutdown = Shutdown::new();
         let running = tokio::spawn(worker.run(shutdown.clone()));
         done.1.notified().await;
-        // Until the last ends are synced.
-        shutdown.ask();
+        // Until the last outcomes are synced.
+        shutdown.request();
         running.await.expect("it ends well");
         per_second(TASKS as u64, begun.elapsed())
     })
@@ -157,7 +158,7 @@ fn drain_one() -> usize {
 }
 
 fn connect() -> BufReader<TcpStream> {
-    // It has no way to say that it is ready.
+    // It does not announce that it is ready.
     for _ in 0..200 {
         if let Ok(stream) = TcpStream::connect(("127.0.0.1", PORT)) {
             stream.set_nodelay(true).expect("a socket");

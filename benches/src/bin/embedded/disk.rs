@@ -1,4 +1,4 @@
-//! A file that counts what is written to it, for the store and for the bare loop alike.
+//! A file that counts its writes, for the store and for the bare loop alike.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use redb::StorageBackend;
 use weaver_benches::scratch::Scratch;
 use weaver_embedded::Medium;
 
-/// What was written.
+/// Bytes written and syncs, so far.
 #[derive(Debug, Default)]
 pub struct Counted {
     pub bytes: AtomicU64,
@@ -46,7 +46,7 @@ impl Medium for CountedFile {
         self.path.display().to_string()
     }
 
-    fn check_room(&self, _bytes: u64) -> io::Result<()> {
+    fn check_free_space(&self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Whole lifecycles by 1, 64 and 1,024 clients, beside the bare loop.
+//! Lifecycles by 1, 64 and 1,024 clients, compared with the bare loop.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use weaver_embedded::EmbeddedOptions;
 use crate::bare::{self, Bare};
 use crate::weaver::{self, Subject};
 
-/// What one round gave.
+/// Result of one round.
 pub struct Round {
     pub per_second: f64,
     pub p50_us: f64,

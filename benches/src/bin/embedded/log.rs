@@ -1,4 +1,4 @@
-//! A log of 1 GB beside the queue: lifecycles before it, with it there, and while it is written.
+//! A log of 1 GB in the store: lifecycles before it, with it, and while it is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

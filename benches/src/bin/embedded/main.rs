@@ -1,6 +1,7 @@
-//! The embedded store beside a bare redb group-commit loop and beanstalkd: `cargo xtask bench embedded`.
+//! The embedded store compared with a bare redb group-commit loop and beanstalkd: `cargo xtask bench
+//! embedded`.
 //!
-//! Parts can be asked for by name: `cargo xtask bench embedded lifecycles beanstalkd scale steady log`.
+//! Parts can be selected by name: `cargo xtask bench embedded lifecycles beanstalkd scale steady log`.
 
 mod bare;
 mod beanstalkd;

@@ -1,4 +1,4 @@
-//! Five million tasks: waiting, within 2 GiB; and finished, with the first page of every look-up under 20 ms.
+//! Five million tasks: waiting, within 2 GiB; and finished, with the first page of every query under 20 ms.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,7 +42,7 @@ fn fill(runtime: &Runtime, scratch: &Scratch) -> bool {
             let number = turn * BATCH + at;
             let group = format!("group-{}", number / 100);
             let task = weaver::task().task_group_id(group).session_id(format!("s-{}", number / 1_000));
-            // One in a million has what is looked for later.
+            // One in a million matches the later queries.
             if number % 1_000_000 == 7 { task.label("rare", "yes").queue("rare") } else { task }
         });
         runtime.block_on(store.enqueue_batch(tasks.collect())).expect("valid");
@@ -112,7 +112,7 @@ fn look_up(runtime: &Runtime, scratch: &Scratch) -> bool {
         ("all", Selector::All, TaskFilter::default()),
         ("time (an early half second)", Selector::All, early),
         ("state", Selector::State(TaskState::Succeeded), TaskFilter::default()),
-        ("a live state nobody is in", Selector::State(TaskState::Running), TaskFilter::default()),
+        ("a live state without tasks", Selector::State(TaskState::Running), TaskFilter::default()),
         ("type", Selector::Type(TaskType::new("bench").expect("a name")), TaskFilter::default()),
         (
             "queue (five tasks)",

@@ -1,4 +1,4 @@
-//! Two million lifecycles with a short retention: the file stays in proportion, and nothing gets slower.
+//! Two million lifecycles with a short retention: the file stays proportional, and nothing gets slower.
 
 use tokio::runtime::Runtime;
 use weaver_benches::{Samples, cpu_seconds, verdict};

@@ -1,4 +1,4 @@
-//! Clients of the embedded store: each enqueues one task, leases one, ends it, and begins again.
+//! Clients of the embedded store: each enqueues, leases and finishes one task at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ pub fn request(max: u32) -> LeaseRequest {
     LeaseRequest { max, ..LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token) }
 }
 
-/// Ends leased tasks with success.
+/// Reports success for leased tasks.
 pub async fn end(store: &EmbeddedStore, leased: &[Leased]) {
     let transitions = leased.iter().map(|leased| {
         let finish = Command::Finish { lease: leased.lease.clone(), outcome: Outcome::DONE };
@@ -57,7 +57,7 @@ pub async fn end(store: &EmbeddedStore, leased: &[Leased]) {
     assert!(answers.iter().all(|answer| matches!(answer, weaver_core::queue::Committed::Applied { .. })));
 }
 
-/// Whole lifecycles by so many clients.
+/// Lifecycles by this many clients.
 pub fn lifecycles(runtime: &Runtime, store: &Arc<EmbeddedStore>, clients: usize, each: usize) -> Round {
     let begun = Instant::now();
     let running: Vec<_> = (0..clients)

@@ -12,7 +12,7 @@ use crate::weaver::payload;
 
 const QUEUE: &str = "bench";
 
-/// Its database.
+/// Connection pool of its database.
 pub struct Apalis(PgPool);
 
 impl Apalis {
@@ -24,7 +24,7 @@ impl Apalis {
         })
     }
 
-    /// Puts tasks in with one statement, the fastest way it has.
+    /// Enqueues tasks with one statement, its fastest way.
     pub async fn push(&self, count: usize) {
         let task = || -> PgTask { TaskBuilder::new(payload().into_bytes()).build() };
         let tasks = (0..count).map(|_| task()).collect();
@@ -32,7 +32,7 @@ impl Apalis {
         apalis_postgres::queries::push_tasks(&mut *connection, QUEUE, tasks).await.expect("it answers");
     }
 
-    /// A worker that waits for its next task, told of it by LISTEN.
+    /// A worker that waits for its next task by LISTEN/NOTIFY.
     pub fn idle(&self, tally: &Arc<Tally>) -> impl Future<Output = ()> + Send + use<> {
         let config = Config::default().queue(QUEUE).batch_size(10);
         let backend = PostgresStorage::new(&self.0).with_config(config).with_pubsub();
@@ -43,7 +43,7 @@ impl Apalis {
         };
         let worker = WorkerBuilder::new("bench").backend(backend).build(handler);
         async move {
-            let _ = worker.run().await; // It ends with an error when its server goes.
+            let _ = worker.run().await; // It ends with an error when its server stops.
         }
     }
 }

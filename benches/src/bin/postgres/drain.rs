@@ -14,16 +14,16 @@ use crate::server::Server;
 use crate::{lifecycles, weaver};
 
 const TASKS: usize = 100_000;
-/// As graphile_worker's own benchmark has it.
+/// As in graphile_worker's own benchmark.
 const CONCURRENCY: u32 = 500;
 
-/// What handlers tell: how many have begun, and when the last did.
+/// Handlers started so far, and the time of the last start.
 #[derive(Debug, Default)]
 pub struct Tally {
     begun: AtomicUsize,
     expected: usize,
     pub last: Mutex<Option<Instant>>,
-    /// Rung when as many have begun as are expected, each time anew.
+    /// Notified each time the expected number has started.
     pub all: Notify,
 }
 

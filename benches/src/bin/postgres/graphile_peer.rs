@@ -1,5 +1,5 @@
-//! graphile_worker, as its own benchmark sets it up: a local queue of 5,000, 500 handlers, completions by the
-//! batch.
+//! graphile_worker, configured as in its own benchmark: a local queue of 5,000, 500 handlers, batched
+//! completions.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl TaskHandler for Bench {
     }
 }
 
-/// Its database, and what puts jobs into it.
+/// Its database and its client.
 pub struct Graphile {
     pub database: Database,
     pub utils: WorkerUtils,
@@ -74,12 +74,12 @@ impl Graphile {
             .define_job::<Bench>()
     }
 
-    /// A worker that waits for its next job, with what its documentation begins with.
+    /// A worker that waits for its next job, with the settings of its documentation's first example.
     pub fn idle(&self, runtime: &Runtime, tally: &Arc<Tally>) -> Arc<Worker> {
         Arc::new(runtime.block_on(self.options(tally).concurrency(16).init()).expect("a worker"))
     }
 
-    /// Drains the queue, until the last job is gone; jobs per second.
+    /// Drains the queue, until the last job is deleted; jobs per second.
     pub fn drain(&self, runtime: &Runtime, server: &Server, count: usize) -> f64 {
         let tally = Tally::expecting(count);
         let options = self

@@ -1,4 +1,4 @@
-//! The limit: the shortest SQL for a task's life on Weaver's own tables, written by hand. It has no rules, no
+//! The upper bound: the shortest hand-written SQL for a lifecycle on Weaver's own tables. It has no rules, no
 //! order between queues, no keys, no events and no counts; its triggers are those of the schema.
 
 use std::time::Instant;
@@ -28,7 +28,7 @@ const END: &str = "WITH gone AS (DELETE FROM weaver.job_runs WHERE namespace = '
     idempotency_key, job_definition_id, task_group_id, session_id, content_type, labels, retry, trace, progress_message, \
     last_error, log_ref, result, payload FROM gone";
 
-/// Makes the schema.
+/// Creates Weaver's schema in its database.
 pub fn open(runtime: &Runtime, server: &Server) {
     let options = weaver_postgres::PostgresOptions::parse(&server.url("hand_written")).expect("a URL");
     runtime
@@ -36,12 +36,12 @@ pub fn open(runtime: &Runtime, server: &Server) {
         .expect("the schema can be made");
 }
 
-/// Whole lifecycles a second, as [`crate::weaver::lifecycles`].
+/// Lifecycles per second, as [`crate::weaver::lifecycles`].
 pub fn lifecycles(runtime: &Runtime, server: &Server, clients: usize, batch: usize, calls: usize) -> f64 {
     let mut connections = Vec::new();
     for _ in 0..clients {
         let mut connection = runtime.block_on(server.connect("hand_written"));
-        // What Weaver's own functions say about plans.
+        // The planner settings of Weaver's own functions.
         let set = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; \
                    SET jit = off";
         runtime.block_on(connection.execute(set)).expect("the server answers");

@@ -1,5 +1,4 @@
-//! Whole lifecycles: enqueue, lease and end, in batches and one by one; and the bytes of WAL each of them
-//! writes.
+//! Lifecycles: enqueue, lease and finish, in batches and one by one; and the WAL bytes of each.
 
 use tokio::runtime::Runtime;
 use weaver_benches::{Samples, interleaved, verdict};
@@ -7,7 +6,7 @@ use weaver_benches::{Samples, interleaved, verdict};
 use crate::server::Server;
 use crate::{hand_written, weaver};
 
-/// Clients, tasks in a call, calls of each client in a round.
+/// Clients, tasks per call, calls per client and round.
 const LOADS: [(usize, usize, usize); 2] = [(4, 500, 10), (16, 1, 60)];
 
 pub fn print(what: &str, samples: &Samples) {
@@ -35,8 +34,7 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
     ok & wal(runtime, server)
 }
 
-/// Counted where the server writes it. Full-page images come with checkpoints, not with work: they are left
-/// out.
+/// Measured on the server. Full-page images are excluded: they come with checkpoints, not with work.
 fn wal(runtime: &Runtime, server: &Server) -> bool {
     const LIMIT_BYTES: f64 = 1600.0;
     server.say(runtime, "postgres", "ALTER SYSTEM SET full_page_writes = off");
@@ -47,7 +45,7 @@ fn wal(runtime: &Runtime, server: &Server) -> bool {
     for (clients, batch, calls) in LOADS {
         let lifecycles = (clients * batch * calls) as f64;
         let count = |subject: &mut dyn FnMut() -> f64| {
-            // Twice: the first fills caches and visibility.
+            // Twice: the first fills caches and the visibility map.
             subject();
             let before = place();
             subject();

@@ -1,7 +1,7 @@
-//! The PostgreSQL store beside a hand-written SQL loop on its own schema, apalis-postgres and
+//! The PostgreSQL store compared with a hand-written SQL loop on its own schema, apalis-postgres and
 //! graphile_worker: `cargo xtask bench postgres`.
 //!
-//! Parts can be asked for by name: `cargo xtask bench postgres bulk drain wake lifecycles steady
+//! Parts can be selected by name: `cargo xtask bench postgres bulk drain wake lifecycles steady
 //! pages` (the last two take minutes, and some gigabytes of disk).
 
 mod apalis_peer;
@@ -37,7 +37,7 @@ fn main() {
     for (name, part) in parts {
         if wants(name) {
             println!("{name}");
-            // A server each: what one leaves behind is no other's burden.
+            // One server each, so that leftovers of one do not affect another.
             ok &= part(&runtime, &Server::start(&runtime));
         }
     }

@@ -1,4 +1,4 @@
-//! Counts and first pages among five million finished runs.
+//! Counts and first pages among five million finished tasks.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::weaver;
 const FINISHED: usize = 5_000_000;
 const LIMIT_MS: f64 = 20.0;
 
-/// Finished runs of 50 queues, 20 types and 1,000 groups and sessions; one in a hundred is dead, one in ten
+/// Finished tasks of 50 queues, 20 types and 1,000 groups and sessions; one in a hundred is dead, one in ten
 /// has a label.
 const FILL: &str = "INSERT INTO weaver.job_run_history (id, version, renewals, created_at, updated_at, ready_at, \
     first_started_at, finished_at, lease_started_at, attempt, executions, failures, losses, max_attempts, max_losses, \
@@ -32,13 +32,13 @@ const COUNT: &str = "INSERT INTO weaver.run_counts SELECT namespace, queue, weav
 
 pub fn run(runtime: &Runtime, server: &Server) -> bool {
     let store = weaver::open(runtime, server);
-    // Its guards refuse runs that were never live; the triggers that keep labels stay.
+    // The guard triggers refuse finished rows that were never live; the label triggers stay.
     server.say(runtime, "weaver", "ALTER TABLE weaver.job_run_history DISABLE TRIGGER guard_arrivals");
     server.say(runtime, "weaver", &FILL.replace("$N", &FINISHED.to_string()));
     runtime.block_on(async {
         let mut connection = server.connect("weaver").await;
         sqlx::raw_sql(COUNT).execute(&mut connection).await.expect("the server answers");
-        // As autovacuum does in time.
+        // As autovacuum would do eventually.
         sqlx::raw_sql("VACUUM weaver.job_run_history")
             .execute(&mut connection)
             .await

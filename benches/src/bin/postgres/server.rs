@@ -1,11 +1,10 @@
-//! The server every subject works on: thrown away afterwards, and durable until then.
+//! The throw-away server of every subject, with full durability.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::runtime::Runtime;
 use weaver_testkit::services::postgres::Private;
 
-/// What the server is told beyond its defaults. Everything is synced; the rest is memory, and room between
-/// checkpoints.
+/// Settings beyond the defaults. fsync stays on; the rest is memory and the distance between checkpoints.
 const SETTINGS: [&str; 3] =
     ["shared_buffers = '512MB'", "max_wal_size = '3GB'", "checkpoint_timeout = '15min'"];
 
@@ -13,7 +12,7 @@ const SETTINGS: [&str; 3] =
 pub struct Server(Private);
 
 impl Server {
-    /// Starts one.
+    /// Starts a server and creates the databases.
     pub fn start(runtime: &Runtime) -> Self {
         let server = Self(Private::durable());
         for setting in SETTINGS {
@@ -35,7 +34,7 @@ impl Server {
             .replace(&format!("{database}://"), "postgres://")
     }
 
-    /// Says something to a database.
+    /// Executes a statement in a database.
     pub fn say(&self, runtime: &Runtime, database: &str, text: &str) {
         runtime.block_on(async {
             let mut connection = self.connect(database).await;
@@ -46,7 +45,7 @@ impl Server {
         });
     }
 
-    /// Asks a database for a number.
+    /// Runs a query that returns one number.
     pub fn ask(&self, runtime: &Runtime, database: &str, text: &str) -> i64 {
         runtime.block_on(async {
             let mut connection = self.connect(database).await;

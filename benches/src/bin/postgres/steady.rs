@@ -1,4 +1,4 @@
-//! A long run: as fast after a million finished runs as at the start, and no larger than what it holds.
+//! A long run: as fast after a million finished tasks as at the start, and without bloat.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub fn run(runtime: &Runtime, server: &Server) -> bool {
     within & sizes(runtime, server)
 }
 
-/// What every worker of a node does once a second.
+/// Maintenance of a worker, once a second.
 async fn upkeep(store: Arc<PostgresStore>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -54,13 +54,13 @@ async fn upkeep(store: Arc<PostgresStore>) {
 
 fn rounds(runtime: &Runtime, store: &Arc<PostgresStore>) -> Samples {
     let round = |_| weaver::lifecycles(runtime, store, CLIENTS, BATCH, CALLS);
-    // The first warms up.
+    // The first is a warm-up.
     let _ = round(0);
     Samples::of((0..ROUNDS).map(round).collect())
 }
 
-/// A million lifecycles at a steady depth with retention, as a worker's upkeep does it; then what it occupies
-/// beside the same contents written anew.
+/// A million lifecycles at a constant depth with retention as a worker's maintenance does it; then the size
+/// compared with the same contents freshly written.
 fn sizes(runtime: &Runtime, server: &Server) -> bool {
     server.say(runtime, "postgres", "CREATE DATABASE sizes");
     let options = weaver_postgres::PostgresOptions::parse(&server.url("sizes")).expect("a URL");

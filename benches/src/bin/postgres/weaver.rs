@@ -1,4 +1,4 @@
-//! Weaver on the server.
+//! Weaver on the benchmark's server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +15,24 @@ use weaver_runtime::{Ctx, LocalSource, Registry, Shutdown, SystemClock, TaskErro
 use crate::drain::Tally;
 use crate::server::Server;
 
-/// A store on the server's database for it.
+/// A store on its own database of the server.
 pub fn open(runtime: &Runtime, server: &Server) -> Arc<PostgresStore> {
     let options = PostgresOptions::parse(&server.url("weaver")).expect("a URL");
     let open = PostgresStore::open(options, Arc::new(SystemClock::new()));
     Arc::new(runtime.block_on(open).expect("the store opens"))
 }
 
-/// The JSON of 100 bytes that every task carries.
+/// Payload of every task: 100 bytes of JSON.
 pub fn payload() -> String {
     format!("\"{}\"", "x".repeat(98))
 }
 
-/// A task with it.
+/// A task with that payload.
 pub fn task() -> NewTask {
     NewTask::new("bench").payload(payload(), ContentType::JSON)
 }
 
-/// A request for so many.
+/// A lease request for this many tasks.
 pub fn request(max: u32) -> LeaseRequest {
     static TOKENS: AtomicU64 = AtomicU64::new(1);
     let token = LeaseToken(TOKENS.fetch_add(1, Ordering::Relaxed).into());
@@ -41,7 +41,7 @@ pub fn request(max: u32) -> LeaseRequest {
     LeaseRequest { max, slots: max, ..request }
 }
 
-/// That each of these is done.
+/// Success transitions for leased tasks.
 pub fn ends(leased: &[Leased]) -> Vec<Transition> {
     let end = |each: &Leased| {
         let command = Command::Finish { lease: each.lease.clone(), outcome: Outcome::DONE };
@@ -50,8 +50,7 @@ pub fn ends(leased: &[Leased]) -> Vec<Transition> {
     leased.iter().map(end).collect()
 }
 
-/// Whole lifecycles a second: so many clients, each enqueuing, leasing and ending so many in a call, so
-/// often.
+/// Lifecycles per second, by this many clients, with this many tasks per call and calls per client.
 pub fn lifecycles(
     runtime: &Runtime,
     store: &Arc<PostgresStore>,
@@ -81,14 +80,14 @@ pub fn lifecycles(
     per_second((count * batch * calls) as u64, begun.elapsed())
 }
 
-/// Puts so many tasks in.
+/// Enqueues this many tasks.
 pub fn fill(runtime: &Runtime, store: &PostgresStore, count: usize) {
     for _ in 0..count / 1000 {
         runtime.block_on(store.enqueue_batch(vec![task(); 1000])).expect("the store answers");
     }
 }
 
-/// A worker that runs so many at once, and tells of each that begins.
+/// A worker with this concurrency that counts each start.
 pub fn worker(store: &Arc<PostgresStore>, concurrency: u32, tally: &Arc<Tally>) -> Worker {
     let tally = Arc::clone(tally);
     let registry = Registry::new().handle("bench", move |_: String, _: Ctx| {
@@ -103,7 +102,7 @@ pub fn worker(store: &Arc<PostgresStore>, concurrency: u32, tally: &Arc<Tally>) 
     worker.concurrency(concurrency).build().expect("a worker")
 }
 
-/// Drains the queue with a worker, until the last end is stored; tasks per second.
+/// Drains the queue with a worker, until the last outcome is stored; tasks per second.
 pub fn drain(runtime: &Runtime, store: &Arc<PostgresStore>, count: usize, concurrency: u32) -> f64 {
     let tally = Tally::expecting(count);
     let worker = worker(store, concurrency, &tally);
@@ -112,7 +111,7 @@ pub fn drain(runtime: &Runtime, store: &Arc<PostgresStore>, count: usize, concur
         let shutdown = Shutdown::new();
         let running = tokio::spawn(worker.run(shutdown.clone()));
         tally.all.notified().await;
-        shutdown.ask();
+        shutdown.request();
         let summary = running.await.expect("it ends well");
         assert_eq!(summary.succeeded, count as u64, "every task has ended well");
         per_second(count as u64, begun.elapsed())

@@ -1,4 +1,4 @@
-//! Workers beside a bare loop and a peer: `cargo xtask bench runtime`.
+//! Workers compared with a bare loop and a peer: `cargo xtask bench runtime`.
 
 mod no_ops;
 mod slow;
@@ -17,9 +17,9 @@ use weaver_core::queue::memory::MemoryOptions;
 use weaver_runtime::{Ctx, Registry, SystemClock, TaskError, WorkSource, Worker};
 
 const THREADS: usize = 2;
-/// Handlers at once, of every subject.
+/// Concurrent handlers of every subject.
 const CONCURRENCY: usize = 64;
-/// Tasks in one call of a producer that gathers them.
+/// Tasks per call of a batching producer.
 const BATCH: u64 = 100;
 
 fn main() {
@@ -28,15 +28,14 @@ fn main() {
         .enable_time()
         .build()
         .expect("a runtime");
-    // All parts, or those that are named; `weaver` (with `waits` or `once`) for a profiler, which should see
-    // nobody else.
+    // All parts, or the named ones; `weaver` (with `waits` or `once`) runs Weaver alone, for a profiler.
     let parts: Vec<String> = std::env::args().skip(1).collect();
     let asked = |part: &str| parts.is_empty() || parts.iter().any(|name| name == part);
     if !parts.is_empty() && asked("weaver") {
         no_ops::alone(&runtime, asked("waits"), asked("once"));
     }
     let mut ok = true;
-    // First, while nothing has been freed that could be used again unseen.
+    // First, before freed memory could be reused.
     if asked("slow") {
         println!("{SLOW} slow handlers waiting, leases of {SLOW_TTL:?}");
         ok &= slow_handlers(&runtime);
@@ -54,7 +53,7 @@ fn main() {
     std::process::exit(i32::from(!ok));
 }
 
-/// Counts handlers, and rings when all of them have run.
+/// Counts handlers, and notifies when all of them have run.
 #[derive(Default)]
 struct Tally {
     count: AtomicU64,

@@ -1,4 +1,4 @@
-//! How many tasks a second, when handlers do nothing.
+//! Throughput of handlers that do nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,12 +16,12 @@ use crate::{BATCH, CONCURRENCY, Tally, enqueue, store, worker};
 
 pub const TASKS: u64 = 200_000;
 
-/// What a subject is given.
+/// Parameters of a subject.
 #[derive(Clone, Copy)]
 struct Load {
     /// Tasks in one call of the producer.
     batch: u64,
-    /// Whether handlers wait once before they are done. Those that do not are over with their first poll.
+    /// Whether handlers yield once. Otherwise they complete on their first poll.
     waits: bool,
 }
 
@@ -63,7 +63,7 @@ fn print_rate(what: &str, samples: &Samples) {
     println!("       {what}: {:.0} k/s ± {:.0} %", samples.median() / 1e3, samples.spread() * 100.0);
 }
 
-/// Weaver and nobody else, for a profiler; one round only, for one that counts every instruction.
+/// Weaver alone, for a profiler; one round only, for instruction counting.
 pub fn alone(runtime: &Runtime, waits: bool, once: bool) {
     let mut rates = Samples::default();
     let rounds = if once { 1 } else { 2 * ROUNDS + 1 };
@@ -71,7 +71,7 @@ pub fn alone(runtime: &Runtime, waits: bool, once: bool) {
     print_rate("weaver alone", &rates);
 }
 
-/// What every handler does, of every subject.
+/// The handler of every subject.
 async fn work(tally: &Tally, load: Load) {
     if load.waits {
         tokio::task::yield_now().await;
@@ -79,7 +79,7 @@ async fn work(tally: &Tally, load: Load) {
     tally.add(TASKS);
 }
 
-/// Tasks per second, until the store has taken the end of the last one and the worker has stopped.
+/// Tasks per second, until the last outcome is stored and the worker has stopped.
 fn weaver_no_ops(runtime: &Runtime, load: Load) -> f64 {
     let (store, tally) = (store(), Arc::new(Tally::default()));
     let counted = tally.clone();
@@ -98,7 +98,7 @@ fn weaver_no_ops(runtime: &Runtime, load: Load) -> f64 {
         let worker = tokio::spawn(worker.run(shutdown.clone()));
         let producer = tokio::spawn(async move { enqueue(&*store, TASKS, load.batch).await });
         tally.all.notified().await;
-        shutdown.ask();
+        shutdown.request();
         let summary = worker.await.expect("the worker stops");
         let elapsed = started.elapsed();
         producer.await.expect("the producer ends");
@@ -107,7 +107,7 @@ fn weaver_no_ops(runtime: &Runtime, load: Load) -> f64 {
     })
 }
 
-/// The limit: nothing is kept, nothing can fail, nobody can ask.
+/// The upper bound: no records, no errors, no queries.
 fn bare_no_ops(runtime: &Runtime, load: Load) -> f64 {
     let tally = Arc::new(Tally::default());
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Many handlers that wait: what they occupy, and what keeping their leases costs.
+//! Many waiting handlers: their memory, and the cost of renewing their leases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,14 +49,14 @@ pub fn slow_handlers(runtime: &Runtime) -> bool {
         println!("       {calls} calls renewed {members} leases in one interval of {:?}", SLOW_TTL / 3);
         println!("       {} bytes per running task after that", (resident_bytes() - empty) / SLOW);
         release.close();
-        shutdown.ask();
+        shutdown.request();
         assert_eq!(worker.await.expect("the worker stops").succeeded, SLOW, "no lease was lost");
         assert!(members >= SLOW, "every lease was renewed");
         verdict("calls / full batches of 1,000", calls as f64 / members.div_ceil(1_000) as f64, 1.0, false)
     })
 }
 
-/// Calls and leases from the middle of one pause between renewals to the middle of the next.
+/// Calls and leases between the midpoints of two renewal intervals.
 async fn renewals_of_one_interval(source: &Counting) -> (u64, u64) {
     let before = source.renewals();
     while source.renewals() == before {

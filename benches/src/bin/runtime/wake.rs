@@ -1,4 +1,4 @@
-//! How long an idle worker takes to begin.
+//! Wake-up latency of an idle worker.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use weaver_runtime::{Ctx, LocalSource, Shutdown, TaskError};
 use crate::{CONCURRENCY, new_task, store, worker};
 
 pub const WAKEUPS: usize = 2_000;
-/// Long enough for every thread to have gone to sleep.
+/// Long enough for every thread to be asleep.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Where a hand-over begins.
+/// Where a hand-over starts.
 #[derive(Clone, Copy, PartialEq)]
 enum From {
-    /// A thread of its own: a thread of the runtime must be woken, as by a request that comes in.
+    /// A separate thread: a thread of the runtime must be woken, as by an incoming request.
     Outside,
-    /// A task on the runtime, which then waits: the same thread goes on with the other task, and nobody is
-    /// woken.
+    /// A task on the runtime, which then waits: the same thread continues with the other task, and no thread
+    /// is woken.
     Inside,
 }
 
@@ -31,7 +31,7 @@ pub fn wake_ups(runtime: &Runtime) -> bool {
         [(From::Outside, "from a thread outside"), (From::Inside, "from a task on the runtime")]
     {
         let (weaver, bare) = (WeaverIdle::start(runtime), BareIdle::start(runtime));
-        let mut figures: [Samples; 4] = std::array::from_fn(|_| Samples::default());
+        let mut measurements: [Samples; 4] = std::array::from_fn(|_| Samples::default());
         for round in 0..=ROUNDS {
             let (mut of_weaver, mut of_bare) = (Vec::new(), Vec::new());
             for _ in 0..WAKEUPS {
@@ -41,13 +41,13 @@ pub fn wake_ups(runtime: &Runtime) -> bool {
             if round > 0 {
                 let (of_weaver, of_bare) = (Samples::of(of_weaver), Samples::of(of_bare));
                 let quantiles = [(&of_weaver, 0.5), (&of_weaver, 0.99), (&of_bare, 0.5), (&of_bare, 0.99)];
-                for (figure, (samples, part)) in figures.iter_mut().zip(quantiles) {
-                    figure.push(samples.quantile(part));
+                for (measurement, (samples, part)) in measurements.iter_mut().zip(quantiles) {
+                    measurement.push(samples.quantile(part));
                 }
             }
         }
-        weaver.shutdown.ask();
-        let [w50, w99, b50, b99] = figures.map(|samples| samples.median());
+        weaver.shutdown.request();
+        let [w50, w99, b50, b99] = measurements.map(|samples| samples.median());
         println!("       {what}, weaver: p50 {w50:.1} µs, p99 {w99:.1} µs");
         println!("       {what}, bare Notify: p50 {b50:.1} µs, p99 {b99:.1} µs");
         for (part, ratio) in [("p50", w50 / b50), ("p99", w99 / b99)] {
@@ -62,34 +62,34 @@ pub fn wake_ups(runtime: &Runtime) -> bool {
     ok
 }
 
-/// Somebody who waits for something to do.
+/// A waiter for work.
 trait Idle: Clone + Send + 'static {
-    /// Gives it something.
+    /// Hands it one unit of work.
     fn wake(&self) -> impl Future<Output = ()> + Send;
-    /// When it began with it.
+    /// When it started on it.
     fn began(&self) -> &Began;
 }
 
-/// When the other side began, once it has.
+/// Start time of the other side, once known.
 #[derive(Default)]
 struct Began {
     at: parking_lot::Mutex<Option<Instant>>,
-    rung: Notify,
+    set: Notify,
 }
 
 impl Began {
     fn now(&self) {
         *self.at.lock() = Some(Instant::now());
-        self.rung.notify_one();
+        self.set.notify_one();
     }
 
     async fn wait(&self) -> Instant {
-        self.rung.notified().await;
-        self.at.lock().take().expect("rung after it was set")
+        self.set.notified().await;
+        self.at.lock().take().expect("notified after it was set")
     }
 }
 
-/// Microseconds from giving to beginning, when everybody was asleep.
+/// Microseconds from hand-over to start, with all threads asleep.
 fn hand_over(runtime: &Runtime, from: From, idle: &impl Idle) -> f64 {
     std::thread::sleep(PAUSE);
     let hand_over = {

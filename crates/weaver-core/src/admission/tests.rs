@@ -94,7 +94,7 @@ fn of_a_serial_key_the_one_that_began_goes_first_and_then_the_lowest_id() {
 
 /// Two ways to ask one question: pair by pair, and by holder and lowest id.
 #[test]
-fn who_is_elected_is_who_waits_for_none() {
+fn the_elected_task_is_the_one_that_waits_for_no_other() {
     let ids = [1, 2, 3].map(TaskId);
     for startable in 0..8_u32 {
         for holder in [None, Some(TaskId(1)), Some(TaskId(2)), Some(TaskId(3))] {
@@ -132,7 +132,7 @@ fn what_blocks_a_task_is_named_in_one_order() {
 }
 
 #[test]
-fn slots_are_taken_by_what_is_under_way_and_by_holds() {
+fn slots_are_taken_by_running_assigned_and_orphaned_tasks_and_by_holds() {
     for state in TaskState::ALL {
         let under_way = matches!(state, TaskState::Assigned | TaskState::Orphaned | TaskState::Running);
         assert_eq!(occupies_slot(state, false), under_way, "{state}");

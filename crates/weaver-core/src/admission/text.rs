@@ -1,4 +1,4 @@
-//! The rules as text, for stores that evaluate conditions themselves.
+//! The rules as conditions, for stores that evaluate them in the database.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ pub(super) struct Rule {
     pub(super) condition: &'static str,
 }
 
-/// Whose condition it becomes. Comparisons, `AND`, `OR` and `NOT` are the same in both.
+/// The language of a condition. Comparisons, `AND`, `OR` and `NOT` are the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// SQL.
+    /// A Boolean expression of PostgreSQL.
     Sql,
     /// A condition expression of DynamoDB.
     DynamoDb,
@@ -32,7 +32,7 @@ impl Dialect {
 }
 
 /// A rule as a condition over these arguments, which are expressions of the dialect in the order of the
-/// function's parameters. `None` if there is no such rule, or the number of arguments is another.
+/// function's parameters. `None` if there is no such rule, or the number of arguments does not match.
 ///
 /// An argument for a `bool` must be a condition, and never NULL; only a fact that is an `Option` may be.
 pub fn condition(rule: &str, arguments: &[&str], dialect: Dialect) -> Option<String> {

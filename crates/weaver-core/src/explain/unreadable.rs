@@ -1,4 +1,4 @@
-//! What stands in a task's way and cannot be read.
+//! Reasons that are records this process cannot read.
 
 use crate::admission;
 use crate::error::Result;
@@ -9,10 +9,10 @@ use crate::ports::Store;
 use crate::quarantine::{Quarantined, RecordKind};
 use crate::task::TaskRecord;
 
-/// How many findings are looked at.
+/// Quarantined records read per explanation.
 const FINDINGS_MAX: u32 = 1000;
 
-/// The task that keeps a serial key held and cannot be read.
+/// The unreadable task that holds a serial key.
 pub(super) async fn key_holder<S: Store + ?Sized>(
     store: &S,
     record: &TaskRecord,
@@ -28,7 +28,7 @@ pub(super) async fn key_holder<S: Store + ?Sized>(
     Ok(by.map(|by| Reason::KeyUnreadable { by }))
 }
 
-/// How many slots of a task's queue are kept by tasks that cannot be read.
+/// How many slots of a task's queue are taken by unreadable tasks.
 pub(super) async fn slots<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> Result<Option<Reason>> {
     let found = findings(store, &record.key.namespace, RecordKind::Task).await?;
     let queue = record.spec.queue.clone();
@@ -37,7 +37,8 @@ pub(super) async fn slots<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> 
     Ok((count > 0).then_some(Reason::SlotsUnreadable { queue, count }))
 }
 
-/// Whether the settings of a task's queue cannot be read. Listing the queues has shown it.
+/// Whether the settings of a task's queue cannot be read. Call it after listing the queues, which adds them
+/// to the quarantine.
 pub(super) async fn settings<S: Store + ?Sized>(store: &S, record: &TaskRecord) -> Result<Option<Reason>> {
     let found = findings(store, &record.key.namespace, RecordKind::QueueSettings).await?;
     let queue = record.spec.queue.clone();
@@ -45,7 +46,8 @@ pub(super) async fn settings<S: Store + ?Sized>(store: &S, record: &TaskRecord) 
     Ok(found.iter().any(is_of_queue).then_some(Reason::SettingsUnreadable { queue }))
 }
 
-/// By the words of the stores; what is not one of them may have begun, and then holds its key.
+/// By each store's own word for the state; a task in any other state may have started, and then holds its
+/// key.
 fn waits_for_its_first_start(finding: &Quarantined) -> bool {
     !finding.holds_slot
         && matches!(finding.state.as_deref(), Some("queued" | "scheduled" | "PENDING" | "QUEUED"))

@@ -1,4 +1,4 @@
-//! A new task enters: Queued if it may start at once, Scheduled if not before a time.
+//! Creates the record of a new task: Queued if it is due at once, Scheduled if it is due later.
 
 use crate::admission;
 use crate::error::{Invalid, Problem};
@@ -7,14 +7,15 @@ use crate::store_clock::StoreNow;
 use crate::task::{Attempts, Continuation, ReadyBy, Start, TaskRecord, TaskState, ValidTask};
 use crate::time::Timestamp;
 
-/// The record of a new task, in a store with one clock. Fails only if its delay runs past the end of time.
+/// The record of a new task, in a store with one clock. Fails only if its delay leads past
+/// [`Timestamp::MAX`].
 pub fn admit(task: ValidTask, id: TaskId, now: Timestamp) -> Result<TaskRecord, Invalid> {
     let record = admit_at(task, id, now.into())?;
     Ok(TaskRecord { ready_by: ReadyBy::Span, ..record })
 }
 
-/// The same in a store that tells spans from instants. Whoever asks for an instant that has passed by the
-/// wall clock, or for none, asks for a span of zero: it is due at once.
+/// The same in a store that tells durations from instants ([`StoreNow`]). A `run_at` that has passed by the
+/// wall clock counts as a delay of zero, like no `run_at`: the task is due at once.
 pub fn admit_at(task: ValidTask, id: TaskId, now: StoreNow) -> Result<TaskRecord, Invalid> {
     let StoreNow { steady: now, wall } = now;
     let (ready_at, ready_by) = match task.start {

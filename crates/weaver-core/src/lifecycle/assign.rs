@@ -1,4 +1,5 @@
-//! Queued, Scheduled, RetryScheduled, Orphaned → Assigned: a leader gives a due task to a worker (seed 004).
+//! Queued, Scheduled, RetryScheduled, Orphaned → Assigned: a leader assigns a due task to a worker
+//! (seed 004).
 
 use crate::id::Epoch;
 use crate::lifecycle::lease::check_due;

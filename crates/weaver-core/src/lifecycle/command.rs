@@ -1,4 +1,4 @@
-//! What can be asked of a task, and why it is refused.
+//! Commands on a task, and why they are refused.
 
 use std::time::Duration;
 
@@ -10,47 +10,47 @@ use crate::outcome::Outcome;
 use crate::task::TaskState;
 use crate::time::Timestamp;
 
-/// Something that may happen to a task.
+/// A command on a task: input of [`decide`](crate::lifecycle::decide).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// A worker pulls it: assign and start in one step.
     Lease(Grant),
-    /// A leader gives it to a worker.
+    /// A leader assigns it to a worker.
     Assign {
-        /// To whom.
+        /// The only worker that may start it.
         worker: WorkerId,
-        /// In which term.
+        /// The leader's epoch, copied into the lease when the worker starts it.
         epoch: Epoch,
     },
     /// The worker it was assigned to starts it.
     Start(Grant),
-    /// A leader finds that the worker it was assigned to is gone.
+    /// A leader finds that the worker it was assigned to has disappeared.
     Orphan,
-    /// A leader gives up an orphan whose budget of losses is spent.
-    Bury,
-    /// A worker reports the end of an execution.
+    /// A leader ends an orphaned task that was lost more than `max_losses` times.
+    AbandonOrphan,
+    /// A worker reports the end of an attempt.
     Finish {
-        /// The lease it ran under.
+        /// The lease it ran under; it must still be the valid one.
         lease: Lease,
-        /// How it ended.
+        /// What the handler returned, or why it did not.
         outcome: Outcome,
     },
     /// The store found it overdue.
-    Expire(OverdueWhy),
+    Expire(OverdueReason),
     /// A user cancels it.
     Cancel,
     /// A schedule's policy cancels it in favour of a newer run.
     Replace,
-    /// A user wants it now rather than when it is due.
+    /// A user makes a waiting task due now.
     RunNow,
 }
 
 /// The terms on which a worker starts a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Who starts it.
+    /// The worker that becomes the holder of the lease.
     pub worker: WorkerId,
-    /// The worker's proof.
+    /// The token by which later calls prove that they hold the lease.
     pub token: LeaseToken,
     /// How long the lease lasts, within the bounds of [`crate::lease`].
     pub ttl: Duration,
@@ -58,12 +58,12 @@ pub struct Grant {
 
 /// What is overdue about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum OverdueWhy {
-    /// Its lease ran out: the worker is lost.
+pub enum OverdueReason {
+    /// Lease expiry: the worker did not renew it in time, so the attempt is lost.
     Lease,
     /// Its `expires_at` passed before the first start.
     ExpiresAt,
-    /// It was cancelled, and the handler has not confirmed that it stopped before its lease ran out.
+    /// Its cancellation hold: the handler did not confirm that it stopped before its lease expired.
     Hold,
 }
 
@@ -71,15 +71,15 @@ pub enum OverdueWhy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Terminal is final (G4).
-    #[error("it has ended ({state}) and will not move again; `retry` makes a new task like it")]
+    #[error("it has already ended ({state}); `retry` enqueues a new task like it")]
     Ended {
-        /// How it ended.
+        /// The terminal state in which it stays.
         state: TaskState,
     },
-    /// Only what has ended can be run again.
+    /// Only a task that has ended can be retried as a new one.
     #[error("it has not ended ({state}): cancel it first, or wait")]
     NotEnded {
-        /// Where it is.
+        /// The state that it would have to leave first.
         state: TaskState,
     },
     /// The handler returned more than a record keeps.
@@ -87,55 +87,55 @@ pub enum Refused {
         "its result is {bytes} bytes: the limit is {max_bytes}; store it elsewhere and return a reference"
     )]
     ResultTooLarge {
-        /// How much it returned.
+        /// Size of the result in bytes.
         bytes: usize,
-        /// How much is kept.
+        /// The limit in bytes, [`RESULT_MAX_BYTES`](crate::outcome::RESULT_MAX_BYTES).
         max_bytes: usize,
     },
-    /// There is no such move from this state.
+    /// The state machine has no such transition from this state.
     #[error("it cannot {verb} while it is {from}")]
     NotAllowed {
-        /// Where it is.
+        /// The state in which it was found.
         from: TaskState,
-        /// What was asked.
+        /// The transition that this state does not allow.
         verb: Verb,
     },
-    /// Not before time (G6).
-    #[error("it is not due before {ready_at}")]
+    /// Nothing starts before its `ready_at` (G6).
+    #[error("it is not due until {ready_at}")]
     NotDue {
-        /// When it is.
+        /// The earliest start, by the store's clock.
         ready_at: Timestamp,
     },
-    /// It should have started earlier.
+    /// It did not start before its `expires_at`.
     #[error("it expired at {expires_at}, before its first start")]
     Expired {
-        /// When.
+        /// The latest first start, by the wall clock.
         expires_at: Timestamp,
     },
     /// It has not expired, or has started.
     #[error("it has not expired: it has started, or `expires_at` has not passed")]
     NotExpired,
-    /// The lease was lost, cancelled or superseded (G2).
-    #[error("the lease is no longer valid: somebody else decides about this task now")]
+    /// Fencing: the lease expired, or the task was cancelled or leased again (G2).
+    #[error("the lease is no longer valid: it expired, or the task was cancelled; stop the handler")]
     LeaseLost,
-    /// It was given to somebody else.
+    /// It is assigned to another worker.
     #[error("it is assigned to {worker}: only that worker may start it")]
     AssignedElsewhere {
-        /// To whom.
+        /// The worker it is assigned to.
         worker: WorkerId,
     },
-    /// An orphan that was lost once too often is buried, not assigned again.
-    #[error("its budget of {max_losses} losses is spent: it can only be given up")]
+    /// An orphaned task that was lost more than `max_losses` times is abandoned, not assigned again.
+    #[error("its workers were lost more than {max_losses} times (max_losses): it can only be abandoned")]
     LossBudgetSpent {
-        /// The budget.
+        /// The `max_losses` of its spec.
         max_losses: u32,
     },
-    /// An orphan with budget left is assigned again, not buried.
-    #[error("{losses} of {max_losses} losses are spent: it can be assigned again")]
+    /// An orphaned task that was lost at most `max_losses` times is assigned again, not abandoned.
+    #[error("its workers were lost {losses} times, of {max_losses} allowed: assign it again")]
     LossBudgetLeft {
-        /// Spent.
+        /// How many workers were lost with it so far.
         losses: u32,
-        /// In all.
+        /// The `max_losses` of its spec.
         max_losses: u32,
     },
 }

@@ -1,6 +1,8 @@
-//! The end of an attempt as its worker reports it: the report becomes a transition to commit, or it is
-//! answered without a write because it was recorded before, lost its lease or carries too large a result.
-//! Pure; the protocol around it (read, decide, commit, read back) is [`queue::finish`](crate::queue::finish).
+//! Decides a worker's report of an attempt's end.
+//!
+//! The report becomes a transition to commit, or it is answered without a write: it was recorded before, its
+//! lease was lost, or its result is too large. Pure; the protocol around it (read, decide, commit, read back)
+//! is [`queue::finish`](crate::queue::finish).
 
 use std::time::Duration;
 
@@ -9,24 +11,24 @@ use crate::lifecycle::{Command, Refused, Transition, decide, fail, was_committed
 use crate::outcome::{Outcome, Retry};
 use crate::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskState};
 
-/// What became of a reported end.
+/// The answer to a reported end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// The end is recorded, by this report or by an earlier one with the same content.
     Recorded {
-        /// The state that this end led to.
+        /// The state to which this end led.
         state: TaskState,
         /// How long until the task is due, if it is to run again; `None` too for an end recorded earlier
         /// whose task has moved on since.
         due_after: Option<Duration>,
     },
-    /// The lease was lost or the task cancelled: the report changed nothing.
+    /// Fencing: the lease was lost or the task cancelled, and the report changed nothing.
     Lost,
     /// The result is too large to keep, and nothing is recorded: report a failure instead.
     ResultTooLarge {
-        /// Size of the result.
+        /// Size of the result in bytes.
         bytes: usize,
-        /// [`RESULT_MAX_BYTES`](crate::outcome::RESULT_MAX_BYTES).
+        /// The limit in bytes, [`RESULT_MAX_BYTES`](crate::outcome::RESULT_MAX_BYTES).
         max_bytes: usize,
     },
 }
@@ -37,14 +39,14 @@ pub enum Ended {
 pub enum EndDecision {
     /// The lease is valid: commit this.
     Commit(Transition),
-    /// Nothing is to be written.
+    /// Answer this without a write.
     Answer(Ended),
 }
 
 /// Decides a reported end on a record of its task: the one that was leased, or one read since.
 ///
-/// A lease is its worker's: besides token, version and epoch, which [`decide`] compares, the worker's name
-/// must be the one in the record.
+/// Only the lease's own worker may report: besides token, version and epoch, which [`decide`] compares, the
+/// worker's id must be the one in the record.
 pub fn decide_end(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> EndDecision {
     if let Some(answer) = recorded_before(record, lease, outcome) {
         return EndDecision::Answer(answer);
@@ -53,7 +55,7 @@ pub fn decide_end(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> EndD
         return EndDecision::Answer(Ended::Lost);
     }
     let command = Command::Finish { lease: lease.clone(), outcome: outcome.clone() };
-    // The newest time of the store that is known here; an end depends on none.
+    // No outcome depends on the time; this is the latest store time known here.
     match decide(record, command, record.updated_at) {
         Ok(transition) => EndDecision::Commit(transition),
         Err(Refused::ResultTooLarge { bytes, max_bytes }) => {
@@ -63,8 +65,8 @@ pub fn decide_end(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> EndD
     }
 }
 
-/// The answer to a report whose end the record already shows: only the earlier answer got lost, or the
-/// handler ended the task in its own transaction.
+/// The answer to a report whose end the record already shows: the earlier response was lost, or the handler
+/// ended the task in its own transaction.
 pub(crate) fn recorded_before(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> Option<Ended> {
     if *outcome == Outcome::Committed && was_committed(record, lease) {
         return Some(Ended::Recorded { state: TaskState::Succeeded, due_after: None });
@@ -92,7 +94,7 @@ fn shows_end(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> bool {
     }
     let moved_on = record.version != lease.version.next();
     match outcome {
-        // Ended for good is another end than to be tried again.
+        // A fatal failure is a different end than one that was retried.
         Outcome::Failed { retry, .. } if moved_on => *retry != Retry::Never,
         Outcome::Failed { retry, .. } => leads_to(record, *retry) == record.state,
         Outcome::TimedOut | Outcome::Committed => {
@@ -104,7 +106,7 @@ fn shows_end(record: &TaskRecord, lease: &Lease, outcome: &Outcome) -> bool {
     }
 }
 
-/// Where the failure that the record counted last led with this wish of the handler.
+/// The state after the record's last failure, if the handler asked for this retry.
 fn leads_to(record: &TaskRecord, retry: Retry) -> TaskState {
     match fail::delay_after(record, record.failures, retry) {
         Some(_) => TaskState::RetryScheduled,
@@ -112,8 +114,7 @@ fn leads_to(record: &TaskRecord, retry: Retry) -> TaskState {
     }
 }
 
-/// The word with which an attempt of this outcome is closed. One reported as committed that was not is a
-/// failed attempt.
+/// How an attempt of this outcome is recorded. One reported as committed that was not is a failed attempt.
 fn attempt_outcome(outcome: &Outcome) -> AttemptOutcome {
     match outcome {
         Outcome::Succeeded { .. } => AttemptOutcome::Succeeded,

@@ -13,6 +13,6 @@ pub(super) fn decide(record: &TaskRecord, now: Timestamp) -> Result<Transition, 
     if record.state == TaskState::Assigned {
         transition.attempt_ended = Some(AttemptOutcome::Cancelled);
     }
-    transition.holder = HolderChange::Nobody;
+    transition.holder = HolderChange::Clear;
     Ok(transition)
 }

@@ -1,5 +1,6 @@
-//! Running → RetryScheduled(failed) or Dead(failed): the handler returned an error. Dead on failure number
-//! `max_attempts`, on a fatal error, and when the policy knows no other start.
+//! Running → RetryScheduled(failed) or Dead(failed): the handler returned an error.
+//!
+//! Dead on failure number `max_attempts`, on a fatal error, and when the policy allows no retry.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) fn delay_after(record: &TaskRecord, failures: u32, retry: Retry) -> O
     }
 }
 
-/// Ends the attempt and charges a failure; shared with a timeout, which differs only in its words.
+/// Ends the attempt and charges a failure; a timeout differs only in verb, cause and error text.
 pub(super) fn charge(
     record: &TaskRecord,
     verb: Verb,
@@ -43,7 +44,7 @@ pub(super) fn charge(
     let mut transition = Transition::new(record, verb, to, Some(cause));
     transition.ready_after = delay;
     transition.attempt_ended = Some(outcome);
-    transition.holder = HolderChange::Nobody;
+    transition.holder = HolderChange::Clear;
     transition.error = Some(bounded_error(error));
     transition
 }

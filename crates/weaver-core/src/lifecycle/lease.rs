@@ -21,7 +21,7 @@ pub(super) fn decide(record: &TaskRecord, grant: Grant, now: StoreNow) -> Result
     Ok(transition)
 }
 
-/// Not before its time (G6), and not for the first time after its expiry.
+/// Refuses a start before `ready_at` (G6), and a first start after `expires_at`.
 pub(super) fn check_due(record: &TaskRecord, now: StoreNow) -> Result<(), Refused> {
     if !record.is_due(now) {
         return Err(Refused::NotDue { ready_at: record.ready_at });

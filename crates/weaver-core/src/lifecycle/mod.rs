@@ -1,4 +1,4 @@
-//! The state machine: the one place that knows how a task moves.
+//! The state machine of a task: every transition is decided here.
 //!
 //! ```text
 //!                     ┌────────── run_now ─┐
@@ -8,37 +8,39 @@
 //!                      │                      ▼            ┌──▶ Succeeded
 //!                   assign                 Running ────────┼──▶ Dead        failed, timed out, lost
 //!                      ▼      start           ▲  │         └──▶ Cancelled
-//!      Orphaned ◀── Assigned ─────────────────┘  │ fail, time_out, lose, release, snooze
+//!      Orphaned ◀── Assigned ─────────────────┘  │ fail, time_out, expire_lease, release, snooze
 //!          └─assign──▶ ▲                      ▲  ▼
 //!                      └────── assign ──── RetryScheduled ◀─┐ run_now
 //!                                                     └─────┘
-//!   Everything that has not ended can be cancelled. Nothing that has ended moves, ever.
+//!   Everything that has not ended can be cancelled. Terminal states are final.
 //! ```
 //!
-//! [`decide`] is pure: from a record and a command it computes a [`Transition`], or says why not. A store
-//! applies the transition if and only if the record still has the version it was decided on;
-//! [`Transition::apply`] says what that does to the record. `lease` is the one transition stores perform
-//! themselves, because choosing the task and taking it must be one step; the model test holds them to
-//! [`decide`].
+//! [`decide`] is pure: from a record and a command it computes a [`Transition`], or says why it is refused.
 //!
-//! One file per transition; the allowed moves are data in [`table`].
+//! A store applies the transition if and only if the record still has the version it was decided on
+//! (optimistic concurrency). [`Transition::apply`] is what that does to the record.
+//!
+//! `lease` is the one transition that stores perform themselves, because choosing the task and leasing it
+//! must be one step; the model test holds them to [`decide`].
+//!
+//! One file per transition; the allowed transitions are data in [`table`].
 
+mod abandon_orphan;
 mod admit;
-mod again;
 mod assign;
-mod bury;
 mod cancel;
 mod command;
 mod committed;
 mod end;
 mod expire;
+mod expire_lease;
 mod fail;
 mod lease;
 mod logging;
-mod lose;
 mod orphan;
 mod release;
 mod renew;
+mod retry_as_new;
 mod run_now;
 mod snooze;
 mod start;
@@ -48,13 +50,13 @@ mod time_out;
 mod transition;
 
 pub use admit::{admit, admit_at};
-pub use again::again;
-pub use command::{Command, Grant, OverdueWhy, Refused};
+pub use command::{Command, Grant, OverdueReason, Refused};
 pub use committed::was_committed;
 pub(crate) use end::recorded_before;
 pub use end::{EndDecision, Ended, decide_end};
 pub use logging::{LOG_AFTER_END, may_log};
 pub use renew::{confirm_stopped, is_cancelled, renew};
+pub use retry_as_new::retry_as_new;
 pub use table::Verb;
 pub use transition::{Counters, HolderChange, Transition};
 
@@ -65,12 +67,11 @@ use crate::task::{CancelReason, TaskRecord, TaskState};
 
 /// Decides what a command does to a record.
 ///
-/// `now` is the newest time of the *store's* clock that the caller knows. It is used only to refuse what is
-/// plainly too early; no instant of it enters the transition, and the store looks at its own clock again when
-/// it applies it.
+/// `now` is the latest time of the *store's* clock that the caller knows. It is used only to refuse what is
+/// too early; it does not enter the transition, and the store reads its own clock when it applies it.
 ///
-/// A store that tells spans from instants gives a [`StoreNow`]; with one clock for both, a
-/// [`Timestamp`](crate::time::Timestamp) does.
+/// A store that tells durations from instants passes a [`StoreNow`]; with one clock for both, a
+/// [`Timestamp`](crate::time::Timestamp) is enough.
 pub fn decide(
     record: &TaskRecord,
     command: Command,
@@ -88,7 +89,7 @@ pub fn decide(
         Command::Assign { worker, epoch } => assign::decide(record, worker, epoch, now),
         Command::Start(grant) => start::decide(record, grant, now),
         Command::Orphan => orphan::decide(record),
-        Command::Bury => bury::decide(record),
+        Command::AbandonOrphan => abandon_orphan::decide(record),
         Command::Finish { lease, outcome } => {
             check_lease(record, &lease)?;
             match outcome {
@@ -101,10 +102,10 @@ pub fn decide(
                 Outcome::Committed => committed::decide(record),
             }
         }
-        Command::Expire(OverdueWhy::Lease) => lose::decide(record),
-        Command::Expire(OverdueWhy::ExpiresAt) => expire::decide(record, now.wall),
-        // A hold belongs to a record that has ended; it is removed by `confirm_stopped`, not by a transition.
-        Command::Expire(OverdueWhy::Hold) => {
+        Command::Expire(OverdueReason::Lease) => expire_lease::decide(record),
+        Command::Expire(OverdueReason::ExpiresAt) => expire::decide(record, now.wall),
+        // A cancellation hold is on a record that has ended: `confirm_stopped` removes it, not a transition.
+        Command::Expire(OverdueReason::Hold) => {
             Err(Refused::NotAllowed { from: record.state, verb: Verb::Expire })
         }
         Command::Cancel => cancel::decide(record, CancelReason::User),
@@ -113,7 +114,8 @@ pub fn decide(
     }
 }
 
-/// A failure whose delay the user's own function supplies; it has no say in anything else.
+/// A failure whose retry delay comes from the user's own function. `max_attempts` still decides whether there
+/// is a retry.
 pub fn failed_with(record: &TaskRecord, error: &str, delay: &crate::retry::DelayFunction) -> Outcome {
     let retry = match delay(record.failures.saturating_add(1), error) {
         Some(delay) => Retry::After(delay),
@@ -122,8 +124,8 @@ pub fn failed_with(record: &TaskRecord, error: &str, delay: &crate::retry::Delay
     Outcome::Failed { error: error.into(), retry }
 }
 
-/// The end of an attempt is reported under the lease it ran under, or not at all (G2). The epoch is compared
-/// with the one in the lease, never with the current leader's: a new leader does not kill running work.
+/// Fencing: an attempt's end is accepted only under the lease it ran under (G2). The epoch is compared with
+/// the one in the lease, never with the current leader's: a leader election does not end running work.
 fn check_lease(record: &TaskRecord, lease: &Lease) -> Result<(), Refused> {
     let held = match &record.lease {
         Some(held) if record.state == TaskState::Running => held,

@@ -1,4 +1,4 @@
-//! Assigned → Orphaned: the worker it was assigned to is gone. A vanished worker is a loss, started or not
+//! Assigned → Orphaned: the worker it was assigned to disappeared. That counts as a loss, started or not
 //! (G5).
 
 use crate::lifecycle::{HolderChange, Refused, Transition, Verb};
@@ -10,6 +10,6 @@ pub(super) fn decide(record: &TaskRecord) -> Result<Transition, Refused> {
     }
     let mut transition = Transition::new(record, Verb::Orphan, TaskState::Orphaned, None);
     transition.attempt_ended = Some(AttemptOutcome::Orphaned);
-    transition.holder = HolderChange::Nobody;
+    transition.holder = HolderChange::Clear;
     Ok(transition)
 }

@@ -1,4 +1,4 @@
-//! Running → RetryScheduled(released): the worker shuts down and gives the task back. Due at once, charges
+//! Running → RetryScheduled(released): the worker shuts down and releases the task. Due at once, charges
 //! nothing.
 
 use std::time::Duration;
@@ -11,6 +11,6 @@ pub(super) fn decide(record: &TaskRecord) -> Result<Transition, Refused> {
     let mut transition = Transition::new(record, Verb::Release, to, Some(Cause::Released));
     transition.ready_after = Some(Duration::ZERO);
     transition.attempt_ended = Some(AttemptOutcome::Released);
-    transition.holder = HolderChange::Nobody;
+    transition.holder = HolderChange::Clear;
     Ok(transition)
 }

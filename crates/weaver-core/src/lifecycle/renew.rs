@@ -1,12 +1,12 @@
-//! What touches a running task without moving it: renewals, progress, continuation (they count in `renewals`,
-//! never in `version`), and the end of a hold.
+//! Changes of a running task that are no transition: renewals, progress and continuation, which grow
+//! `renewals` and never `version`; and the end of a cancellation hold.
 
 use crate::lease::{ContinuationChange, LEASE_TTL_MAX, Lease, Renewal, Renewed};
 use crate::task::{Continuation, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// Extends a lease by its `ttl` if it is still the valid one. A lease whose time has passed but that nobody
-/// has taken away yet is still valid.
+/// Extends a lease by its `ttl` if it is still the valid one. A lease past its end stays valid until its
+/// expiry is committed: a late renewal keeps the task.
 pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renewed {
     let lease = &renewal.lease;
     if record.key != lease.key {
@@ -25,7 +25,7 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     held.expires_at = now.saturating_add(held.ttl);
     match renewal.continuation {
         Some(ContinuationChange::Confirming { within }) => {
-            // Bounded like a lease: whatever the worker hopes for, nothing stays stranded longer (G3).
+            // Bounded like a lease, so that no task stays stranded longer (G3).
             let check_deadline_at = now.saturating_add(within.min(LEASE_TTL_MAX));
             record.continuation = Continuation::Confirming { check_deadline_at };
         }
@@ -42,8 +42,8 @@ pub fn renew(record: &mut TaskRecord, renewal: Renewal, now: Timestamp) -> Renew
     Renewed::Extended
 }
 
-/// Whether the task was cancelled while it ran under this lease. Also when the cancellation hold has already
-/// ended: the handler is told "cancelled", not "lost".
+/// Whether the task was cancelled while it ran under this lease. Also after the cancellation hold has ended:
+/// the worker gets `Cancelled`, not `Lost`.
 pub fn is_cancelled(record: &TaskRecord, lease: &Lease) -> bool {
     record.key == lease.key
         && record.state == TaskState::Cancelled
@@ -51,8 +51,8 @@ pub fn is_cancelled(record: &TaskRecord, lease: &Lease) -> bool {
         && record.lease.as_ref().is_none_or(|held| held.token == lease.token)
 }
 
-/// Removes the hold of a handler that has stopped. Touches neither state nor version; says whether there was
-/// one.
+/// Removes the cancellation hold of a handler that has stopped. Changes neither state nor version; returns
+/// whether there was one.
 pub fn confirm_stopped(record: &mut TaskRecord, lease: &Lease) -> bool {
     let held = record.hold().is_some_and(|hold| {
         hold.key == lease.key && hold.version == lease.version && hold.token == lease.token

@@ -1,4 +1,4 @@
-//! Scheduled, RetryScheduled → itself, due now: a user does not want to wait.
+//! Scheduled, RetryScheduled → itself, due now, on a user's request.
 
 use std::time::Duration;
 

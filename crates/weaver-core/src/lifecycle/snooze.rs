@@ -11,6 +11,6 @@ pub(super) fn decide(record: &TaskRecord, delay: Duration) -> Result<Transition,
     let mut transition = Transition::new(record, Verb::Snooze, to, Some(Cause::Snoozed));
     transition.ready_after = Some(delay.min(DELAY_MAX));
     transition.attempt_ended = Some(AttemptOutcome::Snoozed);
-    transition.holder = HolderChange::Nobody;
+    transition.holder = HolderChange::Clear;
     Ok(transition)
 }

@@ -1,5 +1,5 @@
-//! Assigned → Running: the worker it was assigned to, and nobody else, starts it. The attempt was counted
-//! when it was assigned; the leader's epoch goes into the lease.
+//! Assigned → Running: only the worker it was assigned to starts it. The attempt was counted when it was
+//! assigned; the leader's epoch goes into the lease.
 
 use crate::lease::{LEASE_TTL_MAX, LEASE_TTL_MIN};
 use crate::lifecycle::lease::check_due;

@@ -1,4 +1,4 @@
-//! Running → Succeeded: the handler is done.
+//! Running → Succeeded: the handler returned without an error.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ pub(super) fn decide(record: &TaskRecord, result: Option<Bytes>) -> Result<Trans
     }
     let mut transition = Transition::new(record, Verb::Succeed, TaskState::Succeeded, None);
     transition.attempt_ended = Some(AttemptOutcome::Succeeded);
-    transition.holder = HolderChange::Nobody;
+    transition.holder = HolderChange::Clear;
     transition.result = result;
     Ok(transition)
 }

@@ -1,40 +1,40 @@
-//! The allowed moves, as data. Databases generate their own guards from it; tests enumerate it; the
-//! properties of the lifecycle hold every decision to it.
+//! The allowed transitions, as data. Databases generate their guards from it, tests enumerate it, and the
+//! property tests of the lifecycle check every decision against it.
 
 use std::fmt;
 
 use crate::task::{CancelReason, Cause, TaskState};
 
-/// What moves a task.
+/// What causes a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
-    /// A worker pulls it.
+    /// A worker pulls it: assign and start in one step.
     Lease,
-    /// A leader gives it to a worker.
+    /// A leader assigns it to a worker.
     Assign,
-    /// That worker starts it.
+    /// The worker it was assigned to starts it.
     Start,
-    /// That worker is gone.
+    /// The worker it was assigned to disappeared before starting it.
     Orphan,
-    /// It was lost once too often.
-    Bury,
-    /// Its handler is done.
+    /// A leader ends an orphaned task whose `max_losses` is exceeded.
+    AbandonOrphan,
+    /// Its handler returned without an error.
     Succeed,
     /// Its handler returned an error.
     Fail,
-    /// Its handler took too long.
+    /// Its handler took longer than the task's timeout.
     TimeOut,
-    /// Its worker vanished.
-    Lose,
-    /// Its worker gave it back.
+    /// Its worker did not renew the lease in time: the attempt is lost.
+    ExpireLease,
+    /// Its worker shuts down and releases it unharmed.
     Release,
-    /// Its handler wants to be called later.
+    /// Its handler asks to be called again later.
     Snooze,
-    /// Somebody or something ends it.
+    /// A user, a schedule's policy or its own handler cancels it.
     Cancel,
-    /// It did not start in time.
+    /// It did not start before its `expires_at`.
     Expire,
-    /// It need not wait.
+    /// A user makes it due now.
     RunNow,
 }
 
@@ -45,21 +45,21 @@ impl fmt::Display for Verb {
             Self::Assign => "be assigned",
             Self::Start => "be started by the worker it is assigned to",
             Self::Orphan => "be orphaned",
-            Self::Bury => "be given up",
+            Self::AbandonOrphan => "be abandoned",
             Self::Succeed => "succeed",
             Self::Fail => "fail",
             Self::TimeOut => "time out",
-            Self::Lose => "lose its worker",
+            Self::ExpireLease => "have its lease expire",
             Self::Release => "be released",
             Self::Snooze => "be snoozed",
             Self::Cancel => "be cancelled",
             Self::Expire => "expire",
-            Self::RunNow => "be made due",
+            Self::RunNow => "be made due now",
         })
     }
 }
 
-/// What a move adds to the counters of a record.
+/// What a transition adds to the counters of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Charge {
     /// To `attempt`: it was leased or assigned.
@@ -81,8 +81,8 @@ impl Verb {
             Self::Assign => Charge { attempt: 1, ..none },
             Self::Start => Charge { executions: 1, ..none },
             Self::Fail | Self::TimeOut => Charge { failures: 1, ..none },
-            Self::Orphan | Self::Lose => Charge { losses: 1, ..none },
-            Self::Bury
+            Self::Orphan | Self::ExpireLease => Charge { losses: 1, ..none },
+            Self::AbandonOrphan
             | Self::Succeed
             | Self::Release
             | Self::Snooze
@@ -96,11 +96,11 @@ impl Verb {
 /// Whether a record of a state carries something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It must not.
+    /// It must be absent.
     Never,
-    /// It may.
+    /// It may be present.
     Maybe,
-    /// It must, and whole: half a lease is none.
+    /// It must be present and complete: a lease with a missing column counts as none.
     Always,
 }
 
@@ -111,7 +111,7 @@ pub struct Shape {
     pub lease: Presence,
     /// An assignment: worker, epoch, time.
     pub assignment: Presence,
-    /// The time of its end.
+    /// The time of its end; only terminal states have one.
     pub finished_at: Presence,
 }
 
@@ -132,16 +132,16 @@ impl TaskState {
     }
 }
 
-/// One allowed move.
+/// One allowed transition, as a row of [`RULES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// From this state
+    /// The state before; never a terminal one.
     pub from: TaskState,
-    /// by this verb
+    /// What causes the transition.
     pub verb: Verb,
-    /// to this state
+    /// The state after; `from` itself for [`Verb::RunNow`].
     pub to: TaskState,
-    /// for this reason, if the new state has one.
+    /// The cause stored with the new state, if that state has one.
     pub cause: Option<Cause>,
 }
 
@@ -156,8 +156,8 @@ const fn because(from: TaskState, verb: Verb, to: TaskState, cause: Cause) -> Ru
 /// The states a new task may have.
 pub const ENTRY: [TaskState; 2] = [TaskState::Queued, TaskState::Scheduled];
 
-/// Every allowed move. A due `Scheduled` task counts as `Queued` (the state in between is implied), hence its
-/// assignment.
+/// Every allowed transition. A due `Scheduled` task counts as `Queued` without a write in between, so it is
+/// leased and assigned like one.
 pub const RULES: &[Rule] = {
     use CancelReason::{Expired, Handler, Replaced, User};
     use Cause::{Failed, Lost, Released, Snoozed, TimedOut};
@@ -182,7 +182,7 @@ pub const RULES: &[Rule] = {
         because(Assigned, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
         because(Assigned, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
         rule(Orphaned, Verb::Assign, Assigned),
-        because(Orphaned, Verb::Bury, Dead, Lost),
+        because(Orphaned, Verb::AbandonOrphan, Dead, Lost),
         because(Orphaned, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
         because(Orphaned, Verb::Cancel, Cancelled, Cause::Cancelled(Replaced)),
         because(Orphaned, Verb::Expire, Cancelled, Cause::Cancelled(Expired)),
@@ -191,8 +191,8 @@ pub const RULES: &[Rule] = {
         because(Running, Verb::Fail, Dead, Failed),
         because(Running, Verb::TimeOut, RetryScheduled, TimedOut),
         because(Running, Verb::TimeOut, Dead, TimedOut),
-        because(Running, Verb::Lose, RetryScheduled, Lost),
-        because(Running, Verb::Lose, Dead, Lost),
+        because(Running, Verb::ExpireLease, RetryScheduled, Lost),
+        because(Running, Verb::ExpireLease, Dead, Lost),
         because(Running, Verb::Release, RetryScheduled, Released),
         because(Running, Verb::Snooze, RetryScheduled, Snoozed),
         because(Running, Verb::Cancel, Cancelled, Cause::Cancelled(User)),
@@ -210,12 +210,12 @@ pub const RULES: &[Rule] = {
     ]
 };
 
-/// Whether the table has this move.
+/// Whether the table has this transition.
 pub fn allows(from: TaskState, verb: Verb, to: TaskState, cause: Option<Cause>) -> bool {
     RULES.contains(&Rule { from, verb, to, cause })
 }
 
-/// Whether any move leads from one state to the other.
+/// Whether any transition leads from one state to the other.
 pub fn connects(from: TaskState, to: TaskState) -> bool {
     RULES.iter().any(|rule| rule.from == from && rule.to == to)
 }
@@ -247,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_leaves_a_terminal_state_and_none_stands_twice() {
+    fn no_rule_leaves_a_terminal_state_and_none_is_listed_twice() {
         for (index, rule) in RULES.iter().enumerate() {
             assert!(!rule.from.is_terminal(), "{rule:?}");
-            assert!(!RULES[..index].contains(rule), "{rule:?} stands twice");
+            assert!(!RULES[..index].contains(rule), "{rule:?} is listed twice");
         }
     }
 }

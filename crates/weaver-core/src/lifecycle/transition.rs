@@ -1,4 +1,4 @@
-//! A decided move: what a store writes if the record is still what it was decided on.
+//! A decided transition: what a store writes if the record still has the version it was decided on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,40 +13,40 @@ use crate::task::{
 };
 use crate::time::Timestamp;
 
-/// A move that was decided and not yet made. It carries no instant: delays are spans from, and stamps are set
-/// at, the moment the store applies it, by the store's clock.
+/// A transition that was decided and not yet applied. It carries no instant: when the store applies it, it
+/// sets the timestamps and adds the delays by its own clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a transition does nothing until a store commits it"]
 pub struct Transition {
-    /// The task.
+    /// The only record it may be applied to.
     pub key: TaskKey,
     /// The state it was decided on.
     pub from: TaskState,
     /// The version it was decided on. The store writes only if the record still has it.
     pub expected_version: Version,
-    /// For the expiry of a lease, the renewals it was decided on: one more renewal and nothing has expired.
+    /// For lease expiry, the renewals it was decided on: with one more renewal the lease has not expired.
     pub expected_renewals: Option<u64>,
     /// For the end of an attempt, the leader's epoch it started under (0: it was pulled). The store compares
     /// it with the one in the lease, never with the current leader's.
     pub expected_epoch: Option<Epoch>,
-    /// What moves it.
+    /// The command, as the table of allowed transitions names it.
     pub verb: Verb,
-    /// Where to.
+    /// The state after it is applied.
     pub to: TaskState,
-    /// Why.
+    /// Why the task waits for a retry, died or was cancelled; `None` in other states.
     pub cause: Option<Cause>,
-    /// Due this long after it is applied (a task that waits already: not later than it was); `None`: due when
-    /// it was.
+    /// Due this long after it is applied (a task that waits already: not later than before); `None`: its due
+    /// time does not change.
     pub ready_after: Option<Duration>,
-    /// The counters afterwards.
+    /// The record's counters after it is applied.
     pub counters: Counters,
-    /// Who has it afterwards.
+    /// Which worker holds it afterwards.
     pub holder: HolderChange,
-    /// How the attempt under way ended, if it did.
+    /// How the current attempt ended, if this ends it.
     pub attempt_ended: Option<AttemptOutcome>,
-    /// What that attempt reported.
+    /// The error of that attempt, bounded to [`ERROR_MAX_BYTES`](crate::outcome::ERROR_MAX_BYTES).
     pub error: Option<Arc<str>>,
-    /// What the task returned.
+    /// The handler's result, at most [`RESULT_MAX_BYTES`](crate::outcome::RESULT_MAX_BYTES).
     pub result: Option<Bytes>,
 }
 
@@ -55,46 +55,47 @@ pub struct Transition {
 pub struct Counters {
     /// How often a handler was started.
     pub executions: u32,
-    /// How often one failed or timed out.
+    /// How often a handler failed or timed out; dead at `max_attempts`.
     pub failures: u32,
-    /// How often a worker vanished.
+    /// How often its worker was lost; dead above `max_losses`.
     pub losses: u32,
     /// How often it was leased or assigned.
     pub attempt: u32,
 }
 
-/// What becomes of the lease and the assignment.
+/// What a transition does to the lease and the assignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HolderChange {
-    /// They stay as they are.
+    /// Both stay as they are.
     Keep,
-    /// Neither is left.
-    Nobody,
-    /// The assignment ends; the lease stays as the *hold* of a handler that has yet to stop (G11).
+    /// Both are removed: no worker holds it.
+    Clear,
+    /// The assignment is removed; the lease stays as the *cancellation hold* of a handler that has not
+    /// stopped yet (G11).
     Hold,
     /// A worker gets a lease.
     Lease {
-        /// Who.
+        /// The worker that becomes the holder.
         worker: WorkerId,
-        /// Its proof.
+        /// The token by which the holder proves it.
         token: LeaseToken,
-        /// The epoch it starts under; 0 for pull.
+        /// The leader's epoch it starts under; 0 for pull.
         epoch: Epoch,
-        /// For how long.
+        /// How long each renewal lasts.
         ttl: Duration,
     },
-    /// A leader gives it to a worker.
+    /// A leader assigns it to a worker.
     Assign {
-        /// Who.
+        /// The only worker that may start it.
         worker: WorkerId,
-        /// In which term.
+        /// The leader's epoch when it decided.
         epoch: Epoch,
     },
 }
 
 impl Transition {
-    /// A move that changes the state and charges what its verb charges. The files of this module add the
-    /// rest.
+    /// A transition that changes the state and charges what its verb charges. The files of this module add
+    /// the rest.
     pub(super) fn new(record: &TaskRecord, verb: Verb, to: TaskState, cause: Option<Cause>) -> Self {
         debug_assert!(
             table::allows(record.state, verb, to, cause),
@@ -125,13 +126,13 @@ impl Transition {
         }
     }
 
-    /// Whether it takes a waiting task into somebody's hands. A store then looks again, in the same write,
-    /// whether the task is due, its queue open, its key free and a slot left.
+    /// Whether it leases or assigns a waiting task. A store then checks again, in the same write, that the
+    /// task is due, its queue not paused, its serial key free and a slot left.
     pub fn admits(&self) -> bool {
         self.from.is_waiting() && matches!(self.to, TaskState::Assigned | TaskState::Running)
     }
 
-    /// Whether the record is what this was decided on.
+    /// Whether the record still is what this was decided on: the condition of the write.
     pub fn fits(&self, record: &TaskRecord) -> bool {
         record.key == self.key
             && record.version == self.expected_version
@@ -140,8 +141,8 @@ impl Transition {
             && self.expected_epoch == record.lease.as_ref().map(|held| held.epoch)
     }
 
-    /// Whether the record shows that this very move was made before: its report got lost and it was sent
-    /// again.
+    /// Whether the record shows that this very transition was applied before: the response was lost, and the
+    /// caller retried.
     pub fn is_already_applied(&self, record: &TaskRecord) -> bool {
         if record.key != self.key || record.version <= self.expected_version {
             return false;
@@ -149,7 +150,7 @@ impl Transition {
         if record.version == self.expected_version.next() {
             return record.state == self.to && record.cause == self.cause && self.holder_fits(record);
         }
-        // The task has moved on since. Its attempts tell whether it did so through this end.
+        // The task has moved on since. Its attempts show whether it did so through this end.
         let ended_so = |attempt: &AttemptRecord| {
             attempt.fence == self.expected_version && Some(attempt.outcome) == self.attempt_ended
         };
@@ -165,11 +166,11 @@ impl Transition {
                 let same = |given: &Assignment| given.worker == *worker && given.epoch == *epoch;
                 record.assignment.as_ref().is_some_and(same)
             }
-            HolderChange::Keep | HolderChange::Nobody | HolderChange::Hold => true,
+            HolderChange::Keep | HolderChange::Clear | HolderChange::Hold => true,
         }
     }
 
-    /// Makes the move. `now` is the store's clock. The caller has checked that it [`fits`](Self::fits).
+    /// Applies it. `now` is the store's clock. The caller has checked that it [`fits`](Self::fits).
     pub fn apply(self, record: &mut TaskRecord, now: Timestamp) {
         debug_assert!(self.fits(record), "{self:?} does not fit {record:?}");
         if let Some(outcome) = self.attempt_ended {
@@ -190,8 +191,9 @@ impl Transition {
         record.losses = self.counters.losses;
         record.attempt = self.counters.attempt;
         if record.ready_by == ReadyBy::Instant {
-            // The instant has come, or does not matter any more: from here on the store's own time counts, by
-            // which it may lie ahead. A task that is taken is due by that time too, should it be given back.
+            // The instant has passed, or no longer matters: from here on the store's own time counts, by
+            // which it may be in the future. A task that is leased must be due by that time too, should it be
+            // released.
             record.ready_by = ReadyBy::Span;
             if self.to == TaskState::Running || self.to == TaskState::Assigned {
                 record.ready_at = record.ready_at.min(now);
@@ -199,7 +201,7 @@ impl Transition {
         }
         if let Some(delay) = self.ready_after {
             let ready_at = now.saturating_add(delay);
-            // Whoever waits already and is made due does not lose its place in line.
+            // A waiting task that is made due keeps its place in the order.
             record.ready_at = if self.from.is_waiting() { record.ready_at.min(ready_at) } else { ready_at };
         }
         if self.to.is_terminal() {
@@ -212,7 +214,7 @@ impl Transition {
     }
 }
 
-/// Writes the attempt under way into the record's history, before lease and assignment are gone.
+/// Adds the current attempt to the record's history, before lease and assignment are removed.
 fn end_attempt(record: &mut TaskRecord, outcome: AttemptOutcome, error: Option<Arc<str>>, now: Timestamp) {
     let started_at = record.lease.as_ref().map(|held| held.started_at);
     let worker = match (&record.lease, &record.assignment) {
@@ -234,7 +236,7 @@ fn end_attempt(record: &mut TaskRecord, outcome: AttemptOutcome, error: Option<A
 fn apply_holder(record: &mut TaskRecord, change: HolderChange, now: Timestamp) {
     match change {
         HolderChange::Keep => {}
-        HolderChange::Nobody => {
+        HolderChange::Clear => {
             record.lease = None;
             record.assignment = None;
         }

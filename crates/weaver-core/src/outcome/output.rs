@@ -1,13 +1,13 @@
-//! What a handler returns, as an outcome.
+//! Converts a handler's return value to an outcome.
 
 use bytes::Bytes;
 use serde::Serialize;
 
 use super::Outcome;
 
-/// What a handler may return: anything that can be written as JSON, or an [`Outcome`] where it knows better.
+/// What a handler may return: anything that serializes to JSON, or an [`Outcome`].
 pub trait IntoOutcome {
-    /// What it does to the task.
+    /// The outcome to report; a value that does not serialize is a fatal failure.
     fn into_outcome(self) -> Outcome;
 }
 
@@ -24,7 +24,7 @@ impl IntoOutcome for Outcome {
     }
 }
 
-/// `()` is no result; anything else is kept as JSON.
+/// `()` is no result; anything else is stored as JSON.
 fn encode<Output: Serialize>(output: &Output) -> Outcome {
     let mut json = Json::default();
     match serde_json::to_writer(&mut json, output) {
@@ -34,8 +34,7 @@ fn encode<Output: Serialize>(output: &Output) -> Outcome {
     }
 }
 
-/// A text being written. Most results are `null`, or short: they are not worth an allocation of their own to
-/// find out.
+/// A buffer that allocates only above 32 bytes: most results are `null` or short.
 #[derive(Default)]
 struct Json {
     short: [u8; 32],

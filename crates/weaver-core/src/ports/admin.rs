@@ -1,4 +1,4 @@
-//! Running the place: queues, retention, namespaces.
+//! Administration: queues, retention, namespaces.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::name::{Namespace, QueueName};
 use crate::ports::{Cursor, Page};
 use crate::task::TaskState;
 
-/// Settings and housekeeping.
+/// Settings of queues, purging and namespaces.
 ///
 /// # Contract
 /// - **G9** A rule or setting touches only the namespace it names.
@@ -19,7 +19,7 @@ use crate::task::TaskState;
 ///   [`Error::Conflict`](crate::error::Error::Conflict). It takes effect for every lease call that begins
 ///   afterwards.
 /// - [`purge_tasks`](Admin::purge_tasks) removes terminal records without a hold, and nothing else (G4: what
-///   has ended stays as it ended until it is removed). It can be repeated, and run by many at once.
+///   has ended stays as it ended until it is removed). It can be repeated, and called concurrently.
 #[async_trait]
 pub trait Admin: Send + Sync {
     /// The queues of a namespace that have tasks or settings, by name.
@@ -37,7 +37,7 @@ pub trait Admin: Send + Sync {
     /// Removes finished tasks with their logs, at most `limit` of them.
     async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged>;
 
-    /// The namespaces that have anything in them, by name.
+    /// The namespaces that have any records, by name.
     async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>>;
 }
 
@@ -45,14 +45,14 @@ pub trait Admin: Send + Sync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueueSettings {
-    /// Nothing is taken from it; what runs goes on.
+    /// No task of it is leased or assigned; running ones continue.
     pub paused: bool,
-    /// At most so many of its tasks are under way at once, over all workers; `None`: no limit.
+    /// Its concurrency limit over all workers, at least 1; `None`: no limit.
     pub max_running: Option<u32>,
 }
 
 impl QueueSettings {
-    /// Refuses a limit that nothing can pass. Stores call it first.
+    /// Refuses a concurrency limit of 0. Stores call it first.
     pub fn validate(&self) -> Result<(), Invalid> {
         if self.max_running == Some(0) {
             let problem = Problem::OutOfRange { value: 0, min: 1, max: u32::MAX.into() };
@@ -62,33 +62,33 @@ impl QueueSettings {
     }
 }
 
-/// A queue as it is.
+/// A queue with its settings and its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueInfo {
-    /// Its name.
+    /// Unique in its namespace.
     pub name: QueueName,
-    /// What was set.
+    /// The defaults if nothing was ever set.
     pub settings: QueueSettings,
     /// The version of the settings; 0 if nothing was ever set.
     pub version: Version,
-    /// How many of its slots are taken: assigned, orphaned, running, or held by a handler that has yet to
-    /// stop. Exact for a queue with a limit; for others as good as the store's counts.
+    /// Slots taken: tasks that are assigned, orphaned, running or under a cancellation hold. Exact for a
+    /// queue with a concurrency limit; for others as good as the store's counts.
     pub occupied: u64,
 }
 
-/// What a conditional write expects to find.
+/// The condition of a write (compare-and-set).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever is there.
+    /// No condition: the last writer wins.
     Anything,
-    /// Nothing.
+    /// Nothing is stored under the key.
     Absent,
-    /// This version.
+    /// The stored version is this one.
     Version(Version),
 }
 
 impl Expect {
-    /// Whether what is there is what was expected.
+    /// Whether the condition holds for the stored version; `None`: nothing is stored.
     pub fn is_met(self, found: Option<Version>) -> bool {
         match self {
             Self::Anything => true,
@@ -97,7 +97,8 @@ impl Expect {
         }
     }
 
-    /// The error of a caller whose expectation was not met.
+    /// [`Error::Conflict`](crate::error::Error::Conflict) for a condition that does not hold; `what` names
+    /// the object.
     pub fn conflict(self, what: String, found: Option<Version>) -> crate::error::Error {
         let expected = match self {
             Self::Anything => "any version".to_owned(),
@@ -111,13 +112,13 @@ impl Expect {
 /// Which finished tasks to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PurgeRule {
-    /// Of this namespace; `None`: of all (retention).
+    /// Only of this namespace; `None`: of all (retention).
     pub namespace: Option<Namespace>,
-    /// Of this queue.
+    /// Only of this queue; `None`: of all.
     pub queue: Option<QueueName>,
-    /// That ended in this state; `None`: in any terminal one.
+    /// Only those that ended in this state; `None`: in any terminal one.
     pub state: Option<TaskState>,
-    /// That ended at least this long ago, by the store's clock.
+    /// Only those that ended at least this long ago, by the store's clock.
     pub finished_for: Duration,
 }
 
@@ -126,7 +127,7 @@ impl PurgeRule {
     pub fn validate(&self) -> Result<(), Invalid> {
         match self.state {
             Some(state) if !state.is_terminal() => {
-                let reason = format!("{state} is not an end: only finished tasks are purged");
+                let reason = format!("{state} is not a terminal state: only finished tasks are purged");
                 Err(Invalid::new("state", Problem::Undecodable { reason }))
             }
             _ => Ok(()),
@@ -137,7 +138,7 @@ impl PurgeRule {
 /// What a purge did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purged {
-    /// So many were removed.
+    /// How many tasks were removed, at most the caller's limit.
     pub count: u32,
     /// Whether more may match: repeat the call.
     pub more: bool,

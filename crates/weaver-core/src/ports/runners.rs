@@ -1,4 +1,4 @@
-//! Who is there to do the work.
+//! Heartbeats, liveness and directives of workers. "Runner" is seed 000's word for them in this port.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use crate::name::{Namespace, QueueName, TaskType, WorkerId};
 use crate::ports::{Cursor, Page};
 use crate::time::Timestamp;
 
-/// A runner that has not beaten for this long is taken for stopped (seed 000).
+/// A runner without a heartbeat for this long counts as stopped (seed 000).
 pub const ALIVE_WITHIN: Duration = Duration::from_secs(120);
 
-/// Heartbeats of workers and runners, and what they are told in return.
+/// Heartbeats of workers, and the directives they get in return.
 ///
 /// # Contract
-/// - A beat is stamped with the store's clock (the caller's, where the store has none).
-/// - A directive stays until it is replaced: every beat returns the current one, so none is missed.
-/// - Liveness is for people and for assignment. Nobody's lease ends because a beat is late (G3 rests on
-///   leases).
-/// - **G9** A runner serves, and is listed in, one namespace; a worker of several beats in each.
+/// - A heartbeat is timestamped with the store's clock (the caller's, where the store has none).
+/// - A directive stays until it is replaced: every heartbeat returns the current one, so none is missed.
+/// - Liveness is for operators and for assignment. No lease expires because a heartbeat is late (G3 depends
+///   on leases only).
+/// - **G9** A runner serves, and is listed in, one namespace; a worker of several sends a heartbeat to each.
 #[async_trait]
 pub trait Runners: Send + Sync {
-    /// Says that runners are alive; answers what each should do.
+    /// Records heartbeats; returns the current directive of each.
     async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>>;
 
-    /// Tells a runner what to do from its next beat on. Telling one that is not there is remembered for when
-    /// it comes.
+    /// Sets the directive that a runner gets with its next heartbeat. It is kept for a runner that is not
+    /// registered yet.
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()>;
 
     /// The runners of a namespace, by id, stopped ones included.
@@ -38,45 +38,45 @@ pub trait Runners: Send + Sync {
         limit: u32,
     ) -> Result<Page<RunnerRecord>>;
 
-    /// A runner says goodbye. Can be repeated.
+    /// Deregisters a runner: marks it stopped. Can be repeated.
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()>;
 }
 
-/// A runner's identity.
+/// The identity of a runner: one id may run in several namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunnerKey {
     /// The namespace it serves.
     pub namespace: Namespace,
-    /// Its own name.
+    /// Unique among the live workers of the namespace.
     pub runner_id: WorkerId,
 }
 
-/// A sign of life.
+/// A heartbeat: what a worker reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Beat {
-    /// Whose.
+    /// The runner that sends it.
     pub key: RunnerKey,
-    /// The project a prompt runner works on.
+    /// The directory of the project that an agent runner works on.
     pub project_root: Option<String>,
-    /// When it started.
+    /// When its process started, by its own clock.
     pub started_at: Timestamp,
-    /// The queues it serves.
+    /// The queues it serves, at most [`NAMES_MAX`](Self::NAMES_MAX).
     pub queues: Vec<QueueName>,
     /// The types it serves; `None`: any.
     pub types: Option<Vec<TaskType>>,
     /// How many tasks it can run at once.
     pub capacity: u32,
-    /// How many it runs.
+    /// How many tasks it runs now.
     pub running: u32,
-    /// Whether it takes nothing new.
+    /// Whether it leases no further tasks.
     pub draining: bool,
 }
 
 impl Beat {
-    /// The most queues, and the most types, a beat may name.
+    /// The most queues, and the most types, of a heartbeat.
     pub const NAMES_MAX: usize = 1000;
 
-    /// Refuses beats larger than any store's record of a runner. Stores call it first.
+    /// Refuses heartbeats larger than every store can keep. Stores call it first.
     pub fn validate(&self) -> Result<(), Invalid> {
         let types = self.types.as_ref().map_or(0, Vec::len);
         for (field, value) in [("queues", self.queues.len()), ("types", types)] {
@@ -93,61 +93,61 @@ impl Beat {
         Ok(())
     }
 
-    /// The longest path of a project.
+    /// The longest `project_root`, in bytes.
     pub const PROJECT_ROOT_MAX_BYTES: usize = 4096;
 }
 
-/// What a runner is told.
+/// What a runner should do from its next heartbeat on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Directive {
-    /// Go on.
+    /// Lease and run tasks.
     #[default]
     Run,
-    /// Take nothing new; finish what runs.
+    /// Lease no further tasks and finish the running ones.
     Drain,
-    /// Finish and exit.
+    /// Finish the running tasks and exit.
     Stop,
 }
 
 /// What is known about a runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunnerRecord {
-    /// Its last sign of life.
+    /// What its last heartbeat reported.
     pub beat: Beat,
-    /// When that came.
+    /// When that was received, by the store's clock.
     pub last_heartbeat: Timestamp,
-    /// Whether it said goodbye.
+    /// Whether it deregistered; see [`status_at`](Self::status_at) for liveness.
     pub status: RunnerStatus,
-    /// What it is told.
+    /// The directive that its next heartbeat returns.
     pub directive: Directive,
 }
 
-/// Whether a runner said goodbye.
+/// Whether a worker is running or has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = WorkerStatus))]
 #[serde(rename_all = "snake_case")]
 pub enum RunnerStatus {
-    /// It has not.
+    /// It has not deregistered.
     Running,
-    /// It has.
+    /// It deregistered, or sent no heartbeat for two minutes.
     Stopped,
 }
 
 impl RunnerRecord {
-    /// Whether it runs and has beaten within [`ALIVE_WITHIN`].
+    /// Whether it has not deregistered and sent a heartbeat within [`ALIVE_WITHIN`].
     pub fn is_alive(&self, now: Timestamp) -> bool {
         self.status == RunnerStatus::Running && now.since(self.last_heartbeat) < ALIVE_WITHIN
     }
 
-    /// How it reads to others: one that has been silent for [`ALIVE_WITHIN`] is stopped, goodbye or not (seed
-    /// 000).
+    /// Its status for readers: without a heartbeat for [`ALIVE_WITHIN`] it is stopped, deregistered or not
+    /// (seed 000).
     pub fn status_at(&self, now: Timestamp) -> RunnerStatus {
         if self.is_alive(now) { RunnerStatus::Running } else { RunnerStatus::Stopped }
     }
 
-    /// Whether it would take a task of this queue and type.
+    /// Whether it leases tasks of this queue and type: it neither drains nor stops.
     pub fn serves(&self, queue: &QueueName, task_type: &TaskType) -> bool {
         self.beat.queues.contains(queue)
             && self.beat.types.as_ref().is_none_or(|types| types.contains(task_type))

@@ -1,4 +1,4 @@
-//! Looking at tasks.
+//! Reads of tasks: by id, lists, counts.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::name::{Namespace, QueueName, SerialKey, SessionId, TaskGroupId, TaskT
 use crate::task::{TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// How many records one call may look at to fill a page, unless it says otherwise.
+/// How many records one call may read to fill a page, by default.
 pub const SCAN_MAX_DEFAULT: u32 = 10_000;
 
 /// Reads of tasks.
@@ -25,11 +25,11 @@ pub const SCAN_MAX_DEFAULT: u32 = 10_000;
 ///   pages; one that changes meanwhile may or may not appear.
 #[async_trait]
 pub trait Tasks: Send + Sync {
-    /// Finds tasks by the text of their ids. A decimal number is itself, whether or not there is such a task;
-    /// any other text is found only if a task has it as its own name.
+    /// Resolves ids as text to keys. A decimal number is always resolved, whether or not there is such a
+    /// task; any other text only if a task has it as its external id.
     async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>>;
 
-    /// Reads records; `None` where there is none.
+    /// Reads records, in the order of the keys; `None` where there is none.
     async fn get_tasks(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>>;
 
     /// The task groups of a namespace with their counts, by id.
@@ -40,7 +40,7 @@ pub trait Tasks: Send + Sync {
         limit: u32,
     ) -> Result<Page<GroupSummary>>;
 
-    /// Finds tasks.
+    /// Lists tasks by selector and filter, page by page.
     async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>>;
 
     /// How many tasks are in each state. The cost does not depend on the number of records.
@@ -51,22 +51,22 @@ pub trait Tasks: Send + Sync {
     async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>>;
 }
 
-/// A search: one selector that the store has an index for, and a filter applied to what that finds.
+/// A query: one selector for which the store has an index, and a filter applied to its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskQuery {
-    /// Where.
+    /// Only tasks of this namespace are listed.
     pub namespace: Namespace,
-    /// What the store looks up.
+    /// Answered by an index of the store, if it has one.
     pub selector: Selector,
-    /// What is kept of it.
+    /// Applied to each task that the selector finds.
     pub filter: TaskFilter,
-    /// In which order of creation.
+    /// By id, which is the order of creation.
     pub order: Order,
-    /// Where the last page ended.
+    /// The `next` of the last page; `None`: the first page.
     pub cursor: Option<Cursor>,
-    /// How many at most.
+    /// The most tasks of a page, from 1 to [`PAGE_MAX`](crate::limits::PAGE_MAX).
     pub limit: u32,
-    /// How many records may be looked at for one page. A page cut short by this is not `complete` and has a
+    /// The most records read for one page, at least 1. A page cut short by this is not `complete` and has a
     /// cursor.
     pub scan_max: u32,
 }
@@ -85,7 +85,7 @@ impl TaskQuery {
         }
     }
 
-    /// With this selector.
+    /// The same query with this selector.
     #[must_use]
     pub fn select(self, selector: Selector) -> Self {
         Self { selector, ..self }
@@ -102,29 +102,29 @@ impl TaskQuery {
     }
 }
 
-/// What a store can look up.
+/// The first condition of a query, for which stores have an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
-    /// Every task, by time of creation.
+    /// Every task of the namespace.
     All,
-    /// Those in a state.
+    /// Tasks in this stored state: a due task is still `Scheduled` or `RetryScheduled`.
     State(TaskState),
-    /// Those of a type.
+    /// Tasks of this type.
     Type(TaskType),
-    /// Those of a queue.
+    /// Tasks of this queue.
     Queue(QueueName),
-    /// Those of a group.
+    /// Tasks of this group.
     Group(TaskGroupId),
-    /// Those of a session.
+    /// Tasks of this session.
     Session(SessionId),
-    /// Those with a label of this name and value.
+    /// Tasks with a label of this name and value.
     Label(String, String),
-    /// Those that have not ended, or still hold it, of a serial key.
+    /// Tasks with this serial key that have not ended or still hold it.
     SerialKey(SerialKey),
 }
 
 impl Selector {
-    /// Whether a record is one of those. Stores without an index, and the reference model, go by this.
+    /// Whether it selects a record. Used by stores without an index, and by the reference model.
     pub fn selects(&self, record: &TaskRecord) -> bool {
         let origin = record.spec.origin();
         match self {
@@ -143,23 +143,23 @@ impl Selector {
     }
 }
 
-/// What is kept of the tasks a selector found.
+/// Further conditions on the tasks that a selector finds; all must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskFilter {
     /// In one of these states; empty: in any.
     pub states: Vec<TaskState>,
     /// Of one of these types; empty: of any.
     pub types: Vec<TaskType>,
-    /// Of this queue.
+    /// In this queue; `None`: in any.
     pub queue: Option<QueueName>,
-    /// Created at or after.
+    /// Created at or after this instant.
     pub created_from: Option<Timestamp>,
-    /// Created before.
+    /// Created before this instant.
     pub created_before: Option<Timestamp>,
 }
 
 impl TaskFilter {
-    /// Whether a record is kept.
+    /// Whether a record meets every condition.
     pub fn keeps(&self, record: &TaskRecord) -> bool {
         (self.states.is_empty() || self.states.contains(&record.state))
             && (self.types.is_empty() || self.types.contains(&record.spec.envelope.task_type))
@@ -169,38 +169,38 @@ impl TaskFilter {
     }
 }
 
-/// Which end of time comes first.
+/// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// By descending id.
+    /// By descending id: the newest task first.
     NewestFirst,
-    /// By ascending id.
+    /// By ascending id: the oldest task first.
     OldestFirst,
 }
 
-/// Where a page ended; opaque, and only good for the query that returned it.
+/// Where a page ended; opaque, and valid only for the query that returned it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub String);
 
-/// Part of a list.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<T> {
-    /// The items.
+    /// At most as many as the caller's limit.
     pub items: Vec<T>,
-    /// Where to go on, if there may be more.
+    /// The cursor of the next page; `None`: there are no more.
     pub next: Option<Cursor>,
     /// Whether the page is as full as it could be: `false` if `scan_max` cut it short.
     pub complete: bool,
 }
 
-/// Whose tasks are counted.
+/// Which tasks are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// A whole namespace.
+    /// All queues of a namespace.
     Namespace(Namespace),
-    /// One queue.
+    /// One queue of a namespace.
     Queue(Namespace, QueueName),
 }
 
@@ -209,38 +209,38 @@ pub enum Scope {
 pub struct StateCounts([u64; TaskState::ALL.len()]);
 
 impl StateCounts {
-    /// How many are in a state.
+    /// The count of a state.
     pub fn get(&self, state: TaskState) -> u64 {
         self.0[state.index()]
     }
 
-    /// So many are in a state, by a store that reads its counts back.
+    /// Replaces the count of a state, for a store that reads its counts back.
     pub fn set(&mut self, state: TaskState, count: u64) {
         self.0[state.index()] = count;
     }
 
-    /// One more, by a store that keeps counts.
+    /// Adds one to a state, for a store that maintains its counts.
     pub fn add(&mut self, state: TaskState) {
         self.0[state.index()] += 1;
     }
 
-    /// So many more.
+    /// Adds `count` to a state.
     pub fn add_many(&mut self, state: TaskState, count: u64) {
         self.0[state.index()] += count;
     }
 
-    /// One less.
+    /// Subtracts one from a state; it must not be 0.
     pub fn remove(&mut self, state: TaskState) {
         self.0[state.index()] -= 1;
     }
 
-    /// All of them, state by state.
+    /// Every state with its count, in the order of [`TaskState::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (TaskState, u64)> {
         let counts = self.0;
         TaskState::ALL.into_iter().map(move |state| (state, counts[state.index()]))
     }
 
-    /// How many there are in all.
+    /// The sum over all states.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -254,10 +254,10 @@ impl std::ops::AddAssign for StateCounts {
     }
 }
 
-/// Counts, and how good they are.
+/// Counts, and how exact they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// The numbers. Tasks that are due keep their stored state in them.
+    /// By stored state: a due task is still counted as scheduled.
     pub values: StateCounts,
     /// Since when the longest-waiting task that could be leased has been due.
     pub oldest_ready_at: Option<Timestamp>,
@@ -274,23 +274,23 @@ impl Counts {
     }
 }
 
-/// A task group in short.
+/// A task group and the states of its tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSummary {
-    /// The group.
+    /// Unique in the namespace.
     pub id: TaskGroupId,
-    /// Its tasks that have not been purged.
+    /// Its tasks that have not been purged, by state.
     pub counts: StateCounts,
-    /// When one of them last moved.
+    /// When one of its tasks last changed state.
     pub last_at: Timestamp,
 }
 
-/// How many tasks come before another.
+/// How many tasks are leased before another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ahead {
-    /// So many.
+    /// At most the cap.
     pub count: u32,
-    /// Whether counting stopped at the cap: then it is at least so many.
+    /// Whether counting stopped at the cap: there may be more.
     pub capped: bool,
 }
 

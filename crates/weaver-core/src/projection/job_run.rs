@@ -1,6 +1,7 @@
-//! Seed 004 (JobRun): the `state` of a run, about the attempt under way. Going back is forbidden within one
-//! attempt: where a word is followed by an earlier one, `attempt` has grown. An attempt that ended is closed
-//! with a word of its own in `job_run_attempts`, also where the run goes on.
+//! Seed 004 (JobRun): the `state` of a run, which describes the current attempt.
+//!
+//! Going back is forbidden within one attempt: where a word is followed by an earlier one, `attempt` has
+//! grown. An attempt that ended has its own closing word in `job_run_attempts`, also where the run continues.
 
 use crate::projection::{Addition, addition};
 use crate::task::{AttemptOutcome, Cause, Continuation, TaskRecord, TaskState};
@@ -8,38 +9,38 @@ use crate::task::{AttemptOutcome, Cause, Continuation, TaskRecord, TaskState};
 words! {
     /// The `state` of a run, and the closing word of an attempt.
     State, "state" {
-        /// Not given to anybody yet.
+        /// Not assigned to any worker yet.
         Pending = "PENDING",
-        /// Given to a worker by the leader.
+        /// Assigned to a worker by the leader; not started.
         Assigned = "ASSIGNED",
-        /// A handler runs.
+        /// A worker runs its handler.
         Running = "RUNNING",
-        /// Ended well.
+        /// The handler returned without an error.
         Succeeded = "SUCCEEDED",
-        /// Ended badly: the handler returned an error.
+        /// Failed permanently: the handler returned an error.
         Failed = "FAILED",
-        /// Ended badly: the handler, or its worker, was not heard of in time.
+        /// Failed permanently: the handler timed out, or its lease expired.
         TimedOut = "TIMED_OUT",
-        /// Ended because somebody or something said so.
+        /// Cancelled by a user, a schedule's policy or its handler.
         Canceled = "CANCELED",
-        /// The worker it was assigned to is gone.
+        /// The worker it was assigned to disappeared.
         Orphaned = "ORPHANED",
-        /// Our addition: the attempt is closed, another one follows.
+        /// Added by Weaver: the attempt is closed, another one follows.
         RetryScheduled = "RETRY_SCHEDULED",
     }
 }
 
 words! {
-    /// Whether a worker that was cut off is finding out if it may go on; the `state` stays RUNNING meanwhile.
+    /// Whether a worker that was cut off is confirming that it may continue; the `state` stays RUNNING.
     ContinuationState, "continuation_state" {
-        /// Nothing is in doubt.
+        /// The worker may continue.
         None = "NONE",
-        /// In doubt: the leader gives the run to nobody else before the deadline.
+        /// The worker is confirming: the leader assigns the run to no other worker before the deadline.
         Confirming = "CONFIRMING",
     }
 }
 
-/// The seed's table of allowed moves.
+/// The seed's table of allowed transitions.
 pub const ALLOWED: &[(State, State)] = &[
     (State::Pending, State::Assigned),
     (State::Assigned, State::Running),
@@ -54,18 +55,18 @@ pub const ALLOWED: &[(State, State)] = &[
 
 /// What Weaver adds to it.
 pub const ADDITIONS: &[Addition<State>] = &[
-    addition(State::Pending, State::Canceled, "a run nobody has begun can be stopped (seed 000 has it)"),
-    addition(State::Orphaned, State::Canceled, "a user must be able to stop what no worker is left to stop"),
+    addition(State::Pending, State::Canceled, "a run that has not started can be cancelled (as in seed 000)"),
+    addition(State::Orphaned, State::Canceled, "a user must be able to cancel a run that has no worker"),
     addition(State::Pending, State::Running, "pull dispatch is assign and start in one write"),
     addition(
         State::Orphaned,
         State::TimedOut,
-        "its budget of losses is spent: it is given up instead of assigned for ever",
+        "its `max_losses` is exceeded: it is abandoned instead of assigned forever",
     ),
     addition(
         State::Running,
         State::RetryScheduled,
-        "the attempt is closed and another one follows, after a delay the run has to wait somewhere for",
+        "the attempt is closed and another one follows after the backoff",
     ),
     addition(
         State::RetryScheduled,
@@ -75,13 +76,9 @@ pub const ADDITIONS: &[Addition<State>] = &[
     addition(
         State::RetryScheduled,
         State::Assigned,
-        "the next attempt by assignment (the seed's 4.2: run again, attempt + 1)",
+        "the next attempt by assignment (the seed's 4.2: retry with attempt + 1)",
     ),
-    addition(
-        State::RetryScheduled,
-        State::Canceled,
-        "waiting for a retry is no protection from being stopped",
-    ),
+    addition(State::RetryScheduled, State::Canceled, "a run that waits for a retry can be cancelled"),
 ];
 
 /// Whether a `state` may follow another, by the seed's table or our additions.
@@ -104,20 +101,20 @@ impl State {
             (TaskState::Running, _) => Self::Running,
             (TaskState::RetryScheduled, _) => Self::RetryScheduled,
             (TaskState::Succeeded, _) => Self::Succeeded,
-            // A lost worker is one that was not heard of in time; nobody knows that the handler failed.
+            // A lost worker missed its deadline; whether the handler failed is unknown.
             (TaskState::Dead, Some(Cause::TimedOut | Cause::Lost)) => Self::TimedOut,
             (TaskState::Dead, _) => Self::Failed,
             (TaskState::Cancelled, _) => Self::Canceled,
         }
     }
 
-    /// The word an ended attempt is closed with, whether or not the run goes on.
+    /// The closing word of an ended attempt, whether or not the run continues.
     pub const fn closing(outcome: AttemptOutcome) -> Self {
         match outcome {
             AttemptOutcome::Succeeded => Self::Succeeded,
             AttemptOutcome::Failed => Self::Failed,
             AttemptOutcome::TimedOut | AttemptOutcome::Lost => Self::TimedOut,
-            // Given back or put off: stopped before its end, and nobody's fault.
+            // Released or snoozed: stopped early without a failure.
             AttemptOutcome::Released | AttemptOutcome::Snoozed | AttemptOutcome::Cancelled => Self::Canceled,
             AttemptOutcome::Orphaned => Self::Orphaned,
         }
@@ -125,7 +122,7 @@ impl State {
 }
 
 impl ContinuationState {
-    /// The seed's word for a record's continuation.
+    /// The word for a record's continuation.
     pub const fn of(continuation: Continuation) -> Self {
         match continuation {
             Continuation::None => Self::None,

@@ -1,6 +1,8 @@
-//! Seed 000 (Queue Store): the `status` of a queue item. It tells somebody who waits for the end whether work
-//! has begun: QUEUED until the first start, then RUNNING through every retry wait until the end, as
-//! RUNNING→QUEUED is forbidden. Weaver's own state is an additional attribute of the item.
+//! Seed 000 (Queue Store): the `status` of a queue item.
+//!
+//! It tells a client that waits for the end whether work has begun: QUEUED until the first start, then
+//! RUNNING through every backoff until the end, as RUNNING→QUEUED is forbidden. Weaver's own state is an
+//! additional attribute of the item.
 
 use crate::projection::{Addition, addition};
 use crate::task::{TaskRecord, TaskState};
@@ -8,20 +10,20 @@ use crate::task::{TaskRecord, TaskState};
 words! {
     /// The `status` of a queue item.
     Status, "status" {
-        /// Not started yet: waiting, or in the hands of a worker that has yet to start it.
+        /// Not started yet: waiting, or assigned to a worker that has not started it.
         Queued = "QUEUED",
-        /// Started at least once and not at its end: running, or waiting for its next start.
+        /// Started at least once and not ended: running, or waiting for a retry.
         Running = "RUNNING",
-        /// Ended well.
+        /// The handler returned without an error.
         Complete = "COMPLETE",
-        /// Ended badly.
+        /// Failed permanently: Weaver's state is dead.
         Error = "ERROR",
-        /// Ended because somebody or something said so.
+        /// Cancelled by a user, a schedule's policy, its handler or its expiry.
         Cancelled = "CANCELLED",
     }
 }
 
-/// The seed's table of allowed moves.
+/// The seed's table of allowed transitions.
 pub const ALLOWED: &[(Status, Status)] = &[
     (Status::Queued, Status::Running),
     (Status::Queued, Status::Cancelled),
@@ -34,8 +36,8 @@ pub const ALLOWED: &[(Status, Status)] = &[
 pub const ADDITIONS: &[Addition<Status>] = &[addition(
     Status::Queued,
     Status::Error,
-    "assigned dispatch, which the seed has not: every worker a leader gave it to vanished before starting it, until its \
-     budget of losses was spent. It never ran and nobody cancelled it",
+    "assigned dispatch, which the seed does not have: every worker it was assigned to disappeared before \
+     starting it, until `max_losses` was exceeded. It never ran and was not cancelled",
 )];
 
 /// Whether a `status` may follow another, by the seed's table or our additions.
@@ -55,7 +57,7 @@ impl Status {
             TaskState::Succeeded => Self::Complete,
             TaskState::Dead => Self::Error,
             TaskState::Cancelled => Self::Cancelled,
-            // Nobody is in these without a start; said here so that the word does not depend on the counter.
+            // Only started tasks are in these states; this way the word does not depend on the counter.
             TaskState::Running | TaskState::RetryScheduled => Self::Running,
             // A retry that is assigned or orphaned stays RUNNING: going back to QUEUED is forbidden.
             TaskState::Assigned | TaskState::Orphaned | TaskState::Queued | TaskState::Scheduled => {

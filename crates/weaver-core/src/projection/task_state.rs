@@ -1,6 +1,7 @@
-//! Seed 001 (Rust task queue): `TaskState`, the words of the queue. Five of them are Weaver's own states; the
-//! states the seed has not (it leaves assignment and delayed first starts out of its scope) read as the
-//! nearest it has.
+//! Seed 001 (Rust task queue): `TaskState`, the words of the queue.
+//!
+//! Five of them are Weaver's own states. The states that the seed does not have (assignment and delayed first
+//! starts are out of its scope) map to the nearest one.
 
 use crate::projection::{Addition, addition};
 use crate::task::TaskState;
@@ -8,23 +9,23 @@ use crate::task::TaskState;
 words! {
     /// The seed's `TaskState`, with our `Cancelled`.
     State, "state" {
-        /// Waiting for a start, or given to a worker that has yet to start it.
+        /// Waiting for a start, or assigned to a worker that has not started it.
         Queued = "Queued",
-        /// A handler runs.
+        /// A worker runs its handler.
         Running = "Running",
-        /// Ended well.
+        /// The handler returned without an error.
         Succeeded = "Succeeded",
-        /// Waiting until `next_run_at` for another start.
+        /// Waiting until `next_run_at` for a retry.
         RetryScheduled = "RetryScheduled",
-        /// Ended badly.
+        /// Failed permanently: no attempts are left.
         Dead = "Dead",
-        /// Our addition: the seed has no way to stop a task.
+        /// Added by Weaver: the seed cannot cancel a task.
         Cancelled = "Cancelled",
     }
 }
 
-/// The seed's moves. It writes no table; these are the steps of its worker flow (dequeue, then Running, then
-/// one of three) and its rule that a `RetryScheduled` task is dequeued again from `next_run_at` on.
+/// The seed's transitions. It has no table; these are the steps of its worker flow (dequeue, then Running,
+/// then one of three) and its rule that a `RetryScheduled` task is dequeued again from `next_run_at` on.
 pub const ALLOWED: &[(State, State)] = &[
     (State::Queued, State::Running),
     (State::Running, State::Succeeded),
@@ -38,23 +39,19 @@ pub const ADDITIONS: &[Addition<State>] = &[
     addition(
         State::Queued,
         State::Cancelled,
-        "people, schedules and `expires_at` stop tasks (seed 000 has it)",
+        "users, schedules and `expires_at` cancel tasks (as in seed 000)",
     ),
-    addition(State::Running, State::Cancelled, "people, schedules and handlers stop tasks (seed 000 has it)"),
-    addition(
-        State::RetryScheduled,
-        State::Cancelled,
-        "waiting for a retry is no protection from being stopped",
-    ),
+    addition(State::Running, State::Cancelled, "users, schedules and handlers cancel tasks (as in seed 000)"),
+    addition(State::RetryScheduled, State::Cancelled, "a task that waits for a retry can be cancelled"),
     addition(
         State::RetryScheduled,
         State::Queued,
-        "a leader gave a due retry to a worker: it waits for no time any more, only for that worker to start it",
+        "a leader assigned a due retry to a worker: it waits only for that worker to start it",
     ),
     addition(
         State::Queued,
         State::Dead,
-        "every worker a leader gave it to vanished before starting it, until its budget of losses was spent",
+        "every worker it was assigned to disappeared before starting it, until `max_losses` was exceeded",
     ),
 ];
 
@@ -64,13 +61,13 @@ pub fn allows(from: State, to: State) -> bool {
 }
 
 impl State {
-    /// The seed's word for a state of Weaver's.
+    /// The seed's word for one of Weaver's states.
     pub const fn project(state: TaskState) -> Self {
         match state {
             // Scheduled is not RetryScheduled, though both wait for a time: that word says that an attempt
-            // was made, and counts of it are read as a sign of trouble. `next_run_at` tells when it is due.
+            // was made, and operators read its count as failures. `next_run_at` says when it is due.
             TaskState::Queued | TaskState::Scheduled => Self::Queued,
-            // Somebody is to start it, nobody has: Running would claim an execution that may never happen.
+            // Not started yet: Running would claim an attempt that may never begin.
             TaskState::Assigned | TaskState::Orphaned => Self::Queued,
             TaskState::Running => Self::Running,
             TaskState::RetryScheduled => Self::RetryScheduled,

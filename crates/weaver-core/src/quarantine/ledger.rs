@@ -1,4 +1,4 @@
-//! The list of what this process could not read.
+//! The list of records that this process found unreadable.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,13 +12,13 @@ use crate::name::Namespace;
 use crate::ports::{Cursor, Page};
 use crate::quarantine::{Quarantined, RecordKind};
 
-/// The most records one process lists. More are passed over and logged, but not listed: a table that is
-/// unreadable as a whole must not fill the memory.
+/// The most records one process lists. Further ones are skipped and logged, but not listed: a table that is
+/// entirely unreadable must not fill the memory.
 pub const QUARANTINE_MAX: usize = 10_000;
 
 type Place = (Namespace, RecordKind, String);
 
-/// What one process found unreadable: in memory only, so that the finding binds no other process.
+/// What one process found unreadable: in memory only, so that a finding affects no other process.
 #[derive(Debug, Default)]
 pub struct Quarantine {
     // Ordered, because it is listed in pages.
@@ -41,18 +41,17 @@ impl Quarantine {
             found.insert(place, finding.clone());
         }
         drop(found);
-        let Quarantined { kind, namespace, id, why, .. } = finding;
-        tracing::error!(%kind, %namespace, id, %why, listed = !full, "unreadable record quarantined");
+        let Quarantined { kind, namespace, id, reason, .. } = finding;
+        tracing::error!(%kind, %namespace, id, %reason, listed = !full, "unreadable record quarantined");
     }
 
-    /// Removes a finding: the record was read, or is gone. Says whether there was one.
+    /// Removes a finding, after the record was read or removed. Returns whether there was one.
     pub fn remove(&self, namespace: &Namespace, kind: RecordKind, id: &str) -> bool {
         let mut found = self.found.lock();
         !found.is_empty() && found.remove(&(namespace.clone(), kind, id.to_owned())).is_some()
     }
 
-    /// Everything of one kind in a namespace was looked at, and these are what could not be read: other
-    /// findings are over.
+    /// Replaces the findings of one kind in a namespace, after all its records were read.
     pub fn settle(&self, namespace: &Namespace, kind: RecordKind, unreadable: Vec<Quarantined>) {
         {
             let mut found = self.found.lock();
@@ -66,7 +65,7 @@ impl Quarantine {
         unreadable.into_iter().for_each(|finding| self.add(finding));
     }
 
-    /// The finding about one record.
+    /// The finding about one record, if there is one.
     pub fn get(&self, namespace: &Namespace, kind: RecordKind, id: &str) -> Option<Quarantined> {
         let found = self.found.lock();
         if found.is_empty() {
@@ -75,7 +74,7 @@ impl Quarantine {
         found.get(&(namespace.clone(), kind, id.to_owned())).cloned()
     }
 
-    /// Whether everything could be read so far.
+    /// Whether every record read so far was readable.
     pub fn is_empty(&self) -> bool {
         self.found.lock().is_empty()
     }
@@ -85,7 +84,7 @@ impl Quarantine {
         self.found.lock().values().cloned().collect()
     }
 
-    /// The tasks of a namespace that a lease call passes over.
+    /// The tasks of a namespace that a lease call skips.
     pub fn task_ids(&self, namespace: &Namespace) -> Vec<TaskId> {
         let found = self.found.lock();
         let tasks =
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_that_are_not_made_again_are_over() {
+    fn findings_that_are_not_repeated_are_removed() {
         let quarantine = Quarantine::default();
         for (namespace, id) in [("a", 1), ("a", 2), ("b", 1)] {
             quarantine.add(finding(namespace, id, 1));

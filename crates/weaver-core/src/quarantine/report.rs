@@ -1,26 +1,25 @@
-//! What a check that reads every record of a store found.
+//! The result of a check that reads every record of a store.
 
 use std::fmt;
 
 use crate::quarantine::{QUARANTINE_MAX, RecordKind, Unreadable};
 
-/// A record that a check could not read. Its names are text: a name that is none is one of the things that
-/// can be wrong.
+/// A record that a check could not read. Its names are plain text: an invalid name may be what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadableRecord {
-    /// What it is.
+    /// Task, queue settings, runner or document.
     pub kind: RecordKind,
     /// Its namespace as stored.
     pub namespace: String,
     /// Its id as stored: of a document, `kind/id`.
     pub id: String,
     /// Why it cannot be read.
-    pub why: Unreadable,
+    pub reason: Unreadable,
     /// The state of a task in the store's own word, if that much can be read.
     pub state: Option<String>,
-    /// The serial key that a live task keeps held.
+    /// The serial key that a live task holds.
     pub serial_key: Option<String>,
-    /// Whether a live task keeps a slot of its queue's concurrency limit.
+    /// Whether a live task takes a slot of its queue's concurrency limit.
     pub holds_slot: bool,
 }
 
@@ -30,13 +29,13 @@ impl UnreadableRecord {
         kind: RecordKind,
         namespace: impl Into<String>,
         id: impl Into<String>,
-        why: Unreadable,
+        reason: Unreadable,
     ) -> Self {
         let (state, serial_key, holds_slot) = (None, None, false);
-        Self { kind, namespace: namespace.into(), id: id.into(), why, state, serial_key, holds_slot }
+        Self { kind, namespace: namespace.into(), id: id.into(), reason, state, serial_key, holds_slot }
     }
 
-    /// Whether other tasks wait for nothing of it.
+    /// Whether it holds neither a serial key nor a slot, so that no task waits for it.
     pub fn holds_nothing(&self) -> bool {
         self.serial_key.is_none() && !self.holds_slot
     }
@@ -48,7 +47,7 @@ impl fmt::Display for UnreadableRecord {
         if let Some(state) = &self.state {
             write!(out, " ({state})")?;
         }
-        write!(out, ": {}", self.why)
+        write!(out, ": {}", self.reason)
     }
 }
 
@@ -57,17 +56,17 @@ impl fmt::Display for UnreadableRecord {
 pub struct CheckReport {
     /// Tasks that were read, live and finished, readable or not.
     pub tasks: u64,
-    /// Queues with settings.
+    /// Queues with settings, readable or not.
     pub queues: u64,
-    /// Workers' heartbeats.
+    /// Heartbeats of workers, readable or not.
     pub runners: u64,
-    /// Documents.
+    /// Documents of every kind, readable or not.
     pub documents: u64,
-    /// The first [`QUARANTINE_MAX`] that could not be read, in the order they were met.
+    /// The first [`QUARANTINE_MAX`] unreadable records, in the order they were read.
     pub unreadable: Vec<UnreadableRecord>,
-    /// Further ones, which are not listed: a table that is unreadable as a whole must not fill the memory.
+    /// How many more there are: a table that is entirely unreadable must not fill the memory.
     pub unlisted: u64,
-    /// Whether the check was ended before everything was read.
+    /// Whether the check was stopped before everything was read.
     pub is_cut_short: bool,
 }
 
@@ -82,7 +81,7 @@ impl CheckReport {
         } += 1;
     }
 
-    /// Counts a record, adds it if it could not be read, and tells how far the check is.
+    /// Counts a record, adds it if it could not be read, and reports progress.
     pub fn met(
         &mut self,
         kind: RecordKind,
@@ -94,7 +93,7 @@ impl CheckReport {
         self.is_cut_short |= !progress(self.records());
     }
 
-    /// Adds a record that could not be read.
+    /// Adds an unreadable record; above [`QUARANTINE_MAX`] it is only counted.
     pub fn add(&mut self, found: UnreadableRecord) {
         if self.unreadable.len() < QUARANTINE_MAX {
             self.unreadable.push(found);
@@ -108,22 +107,22 @@ impl CheckReport {
         self.tasks + self.queues + self.runners + self.documents
     }
 
-    /// Whether everything could be read.
+    /// Whether every record could be read.
     pub fn is_clean(&self) -> bool {
         self.unreadable.is_empty()
     }
 
-    /// Whether something is damaged. A format that only a newer Weaver knows is not.
+    /// Whether a record is damaged. A format that only a newer Weaver knows is not damage.
     pub fn is_damaged(&self) -> bool {
-        self.unreadable.iter().any(|found| matches!(found.why, Unreadable::Undecodable { .. }))
+        self.unreadable.iter().any(|found| matches!(found.reason, Unreadable::Undecodable { .. }))
     }
 }
 
-/// Told how many records were read so far; answers whether to go on.
+/// Called with the number of records read so far; returns whether to continue.
 pub type CheckProgress<'a> = &'a (dyn Fn(u64) -> bool + Send + Sync);
 
-/// Says of a document's kind and body why they cannot be read. A store keeps bodies and does not know what
-/// they mean: the parts of Weaver that write them do.
+/// Decodes a document's kind and body, or returns why they cannot be read. A store does not know what bodies
+/// mean: the parts of Weaver that write them do.
 pub type DocumentReader<'a> = &'a (dyn Fn(&str, &[u8]) -> Result<(), String> + Send + Sync);
 
 #[cfg(test)]
@@ -131,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_format_is_unreadable_and_no_damage() {
+    fn a_newer_format_is_unreadable_but_not_damage() {
         let mut report = CheckReport::default();
         report.count(RecordKind::Task);
         assert!(report.is_clean() && report.records() == 1);
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_list_is_counted() {
+    fn unreadable_records_beyond_the_list_are_counted() {
         let mut report = CheckReport::default();
         let why = || Unreadable::Undecodable { reason: String::new() };
         (0..=QUARANTINE_MAX).for_each(|id| {

@@ -1,4 +1,4 @@
-//! The seed's verbs, for users: each is a few port calls and one decision.
+//! Convenience methods for users, with seed 001's names: each is a few port calls and one decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,29 +20,29 @@ use crate::retry::DelayFunction;
 use crate::task::{AttemptRecord, NewTask, TaskRecord, TaskState};
 use crate::time::Timestamp;
 
-/// How often a decision is made again when somebody else was faster.
+/// Optimistic-concurrency retries.
 const TRIES_MAX: usize = 8;
 
-/// What a task looks like from outside (seed 001).
+/// The status of a task (seed 001).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskStatus {
-    /// Its state.
+    /// Its stored state: a due task is still `Scheduled` or `RetryScheduled`.
     pub state: TaskState,
     /// How often it was leased or assigned.
     pub attempt: u32,
-    /// How often it failed.
+    /// How often it failed or timed out.
     pub failures: u32,
-    /// How often it may fail.
+    /// Failed attempts before it is dead.
     pub max_attempts: u32,
-    /// What the last failure said.
+    /// The error of the last failed attempt.
     pub last_error: Option<Arc<str>>,
-    /// When it runs next, if it waits for a time.
+    /// When it is due, if it waits for a time.
     pub next_run_at: Option<Timestamp>,
-    /// When it was accepted.
+    /// When it was enqueued, by the store's clock.
     pub created_at: Timestamp,
-    /// When it last moved.
+    /// When its last transition was applied, by the store's clock.
     pub updated_at: Timestamp,
-    /// What it returned.
+    /// What the handler returned, if it succeeded.
     pub result: Option<Bytes>,
 }
 
@@ -62,7 +62,7 @@ impl From<TaskRecord> for TaskStatus {
     }
 }
 
-/// Words for what users do with a store, one task at a time.
+/// What users do with a store, one task at a time.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -83,23 +83,23 @@ impl From<TaskRecord> for TaskStatus {
 /// ```
 #[async_trait]
 pub trait QueueExt: Store {
-    /// Enqueues one task.
+    /// Enqueues one task; returns the existing one if a unique key is taken (G8).
     async fn enqueue(&self, task: NewTask) -> Result<Enqueued> {
         let mut answers = self.enqueue_batch(vec![task]).await.map_err(without_index)?;
         answers.pop().unwrap_or_else(|| Err(no_answer()))
     }
 
-    /// Takes the next due task, if there is one. What the request says of `max` does not count.
+    /// Leases the next due task, if there is one. The `max` of the request is ignored.
     async fn dequeue_ready(&self, request: LeaseRequest) -> Result<Option<Leased>> {
         Ok(self.lease(LeaseRequest { max: 1, ..request }).await?.pop())
     }
 
-    /// Reports that a task is done.
+    /// Reports success, with the result to store.
     async fn mark_succeeded(&self, leased: &Leased, result: Option<Bytes>) -> Result<()> {
         self.mark(leased, Outcome::Succeeded { result }).await
     }
 
-    /// Reports that a task failed: it is tried again by its policy, or dead if its budget is spent.
+    /// Reports a failure: the task is retried by its policy, or dead if no attempts are left.
     async fn mark_failed(&self, leased: &Leased, error: &str) -> Result<()> {
         self.mark(leased, Outcome::failed(error)).await
     }
@@ -123,7 +123,7 @@ pub trait QueueExt: Store {
         }
     }
 
-    /// Commits one transition; [`Error::Stale`] if the task has moved on.
+    /// Commits one transition; [`Error::Stale`] if the task has changed since it was decided.
     async fn make(&self, transition: Transition) -> Result<()> {
         let key = transition.key.clone();
         match self.commit(vec![transition], None).await?.pop().ok_or_else(no_answer)? {
@@ -132,7 +132,7 @@ pub trait QueueExt: Store {
         }
     }
 
-    /// Reads a task.
+    /// Reads a task; [`Error::NotFound`] or [`Error::Quarantined`] if it cannot.
     async fn get_task(&self, key: &TaskKey) -> Result<TaskRecord> {
         let found = self.get_tasks(std::slice::from_ref(key)).await?.pop().flatten();
         match found {
@@ -141,7 +141,7 @@ pub trait QueueExt: Store {
         }
     }
 
-    /// How a task is doing.
+    /// Reads the status of a task; fails like [`get_task`](QueueExt::get_task).
     async fn get_status(&self, key: &TaskKey) -> Result<TaskStatus> {
         Ok(self.get_task(key).await?.into())
     }
@@ -151,7 +151,7 @@ pub trait QueueExt: Store {
         Ok(self.counts(Scope::Namespace(namespace.clone())).await?.values)
     }
 
-    /// Cancels a task, whatever it is doing. Refused if it has ended.
+    /// Cancels a task in any state. Refused if it has ended.
     async fn cancel(&self, key: &TaskKey) -> Result<()> {
         self.change(key, Command::Cancel).await
     }
@@ -161,7 +161,7 @@ pub trait QueueExt: Store {
         self.change(key, Command::RunNow).await
     }
 
-    /// Reads a task, decides a command and commits it; again, if somebody else was faster.
+    /// Reads a task, decides a command and commits it; retries if the task changed in between.
     async fn change(&self, key: &TaskKey, command: Command) -> Result<()> {
         for _ in 0..TRIES_MAX {
             let record = self.get_task(key).await?;
@@ -175,16 +175,16 @@ pub trait QueueExt: Store {
         Err(Error::Stale { key: key.clone() })
     }
 
-    /// Runs a finished task again, as a new task that names the old one in `retry_of`. The new one has
-    /// neither the old unique keys nor its expiry. Refused while the task has not ended.
+    /// Retries a finished task as a new one, which names the old one in `retry_of` and has neither its unique
+    /// keys nor its expiry. Refused while the task has not ended.
     async fn retry(&self, key: &TaskKey) -> Result<Enqueued> {
         let record = self.get_task(key).await?;
-        let again =
-            lifecycle::again(&record).map_err(|refused| Error::Refused { key: key.clone(), refused })?;
-        self.enqueue(again).await
+        let task = lifecycle::retry_as_new(&record)
+            .map_err(|refused| Error::Refused { key: key.clone(), refused })?;
+        self.enqueue(task).await
     }
 
-    /// Finds tasks.
+    /// Lists tasks, like [`Tasks::list_tasks`](crate::ports::Tasks::list_tasks).
     async fn list(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
         self.list_tasks(query).await
     }
@@ -194,13 +194,13 @@ pub trait QueueExt: Store {
         Ok(self.get_task(key).await?.attempts.to_vec())
     }
 
-    /// Why a task is where it is.
+    /// Explains why a task is in its state, and what keeps it from starting.
     async fn explain(&self, key: &TaskKey) -> Result<Explanation> {
         explain(self, key).await
     }
 
-    /// Removes the tasks of a namespace that ended at least this long ago, in batches, until there are none;
-    /// returns how many there were.
+    /// Removes the tasks of a namespace that ended at least this long ago, in batches, until none is left;
+    /// returns how many were removed.
     async fn purge(&self, namespace: &Namespace, finished_for: Duration) -> Result<u64> {
         const BATCH: u32 = 1000;
         let mut count = 0;
@@ -219,7 +219,7 @@ pub trait QueueExt: Store {
 #[async_trait]
 impl<T: Store + ?Sized> QueueExt for T {}
 
-/// An end reported by the holder of what was leased.
+/// An end reported by the holder of the lease.
 struct Marked<'a> {
     leased: &'a Leased,
     outcome: Outcome,
@@ -234,25 +234,25 @@ impl EndReport for Marked<'_> {
         &self.outcome
     }
 
-    fn record_in_hand(&self) -> Option<&TaskRecord> {
+    fn leased_record(&self) -> Option<&TaskRecord> {
         Some(&self.leased.record)
     }
 }
 
-/// Why a task that was asked for is not shown: there is none, or this process cannot read it.
+/// The error for a task that was not found: there is none, or this process cannot read it.
 pub(crate) async fn absent<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Error> {
     let finding = store.find_quarantined(std::slice::from_ref(key)).await?.pop().flatten();
     Ok(match finding {
-        Some(finding) => Error::Quarantined { key: key.clone(), why: finding.why },
+        Some(finding) => Error::Quarantined { key: key.clone(), reason: finding.reason },
         None => Error::NotFound { key: key.clone() },
     })
 }
 
 fn no_answer() -> Error {
-    Error::Unavailable { reason: "the store answered fewer members than it was asked".to_owned() }
+    Error::Unavailable { reason: "the store answered fewer members than the batch has".to_owned() }
 }
 
-/// Whoever enqueued one task did not send a batch.
+/// The caller enqueued a single task: the position in the batch would mean nothing to it.
 fn without_index(error: Error) -> Error {
     match error {
         Error::Invalid(invalid) => Error::Invalid(crate::error::Invalid { index: None, ..invalid }),

@@ -1,13 +1,15 @@
-//! The finish protocol, for every caller that reports ends: a worker beside its store, the server for remote
-//! workers, and [`QueueExt::mark`](crate::queue::QueueExt::mark).
+//! The finish protocol, for every caller that reports ends: a worker with a local store, the server for
+//! remote workers, and [`QueueExt::mark`](crate::queue::QueueExt::mark).
 //!
 //! ```text
-//! reports ─▶ read the records not in hand ─▶ decide_end ─▶ commit ─▶ read back what was stale and said to be committed
+//! reports ─▶ read missing records ─▶ decide_end ─▶ commit ─▶ read back stale ends reported as committed
 //! ```
 //!
 //! Members are independent: one that is lost, unreadable or too large changes nothing for the others. A
-//! member whose record is absent or cannot be read is lost. A store that answers another number of members
-//! than it was asked for is unavailable, because its answers cannot be matched to tasks.
+//! member whose record is absent or cannot be read is lost.
+//!
+//! A store that answers another number of members than the batch has is unavailable, because its answers
+//! cannot be matched to tasks.
 
 use crate::error::{Error, Result};
 use crate::id::TaskKey;
@@ -18,21 +20,21 @@ use crate::ports::Tasks;
 use crate::queue::{Committed, Queue};
 use crate::task::TaskRecord;
 
-/// The end of an attempt, as it is reported.
+/// A report of an attempt's end.
 pub trait EndReport: Sync {
     /// The lease that the attempt ran under.
     fn lease(&self) -> &Lease;
-    /// How it ended.
+    /// How the attempt ended.
     fn outcome(&self) -> &Outcome;
-    /// The record as it was leased, if the caller has it: deciding on it saves a read, and a commit that no
-    /// longer fits is refused by the store. `None`: the record is read.
-    fn record_in_hand(&self) -> Option<&TaskRecord>;
+    /// The record as it was leased, if the caller has it: deciding on it saves a read, and the store refuses
+    /// a commit that no longer fits. `None`: the record is read.
+    fn leased_record(&self) -> Option<&TaskRecord>;
 }
 
-/// The two store calls of the protocol. Every store has them; a trait of its own, so that a caller can
+/// The two store calls of the protocol. Every store implements it; a separate trait, so that a caller can
 /// measure them.
 pub trait EndStore: Sync {
-    /// [`Tasks::get_tasks`].
+    /// Reads the records, like [`Tasks::get_tasks`].
     fn read_records(&self, keys: &[TaskKey]) -> impl Future<Output = Result<Vec<Option<TaskRecord>>>> + Send;
     /// [`Queue::commit`] without a leader.
     fn commit_ends(
@@ -51,8 +53,8 @@ impl<S: Queue + Tasks + ?Sized> EndStore for S {
     }
 }
 
-/// Records reported ends and answers in their order. Repeating a report is harmless: it is recorded once and
-/// answered the same. One store call if every record is in hand and no handler committed by itself.
+/// Records reported ends and answers in their order. Idempotent: a repeated report is recorded once and gets
+/// the same answer. One store call if every report has its record and no handler committed its own end.
 pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -> Result<Vec<Ended>> {
     let mut found = read(store, ends.iter().filter(|end| must_read(*end))).await?.into_iter();
     let mut answers = Vec::with_capacity(ends.len());
@@ -63,7 +65,7 @@ pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -
         let decision = if must_read(end) {
             found.next().flatten().as_ref().map(decide)
         } else {
-            end.record_in_hand().map(decide)
+            end.leased_record().map(decide)
         };
         answers.push(match decision.unwrap_or(EndDecision::Answer(Ended::Lost)) {
             EndDecision::Answer(answer) => answer,
@@ -90,7 +92,7 @@ pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -
             Committed::Stale | Committed::Blocked(_) => {}
         }
     }
-    // The handler's own commit may have come through only after the first read.
+    // The handler's own commit may have become visible only after the first read.
     let records = read(store, unclear.iter().map(|index| &ends[*index])).await?;
     for (index, record) in unclear.into_iter().zip(records) {
         let (lease, outcome) = (ends[index].lease(), ends[index].outcome());
@@ -100,9 +102,9 @@ pub async fn finish<S: EndStore + ?Sized, E: EndReport>(store: &S, ends: &[E]) -
     Ok(answers)
 }
 
-/// What a handler committed by itself is not in the record that was leased.
+/// An end that the handler committed itself is not in the record that was leased.
 fn must_read(end: &impl EndReport) -> bool {
-    end.record_in_hand().is_none() || *end.outcome() == Outcome::Committed
+    end.leased_record().is_none() || *end.outcome() == Outcome::Committed
 }
 
 async fn read<'a, S: EndStore + ?Sized, E: EndReport + 'a>(
@@ -116,12 +118,11 @@ async fn read<'a, S: EndStore + ?Sized, E: EndReport + 'a>(
     same_number(keys.len(), store.read_records(&keys).await?)
 }
 
-/// Answers in a number that was not asked for would be matched to the wrong tasks.
+/// Another number of answers than members would be matched to the wrong tasks.
 fn same_number<T>(asked: usize, answered: Vec<T>) -> Result<Vec<T>> {
     if asked == answered.len() {
         return Ok(answered);
     }
-    let reason =
-        format!("the store answered {} of {asked} members; the report can be repeated", answered.len());
+    let reason = format!("the store answered {} of {asked} members of the batch", answered.len());
     Err(Error::Unavailable { reason })
 }

@@ -1,18 +1,18 @@
 //! The in-memory store: every port over one short lock (seeds 001 and 002, ADR-0001).
 //!
 //! ```text
-//! InMemoryQueue ── Mutex ──▶ InMemoryQueueState   synchronous; leaves in Effects what others must be told
-//!       │                    Waiters              who waits for work
-//!       └─ after unlocking: wakes them, drops purged records (ADR-0003)
+//! InMemoryQueue ── Mutex ──▶ InMemoryQueueState   synchronous; collects Effects
+//!       │                    Waiters              callers that wait for work
+//!       └─ after unlocking: notifies waiters, drops purged records (ADR-0003)
 //! ```
 
 mod documents;
 mod finished;
 mod journal;
-mod keep;
 mod ports;
 mod reads;
 mod records;
+mod retention;
 mod runners;
 mod state;
 mod unique;
@@ -21,6 +21,10 @@ mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
+
+// Seed 002 names it at this path.
+#[doc(hidden)]
+pub use state::InMemoryQueueState;
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
@@ -36,25 +40,25 @@ use crate::queue::index::Waiters;
 use crate::queue::memory::documents::DocumentsState;
 use crate::queue::memory::journal::JournalState;
 use crate::queue::memory::runners::RunnersState;
-use crate::queue::memory::state::InMemoryQueueState;
 use crate::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use crate::store_clock::StoreClock;
 use crate::task::{NewTask, validate_batch};
 use crate::time::Timestamp;
 
-/// How much an [`InMemoryQueue`] keeps.
+/// Limits and retention of an [`InMemoryQueue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// What it takes.
+    /// Limits of payloads and batches; the defaults of [`Limits`].
     pub limits: Limits,
-    /// How long finished tasks are kept.
+    /// How long finished tasks are kept; 24 hours by default.
     pub retention: Duration,
-    /// How many finished tasks are kept.
+    /// The most finished tasks kept; 100,000 by default.
     pub retention_count: usize,
-    /// How long a unique key is remembered (at least as long as finished tasks are kept).
+    /// How long a unique key is remembered, at least `retention`; 7 days by default.
     pub idempotency_ttl: Duration,
-    /// How many changes are kept for readers that lag behind; one that lags more is told to resync.
-    pub ring_capacity: usize,
+    /// How many changes are kept for readers that have fallen behind; one further behind must resync. 65,536
+    /// by default.
+    pub change_log_capacity: usize,
 }
 
 impl Default for MemoryOptions {
@@ -65,12 +69,12 @@ impl Default for MemoryOptions {
             retention: DAY,
             retention_count: 100_000,
             idempotency_ttl: 7 * DAY,
-            ring_capacity: 65_536,
+            change_log_capacity: 65_536,
         }
     }
 }
 
-/// A store in memory: for tests, and for work that may be lost with its process.
+/// A store in memory: for tests, and for tasks that may be lost with the process.
 #[derive(Debug)]
 pub struct InMemoryQueue {
     clock: StoreClock,
@@ -78,12 +82,12 @@ pub struct InMemoryQueue {
     // One lock. Eight shards were measured and were no faster: the work under it is a fraction of a
     // microsecond.
     inner: Mutex<Inner>,
-    /// Rung after every call that wrote into the ring.
+    /// Notified after every call that added to the change log.
     changed: Notify,
-    /// Rung after every call that cancelled a running task. Apart from `changed`: those who wait for it are
-    /// few, and must not be woken by every move of a busy store.
+    /// Notified after every call that cancelled a running task. Separate from `changed`, so that its few
+    /// waiters are not woken by every transition of a busy store.
     cancelled: Notify,
-    // Locked before `inner`, never after: a leader's commit looks at its document first.
+    // Locked before `inner`, never after: a leader's commit reads its document first.
     documents: Mutex<DocumentsState>,
     journal: Mutex<JournalState>,
     runners: Mutex<RunnersState>,
@@ -101,7 +105,7 @@ impl InMemoryQueue {
         Self::with_options(clock, MemoryOptions::default())
     }
 
-    /// An empty store.
+    /// An empty store with these options.
     pub fn with_options(clock: Arc<dyn Clock>, options: MemoryOptions) -> Self {
         let clock = StoreClock::open(clock, Timestamp::MIN);
         let state = InMemoryQueueState::new(options, clock.now());
@@ -117,12 +121,12 @@ impl InMemoryQueue {
         }
     }
 
-    /// Takes the lock, looking again and again for about as long as a batch takes under it. Going to sleep
-    /// and being woken costs more than that: two threads that sleep are slower than one thread alone.
+    /// Takes the lock; spins for about as long as a batch holds it. Sleeping and being woken costs more than
+    /// that: two threads that sleep are slower than one thread alone.
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        const LOOKS: usize = 400;
+        const TRIES: usize = 400;
         const PAUSES_BETWEEN: usize = 16;
-        for _ in 0..LOOKS {
+        for _ in 0..TRIES {
             if let Some(guard) = self.inner.try_lock() {
                 return guard;
             }
@@ -131,16 +135,16 @@ impl InMemoryQueue {
         self.inner.lock()
     }
 
-    /// Does something to the state under the lock, and tells others about it after the lock is released.
+    /// Runs a closure on the state under the lock; wakes waiters after the lock is released.
     fn with<T>(&self, act: impl FnOnce(&mut InMemoryQueueState) -> T) -> T {
         let now = self.clock.now();
         let mut guard = self.lock();
         let Inner { state, waiters } = &mut *guard;
-        state.index.watched = !waiters.is_empty();
+        state.index.has_waiters = !waiters.is_empty();
         state.tick(now);
         let answer = act(state);
         let effects = std::mem::take(&mut state.effects);
-        let woken = waiters.choose(&state.index.take_news(), &state.index);
+        let woken = waiters.choose(&state.index.take_wake_hints(), &state.index);
         drop(guard);
         for waiter in woken {
             waiter.notify_one();
@@ -151,7 +155,7 @@ impl InMemoryQueue {
         if effects.cancelled {
             self.cancelled.notify_waiters();
         }
-        // Purged records are freed here, outside the lock, and their logs go with them.
+        // Purged records are freed here, outside the lock, and their logs are removed with them.
         if !effects.removed.is_empty() {
             let mut journal = self.journal.lock();
             effects.removed.iter().for_each(|record| journal.forget_task(&record.key));
@@ -169,8 +173,7 @@ impl Queue for InMemoryQueue {
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
         let tasks = validate_batch(tasks, &self.limits)?;
-        // Memory for the records is fetched here, where nobody waits for it: it is new to the process as
-        // often as not.
+        // Allocated before the lock is taken: a page fault here delays no other caller.
         let boxes: Vec<_> = tasks.iter().map(|_| Box::new_uninit()).collect();
         Ok(self.with(|state| {
             tasks.into_iter().zip(boxes).map(|(task, place)| state.enqueue(task, place)).collect()
@@ -188,7 +191,7 @@ impl Queue for InMemoryQueue {
         leader: Option<LeaderEpoch>,
     ) -> Result<Vec<Committed>> {
         self.limits.check_batch("transitions", transitions.len())?;
-        // Held until the moves are made: nobody takes the leadership over in between.
+        // Held until the transitions are applied, so that no other leader is elected in between.
         let _leading = match &leader {
             Some(leader) => {
                 let documents = self.documents.lock();
@@ -229,7 +232,7 @@ impl Queue for InMemoryQueue {
     }
 }
 
-/// A limit of nothing asks for nothing: surely a mistake.
+/// Refuses a limit of 0, which is surely a mistake.
 fn check_limit(limit: u32) -> Result<(), Invalid> {
     if limit > 0 {
         return Ok(());

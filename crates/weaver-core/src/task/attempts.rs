@@ -1,4 +1,4 @@
-//! The last attempts of a task: enough to tell its story without reading logs.
+//! The last attempts of a task: its history without reading logs.
 
 use std::sync::Arc;
 
@@ -8,25 +8,27 @@ use crate::id::Version;
 use crate::name::WorkerId;
 use crate::time::Timestamp;
 
-/// How many attempts a record keeps; older ones are forgotten, the counters are not.
+/// How many attempts a record keeps; older ones are dropped, the counters are not.
 pub const ATTEMPTS_KEPT: usize = 20;
 
-/// One attempt that has ended. The one under way is described by the record's lease or assignment.
+/// One attempt that has ended. The current one is described by the record's lease or assignment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptRecord {
     /// Its number, from 1.
     pub attempt: u32,
-    /// Who had it.
+    /// The worker that held the lease or the assignment.
     pub worker: WorkerId,
-    /// The record's version while it ran: tells a repeated report of this end from a report of another.
+    /// The fencing token: the record's version while it ran. It tells a repeated report of this end from a
+    /// report of another attempt.
     pub fence: Version,
     /// When the handler started; `None` if an assignment ended before its start.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When its end was recorded, by the store's clock.
     pub ended_at: Timestamp,
-    /// How it ended.
+    /// One of the eight ways an attempt ends.
     pub outcome: AttemptOutcome,
-    /// What it reported.
+    /// The error or message it ended with, if any; at most
+    /// [`ERROR_MAX_BYTES`](crate::outcome::ERROR_MAX_BYTES).
     pub error: Option<Arc<str>>,
 }
 
@@ -35,21 +37,21 @@ pub struct AttemptRecord {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptOutcome {
-    /// The handler finished.
+    /// The handler returned without an error.
     Succeeded,
-    /// The handler returned an error.
+    /// The handler returned an error or panicked.
     Failed,
-    /// The handler took too long.
+    /// The handler took longer than the task's timeout.
     TimedOut,
-    /// The worker's lease ran out.
+    /// The lease expired without a report.
     Lost,
-    /// The worker gave it back.
+    /// The worker shut down and released it unharmed.
     Released,
-    /// The handler asked to be called again.
+    /// The handler asked to be called again later.
     Snoozed,
-    /// The task was cancelled.
+    /// The task was cancelled during the attempt.
     Cancelled,
-    /// The worker it was assigned to was gone before it started.
+    /// The worker it was assigned to disappeared before it started.
     Orphaned,
 }
 
@@ -65,7 +67,7 @@ impl Attempts {
         Self(attempts)
     }
 
-    /// Adds the newest, forgetting the oldest if there are too many.
+    /// Adds the newest; drops the oldest above [`ATTEMPTS_KEPT`].
     pub(crate) fn push(&mut self, attempt: AttemptRecord) {
         if self.0.is_empty() {
             // Most tasks have one attempt: do not reserve for four.

@@ -1,6 +1,7 @@
-//! What a task is unless its producer says otherwise, by its type. Every way in (library, HTTP, CLI,
-//! schedules, SQL, adopted items) has the same defaults because all of them end in
-//! [`NewTask::validate`](super::NewTask::validate), or are generated from here.
+//! Defaults by task type.
+//!
+//! Every way to enqueue (library, HTTP, CLI, schedules, SQL, adopted items) has the same defaults, because
+//! each ends in [`NewTask::validate`](super::NewTask::validate) or is generated from here.
 
 use crate::retry::RetryPolicy;
 use crate::task::Priority;
@@ -15,20 +16,20 @@ pub const PROMPT_TASK_TYPE: &str = "prompt";
 /// The defaults of one task type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypeDefaults {
-    /// How urgent.
+    /// Its place in the order of leasing.
     pub priority: Priority,
     /// Failed attempts before it is dead.
     pub max_attempts: u32,
     /// Lost attempts that it survives.
     pub max_losses: u32,
-    /// How long to wait after a failed attempt.
+    /// The backoff after a failed attempt.
     pub retry: RetryPolicy,
     /// Whether a task with a session and without a serial key has the session as its serial key.
     pub is_serial_by_session: bool,
 }
 
 impl TypeDefaults {
-    /// Of every type that has none of its own.
+    /// The defaults of every type that is not in [`SPECIAL`](Self::SPECIAL).
     pub const GENERAL: Self = Self {
         priority: Priority::NORMAL,
         max_attempts: MAX_ATTEMPTS_DEFAULT,
@@ -37,8 +38,8 @@ impl TypeDefaults {
         is_serial_by_session: false,
     };
 
-    /// Of a prompt: it runs once, because an agent has changed files by the time it fails (ADR 0024); and the
-    /// prompts of a session run one after another.
+    /// The defaults of a prompt: it runs once, because an agent has changed files by the time it fails
+    /// (ADR 0024); and the prompts of a session run one after another.
     pub const PROMPT: Self =
         Self { max_attempts: 1, max_losses: 0, is_serial_by_session: true, ..Self::GENERAL };
 

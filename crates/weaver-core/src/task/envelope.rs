@@ -1,4 +1,4 @@
-//! The task proper: data that says what to do, and nothing about how it is going.
+//! What a handler receives: a type and a payload, without any state.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,15 +11,15 @@ use crate::bytes_text;
 use crate::error::{Invalid, Problem};
 use crate::name::TaskType;
 
-/// What goes into the queue and reaches the handler: a type, and a payload in the form the content type says.
+/// What reaches the handler: a type, and a payload in the form that the content type names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEnvelope {
-    /// Selects the handler.
+    /// The type, which selects the handler.
     pub task_type: TaskType,
     /// JSON, unless the content type says otherwise. Shared, never copied.
     #[serde(with = "bytes_text")]
     pub payload: Bytes,
-    /// The form of the payload.
+    /// The media type of the payload; `application/json` by default.
     pub content_type: ContentType,
 }
 
@@ -40,13 +40,13 @@ impl TaskEnvelope {
     }
 }
 
-/// A media type.
+/// A media type, such as `application/json`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ContentType(Cow<'static, str>);
 
 impl ContentType {
-    /// `application/json`, the default.
+    /// `application/json`, the default of a task.
     pub const JSON: Self = Self(Cow::Borrowed("application/json"));
 
     /// Any other media type; checked like a name when the task is enqueued.
@@ -54,7 +54,7 @@ impl ContentType {
         Self(Cow::Owned(text.into()))
     }
 
-    /// The text of it.
+    /// The media type as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

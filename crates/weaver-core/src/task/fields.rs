@@ -1,6 +1,7 @@
-//! The fields of a submission and their limits, as data: [`NewTask::validate`](super::NewTask::validate)
-//! checks by these constants, and databases that take tasks from SQL generate their checks from the tables. A
-//! limit is changed here and nowhere else.
+//! The fields of a submission and their limits, as data.
+//!
+//! [`NewTask::validate`](super::NewTask::validate) checks by these constants, and databases that accept tasks
+//! by SQL generate their checks from the tables. A limit is changed here and nowhere else.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::name::NAME_MAX_BYTES;
 use crate::retry::{DELAY_MAX, FACTOR_MAX};
 use crate::task::Priority;
 
-/// The most a budget of failures or losses may be.
+/// The largest `max_attempts` and `max_losses`.
 pub const BUDGET_MAX: u32 = 10_000;
 /// The most labels a task may have.
 pub const LABELS_MAX: usize = 64;
@@ -22,9 +23,9 @@ pub const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// A field of a submission, by the name that the JSON API and SQL have for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Its name in JSON and SQL.
     pub name: &'static str,
-    /// What it holds.
+    /// The values it accepts.
     pub kind: Kind,
 }
 
@@ -34,45 +35,45 @@ pub enum Kind {
     /// Printable text of 1 to [`NAME_MAX_BYTES`] bytes: [`name_problem`](crate::name::name_problem) finds
     /// nothing.
     Name,
-    /// A whole number.
+    /// An integer; JSON may write it as `30.0`.
     Integer {
-        /// The least.
+        /// The smallest number allowed.
         min: u32,
-        /// The most.
+        /// The largest number allowed.
         max: u32,
     },
-    /// A span, in whole milliseconds.
+    /// A duration, in whole milliseconds.
     Span {
-        /// The shortest.
+        /// The shortest duration allowed.
         min: Duration,
-        /// The longest.
+        /// The longest duration allowed.
         max: Duration,
     },
     /// An instant between [`Timestamp::MIN`](crate::time::Timestamp::MIN) and
     /// [`Timestamp::MAX`](crate::time::Timestamp::MAX), in RFC 3339.
     Instant,
-    /// True or false.
+    /// `true` or `false`; no other spelling.
     Boolean,
-    /// Printable ASCII of at most so many bytes; it may be empty.
+    /// Printable ASCII; it may be empty.
     Header {
-        /// How many.
+        /// The longest allowed, in bytes.
         max_bytes: usize,
     },
-    /// At most so many texts by name; both are [`Kind::Name`]s.
+    /// Texts by name; names and values are [`Kind::Name`]s.
     Labels {
-        /// How many.
+        /// The most labels allowed.
         max: usize,
     },
-    /// An object with exactly these fields.
+    /// An object with these fields and no others.
     Object {
-        /// Those it must have,
+        /// Fields it must have.
         required: &'static [Field],
-        /// and those it may have.
+        /// Fields it may have.
         optional: &'static [Field],
     },
     /// An object whose `kind` says which fields it has.
     Tagged {
-        /// The kinds.
+        /// The objects allowed, one per value of `kind`.
         variants: &'static [Variant],
     },
 }
@@ -80,11 +81,11 @@ pub enum Kind {
 /// One kind of a [`Kind::Tagged`] object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant {
-    /// What `kind` says.
+    /// The value of its field `kind`.
     pub kind: &'static str,
-    /// The fields beside it that it must have,
+    /// Fields besides `kind` that it must have.
     pub fields: &'static [Field],
-    /// and those it may have.
+    /// Fields that it may have.
     pub optional: &'static [Field],
 }
 
@@ -107,17 +108,17 @@ pub const RETRY: Kind = Kind::Tagged {
     ],
 };
 
-/// `trace`: [`TraceContext`](crate::task::TraceContext).
+/// `trace`: the fields of a [`TraceContext`](crate::task::TraceContext).
 pub const TRACE: Kind = Kind::Object {
     required: &[field("traceparent", Kind::Header { max_bytes: TRACEPARENT_MAX_BYTES })],
     optional: &[field("tracestate", Kind::Header { max_bytes: TRACESTATE_MAX_BYTES })],
 };
 
-/// `max_attempts`.
+/// `max_attempts`: at least one attempt.
 pub const MAX_ATTEMPTS: Kind = Kind::Integer { min: 1, max: BUDGET_MAX };
-/// `max_losses`.
+/// `max_losses`: 0 allows no lost attempt.
 pub const MAX_LOSSES: Kind = Kind::Integer { min: 0, max: BUDGET_MAX };
-/// `priority`.
+/// `priority`: 0 is the most urgent.
 pub const PRIORITY: Kind = Kind::Integer { min: 0, max: Priority::LOWEST.get() as u32 };
 
 /// The fields that say what the task is and where it goes. In SQL they are arguments of their own.
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_stands_twice() {
+    fn no_field_is_listed_twice() {
         let all: Vec<_> = SUBJECT.iter().chain(OPTIONS).map(|field| field.name).collect();
         assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
     }

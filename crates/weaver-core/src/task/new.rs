@@ -1,4 +1,4 @@
-//! Submitting a task: a builder over untrusted text, and the one place where it is checked.
+//! Submitting a task: a builder over untrusted text, and the one place where it is validated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::task::{
 };
 use crate::time::Timestamp;
 
-/// A task to be enqueued. Everything but the type has a default; nothing is checked before it is enqueued.
+/// A task to enqueue. Everything but the type has a default; nothing is validated before it is enqueued.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,14 +108,14 @@ impl NewTask {
         }
     }
 
-    /// The payload, as JSON.
+    /// Sets the payload, serialized as JSON; replaces any earlier one.
     pub fn json<T: serde::Serialize + ?Sized>(mut self, payload: &T) -> Result<Self, serde_json::Error> {
         self.payload = serde_json::to_vec(payload)?.into();
         self.content_type = ContentType::JSON;
         Ok(self)
     }
 
-    /// The payload as it is, in the form the content type says.
+    /// Sets the payload, in the form that the content type names.
     pub fn payload(mut self, payload: impl Into<Bytes>, content_type: ContentType) -> Self {
         self.payload = payload.into();
         self.content_type = content_type;
@@ -131,7 +131,7 @@ impl NewTask {
         queue
     );
     text_setter!(
-        /// Runs one at a time with others of this key in its namespace, in order.
+        /// Tasks with the same key in a namespace run one at a time, in order of their ids.
         serial_key
     );
     text_setter!(
@@ -139,15 +139,15 @@ impl NewTask {
         idempotency_key
     );
     text_setter!(
-        /// The piece of work it is part of.
+        /// The group it is listed under.
         extra task_group_id
     );
     text_setter!(
-        /// The conversation it is part of.
+        /// The agent conversation it is part of; the serial key of a prompt that has none.
         extra session_id
     );
     text_setter!(
-        /// The job definition it is a run of. With `scheduled_for` it is unique: one run per planned instant.
+        /// The schedule it is a run of. With `scheduled_for` it is unique: one run per planned instant.
         extra job_definition_id
     );
 
@@ -163,7 +163,7 @@ impl NewTask {
         self
     }
 
-    /// Not before this instant. Excludes `delay`.
+    /// Not before this instant, by the wall clock. Excludes `delay`.
     pub fn run_at(mut self, instant: Timestamp) -> Self {
         self.run_at = Some(instant);
         self
@@ -176,27 +176,27 @@ impl NewTask {
         self
     }
 
-    /// Lost attempts that it survives; 0: it never runs again after its lease expired. If not given, the
+    /// Lost attempts that it survives; 0: it is dead once its lease expired. If not given, the
     /// default of its type ([`MAX_LOSSES_DEFAULT`](crate::task::MAX_LOSSES_DEFAULT) of most).
     pub fn max_losses(mut self, count: u32) -> Self {
         self.max_losses = Some(count);
         self
     }
 
-    /// How long to wait after a failed attempt. If not given, the default of its type
+    /// The backoff after a failed attempt. If not given, the default of its type
     /// ([`RetryPolicy::DEFAULT`] of most).
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Some(policy);
         self
     }
 
-    /// How long one execution may take.
+    /// The longest one attempt may take, at least 1 ms. If not given, as long as its lease is renewed.
     pub fn timeout(mut self, span: Duration) -> Self {
         self.timeout = Some(span);
         self
     }
 
-    /// Cancel it if it has not started by then.
+    /// Cancel it if it has not started by then, by the wall clock.
     pub fn expires_at(mut self, instant: Timestamp) -> Self {
         self.expires_at = Some(instant);
         self
@@ -208,19 +208,19 @@ impl NewTask {
         self
     }
 
-    /// The planned instant it is the run for.
+    /// The planned instant of the run, for tasks that a schedule creates.
     pub fn scheduled_for(mut self, instant: Timestamp) -> Self {
         self.extra().scheduled_for = Some(instant);
         self
     }
 
-    /// The trace of whoever enqueues it.
+    /// The W3C trace context of the producer.
     pub fn trace(mut self, trace: TraceContext) -> Self {
         self.extra().trace = Some(trace);
         self
     }
 
-    /// The type that was asked for; not checked yet.
+    /// The type as given to [`new`](Self::new), before validation.
     pub fn task_type_text(&self) -> &SharedText {
         &self.task_type
     }
@@ -241,10 +241,9 @@ impl NewTask {
         self.extra.get_or_insert_default()
     }
 
-    /// "Run it again": a new task like a terminal one, linked to it, without its unique keys and without its
-    /// expiry (which has passed or would). It keeps the numbers the original had, whatever the defaults of
-    /// its type are today.
-    pub(crate) fn again(namespace: &Namespace, id: TaskId, spec: &TaskSpec) -> Self {
+    /// A retry of a terminal task: linked to it by `retry_of`, without its unique keys and its expiry. It
+    /// keeps the limits of the original, whatever the defaults of its type are now.
+    pub(crate) fn retry_as_new(namespace: &Namespace, id: TaskId, spec: &TaskSpec) -> Self {
         let origin = spec.origin();
         let mut task = Self::new(&spec.envelope.task_type)
             .payload(spec.envelope.payload.clone(), spec.envelope.content_type.clone())
@@ -319,7 +318,7 @@ impl NewTask {
         match (self.delay, self.run_at) {
             (Some(_), Some(_)) => Err(Invalid::new("delay", Problem::Conflicts { other: "run_at" })),
             (Some(delay), None) => {
-                // Beyond this no store's clock can add it: refuse it here, before anything is stored.
+                // No store's clock could add a longer one: refuse it before anything is stored.
                 Timestamp::MIN
                     .checked_add(delay)
                     .ok_or_else(|| Invalid::new("delay", Problem::TimeOverflow { latest: Timestamp::MAX }))?;
@@ -368,7 +367,7 @@ fn check_range(field: &'static str, value: u32, min: u32, max: u32) -> Result<()
     Err(out_of_range(field, value.into(), min.into(), max.into()))
 }
 
-/// By the range that the table of fields has for it.
+/// Checks by the range in the table of fields.
 fn check_kind(field: &'static str, value: u32, kind: Kind) -> Result<(), Invalid> {
     match kind {
         Kind::Integer { min, max } => check_range(field, value, min, max),

@@ -1,4 +1,4 @@
-//! The record: everything a store knows about one task.
+//! The record: everything a store keeps about one task.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,62 +16,62 @@ use crate::store_clock::StoreNow;
 use crate::task::{Attempts, Cause, TaskSpec, TaskState};
 use crate::time::{Timestamp, duration_ms};
 
-/// A task and how it is going. Only [`crate::lifecycle`] moves one.
+/// A task with its state. Only [`crate::lifecycle`] changes the state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
-    /// Its identity.
+    /// Namespace and id; assigned by the store when it is enqueued.
     pub key: TaskKey,
-    /// What was asked for; never changes.
+    /// What was submitted; never changes.
     pub spec: Arc<TaskSpec>,
-    /// Where it is in its life.
+    /// Changed only by a [`Transition`](crate::lifecycle::Transition).
     pub state: TaskState,
-    /// Why it waits again, died or was cancelled.
+    /// Why it is retried, dead or cancelled; `None` in other states.
     pub cause: Option<Cause>,
-    /// Grows with every transition, and only then.
+    /// Grows with every transition, and only then: the fencing token of its leases.
     pub version: Version,
     /// Grows with every renewal, report of progress and continuation of a lease; never with a transition.
     pub renewals: u64,
     /// How often a handler was started.
     pub executions: u32,
-    /// How often one failed or timed out.
+    /// How often a handler failed or timed out; dead at `max_attempts`.
     pub failures: u32,
-    /// How often a worker vanished with it.
+    /// How often its worker was lost; dead above `max_losses`.
     pub losses: u32,
     /// How often it was leased or assigned.
     pub attempt: u32,
-    /// When it became or becomes due: created, `run_at`, or the next start after a failure.
+    /// When it is or was due: its creation, its `run_at`, or the next attempt after a failure.
     pub ready_at: Timestamp,
-    /// By which time it is due.
+    /// Which clock `ready_at` is compared with.
     #[serde(default, skip_serializing_if = "ReadyBy::is_span")]
     pub ready_by: ReadyBy,
-    /// When it was accepted.
+    /// When it was enqueued, by the store's clock.
     pub created_at: Timestamp,
-    /// When it last moved.
+    /// When its last transition was applied, by the store's clock.
     pub updated_at: Timestamp,
-    /// When it first started.
+    /// When the first attempt started; `None` until then.
     pub first_started_at: Option<Timestamp>,
-    /// When it ended.
+    /// When it reached a terminal state; `None` until then.
     pub finished_at: Option<Timestamp>,
-    /// What the last failed attempt reported.
+    /// The error of the last failed attempt, cut to [`ERROR_MAX_BYTES`](crate::outcome::ERROR_MAX_BYTES).
     pub last_error: Option<Arc<str>>,
-    /// Who runs it. On a cancelled task: the *hold* of a handler that has not yet confirmed that it stopped
-    /// (G11).
+    /// The lease of the worker that runs it. On a cancelled task: the *cancellation hold* of a handler that
+    /// has not confirmed that it stopped (G11).
     pub lease: Option<HeldLease>,
-    /// Whom a leader gave it to.
+    /// The worker to which a leader assigned it; kept while it runs.
     pub assignment: Option<Assignment>,
-    /// Whether its worker is finding out if it may go on (seed 004).
+    /// Whether its worker is confirming that it may continue (seed 004).
     pub continuation: Continuation,
-    /// What it returned.
+    /// What the handler returned; only of a task that succeeded.
     #[serde(with = "bytes_text::optional")]
     pub result: Option<Bytes>,
-    /// How far it says it is. Boxed: few tasks say.
+    /// The progress its handler reported in this attempt. Boxed: few handlers report any.
     pub progress: Option<Box<Progress>>,
-    /// Its last attempts that ended.
+    /// The last [`ATTEMPTS_KEPT`](crate::task::ATTEMPTS_KEPT) attempts that ended.
     pub attempts: Attempts,
 }
 
 impl TaskRecord {
-    /// When it will start next, if it waits for a time (seed 001).
+    /// When it is due, if it waits for a time (seed 001).
     pub fn next_run_at(&self) -> Option<Timestamp> {
         matches!(self.state, TaskState::Scheduled | TaskState::RetryScheduled).then_some(self.ready_at)
     }
@@ -84,7 +84,7 @@ impl TaskRecord {
         }
     }
 
-    /// The lease of a handler that was told to stop and has not confirmed it.
+    /// The cancellation hold: the lease of a cancelled task whose handler has not confirmed that it stopped.
     pub fn hold(&self) -> Option<Lease> {
         match (&self.lease, self.state) {
             // The cancellation moved the version once past the lease's.
@@ -93,12 +93,12 @@ impl TaskRecord {
         }
     }
 
-    /// Whether its handler was told to stop and has not confirmed it.
+    /// Whether it has a cancellation [`hold`](Self::hold).
     pub fn has_hold(&self) -> bool {
         self.state == TaskState::Cancelled && self.lease.is_some()
     }
 
-    /// Whether it takes one of its queue's slots.
+    /// Whether it counts against its queue's concurrency limit: [`admission::occupies_slot`].
     pub fn occupies_slot(&self) -> bool {
         admission::occupies_slot(self.state, self.lease.is_some())
     }
@@ -116,8 +116,8 @@ impl TaskRecord {
         admission::is_fragile(self.losses, self.spec.max_losses)
     }
 
-    /// Whether it is due, if it waits: what came from a span by the store's own time, what named an instant
-    /// by the wall clock.
+    /// Whether it is due, if it waits: a delay or backoff by the store's own time, a `run_at` by the wall
+    /// clock.
     pub fn is_due(&self, now: StoreNow) -> bool {
         self.ready_by.is_due(self.ready_at, now)
     }
@@ -128,28 +128,27 @@ impl TaskRecord {
         !self.state.is_terminal() && admission::is_expired(self.is_unstarted(), now, self.spec.expires_at)
     }
 
-    /// Whether it never started.
+    /// Whether no handler was ever started for it.
     pub fn is_unstarted(&self) -> bool {
         admission::is_unstarted(self.executions)
     }
 
-    /// Whether it waits, its time has come and it has not expired: what is left is its queue and its serial
-    /// key.
+    /// Whether it waits, is due and has not expired; its queue and its serial key may still block it.
     pub fn is_startable(&self, now: StoreNow) -> bool {
         self.state.is_waiting() && self.is_due(now) && !self.is_expired(now.wall)
     }
 }
 
-/// By which time a waiting task is due. Memory and embedded have two (ADR-0043); where a store has one clock
-/// for everything, it is always [`Span`](ReadyBy::Span).
+/// Which clock decides that a waiting task is due. The memory and embedded stores have two (ADR-0043); in a
+/// store with one clock for everything it is always [`Span`](ReadyBy::Span).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadyBy {
-    /// Its `ready_at` came from a span: a delay, a backoff, or none at all, which is a span of zero. The
-    /// store's own time counts, so that it lasts as long as promised.
+    /// Its `ready_at` came from a duration: a delay, a backoff, or none at all. The store's own time counts,
+    /// so that a jump of the wall clock neither shortens nor prolongs it.
     #[default]
     Span,
-    /// Its `ready_at` is the instant that was asked for (`run_at`). The wall clock counts.
+    /// Its `ready_at` is a requested instant (`run_at`). The wall clock counts.
     Instant,
 }
 
@@ -158,7 +157,7 @@ impl ReadyBy {
         *self == Self::Span
     }
 
-    /// Whether what is due at `ready_at` is due now.
+    /// Whether `ready_at` has passed by the clock that counts.
     pub fn is_due(self, ready_at: Timestamp, now: StoreNow) -> bool {
         match self {
             Self::Span => admission::is_due(ready_at, now.steady),
@@ -170,15 +169,15 @@ impl ReadyBy {
 /// A lease as the store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldLease {
-    /// Who holds it.
+    /// The worker that holds it.
     pub worker: WorkerId,
-    /// The holder's proof.
+    /// The token by which the holder proves it.
     pub token: LeaseToken,
     /// The leader's epoch it started under; 0 for pull.
     pub epoch: Epoch,
-    /// When the handler was started.
+    /// When the lease was granted, by the store's clock.
     pub started_at: Timestamp,
-    /// When it ends unless renewed, by the store's clock.
+    /// When it expires unless renewed, by the store's clock.
     pub expires_at: Timestamp,
     /// How long each renewal lasts.
     #[serde(with = "duration_ms", rename = "ttl_ms")]
@@ -199,38 +198,38 @@ impl HeldLease {
     }
 }
 
-/// A leader's decision who runs a task.
+/// A leader's decision which worker runs a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Who.
+    /// The only worker that may start it.
     pub worker: WorkerId,
-    /// In which term of the leader.
+    /// The leader's epoch when it decided.
     pub epoch: Epoch,
-    /// When.
+    /// When it was applied, by the store's clock.
     pub assigned_at: Timestamp,
 }
 
-/// Whether a worker that was cut off is finding out if it may go on (seed 004, 1.2). The state stays Running:
-/// nothing goes back, and nobody takes the task away before the deadline.
+/// Whether a worker that was cut off is confirming that it may continue (seed 004, 1.2). The state stays
+/// Running, and the lease does not expire before the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Continuation {
-    /// Nothing is in doubt.
+    /// The worker may continue.
     #[default]
     None,
-    /// In doubt until then; its lease lasts at least as long.
+    /// The worker is confirming; the lease lasts at least until the deadline.
     Confirming {
-        /// When the worker must have stopped or confirmed.
+        /// By then the worker must have stopped or confirmed.
         check_deadline_at: Timestamp,
     },
 }
 
-/// How far a handler says it is.
+/// The progress that a handler reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// From 0 to 1.
+    /// The completed part, from 0 to 1.
     pub fraction: f32,
-    /// In words.
+    /// For people; at most [`MESSAGE_MAX_BYTES`](Self::MESSAGE_MAX_BYTES) bytes.
     pub message: String,
 }
 
@@ -238,7 +237,7 @@ impl Progress {
     /// The longest message a record keeps.
     pub const MESSAGE_MAX_BYTES: usize = 1024;
 
-    /// Within its bounds: progress is a courtesy, never a reason to refuse a renewal.
+    /// Clamps the fraction and cuts the message: invalid progress is no reason to refuse a renewal.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         self.fraction = if self.fraction.is_nan() { 0.0 } else { self.fraction.clamp(0.0, 1.0) };

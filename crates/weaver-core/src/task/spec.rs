@@ -15,26 +15,27 @@ use crate::task::TaskEnvelope;
 use crate::task::fields::{TRACEPARENT_MAX_BYTES, TRACESTATE_MAX_BYTES};
 use crate::time::{Timestamp, optional_duration_ms};
 
-/// Free text that people attach to tasks to find them again.
+/// Labels by name: free text by which producers find their tasks. At most
+/// [`LABELS_MAX`](crate::task::fields::LABELS_MAX).
 pub type Labels = BTreeMap<String, String>;
 
-/// From 0, the most urgent, to 9; 5 unless asked otherwise.
+/// From 0, the most urgent, to 9; 5 by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Priority(pub(crate) u8);
 
 impl Priority {
-    /// Of a task that asks for none.
+    /// 5, the priority of a task that requests none.
     pub const NORMAL: Self = Self(5);
-    /// The least urgent.
+    /// 9, the least urgent.
     pub const LOWEST: Self = Self(9);
 
-    /// A priority, if the number is one.
+    /// `None` if the number is above 9.
     pub const fn new(number: u8) -> Option<Self> {
         if number <= Self::LOWEST.0 { Some(Self(number)) } else { None }
     }
 
-    /// The number.
+    /// From 0 to 9; a lower number is leased first.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -46,39 +47,39 @@ impl Default for Priority {
     }
 }
 
-/// What was asked for, checked. Shared by every copy of the record, so that handing out a lease copies no
-/// payload.
+/// What was submitted, after validation. Shared by every copy of the record, so that granting a lease copies
+/// no payload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// The queue it waits in.
     pub queue: QueueName,
-    /// What to do.
+    /// The type that selects the handler, and the payload.
     pub envelope: TaskEnvelope,
-    /// How urgent.
+    /// Lower numbers are leased first, even if others have been due longer.
     pub priority: Priority,
     /// Dead on failure number `max_attempts`.
     pub max_attempts: u32,
     /// Dead on loss number `max_losses + 1`.
     pub max_losses: u32,
-    /// How long to wait after a failure.
+    /// The backoff after a failed attempt.
     pub retry: RetryPolicy,
-    /// How long one execution may take; `None`: as long as its lease is renewed.
+    /// The longest one attempt may take; `None`: as long as its lease is renewed.
     #[serde(with = "optional_duration_ms", rename = "timeout_ms")]
     pub timeout: Option<Duration>,
-    /// Cancelled if it has not started by then.
+    /// Cancelled if it has not started by then, by the wall clock.
     pub expires_at: Option<Timestamp>,
-    /// Runs one at a time with others of this key, in order.
+    /// Tasks with the same key in a namespace run one at a time, in order of their ids.
     pub serial_key: Option<SerialKey>,
-    /// Enqueued once per key.
+    /// A second enqueue with the same key in the namespace returns this task (G8).
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Where it comes from and belongs to; read it with [`TaskSpec::origin`]. Boxed: most tasks have none of
-    /// it, and a million of them wait in memory. Made with [`Origin::boxed`], so that nothing is always
-    /// `None`.
+    /// Group, session, labels, schedule and trace; read it with [`TaskSpec::origin`]. Boxed, because most
+    /// tasks have none of it and millions may wait in memory. Made with [`Origin::boxed`], so that an empty
+    /// origin is always `None`.
     pub origin: Option<Box<Origin>>,
 }
 
 impl TaskSpec {
-    /// Where the task comes from and belongs to.
+    /// The origin; an empty one if the task has none.
     pub fn origin(&self) -> &Origin {
         static NONE: Origin = Origin::none();
         self.origin.as_deref().unwrap_or(&NONE)
@@ -95,7 +96,7 @@ impl TaskSpec {
         by_caller.into_iter().chain(by_schedule)
     }
 
-    /// Whether there are any: most tasks have none, and pay only for this look.
+    /// Whether [`unique_keys`](Self::unique_keys) yields any, without cloning one.
     pub fn has_unique_keys(&self) -> bool {
         self.idempotency_key.is_some()
             || self.origin.as_ref().is_some_and(|origin| origin.scheduled_for.is_some())
@@ -107,34 +108,34 @@ impl TaskSpec {
     }
 }
 
-/// A reason why two enqueues are one task.
+/// A key that makes two enqueues one task (G8).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UniqueKey {
-    /// The producer said so.
+    /// The idempotency key that the producer chose.
     Idempotency(IdempotencyKey),
     /// One run per job definition and planned instant (seed 004, 2.1).
     Schedule(JobDefinitionId, Timestamp),
 }
 
-/// Where a task comes from and what it belongs to.
+/// What a task belongs to and what created it. All of it is optional.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Origin {
-    /// The piece of work it is part of.
+    /// The group it is listed under.
     pub task_group_id: Option<TaskGroupId>,
-    /// The conversation it is part of.
+    /// The agent conversation it is part of.
     pub session_id: Option<SessionId>,
-    /// Whatever its producer wants to find it by.
+    /// Free text to find it by.
     pub labels: Labels,
-    /// The job definition it is a run of.
+    /// The schedule it is a run of.
     pub job_definition_id: Option<JobDefinitionId>,
-    /// The planned instant it is the run for.
+    /// The planned instant of that run.
     pub scheduled_for: Option<Timestamp>,
-    /// The terminal task it repeats.
+    /// The terminal task of which it is a retry.
     pub retry_of: Option<TaskId>,
-    /// The trace of whoever enqueued it.
+    /// The W3C trace context of its producer.
     pub trace: Option<TraceContext>,
-    /// Its own name, if somebody else's client wrote it.
+    /// The string id of an item that another client wrote into the store's tables.
     pub external_id: Option<ExternalId>,
 }
 
@@ -152,18 +153,18 @@ impl Origin {
         }
     }
 
-    /// Boxed only if there is anything in it.
+    /// `None` if it is empty.
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::none()).then(|| Box::new(self))
     }
 }
 
-/// W3C trace context, as it came.
+/// W3C trace context, passed on unparsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceContext {
-    /// `traceparent`.
+    /// The `traceparent` header: printable ASCII of at most [`TRACEPARENT_MAX_BYTES`] bytes.
     pub traceparent: String,
-    /// `tracestate`, if there was one.
+    /// The `tracestate` header, at most [`TRACESTATE_MAX_BYTES`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracestate: Option<String>,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a task is in its life. The rules between states are in [`crate::lifecycle`].
+/// The state of a task. The rules between states are in [`crate::lifecycle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -12,27 +12,26 @@ use serde::{Deserialize, Serialize};
 pub enum TaskState {
     /// Waiting for its first start, due since it was created.
     Queued,
-    /// Waiting for its first start, due at a time that was asked for. Due tasks keep this state until they
-    /// start.
+    /// Waiting for its first start, due at a requested time. A due task keeps this state until it starts.
     Scheduled,
-    /// Given to one worker by a leader; not started.
+    /// Assigned to one worker by a leader; not started.
     Assigned,
-    /// Was assigned, but that worker is gone.
+    /// Was assigned, but that worker disappeared; it waits to be assigned again.
     Orphaned,
     /// A worker holds a lease on it.
     Running,
-    /// Started before; waiting for its next start.
+    /// Retrying: started before, waiting for its next attempt.
     RetryScheduled,
-    /// Ended well.
+    /// Its handler returned without an error.
     Succeeded,
-    /// Ended badly: its budget of failures or losses is spent, or the error was fatal.
+    /// Failed permanently (a dead letter): `max_attempts` or `max_losses` is spent, or the error was fatal.
     Dead,
-    /// Ended because somebody or something said so.
+    /// Ended by a user, its handler, a schedule's policy or its `expires_at`.
     Cancelled,
 }
 
 impl TaskState {
-    /// Every state, in the order of a task's life.
+    /// Every state, in the order of the lifecycle; `ALL[state.index()]` is the state.
     pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Scheduled,
@@ -45,7 +44,7 @@ impl TaskState {
         Self::Cancelled,
     ];
 
-    /// A small number for arrays indexed by state.
+    /// From 0 to 8, for arrays indexed by state.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -60,7 +59,7 @@ impl TaskState {
         matches!(self, Self::Queued | Self::Scheduled | Self::RetryScheduled)
     }
 
-    /// The word for it in documents.
+    /// The word for it in JSON and storage.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -82,7 +81,7 @@ impl fmt::Display for TaskState {
     }
 }
 
-/// Why a task waits for another start, died, or was cancelled.
+/// Why a task is retried, dead or cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -90,18 +89,18 @@ pub enum Cause {
     Failed,
     /// The handler took longer than the task's timeout.
     TimedOut,
-    /// The worker vanished: its lease ran out.
+    /// The lease expired: its worker did not renew it.
     Lost,
-    /// The worker shut down and gave the task back. Charges nothing.
+    /// The worker shut down and released the task. Charges nothing.
     Released,
     /// The handler asked to be called again later. Charges nothing.
     Snoozed,
-    /// It was cancelled.
+    /// It ended before it succeeded or failed.
     Cancelled(CancelReason),
 }
 
 impl Cause {
-    /// Every cause.
+    /// Every cause, with every reason of a cancellation.
     pub const ALL: [Self; 9] = [
         Self::Failed,
         Self::TimedOut,
@@ -114,7 +113,7 @@ impl Cause {
         Self::Cancelled(CancelReason::Replaced),
     ];
 
-    /// The word for it in the JSON API. Stored records have the form that serde gives it.
+    /// The word for it in the JSON API. Stored records have serde's form.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -141,7 +140,7 @@ impl utoipa::PartialSchema for Cause {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
         utoipa::openapi::schema::ObjectBuilder::new()
             .schema_type(utoipa::openapi::schema::Type::String)
-            .description(Some("Why a task waits again, died or was cancelled."))
+            .description(Some("Why a task is retried, dead or cancelled."))
             .enum_values(Some(Self::ALL.map(Self::as_str)))
             .into()
     }
@@ -154,13 +153,13 @@ impl utoipa::ToSchema for Cause {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelReason {
-    /// A person, or a program on their behalf.
+    /// A user, or a program on their behalf.
     User,
-    /// The task's own handler.
+    /// The task's own handler, by [`Outcome::Cancelled`](crate::outcome::Outcome::Cancelled).
     Handler,
     /// `expires_at` passed before the first start.
     Expired,
-    /// A schedule's policy put a newer run in its place.
+    /// A schedule's concurrency policy replaced it by a newer run.
     Replaced,
 }
 

@@ -1,4 +1,4 @@
-//! A submission that passed every check.
+//! A submission after validation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct ValidTask {
-    /// Where it goes.
+    /// The namespace in which the store assigns its id.
     pub namespace: Namespace,
-    /// What of it never changes.
+    /// The part that never changes.
     pub spec: Arc<TaskSpec>,
     /// When it may first start.
     pub start: Start,
@@ -24,7 +24,7 @@ pub struct ValidTask {
 /// When a task may first start, before the store's clock is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// At once.
+    /// As soon as it is stored.
     Now,
     /// This long after it is stored.
     After(Duration),
@@ -32,7 +32,7 @@ pub enum Start {
     At(Timestamp),
 }
 
-/// Checks a whole batch before anything of it is stored: one bad member and nothing is enqueued.
+/// Validates a whole batch before anything of it is stored: one invalid member, and nothing is enqueued.
 pub fn validate_batch(tasks: Vec<NewTask>, limits: &Limits) -> Result<Vec<ValidTask>, Invalid> {
     limits.check_batch("tasks", tasks.len())?;
     tasks

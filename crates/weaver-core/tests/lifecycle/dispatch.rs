@@ -1,7 +1,7 @@
-//! How tasks come in and get into hands: admit, lease, assign, start, orphan, bury, expire, run_now.
+//! How tasks are admitted and started: admit, lease, assign, start, orphan, abandon_orphan, expire, run_now.
 
 use weaver_core::id::Epoch;
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Verb};
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, Verb};
 use weaver_core::outcome::Outcome;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
@@ -50,7 +50,7 @@ fn an_expired_task_cannot_be_leased() {
     life.now = expires_at;
     assert_eq!(life.ask(Command::Lease(life.grant("ada"))), Err(Refused::Expired { expires_at }));
     assert_eq!(life.assign("ada", 1), Err(Refused::Expired { expires_at }));
-    let _ = life.ask(Command::Expire(OverdueWhy::ExpiresAt)).unwrap();
+    let _ = life.ask(Command::Expire(OverdueReason::ExpiresAt)).unwrap();
     assert_eq!(life.record.state, TaskState::Cancelled);
     assert_eq!(life.record.cause, Some(Cause::Cancelled(CancelReason::Expired)));
 }
@@ -59,11 +59,11 @@ fn an_expired_task_cannot_be_leased() {
 fn a_task_does_not_expire_early_or_after_its_first_start() {
     let expires_at = BEGIN.saturating_add(60 * SECOND);
     let mut life = Life::of(task().expires_at(expires_at));
-    assert_eq!(life.ask(Command::Expire(OverdueWhy::ExpiresAt)), Err(Refused::NotExpired));
+    assert_eq!(life.ask(Command::Expire(OverdueReason::ExpiresAt)), Err(Refused::NotExpired));
     let _ = life.lease();
     let _ = life.finish(Outcome::failed("no route to host"));
     life.now = expires_at.saturating_add(60 * SECOND);
-    assert_eq!(life.ask(Command::Expire(OverdueWhy::ExpiresAt)), Err(Refused::NotExpired));
+    assert_eq!(life.ask(Command::Expire(OverdueReason::ExpiresAt)), Err(Refused::NotExpired));
     let _ = life.lease();
 }
 
@@ -73,7 +73,7 @@ fn an_assigned_task_that_expires_closes_its_attempt() {
     let mut life = Life::of(task().expires_at(expires_at));
     let _ = life.assign("ada", 1).unwrap();
     life.now = expires_at;
-    let _ = life.ask(Command::Expire(OverdueWhy::ExpiresAt)).unwrap();
+    let _ = life.ask(Command::Expire(OverdueReason::ExpiresAt)).unwrap();
     let ended = life.record.attempts.last().unwrap();
     assert_eq!((ended.outcome, ended.started_at), (AttemptOutcome::Cancelled, None));
     assert_eq!(life.record.assignment, None);
@@ -130,17 +130,17 @@ fn an_orphan_is_charged_as_a_loss_and_assigned_again_as_another_attempt() {
 }
 
 #[test]
-fn an_orphan_is_buried_exactly_when_its_losses_are_spent() {
+fn an_orphan_is_abandoned_exactly_when_max_losses_is_exceeded() {
     let mut life = Life::of(task().max_losses(1));
     let _ = life.assign("ada", 1).unwrap();
     let _ = life.ask(Command::Orphan).unwrap();
-    assert_eq!(life.ask(Command::Bury), Err(Refused::LossBudgetLeft { losses: 1, max_losses: 1 }));
+    assert_eq!(life.ask(Command::AbandonOrphan), Err(Refused::LossBudgetLeft { losses: 1, max_losses: 1 }));
     let _ = life.assign("bob", 1).unwrap();
     let _ = life.ask(Command::Orphan).unwrap();
     assert_eq!(life.assign("eve", 1), Err(Refused::LossBudgetSpent { max_losses: 1 }));
-    let _ = life.ask(Command::Bury).unwrap();
+    let _ = life.ask(Command::AbandonOrphan).unwrap();
     assert_eq!((life.record.state, life.record.cause), (TaskState::Dead, Some(Cause::Lost)));
-    assert_eq!(life.record.losses, 2, "burying it is no other loss");
+    assert_eq!(life.record.losses, 2, "abandoning it is not another loss");
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! How executions end: succeed, fail, time_out, lose, release, snooze, cancel.
+//! How attempts end: succeed, fail, time_out, expire_lease, release, snooze, cancel.
 
 use bytes::Bytes;
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition};
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, Transition};
 use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES, Retry};
 use weaver_core::retry::{DELAY_MAX, RetryPolicy};
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
 use crate::life::{Life, SECOND, TTL, task};
 
-/// Leases it and ends it so, again and again; not for ever, should its budget fail to end it.
+/// Leases it and ends it this way until it is dead; at most ten times, should it never be.
 fn until_dead(life: &mut Life, end: impl Fn(&mut Life) -> Transition) {
     for _ in 0..10 {
         if !life.record.state.is_terminal() {
@@ -19,7 +19,7 @@ fn until_dead(life: &mut Life, end: impl Fn(&mut Life) -> Transition) {
 }
 
 #[test]
-fn a_success_keeps_the_result_and_lets_go_of_the_lease() {
+fn a_success_stores_the_result_and_removes_the_lease() {
     let mut life = Life::running(task());
     let result = Some(Bytes::from_static(b"[1]"));
     let _ = life.finish(Outcome::Succeeded { result: result.clone() });
@@ -30,7 +30,7 @@ fn a_success_keeps_the_result_and_lets_go_of_the_lease() {
 }
 
 #[test]
-fn a_result_too_large_to_keep_is_refused_and_the_task_runs_on() {
+fn a_result_too_large_to_store_is_refused_and_the_task_keeps_running() {
     let mut life = Life::running(task());
     let lease = life.record.current_lease().unwrap();
     let bytes = RESULT_MAX_BYTES + 1;
@@ -58,16 +58,16 @@ fn a_failed_task_waits_as_long_as_its_policy_says() {
 }
 
 #[test]
-fn a_handler_may_choose_its_own_delay_within_reason() {
-    for (asked, given) in [(7 * SECOND, 7 * SECOND), (2 * DELAY_MAX, DELAY_MAX)] {
+fn a_handler_may_choose_its_own_delay_up_to_the_maximum() {
+    for (requested, granted) in [(7 * SECOND, 7 * SECOND), (2 * DELAY_MAX, DELAY_MAX)] {
         let mut life = Life::running(task());
-        let _ = life.finish(Outcome::Failed { error: "busy".into(), retry: Retry::After(asked) });
-        assert_eq!(life.record.next_run_at(), Some(life.now.saturating_add(given)));
+        let _ = life.finish(Outcome::Failed { error: "busy".into(), retry: Retry::After(requested) });
+        assert_eq!(life.record.next_run_at(), Some(life.now.saturating_add(granted)));
     }
 }
 
 #[test]
-fn a_fatal_error_is_the_last() {
+fn a_fatal_error_is_not_retried() {
     let mut life = Life::running(task());
     let _ = life.finish(Outcome::fatal("no such address"));
     assert_eq!((life.record.state, life.record.cause), (TaskState::Dead, Some(Cause::Failed)));
@@ -75,7 +75,7 @@ fn a_fatal_error_is_the_last() {
 }
 
 #[test]
-fn a_task_without_a_retry_policy_dies_of_its_first_failure() {
+fn a_task_without_a_retry_policy_is_dead_after_its_first_failure() {
     for outcome in [Outcome::failed("no route to host"), Outcome::TimedOut] {
         let mut life = Life::running(task().retry(RetryPolicy::None));
         let _ = life.finish(outcome);
@@ -96,9 +96,9 @@ fn a_timeout_is_charged_like_a_failure_and_says_how_long_it_took() {
 }
 
 #[test]
-fn losing_the_worker_is_charged_as_a_loss_and_not_as_a_failure() {
+fn an_expired_lease_is_charged_as_a_loss_and_not_as_a_failure() {
     let mut life = Life::running(task());
-    let _ = life.lose();
+    let _ = life.expire_lease();
     assert_eq!((life.record.state, life.record.cause), (TaskState::RetryScheduled, Some(Cause::Lost)));
     assert_eq!((life.record.losses, life.record.failures), (1, 0));
     assert_eq!(life.record.ready_at, life.now, "the task is not at fault: it is due at once");
@@ -108,9 +108,9 @@ fn losing_the_worker_is_charged_as_a_loss_and_not_as_a_failure() {
 }
 
 #[test]
-fn a_task_that_kills_its_workers_dies_of_its_fourth_loss_by_default() {
+fn a_task_that_crashes_its_workers_is_dead_on_its_fourth_loss_by_default() {
     let mut life = Life::of(task());
-    until_dead(&mut life, Life::lose);
+    until_dead(&mut life, Life::expire_lease);
     assert_eq!((life.record.state, life.record.cause), (TaskState::Dead, Some(Cause::Lost)));
     assert_eq!((life.record.losses, life.record.executions, life.record.failures), (4, 4, 0));
 }
@@ -122,7 +122,7 @@ fn failures_and_losses_have_budgets_of_their_own() {
         let _ = life.lease();
         let _ = life.finish(Outcome::failed("no route to host"));
         let _ = life.lease();
-        let _ = life.lose();
+        let _ = life.expire_lease();
     }
     assert_eq!(life.record.state, TaskState::RetryScheduled);
     assert_eq!((life.record.failures, life.record.losses, life.record.executions), (2, 2, 4));
@@ -180,7 +180,7 @@ fn a_cancel_of_a_waiting_task_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_cancel_of_a_running_task_leaves_a_hold() {
+fn a_cancel_of_a_running_task_leaves_a_cancellation_hold() {
     let mut life = Life::running(task().serial_key("order-42"));
     let lease = life.record.current_lease();
     let _ = life.ask(Command::Cancel).unwrap();
@@ -229,7 +229,7 @@ fn a_hold_does_not_expire_by_a_transition() {
     let mut life = Life::running(task());
     let _ = life.ask(Command::Cancel).unwrap();
     life.now = life.now.saturating_add(2 * TTL);
-    for why in [OverdueWhy::Hold, OverdueWhy::Lease, OverdueWhy::ExpiresAt] {
+    for why in [OverdueReason::Hold, OverdueReason::Lease, OverdueReason::ExpiresAt] {
         assert!(life.ask(Command::Expire(why)).is_err());
     }
 }
@@ -239,7 +239,7 @@ fn a_record_that_runs_without_a_lease_is_lost_like_one_whose_lease_expired() {
     for (max_losses, ends) in [(3, TaskState::RetryScheduled), (0, TaskState::Dead)] {
         let mut life = Life::running(task().max_losses(max_losses));
         life.record.lease = None;
-        let lost = life.ask(Command::Expire(OverdueWhy::Lease)).expect("nothing else ends it");
+        let lost = life.ask(Command::Expire(OverdueReason::Lease)).expect("nothing else ends it");
         assert_eq!((life.record.state, life.record.cause), (ends, Some(Cause::Lost)));
         assert_eq!((life.record.losses, life.record.executions), (1, 1), "{lost:?}");
         assert!(life.record.last_error.as_deref().unwrap().contains("without a lease"));

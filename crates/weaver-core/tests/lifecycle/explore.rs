@@ -1,12 +1,12 @@
-//! Every move that tasks with small budgets can make, found by trying every command on every record that
-//! another move leads to. Shared by the tests of the lifecycle and of the projections.
+//! Every transition that tasks with small budgets can make, found by trying every command on every record
+//! that another transition leads to. Shared by the tests of the lifecycle and of the projections.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use weaver_core::id::{Epoch, LeaseToken, TaskId};
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{Command, Grant, OverdueWhy, Refused, Transition, admit, decide};
+use weaver_core::lifecycle::{Command, Grant, OverdueReason, Refused, Transition, admit, decide};
 use weaver_core::limits::Limits;
 use weaver_core::name::WorkerId;
 use weaver_core::outcome::Outcome;
@@ -16,14 +16,15 @@ use weaver_core::time::Timestamp;
 /// When every exploration begins: 2023-11-14T22:13:20Z.
 const BEGIN: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Releases and snoozes are free, so a task can be started without end; more than this shows nothing new.
+/// Releases and snoozes charge nothing, so a task can be started any number of times; more than this shows
+/// nothing new.
 const EXECUTIONS_MAX: u32 = 4;
 
-/// What was decided, and the record after it was made.
+/// The decision, and the record after it was applied.
 pub(crate) type Decided = Result<(Transition, TaskRecord), Refused>;
 
-/// Tries everything that can be asked of a few tasks with small budgets, and of every record that comes of
-/// it; shows each record, what was asked of it and what was decided.
+/// Tries every command on a few tasks with small budgets, and on every record that results; shows each
+/// record, the command and the decision.
 pub(crate) fn explore(mut show: impl FnMut(&TaskRecord, &Command, &Decided)) {
     let mut waiting: Vec<TaskRecord> = beginnings();
     let mut known = HashSet::new();
@@ -44,8 +45,8 @@ pub(crate) fn explore(mut show: impl FnMut(&TaskRecord, &Command, &Decided)) {
     }
 }
 
-/// Everything that can be asked of a record, allowed or not. Ends are reported under its valid lease, or
-/// under one that is right in everything but that nobody holds it.
+/// Every command, allowed or not. Ends are reported under the valid lease, or under a made-up one that
+/// matches the record if there is none.
 pub(crate) fn commands(record: &TaskRecord) -> Vec<Command> {
     let worker = WorkerId::new("explorer").expect("it is a name");
     let grant = Grant { worker: worker.clone(), token: LeaseToken(record.version.0.into()), ttl: HOUR };
@@ -65,10 +66,10 @@ pub(crate) fn commands(record: &TaskRecord) -> Vec<Command> {
         Command::Assign { worker, epoch: Epoch(7) },
         Command::Start(grant),
         Command::Orphan,
-        Command::Bury,
-        Command::Expire(OverdueWhy::Lease),
-        Command::Expire(OverdueWhy::ExpiresAt),
-        Command::Expire(OverdueWhy::Hold),
+        Command::AbandonOrphan,
+        Command::Expire(OverdueReason::Lease),
+        Command::Expire(OverdueReason::ExpiresAt),
+        Command::Expire(OverdueReason::Hold),
         Command::Cancel,
         Command::Replace,
         Command::RunNow,
@@ -110,13 +111,13 @@ fn beginnings() -> Vec<TaskRecord> {
 /// The moment at which the command is neither too early nor too late, if there is one.
 fn in_time(record: &TaskRecord, command: &Command) -> Timestamp {
     match command {
-        Command::Expire(OverdueWhy::ExpiresAt) => record.spec.expires_at.unwrap_or(record.updated_at),
+        Command::Expire(OverdueReason::ExpiresAt) => record.spec.expires_at.unwrap_or(record.updated_at),
         _ => record.updated_at.max(record.ready_at),
     }
     .max(record.updated_at)
 }
 
-/// What tells two records apart as far as the rules are concerned.
+/// What distinguishes two records for the rules.
 fn shape(record: &TaskRecord) -> impl Eq + std::hash::Hash + use<> {
     let counters =
         (record.executions, record.failures, record.losses, record.attempt.min(EXECUTIONS_MAX + 2));

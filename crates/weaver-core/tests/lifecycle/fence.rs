@@ -1,9 +1,9 @@
-//! What keeps yesterday's worker from writing today: versions, renewals, tokens, epochs, holds.
+//! Fencing: versions, renewals, tokens, epochs and holds keep a worker with a lost lease from writing.
 
 use weaver_core::id::{Epoch, LeaseToken, Version};
 use weaver_core::lease::{ContinuationChange, LEASE_TTL_MAX, Lease, Renewal, Renewed};
 use weaver_core::lifecycle::{
-    Command, Grant, OverdueWhy, Refused, confirm_stopped, decide, renew, was_committed,
+    Command, Grant, OverdueReason, Refused, confirm_stopped, decide, renew, was_committed,
 };
 use weaver_core::outcome::Outcome;
 use weaver_core::task::{Continuation, Progress, TaskState};
@@ -34,7 +34,7 @@ fn an_end_under_another_version_token_or_epoch_is_refused() {
 fn a_lease_that_was_lost_cannot_end_the_attempt_of_its_successor() {
     let mut life = Life::running(task());
     let lost = life.record.current_lease().unwrap();
-    let _ = life.lose();
+    let _ = life.expire_lease();
     assert_eq!(end(&mut life, lost.clone(), Outcome::DONE), Err(Refused::LeaseLost));
     let _ = life.lease();
     assert_eq!(end(&mut life, lost, Outcome::DONE), Err(Refused::LeaseLost));
@@ -51,7 +51,7 @@ fn an_assigned_attempt_ends_under_the_epoch_it_started_under() {
 }
 
 #[test]
-fn a_cancelled_task_tells_its_worker_that_the_lease_is_gone() {
+fn a_renewal_of_a_cancelled_task_is_cancelled_and_its_report_is_refused() {
     let mut life = Life::running(task());
     let lease = life.record.current_lease().unwrap();
     let _ = life.ask(Command::Cancel).unwrap();
@@ -100,7 +100,7 @@ fn a_renewal_extends_the_lease_and_counts_in_renewals_only() {
 fn a_renewal_saves_a_lease_that_was_found_overdue() {
     let mut life = Life::running(task());
     let lease = life.record.current_lease().unwrap();
-    let expiry = decide(&life.record, Command::Expire(OverdueWhy::Lease), life.now).unwrap();
+    let expiry = decide(&life.record, Command::Expire(OverdueReason::Lease), life.now).unwrap();
     assert!(expiry.fits(&life.record));
     assert_eq!(renew(&mut life.record, Renewal::of(lease), life.now), Renewed::Extended);
     assert!(!expiry.fits(&life.record));
@@ -110,7 +110,7 @@ fn a_renewal_saves_a_lease_that_was_found_overdue() {
 fn a_lost_lease_is_not_renewed() {
     let mut life = Life::running(task());
     let lost = life.record.current_lease().unwrap();
-    let _ = life.lose();
+    let _ = life.expire_lease();
     let _ = life.lease();
     let before = life.record.clone();
     assert_eq!(renew(&mut life.record, Renewal::of(lost), life.now), Renewed::Lost);
@@ -118,7 +118,7 @@ fn a_lost_lease_is_not_renewed() {
 }
 
 #[test]
-fn a_worker_in_doubt_keeps_its_task() {
+fn a_worker_that_is_confirming_keeps_its_lease() {
     let mut life = Life::running(task());
     let lease = life.record.current_lease().unwrap();
     let with = |change| Renewal { continuation: Some(change), ..Renewal::of(lease.clone()) };
@@ -134,7 +134,7 @@ fn a_worker_in_doubt_keeps_its_task() {
 }
 
 #[test]
-fn whatever_a_worker_asks_for_no_lease_lasts_longer_than_the_longest() {
+fn no_lease_lasts_longer_than_the_maximum_whatever_ttl_is_requested() {
     let mut life = Life::of(task());
     let grant = Grant { ttl: 2 * LEASE_TTL_MAX, ..life.grant("ada") };
     let _ = life.ask(Command::Lease(grant)).unwrap();
@@ -147,7 +147,7 @@ fn whatever_a_worker_asks_for_no_lease_lasts_longer_than_the_longest() {
 }
 
 #[test]
-fn doubt_ends_with_the_attempt() {
+fn confirming_ends_with_the_attempt() {
     let mut life = Life::running(task());
     let lease = life.record.current_lease().unwrap();
     let change = Some(ContinuationChange::Confirming { within: 300 * SECOND });

@@ -1,10 +1,10 @@
-//! One task and the clock it lives by.
+//! One task and its store's clock, for tests of the lifecycle.
 
 use std::time::Duration;
 
 use weaver_core::id::{Epoch, LeaseToken, TaskId};
 use weaver_core::lease::Lease;
-use weaver_core::lifecycle::{Command, Grant, OverdueWhy, Refused, Transition, admit, decide};
+use weaver_core::lifecycle::{Command, Grant, OverdueReason, Refused, Transition, admit, decide};
 use weaver_core::limits::Limits;
 use weaver_core::name::WorkerId;
 use weaver_core::outcome::Outcome;
@@ -40,14 +40,14 @@ impl Life {
         }
     }
 
-    /// A task that was leased and not heard of since.
+    /// A task that was leased.
     pub(crate) fn running(task: NewTask) -> Self {
         let mut life = Self::of(task);
         let _ = life.lease();
         life
     }
 
-    /// Decides and, unless refused, applies.
+    /// Decides a command and applies it, unless it is refused.
     pub(crate) fn ask(&mut self, command: Command) -> Result<Transition, Refused> {
         let transition = decide(&self.record, command, self.now)?;
         assert!(transition.fits(&self.record), "what was just decided fits");
@@ -55,7 +55,7 @@ impl Life {
         Ok(transition)
     }
 
-    /// The terms of a worker; each call of it draws another token.
+    /// The grant of a worker, with another token for each version.
     pub(crate) fn grant(&self, name: &str) -> Grant {
         Grant {
             worker: worker(name),
@@ -80,15 +80,15 @@ impl Life {
         Ok(self.record.current_lease().expect("it was started"))
     }
 
-    /// Ends the execution under way.
+    /// Ends the current attempt.
     pub(crate) fn finish(&mut self, outcome: Outcome) -> Transition {
         let lease = self.record.current_lease().expect("it runs");
         self.ask(Command::Finish { lease, outcome }).expect("its lease is valid")
     }
 
-    /// Its lease runs out.
-    pub(crate) fn lose(&mut self) -> Transition {
+    /// Lets its lease expire.
+    pub(crate) fn expire_lease(&mut self) -> Transition {
         self.now = self.now.saturating_add(TTL);
-        self.ask(Command::Expire(OverdueWhy::Lease)).expect("it runs")
+        self.ask(Command::Expire(OverdueReason::Lease)).expect("it runs")
     }
 }

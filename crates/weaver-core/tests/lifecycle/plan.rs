@@ -1,5 +1,5 @@
-//! Random lives of one task: what is asked of it, by whom and when, allowed or not; and what was seen to
-//! happen.
+//! Random plans for one task: commands, allowed or not, with their times and leases; and the events that
+//! result.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use proptest::sample::Index;
 use weaver_core::id::{Epoch, LeaseToken, TaskId, Version};
 use weaver_core::lease::{ContinuationChange, Lease, Renewal, Renewed};
 use weaver_core::lifecycle::{
-    Command, Grant, OverdueWhy, Refused, Transition, confirm_stopped, decide, renew,
+    Command, Grant, OverdueReason, Refused, Transition, confirm_stopped, decide, renew,
 };
 use weaver_core::outcome::{Outcome, Retry};
 use weaver_core::retry::RetryPolicy;
@@ -17,7 +17,7 @@ use weaver_core::time::Timestamp;
 
 use crate::life::{BEGIN, Life, SECOND, TTL, task, worker};
 
-/// What happened to a record, and the record before and after.
+/// An event, and the record before and after it.
 pub(crate) struct Seen {
     pub(crate) now: Timestamp,
     pub(crate) before: TaskRecord,
@@ -25,7 +25,6 @@ pub(crate) struct Seen {
     pub(crate) after: TaskRecord,
 }
 
-/// What happened.
 #[derive(Debug)]
 pub(crate) enum Event {
     Moved(Command, Transition),
@@ -34,7 +33,7 @@ pub(crate) enum Event {
     Stopped,
 }
 
-/// A task and everything that is tried on it.
+/// A task and the steps to try on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     terms: Terms,
@@ -97,7 +96,6 @@ impl Forgery {
 }
 
 impl Plan {
-    /// Carries it out.
     pub(crate) fn live(&self) -> Vec<Seen> {
         let mut life = Life::of(self.terms.task());
         let mut leases = Vec::new();
@@ -195,14 +193,14 @@ pub(crate) fn long_plans() -> impl Strategy<Value = Plan> {
     let ends = prop_oneof![
         Just(Step::Finish(Which::Valid, Outcome::failed("no route to host"))),
         Just(Step::Finish(Which::Valid, Outcome::Released)),
-        Just(Step::Ask(Command::Expire(OverdueWhy::Lease))),
+        Just(Step::Ask(Command::Expire(OverdueReason::Lease))),
     ];
     let attempts = ends.prop_map(|end| [Step::Advance(10 * SECOND), Step::Lease, end]);
     prop::collection::vec(attempts, 20..60)
         .prop_map(move |steps| Plan { terms: terms.clone(), steps: steps.concat() })
 }
 
-/// One step of any kind, or an attempt with whatever ends it: single steps alone seldom get a task far.
+/// One step of any kind, or an attempt with its end: single steps alone rarely get a task far.
 fn phrases() -> impl Strategy<Value = Vec<Step>> {
     let assign = Step::Assign { worker: "ada", epoch: Epoch(1) };
     let pulled = vec![Step::Advance(10 * SECOND), Step::Lease];
@@ -258,17 +256,17 @@ fn steps() -> impl Strategy<Value = Step> {
 fn commands() -> impl Strategy<Value = Command> {
     prop_oneof![
         6 => Just(Command::Orphan),
-        3 => Just(Command::Bury),
-        6 => Just(Command::Expire(OverdueWhy::Lease)),
-        4 => Just(Command::Expire(OverdueWhy::ExpiresAt)),
-        2 => Just(Command::Expire(OverdueWhy::Hold)),
+        3 => Just(Command::AbandonOrphan),
+        6 => Just(Command::Expire(OverdueReason::Lease)),
+        4 => Just(Command::Expire(OverdueReason::ExpiresAt)),
+        2 => Just(Command::Expire(OverdueReason::Hold)),
         8 => Just(Command::RunNow),
         1 => Just(Command::Cancel),
         1 => Just(Command::Replace),
     ]
 }
 
-/// Mostly such as let the task go on.
+/// Mostly outcomes after which the task is retried.
 fn outcomes() -> impl Strategy<Value = Outcome> {
     let retry = prop_oneof![
         20 => Just(Retry::ByPolicy),

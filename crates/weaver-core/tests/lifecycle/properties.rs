@@ -1,11 +1,11 @@
-//! How a task moves, whatever is asked of it.
+//! Properties of the transitions, for any sequence of commands.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use weaver_core::lease::{Renewal, Renewed};
 use weaver_core::lifecycle::table::{self, ENTRY, Presence, RULES};
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, decide, renew};
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, decide, renew};
 use weaver_core::task::{ATTEMPTS_KEPT, Continuation, TaskRecord, TaskState};
 use weaver_core::time::Timestamp;
 
@@ -45,13 +45,13 @@ fn design_allows(record: &TaskRecord, command: &Command, now: Timestamp) -> bool
             record.state == Assigned && given == Some(&grant.worker) && may_begin
         }
         Command::Orphan => record.state == Assigned,
-        Command::Bury => record.state == Orphaned && is_spent,
+        Command::AbandonOrphan => record.state == Orphaned && is_spent,
         Command::Finish { lease, .. } => {
             record.state == Running && record.current_lease().as_ref() == Some(lease)
         }
-        Command::Expire(OverdueWhy::Lease) => record.state == Running,
-        Command::Expire(OverdueWhy::ExpiresAt) => is_live && has_expired,
-        Command::Expire(OverdueWhy::Hold) => false,
+        Command::Expire(OverdueReason::Lease) => record.state == Running,
+        Command::Expire(OverdueReason::ExpiresAt) => is_live && has_expired,
+        Command::Expire(OverdueReason::Hold) => false,
         Command::Cancel | Command::Replace => is_live,
         Command::RunNow => matches!(record.state, Scheduled | RetryScheduled),
     }
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn a_task_that_has_ended_never_moves_again(plan in plans()) {
+    fn a_task_that_has_ended_never_changes_state_again(plan in plans()) {
         let mut end: Option<TaskRecord> = None;
         for Seen { now, after, event, .. } in plan.live() {
             if let Some(end) = &end {
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_begins_before_its_time(plan in plans()) {
+    fn no_attempt_starts_before_the_task_is_due(plan in plans()) {
         for Seen { now, before, event, after } in plan.live() {
             let begins = before.state.is_waiting() && matches!(after.state, TaskState::Assigned | TaskState::Running);
             if begins {
@@ -191,7 +191,7 @@ proptest! {
             let history: Vec<_> =
                 after.attempts.iter().map(|kept| (kept.attempt, kept.fence, kept.outcome, kept.ended_at)).collect();
             prop_assert_eq!(&history, kept);
-            // Every attempt that was begun has ended, but the one under way.
+            // Every attempt has ended, except the current one.
             let under_way = u32::from(matches!(after.state, TaskState::Assigned | TaskState::Running));
             let closed = after.attempts.last().map_or(0, |last| last.attempt);
             prop_assert_eq!(closed + under_way, after.attempt, "{:?}", event);

@@ -1,4 +1,4 @@
-//! What a task is charged, and when that is too much (G5).
+//! Properties of the counters, and of `max_attempts` and `max_losses` (G5).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,13 +25,13 @@ fn charges(verb: Verb) -> [u32; 4] {
         Verb::Assign => [1, 0, 0, 0],
         Verb::Start => [0, 1, 0, 0],
         Verb::Fail | Verb::TimeOut => [0, 0, 1, 0],
-        Verb::Lose | Verb::Orphan => [0, 0, 0, 1],
+        Verb::ExpireLease | Verb::Orphan => [0, 0, 0, 1],
         Verb::Release | Verb::Snooze => [0, 0, 0, 0],
-        Verb::Succeed | Verb::Bury | Verb::Cancel | Verb::Expire | Verb::RunNow => [0, 0, 0, 0],
+        Verb::Succeed | Verb::AbandonOrphan | Verb::Cancel | Verb::Expire | Verb::RunNow => [0, 0, 0, 0],
     }
 }
 
-/// Whether a failure reported like this asks for no other start.
+/// Whether a failure reported like this asks for no retry.
 fn gives_up(record: &TaskRecord, command: &Command) -> bool {
     let by_policy = record.spec.retry == RetryPolicy::None;
     match command {
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn the_counters_are_what_happened(plan in plans()) {
+    fn the_counters_match_the_events(plan in plans()) {
         let mut expected = [0; 4];
         for Seen { event, after, .. } in plan.live() {
             if let Event::Moved(_, transition) = &event {
@@ -84,11 +84,11 @@ proptest! {
             let is_dead_of_it = after.state == TaskState::Dead && after.cause == Some(Cause::Lost);
             prop_assert!(!is_dead_of_it || after.losses == one_too_many);
             let Event::Moved(_, transition) = &event else { continue };
-            if transition.verb == Verb::Lose {
+            if transition.verb == Verb::ExpireLease {
                 prop_assert_eq!(is_dead_of_it, after.losses == one_too_many, "loss {}", after.losses);
             }
             if after.losses == one_too_many {
-                // An orphan waits for its leader to bury it; nothing else is left to it but being stopped.
+                // An orphan waits for its leader to abandon it; otherwise it can only be cancelled.
                 let is_over = after.state.is_terminal() || after.state == TaskState::Orphaned;
                 prop_assert!(is_over, "{} after loss {}", after.state, after.losses);
             }

@@ -1,9 +1,9 @@
-//! Who may write, and which repetition is one (G2).
+//! Properties of fencing: which lease may write, and which write is a repetition (G2).
 
 use proptest::prelude::*;
 use weaver_core::id::Version;
 use weaver_core::lease::{Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Transition, decide, renew};
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, Transition, decide, renew};
 use weaver_core::task::TaskRecord;
 use weaver_core::time::Timestamp;
 
@@ -11,15 +11,15 @@ use crate::explore;
 use crate::plan::{Event, Forgery, Seen, long_plans, plans};
 use crate::properties::config;
 
-/// How many records after a move repetitions of it are looked for.
+/// In how many records after a transition a repetition of it is looked for.
 const LATER_MAX: usize = 8;
 
-/// Every move that could be decided on a record.
+/// Every transition that could be decided on a record.
 fn choices(record: &TaskRecord, now: Timestamp) -> Vec<Transition> {
     explore::commands(record).into_iter().filter_map(|command| decide(record, command, now).ok()).collect()
 }
 
-/// Whether two moves mean the same to the task. Which error, delay or result came with it is not compared.
+/// Whether two transitions have the same effect on the state. Errors, delays and results are not compared.
 fn is_same_move(one: &Transition, other: &Transition) -> bool {
     (one.to, one.cause) == (other.to, other.cause)
 }
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn a_move_fits_only_the_record_it_was_decided_on(plan in plans()) {
+    fn a_transition_fits_only_the_record_it_was_decided_on(plan in plans()) {
         let mut stale: Vec<Transition> = Vec::new();
         for Seen { now, before, event, after } in plan.live() {
             if let Event::Moved(_, transition) = &event {
@@ -62,7 +62,7 @@ proptest! {
                 stale.extend(choices(&before, now));
             }
             if let Event::Renewed(_, Renewed::Extended) = &event {
-                let expiry = decide(&before, Command::Expire(OverdueWhy::Lease), now).unwrap();
+                let expiry = decide(&before, Command::Expire(OverdueReason::Lease), now).unwrap();
                 prop_assert!(expiry.fits(&before) && !expiry.fits(&after), "a renewal saves the lease");
             }
             let fits = stale.iter().find(|transition| transition.fits(&after));
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn the_repetition_of_a_move_is_recognised_right_after_it(plan in plans()) {
+    fn the_repetition_of_a_transition_is_recognised_right_after_it(plan in plans()) {
         for Seen { before, event, after, .. } in plan.live() {
             if let Event::Moved(_, transition) = &event {
                 prop_assert!(!transition.is_already_applied(&before), "{:?}", event);
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn a_move_that_was_not_made_is_never_taken_for_a_repetition(plan in plans()) {
+    fn a_transition_that_was_not_applied_is_never_taken_for_a_repetition(plan in plans()) {
         let seen = plan.live();
         for (index, Seen { now, before, event, .. }) in seen.iter().enumerate() {
             let Event::Moved(_, made) = event else { continue };

@@ -3,33 +3,33 @@
 use std::collections::BTreeSet;
 
 use weaver_core::lifecycle::table::{RULES, Rule};
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, Verb};
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, Verb};
 use weaver_core::outcome::Outcome;
 use weaver_core::task::TaskState;
 
 use crate::explore::{commands, explore};
 use crate::life::{Life, task};
 
-/// The verb a command stands for; `None`: nothing that moves a task.
+/// The verb of a command; `None` if it is no transition.
 pub(crate) fn verb_of(command: &Command) -> Option<Verb> {
     Some(match command {
         Command::Lease(_) => Verb::Lease,
         Command::Assign { .. } => Verb::Assign,
         Command::Start(_) => Verb::Start,
         Command::Orphan => Verb::Orphan,
-        Command::Bury => Verb::Bury,
+        Command::AbandonOrphan => Verb::AbandonOrphan,
         Command::Finish { outcome, .. } => match outcome {
             Outcome::Succeeded { .. } => Verb::Succeed,
-            // Committed and still running: the handler promised more than it kept.
+            // Reported as committed and still running: a failure.
             Outcome::Failed { .. } | Outcome::Committed => Verb::Fail,
             Outcome::TimedOut => Verb::TimeOut,
             Outcome::Snoozed { .. } => Verb::Snooze,
             Outcome::Cancelled { .. } => Verb::Cancel,
             Outcome::Released => Verb::Release,
         },
-        Command::Expire(OverdueWhy::Lease) => Verb::Lose,
-        Command::Expire(OverdueWhy::ExpiresAt) => Verb::Expire,
-        Command::Expire(OverdueWhy::Hold) => return None,
+        Command::Expire(OverdueReason::Lease) => Verb::ExpireLease,
+        Command::Expire(OverdueReason::ExpiresAt) => Verb::Expire,
+        Command::Expire(OverdueReason::Hold) => return None,
         Command::Cancel | Command::Replace => Verb::Cancel,
         Command::RunNow => Verb::RunNow,
     })
@@ -50,7 +50,7 @@ fn every_command_is_tried_in_every_state() {
 fn every_pair_of_state_and_verb_that_is_not_in_the_table_is_refused() {
     explore(|before, command, decided| {
         let verb = verb_of(command);
-        // A handler's cancel is an end like the others: it needs a lease, so somebody must be running.
+        // A handler's cancel is an end like the others: it needs a lease, so the task must be running.
         let is_end = matches!(command, Command::Finish { .. });
         let in_table = |rule: &Rule| {
             rule.from == before.state
@@ -83,7 +83,7 @@ fn every_decision_is_a_rule_of_the_table_and_every_rule_is_decided() {
 }
 
 #[test]
-fn whatever_is_asked_of_a_task_that_has_ended_is_refused() {
+fn every_command_on_a_task_that_has_ended_is_refused() {
     explore(|before, command, decided| {
         if !before.state.is_terminal() {
             return;

@@ -151,10 +151,11 @@ fn the_words_of_the_states_are_the_ones_of_the_design() {
 }
 
 #[test]
-fn a_worker_in_doubt_reads_as_confirming_and_its_run_as_running() {
+fn a_confirming_worker_reads_as_confirming_and_its_run_as_running() {
     let doubt = Continuation::Confirming { check_deadline_at: Timestamp::MAX };
     assert_eq!(ContinuationState::of(doubt).as_str(), "CONFIRMING");
     assert_eq!(ContinuationState::of(Continuation::None).as_str(), "NONE");
-    // Doubt is no part of the state: see `a_worker_in_doubt_keeps_its_task` among the tests of the lifecycle.
+    // Confirming is no part of the state: see `a_worker_that_is_confirming_keeps_its_lease` among the tests
+    // of the lifecycle.
     assert_eq!(State::project(TaskState::Running, None), State::Running);
 }

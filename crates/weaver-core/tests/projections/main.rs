@@ -1,5 +1,5 @@
-//! The seeds' words are a projection of the one state machine. For each seed every ordered pair of its words
-//! is looked at: the allowed ones are made by some rule of the lifecycle, the forbidden ones by none.
+//! The seeds' words are a projection of the one state machine. For each seed, every ordered pair of its words
+//! is checked: an allowed pair results from some rule of the lifecycle, a forbidden one from none.
 
 #[path = "../lifecycle/explore.rs"]
 mod explore;
@@ -14,8 +14,7 @@ use explore::explore;
 use weaver_core::projection::Addition;
 use weaver_core::task::TaskRecord;
 
-/// The pairs of words that real records go through, told by projecting a record before and after each of its
-/// moves.
+/// The pairs of words that real records go through: the projections before and after each transition.
 fn pairs_of_records<Word: Ord>(project: impl Fn(&TaskRecord) -> Word) -> BTreeSet<(Word, Word)> {
     moves().iter().map(|(before, after)| (project(before), project(after))).collect()
 }
@@ -55,7 +54,7 @@ fn assert_square<Word: Copy + Ord + Debug>(
         }
     }
     for more in additions {
-        assert!(!more.why.is_empty(), "{:?} → {:?} has no reason", more.from, more.to);
+        assert!(!more.reason.is_empty(), "{:?} → {:?} has no reason", more.from, more.to);
     }
 }
 

@@ -1,5 +1,7 @@
-//! Items that others wrote or changed, who know only seed 000. What such an item says is told by making the
-//! moves its `status` stands for, by the rules of the lifecycle: a record is never put together by hand.
+//! Decodes items that were written or changed by other clients, which know only seed 000.
+//!
+//! The record is derived by applying the transitions that its `status` stands for, by the rules of the
+//! lifecycle; it is never assembled by hand.
 
 use std::time::Duration;
 
@@ -21,13 +23,13 @@ use crate::codec::texts::Texts;
 use crate::codec::value::Attributes;
 use crate::db::Item;
 
-/// The token of a lease that nobody of ours holds: a runner that knows only seed 000 has the task.
-pub(crate) const NOBODYS_TOKEN: LeaseToken = LeaseToken(0);
+/// The token of a lease held by a runner that knows only seed 000.
+pub(crate) const FOREIGN_TOKEN: LeaseToken = LeaseToken(0);
 
-/// The form of a prompt's payload: the text itself, as Weaver's own prompts have it.
+/// Content type of a prompt's payload: plain text, as in Weaver's own prompts.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The record an item says, whoever wrote it last.
+/// The record of an item, whether Weaver or another client wrote it last.
 pub(crate) fn read(item: &Item, texts: &Texts) -> Result<TaskRecord> {
     let mut found = if is_adopted(item) { record::decode(item, texts)? } else { admit(item)? };
     if let Some(status) = status_of(item)
@@ -38,12 +40,12 @@ pub(crate) fn read(item: &Item, texts: &Texts) -> Result<TaskRecord> {
     Ok(found)
 }
 
-/// Whether we have written the item before.
+/// Whether Weaver has written the item before.
 pub(crate) fn is_adopted(item: &Item) -> bool {
     item.contains_key("version")
 }
 
-/// Whether somebody else has moved an item of ours.
+/// Whether another client has changed the status of an adopted item.
 pub(crate) fn is_moved(item: &Item) -> bool {
     let Some(state) = record::state_of(item) else { return false };
     let started = item.number("executions").unwrap_or_default() > 0;
@@ -54,15 +56,14 @@ pub(crate) fn status_of(item: &Item) -> Option<Status> {
     item.text("status")?.parse().ok()
 }
 
-/// A new task of another client: a prompt, with the defaults of prompts. But for the serial key: a client
-/// that knows only seed 000 starts tasks without looking at a gate, and a key that its task never took could
-/// never be given up.
+/// A new task of another client: a prompt, with the defaults of prompts, but without a serial key. A client
+/// that knows only seed 000 starts tasks without the gate, so the key would never be taken or released.
 fn admit(item: &Item) -> Result<TaskRecord> {
     let TaskKey { namespace, id } = record::key_of(item)?;
     let name = item.text("task_id").unwrap_or_default();
     let text = |name: &str| item.text(name).filter(|text| !text.is_empty());
     let origin = Origin {
-        // A text that is no name of ours is left out: the item keeps it.
+        // Text that is not a valid name is ignored here; the item keeps it.
         task_group_id: text("task_group_id").and_then(|text| TaskGroupId::try_from(text).ok()),
         session_id: text("session_id").and_then(|text| SessionId::try_from(text).ok()),
         external_id: if id.is_foreign() { Some(ExternalId::new(name.to_owned())?) } else { None },
@@ -90,12 +91,12 @@ fn admit(item: &Item) -> Result<TaskRecord> {
     Ok(lifecycle::admit(task, id, written_at(item, "created_at"))?)
 }
 
-/// An instant as others write it; the beginning of time if it is none.
+/// An instant as other clients write it; the epoch if it is invalid.
 fn written_at(item: &Item, name: &str) -> Timestamp {
     item.text(name).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Makes the moves that lead to a `status`.
+/// Applies the transitions that lead to a `status`.
 fn follow(found: &mut TaskRecord, status: Status, item: &Item) {
     let at = written_at(item, "updated_at").max(found.updated_at).max(found.ready_at);
     match status {
@@ -114,7 +115,7 @@ fn start(found: &mut TaskRecord, item: &Item, at: Timestamp) {
     let worker = item.text("claimed_by").and_then(|text| WorkerId::try_from(text).ok());
     let Some(worker) = worker.or_else(|| WorkerId::new("unknown").ok()) else { return };
     let ttl: Duration = ALIVE_WITHIN;
-    apply(found, Command::Lease(Grant { worker, token: NOBODYS_TOKEN, ttl }), at);
+    apply(found, Command::Lease(Grant { worker, token: FOREIGN_TOKEN, ttl }), at);
 }
 
 fn end(found: &mut TaskRecord, item: &Item, outcome: Outcome, at: Timestamp) {
@@ -126,7 +127,7 @@ fn end(found: &mut TaskRecord, item: &Item, outcome: Outcome, at: Timestamp) {
     }
 }
 
-/// What the rules refuse, others have written all the same; the record then stays as it was.
+/// If the lifecycle does not allow what another client wrote, the record stays unchanged.
 fn apply(found: &mut TaskRecord, command: Command, at: Timestamp) {
     if let Ok(transition) = lifecycle::decide(found, command, at) {
         transition.apply(found, at);

@@ -1,4 +1,4 @@
-//! Records as items and back.
+//! Encodes records as items, and decodes them.
 
 pub(crate) mod foreign;
 pub(crate) mod record;
@@ -7,9 +7,8 @@ pub(crate) mod value;
 
 use weaver_core::error::Error;
 
-/// An item that cannot be read.
+/// The error of an item that cannot be decoded.
 pub(crate) fn damaged(what: impl Into<String>) -> Error {
-    let way_out =
-        "another program or a newer Weaver wrote it; `weaver store check` names the item".to_owned();
-    Error::Damaged { what: what.into(), way_out }
+    let remedy = "another program or a newer Weaver wrote it; `weaver store check` names the item".to_owned();
+    Error::Damaged { what: what.into(), remedy }
 }

@@ -1,5 +1,5 @@
-//! A task's item: seed 000's attributes first, for clients that know only those, then ours. What conditions
-//! and indexes need is an attribute of its own; the rest of the specification and of the history is JSON.
+//! A task's item: seed 000's attributes, for clients that know only those, and ours. Fields that conditions
+//! and indexes need are attributes; the rest of the spec and of the history is JSON.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use crate::keys;
 /// The type of tasks whose payload is a prompt, as seed 000 has them.
 pub(crate) use weaver_core::task::PROMPT_TASK_TYPE as PROMPT;
 
-/// The longest JSON of attempts kept: an item has at most 400 KB.
+/// Longest JSON of attempts, in bytes: an item holds at most 400 KB.
 const ATTEMPTS_MAX_BYTES: usize = 350 * 1024;
 
-/// Attributes of ours that come and go with the record's state; taken out before they are written anew.
-const PASSING: [&str; 30] = [
+/// Our attributes that depend on the record's state; removed before they are written again.
+const TRANSIENT: [&str; 30] = [
     "error_message",
     "claimed_by",
     "cause",
@@ -60,7 +60,7 @@ const PASSING: [&str; 30] = [
     "spec",
 ];
 
-/// A task's own name: the sort key of its item.
+/// The sort key of a task's item: its id, or the name that another client chose.
 pub(crate) fn name_of(record: &TaskRecord) -> String {
     match &record.spec.origin().external_id {
         Some(name) => name.to_string(),
@@ -68,10 +68,10 @@ pub(crate) fn name_of(record: &TaskRecord) -> String {
     }
 }
 
-/// The item of a record, and its large values. Attributes of `base` that are not ours stay.
+/// Encodes a record; large values are returned separately. Attributes of `base` that are not ours are kept.
 pub(crate) fn encode(record: &TaskRecord, base: Item, now: Timestamp) -> Result<(Item, Texts)> {
     let mut item = base;
-    PASSING.iter().for_each(|name| drop(item.remove(*name)));
+    TRANSIENT.iter().for_each(|name| drop(item.remove(*name)));
     let mut texts = Texts::new();
     seed_attributes(&mut item, record);
     item.put_number("version", record.version.0);
@@ -110,7 +110,7 @@ pub(crate) fn encode(record: &TaskRecord, base: Item, now: Timestamp) -> Result<
     Ok((item, texts))
 }
 
-/// What a client that knows only seed 000 reads.
+/// The attributes for clients that know only seed 000.
 fn seed_attributes(item: &mut Item, record: &TaskRecord) {
     item.put_text("namespace", record.key.namespace.as_str());
     item.put_text("task_id", name_of(record));
@@ -123,7 +123,7 @@ fn seed_attributes(item: &mut Item, record: &TaskRecord) {
     }
     let status = Status::of(record);
     item.put_text("status", status.as_str());
-    // A foreign item keeps the text its writer chose: it is a key of the index.
+    // A foreign item keeps its writer's text, which is a key of the index.
     if item.text("created_at").is_none() {
         item.put_text("created_at", iso(record.created_at));
     }
@@ -155,7 +155,7 @@ fn specification(item: &mut Item, texts: &mut Texts, record: &TaskRecord) -> Res
     let text = std::str::from_utf8(payload).ok().filter(|text| !text.is_empty());
     let is_prompt = spec.envelope.task_type.as_str() == PROMPT;
     if is_prompt && let Some(prompt) = prompt_in(&spec.envelope) {
-        // Where seed 000 has it, whatever its size; the payload is made of it again.
+        // In seed 000's attribute, whatever its size; the payload is rebuilt from it.
         item.put_text("prompt", prompt);
         return Ok(());
     }
@@ -199,8 +199,8 @@ fn history(item: &mut Item, texts: &mut Texts, record: &TaskRecord) -> Result<()
     Ok(())
 }
 
-/// The attempts as JSON. Where twenty huge errors would not fit one item, the oldest attempts lose their
-/// errors.
+/// The attempts as JSON. If large errors would not fit into one item, those of the oldest attempts are
+/// dropped.
 fn attempts(record: &TaskRecord) -> Result<String> {
     let mut attempts = record.attempts.to_vec();
     let mut text = json(&attempts)?;
@@ -228,7 +228,7 @@ fn lease(item: &mut Item, held: &HeldLease, now: Timestamp) {
     item.insert("lease_started_at_us".to_owned(), us(held.started_at));
     item.insert("lease_expires_at_us".to_owned(), us(held.expires_at));
     item.put_number("lease_ttl_us", micros(held.ttl));
-    // How long an observer waits for a sign of life. A hold keeps what its lease had left.
+    // How long an observer waits for a renewal. A cancellation hold keeps the rest of its lease.
     item.put_number("lease_span_us", micros(held.expires_at.since(now).max(Duration::from_micros(1))));
 }
 
@@ -236,7 +236,7 @@ pub(crate) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The record an item of ours says, as it was last written by us.
+/// Decodes an item as Weaver last wrote it.
 pub(crate) fn decode(item: &Item, texts: &Texts) -> Result<TaskRecord> {
     let key = key_of(item)?;
     let lacking = |name: &str| damaged(format!("task {key}: its attribute `{name}`"));
@@ -284,14 +284,14 @@ pub(crate) fn decode(item: &Item, texts: &Texts) -> Result<TaskRecord> {
     })
 }
 
-/// Whose item it is.
+/// Namespace and id of a task's item.
 pub(crate) fn key_of(item: &Item) -> Result<TaskKey> {
     let name = item.text("task_id").ok_or_else(|| damaged("an item without `task_id`"))?;
     let namespace = Namespace::try_from(item.text("namespace").unwrap_or_default())?;
     Ok(TaskKey::new(namespace, keys::id_of(name)))
 }
 
-/// Our own word for where the task is.
+/// The task's state from our own attribute; `None` if it is absent or unknown.
 pub(crate) fn state_of(item: &Item) -> Option<TaskState> {
     let word = item.text("state")?;
     TaskState::ALL.into_iter().find(|state| state.as_str() == word)
@@ -315,7 +315,7 @@ fn prompt_payload(prompt: &str) -> Bytes {
     serde_json::json!({ "prompt": prompt }).to_string().into()
 }
 
-/// The prompt in a payload that says nothing else: a text, or an object with nothing but it.
+/// The prompt of a payload that is nothing else: plain text, or an object with only that member.
 fn prompt_in(envelope: &TaskEnvelope) -> Option<String> {
     let payload = &envelope.payload;
     let prompt = if is_text(envelope) {
@@ -343,7 +343,7 @@ fn held_lease(item: &Item) -> Option<Result<HeldLease>> {
     Some(held().ok_or_else(|| damaged("the lease of a task")))
 }
 
-/// The attributes of a lease, for an update that knows only the lease.
+/// The attribute values of a lease, for an update expression.
 pub(crate) fn lease_values(held: &HeldLease) -> [(&'static str, AttributeValue); 7] {
     [
         (":token", s(keys::token_text(held.token))),
@@ -358,14 +358,14 @@ pub(crate) fn lease_values(held: &HeldLease) -> [(&'static str, AttributeValue);
 
 fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value)
-        .map_err(|error| Error::Unavailable { reason: format!("a record cannot be written: {error}") })
+        .map_err(|error| Error::Unavailable { reason: format!("a record cannot be encoded: {error}") })
 }
 
 fn parse<T: DeserializeOwned>(text: &[u8], key: &TaskKey, what: &str) -> Result<T> {
     serde_json::from_slice(text).map_err(|error| damaged(format!("task {key}: its `{what}` ({error})")))
 }
 
-/// A text cut to what fits beside the rest.
+/// Text truncated to the inline limit.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(INLINE_MAX_BYTES)]
 }

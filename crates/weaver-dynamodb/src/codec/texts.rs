@@ -1,9 +1,8 @@
-//! What is too large for the task's item, which every write pays for as a whole and `status-index` copies:
-//! payloads, results, errors and attempts above 1 KiB are items of their own, written before the item that
-//! refers to them.
+//! Large values: payloads, results, errors and attempts above 1 KiB are items of their own, written before
+//! the item that refers to them. Every write pays for the task's whole item, and `status-index` copies it.
 //!
-//! Each has a name drawn at random, so that of two writers who race, the loser cannot replace what the winner
-//! refers to.
+//! Each has a random name, so that of two racing writers the loser cannot overwrite what the winner refers
+//! to.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use bytes::Bytes;
 use crate::codec::value::{Attributes, b, s};
 use crate::db::Item;
 
-/// The largest value kept in the task's own item.
+/// Largest value stored in the task's own item, in bytes.
 pub(crate) const INLINE_MAX_BYTES: usize = 1024;
 
 /// The attribute that says where the large values are.
@@ -25,13 +24,13 @@ pub(crate) type Texts = BTreeMap<&'static str, Bytes>;
 /// The large values a record may have.
 pub(crate) const NAMES: [&str; 4] = ["payload", "result", "error", "attempts"];
 
-/// Where an item says its large values are: the name of each, and its sort key.
+/// References to an item's large values: name and sort key of each.
 pub(crate) fn references(item: &Item) -> Vec<(&'static str, String)> {
     let Some(AttributeValue::M(map)) = item.get(REFERENCES) else { return Vec::new() };
     NAMES.into_iter().filter_map(|name| Some((name, map.get(name)?.as_s().ok()?.clone()))).collect()
 }
 
-/// Says in an item where its large values are.
+/// Stores references to large values in an item.
 pub(crate) fn refer(item: &mut Item, references: &[(&'static str, String)]) {
     item.remove(REFERENCES);
     if !references.is_empty() {
@@ -40,12 +39,12 @@ pub(crate) fn refer(item: &mut Item, references: &[(&'static str, String)]) {
     }
 }
 
-/// Bytes that may be empty, which an attribute may not: a zero stands for them.
+/// Bytes as an attribute. Attributes cannot be empty, so the number 0 stands for no bytes.
 pub(crate) fn bytes_attribute(bytes: &[u8]) -> AttributeValue {
     if bytes.is_empty() { AttributeValue::N("0".to_owned()) } else { b(bytes) }
 }
 
-/// The way back.
+/// Decodes what [`bytes_attribute`] made.
 pub(crate) fn bytes_of(item: &Item, name: &str) -> Option<Bytes> {
     match item.get(name)? {
         AttributeValue::N(_) => Some(Bytes::new()),

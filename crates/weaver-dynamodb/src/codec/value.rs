@@ -1,4 +1,4 @@
-//! Attributes: short words for making and reading them.
+//! Shorthands for making and reading attributes.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -7,22 +7,19 @@ use weaver_core::time::Timestamp;
 
 use crate::db::Item;
 
-/// A text.
 pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-/// A number.
 pub(crate) fn n(number: impl Into<i128>) -> AttributeValue {
     AttributeValue::N(number.into().to_string())
 }
 
-/// Bytes.
 pub(crate) fn b(bytes: &[u8]) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-/// An instant, exactly.
+/// An instant in microseconds since 1970.
 pub(crate) fn us(instant: Timestamp) -> AttributeValue {
     n(instant.as_micros())
 }
@@ -30,7 +27,7 @@ pub(crate) fn us(instant: Timestamp) -> AttributeValue {
 /// An instant as seed 000 writes it: ISO 8601 with milliseconds and `Z`.
 pub(crate) fn iso(instant: Timestamp) -> String {
     let exact = instant.to_string();
-    // Always six digits after the point; the last three are ours alone.
+    // Always six fractional digits; seed 000 uses three.
     match exact.len().checked_sub(4) {
         Some(end) => format!("{}Z", &exact[..end]),
         None => exact,
@@ -42,7 +39,7 @@ pub(crate) fn key(names: (&'static str, &'static str), partition: &str, sort: &s
     Item::from([(names.0.to_owned(), s(partition)), (names.1.to_owned(), s(sort))])
 }
 
-/// Reading an item's attributes; what is absent or of another type is `None`.
+/// Typed access to an item's attributes; `None` if absent or of another type.
 pub(crate) trait Attributes {
     fn text(&self, name: &str) -> Option<&str>;
     fn number(&self, name: &str) -> Option<u64>;

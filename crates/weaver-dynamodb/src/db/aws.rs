@@ -1,5 +1,4 @@
-//! The real one: Amazon's client, with our own patience. Its retries are switched off, so that every request
-//! is counted.
+//! DynamoDB through the AWS SDK, with our own retries and backoff, so that every request is counted.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -15,53 +14,54 @@ use aws_sdk_dynamodb::types::{
 use weaver_core::error::{Error, Result};
 
 use crate::db::build::{key_condition, names_of, transact_item, values_of};
-use crate::db::mark::{self, Mark};
-use crate::db::patience::{TRIES_MAX, is_throttling, is_worth_repeating, pause, random_bits, short};
-use crate::db::{Act, Db, Found, Item, Meter, Query, Range, Table, Transacted, Usage, Write, Written};
+use crate::db::nonce::{self, Nonce};
+use crate::db::retry::{TRIES_MAX, backoff, is_retryable, is_throttling, random_bits, root_cause};
+use crate::db::{
+    Db, Found, Item, Meter, Query, Range, Table, Transacted, Usage, Write, WriteAction, Written,
+};
 
-/// The most keys of one `BatchGetItem`.
+/// Maximum number of keys of one `BatchGetItem`.
 const GET_MAX: usize = 100;
-/// The most items of one `BatchWriteItem`.
+/// Maximum number of items of one `BatchWriteItem`.
 const WRITE_MAX: usize = 25;
 
-/// DynamoDB through Amazon's client.
+/// DynamoDB through the AWS SDK.
 #[derive(Debug)]
 pub struct AwsDb {
     client: Client,
-    /// Where it is, for errors.
+    /// Only for error messages.
     endpoint: String,
     meter: Meter,
 }
 
-/// An answer of DynamoDB that is no success and that no repetition will change.
+/// An error response of DynamoDB that is not retryable.
 struct Refusal<E> {
     error: E,
     code: String,
     message: String,
-    /// Whether an earlier sending may have been carried out without our hearing of it.
-    is_doubtful: bool,
+    /// Whether an earlier attempt may have been applied although its response was lost.
+    is_ambiguous: bool,
 }
 
-/// A write that was not done, or of which that is not known.
+/// A write that failed, or whose outcome is unknown.
 struct Unwritten {
     code: String,
-    is_doubtful: bool,
+    is_ambiguous: bool,
     error: Error,
 }
 
 impl AwsDb {
-    /// Over a client, whose own retries should be off.
+    /// Wraps a client whose own retries must be disabled; `endpoint` is for error messages.
     pub fn new(client: Client, endpoint: impl Into<String>) -> Self {
         Self { client, endpoint: endpoint.into(), meter: Meter::default() }
     }
 
-    /// The client, for tables.
+    /// The client, for table operations.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Reads one page of a table, whatever partition it is in: for looking at everything, never for finding
-    /// something.
+    /// Reads one page of a whole table; only for checks, never to look up items.
     pub(crate) async fn scan(&self, table: Table, start: Option<Item>) -> Result<Found> {
         let call = || {
             let request = self.client.scan().table_name(table.name()).consistent_read(true);
@@ -74,8 +74,8 @@ impl AwsDb {
         Ok(Found { items: answer.items.unwrap_or_default(), next })
     }
 
-    /// Sends a request until it is answered for good, with pauses that grow and are drawn at random, so that
-    /// those who were throttled together do not come back together.
+    /// Sends a request with retries, exponential backoff and full jitter, so that clients that were throttled
+    /// together do not retry together.
     async fn send<T, E, R, F>(
         &self,
         operation: &'static str,
@@ -87,12 +87,12 @@ impl AwsDb {
         R: Debug,
     {
         let mut last = String::new();
-        let mut is_doubtful = false;
+        let mut is_ambiguous = false;
         for attempt in 0..TRIES_MAX {
             if attempt > 0 {
-                pause(attempt).await;
+                backoff(attempt).await;
             }
-            self.meter.asked(operation);
+            self.meter.sent(operation);
             let error = match call().await {
                 Ok(answer) => return Ok(Ok(answer)),
                 Err(error) => error,
@@ -102,17 +102,17 @@ impl AwsDb {
                     let error = service.into_err();
                     let code = error.code().unwrap_or_default().to_owned();
                     let message = error.message().unwrap_or_default().to_owned();
-                    if !is_worth_repeating(&code) {
-                        return Ok(Err(Refusal { error, code, message, is_doubtful }));
+                    if !is_retryable(&code) {
+                        return Ok(Err(Refusal { error, code, message, is_ambiguous }));
                     }
                     last = format!("{code} {message}");
                     let throttled = is_throttling(&code);
-                    is_doubtful |= !throttled;
+                    is_ambiguous |= !throttled;
                     throttled
                 }
                 SdkError::TimeoutError(_) => {
-                    last = "no answer in time".to_owned();
-                    is_doubtful = true;
+                    last = "request timed out".to_owned();
+                    is_ambiguous = true;
                     false
                 }
                 SdkError::ConstructionFailure(_) => {
@@ -124,29 +124,29 @@ impl AwsDb {
                     });
                 }
                 other => {
-                    last = short(&other);
-                    is_doubtful = true;
+                    last = root_cause(&other);
+                    is_ambiguous = true;
                     false
                 }
             };
-            self.meter.repeated(throttled);
-            tracing::debug!(operation, attempt, throttled, reason = %last, "asked DynamoDB again");
+            self.meter.retried(throttled);
+            tracing::debug!(operation, attempt, throttled, reason = %last, "request failed; retrying");
         }
         Err(Error::Unavailable {
-            reason: format!("DynamoDB at {} after {TRIES_MAX} tries: {last}", self.endpoint),
+            reason: format!("DynamoDB at {} failed after {TRIES_MAX} attempts: {last}", self.endpoint),
         })
     }
 
-    /// The error of an answer that the store did not expect.
+    /// The error of an unexpected response.
     fn failed<E>(&self, operation: &str, refusal: &Refusal<E>) -> Error {
         let (code, message) = (&refusal.code, &refusal.message);
         let what_to_do = match code.as_str() {
-            "ResourceNotFoundException" => "; make the tables with `weaver store init`",
+            "ResourceNotFoundException" => "; create the tables with `weaver store init`",
             "UnrecognizedClientException" | "InvalidSignatureException" | "AccessDeniedException" => {
-                "; check the credentials and what they allow"
+                "; check the credentials and their permissions"
             }
             "ValidationException" if message.contains("size has exceeded") => {
-                "; an item of DynamoDB has at most 400 KB: store what is large elsewhere"
+                "; a DynamoDB item holds at most 400 KB: store large values elsewhere"
             }
             _ => "",
         };
@@ -169,8 +169,8 @@ impl AwsDb {
         let mut items = Vec::with_capacity(keys.len());
         for attempt in 0..TRIES_MAX {
             if attempt > 0 {
-                pause(attempt).await;
-                self.meter.repeated(true);
+                backoff(attempt).await;
+                self.meter.retried(true);
             }
             let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
             let wanted = wanted.map_err(|error| internal(&error))?;
@@ -189,7 +189,7 @@ impl AwsDb {
             }
         }
         Err(Error::Unavailable {
-            reason: format!("DynamoDB at {} left keys unread {TRIES_MAX} times", self.endpoint),
+            reason: format!("DynamoDB at {} left keys unprocessed {TRIES_MAX} times", self.endpoint),
         })
     }
 
@@ -202,8 +202,8 @@ impl AwsDb {
         let mut writes = writes.map_err(|error| internal(&error))?;
         for attempt in 0..TRIES_MAX {
             if attempt > 0 {
-                pause(attempt).await;
-                self.meter.repeated(true);
+                backoff(attempt).await;
+                self.meter.retried(true);
             }
             let call = || {
                 let request = self.client.batch_write_item().request_items(table.name(), writes.clone());
@@ -218,15 +218,15 @@ impl AwsDb {
             }
         }
         Err(Error::Unavailable {
-            reason: format!("DynamoDB at {} left writes undone {TRIES_MAX} times", self.endpoint),
+            reason: format!("DynamoDB at {} left writes unprocessed {TRIES_MAX} times", self.endpoint),
         })
     }
 
-    /// Whether a write that was refused had been done: its first answer got lost.
-    async fn was_done(&self, mark: Option<Mark>, is_doubtful: bool) -> Result<Option<Item>> {
-        let Some(mark) = mark.filter(|_| is_doubtful) else { return Ok(None) };
-        let found = self.get_one(mark.table, &mark.key).await?;
-        Ok(found.into_iter().find(|item| mark.is_on(item)))
+    /// The item, if a write whose condition failed had been applied before and its response was lost.
+    async fn was_applied(&self, nonce: Option<Nonce>, is_ambiguous: bool) -> Result<Option<Item>> {
+        let Some(nonce) = nonce.filter(|_| is_ambiguous) else { return Ok(None) };
+        let found = self.get_one(nonce.table, &nonce.key).await?;
+        Ok(found.into_iter().find(|item| nonce.matches(item)))
     }
 
     async fn write_one(&self, write: &Write) -> Result<Result<Item, Unwritten>> {
@@ -249,22 +249,24 @@ impl AwsDb {
                     }
                     Err(refusal) => {
                         let error = self.failed($operation, &refusal);
-                        Err(Unwritten { code: refusal.code, is_doubtful: refusal.is_doubtful, error })
+                        Err(Unwritten { code: refusal.code, is_ambiguous: refusal.is_ambiguous, error })
                     }
                 }
             }};
         }
-        Ok(match &write.act {
-            Act::Put(item) => sent!("PutItem", self.client.put_item().set_item(Some(item.clone()))),
-            Act::Update { key, expression } => {
+        Ok(match &write.action {
+            WriteAction::Put(item) => sent!("PutItem", self.client.put_item().set_item(Some(item.clone()))),
+            WriteAction::Update { key, expression } => {
                 let request = || {
                     let request = self.client.update_item().set_key(Some(key.clone()));
                     request.update_expression(expression.clone()).return_values(ReturnValue::AllNew)
                 };
                 sent!("UpdateItem", request())
             }
-            Act::Delete(key) => sent!("DeleteItem", self.client.delete_item().set_key(Some(key.clone()))),
-            Act::Check(_) => Ok(Item::new()),
+            WriteAction::Delete(key) => {
+                sent!("DeleteItem", self.client.delete_item().set_key(Some(key.clone())))
+            }
+            WriteAction::Check(_) => Ok(Item::new()),
         })
     }
 }
@@ -283,26 +285,26 @@ impl Db for AwsDb {
     }
 
     async fn write(&self, mut write: Write) -> Result<Written> {
-        let mark = mark::put_on(&mut write);
+        let nonce = nonce::attach(&mut write);
         let unwritten = match self.write_one(&write).await? {
-            Ok(item) => return Ok(Written::Done(item)),
+            Ok(item) => return Ok(Written::Applied(item)),
             Err(unwritten) => unwritten,
         };
         match unwritten.code.as_str() {
             "ConditionalCheckFailedException" => {
-                if let Some(item) = self.was_done(mark, unwritten.is_doubtful).await? {
-                    return Ok(Written::Done(item));
+                if let Some(item) = self.was_applied(nonce, unwritten.is_ambiguous).await? {
+                    return Ok(Written::Applied(item));
                 }
-                self.meter.refused();
-                Ok(Written::Refused)
+                self.meter.condition_failed();
+                Ok(Written::ConditionFailed)
             }
-            "TransactionConflictException" => Ok(Written::Busy),
+            "TransactionConflictException" => Ok(Written::Conflict),
             _ => Err(unwritten.error),
         }
     }
 
     async fn transact(&self, mut writes: Vec<Write>) -> Result<Transacted> {
-        let mark = mark::put_on_one(&mut writes);
+        let nonce = nonce::attach_to_one(&mut writes);
         let items: Result<Vec<_>, _> = writes.iter().map(transact_item).collect();
         let items = items.map_err(|error| internal(&error))?;
         let token = random_token();
@@ -314,13 +316,13 @@ impl Db for AwsDb {
         let refusal = match self.send("TransactWriteItems", call).await? {
             Ok(answer) => {
                 answer.consumed_capacity().iter().for_each(|consumed| self.meter.wrote(Some(consumed)));
-                return Ok(Transacted::Done);
+                return Ok(Transacted::Applied);
             }
             Err(refusal) => refusal,
         };
         let TransactWriteItemsError::TransactionCanceledException(cancelled) = &refusal.error else {
             return match refusal.code.as_str() {
-                "TransactionInProgressException" => Ok(Transacted::Busy),
+                "TransactionInProgressException" => Ok(Transacted::Conflict),
                 _ => Err(self.failed("TransactWriteItems", &refusal)),
             };
         };
@@ -329,19 +331,19 @@ impl Db for AwsDb {
         let refused: Vec<usize> =
             (0..codes.len()).filter(|index| codes[*index] == "ConditionalCheckFailed").collect();
         if !refused.is_empty() {
-            // The token above is enough where it is kept; older local jars forget it.
-            if self.was_done(mark, refusal.is_doubtful).await?.is_some() {
-                return Ok(Transacted::Done);
+            // The request token suffices on AWS; older versions of DynamoDB Local ignore it.
+            if self.was_applied(nonce, refusal.is_ambiguous).await?.is_some() {
+                return Ok(Transacted::Applied);
             }
-            self.meter.refused();
-            return Ok(Transacted::Refused(refused));
+            self.meter.condition_failed();
+            return Ok(Transacted::ConditionFailed(refused));
         }
         let busy = |code: &&str| {
             matches!(*code, "TransactionConflict" | "ThrottlingError")
                 || code.starts_with("ProvisionedThroughput")
         };
         if codes.iter().any(busy) {
-            return Ok(Transacted::Busy);
+            return Ok(Transacted::Conflict);
         }
         Err(self.failed("TransactWriteItems", &refusal))
     }

@@ -1,10 +1,10 @@
-//! Requests of ours as Amazon's client wants them.
+//! Builds the AWS SDK's requests from ours.
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 
-use crate::db::{Act, Range, Write};
+use crate::db::{Range, Write, WriteAction};
 
 pub(super) fn names_of(write: &Write) -> Option<HashMap<String, String>> {
     let names: HashMap<_, _> =
@@ -28,14 +28,14 @@ pub(super) fn transact_item(write: &Write) -> Result<TransactWriteItem, aws_sdk_
         }};
     }
     let item = TransactWriteItem::builder();
-    Ok(match &write.act {
-        Act::Put(put) => item.put(filled!(Put::builder().set_item(Some(put.clone())))),
-        Act::Update { key, expression } => {
+    Ok(match &write.action {
+        WriteAction::Put(put) => item.put(filled!(Put::builder().set_item(Some(put.clone())))),
+        WriteAction::Update { key, expression } => {
             let update = Update::builder().set_key(Some(key.clone())).update_expression(expression);
             item.update(filled!(update))
         }
-        Act::Delete(key) => item.delete(filled!(Delete::builder().set_key(Some(key.clone())))),
-        Act::Check(key) => {
+        WriteAction::Delete(key) => item.delete(filled!(Delete::builder().set_key(Some(key.clone())))),
+        WriteAction::Check(key) => {
             item.condition_check(filled!(ConditionCheck::builder().set_key(Some(key.clone()))))
         }
     }
@@ -46,7 +46,8 @@ pub(super) fn key_condition(range: &Range) -> (&'static str, Vec<(String, Attrib
     let bound = |stands: &str, text: &String| (stands.to_owned(), AttributeValue::S(text.clone()));
     match range {
         Range::All => ("#pk = :pk", Vec::new()),
-        // Not `begins_with`: older local jars answer it by SQL's LIKE, which knows no case and has wildcards.
+        // Not `begins_with`: older versions of DynamoDB Local implement it by SQL's LIKE, which ignores case
+        // and has wildcards.
         Range::BeginsWith(prefix) => {
             let last = format!("{prefix}{}", char::MAX);
             ("#pk = :pk AND #sk BETWEEN :from AND :to", vec![bound(":from", prefix), bound(":to", &last)])

@@ -1,66 +1,66 @@
-//! Counting what is asked, and what it costs.
+//! Counts requests and consumed capacity.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 use parking_lot::Mutex;
 
-/// What has been asked of DynamoDB, and what it cost.
+/// Requests sent to DynamoDB, and the capacity they consumed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
-    /// Requests by operation, repetitions included.
+    /// Requests by operation, including retries.
     pub requests: BTreeMap<&'static str, u64>,
-    /// How often a request was sent again: throttled, unanswered, or only partly done.
-    pub repeated: u64,
-    /// How often DynamoDB said that it was asked too much.
+    /// Retries: throttled, without a response, or only partly processed.
+    pub retried: u64,
+    /// Retries because of throttling.
     pub throttled: u64,
-    /// How often a write was refused by its condition.
-    pub refused: u64,
-    /// Read units.
+    /// Writes and transactions whose condition failed.
+    pub condition_failures: u64,
+    /// Read capacity units consumed.
     pub read_units: f64,
-    /// Write units by where they were spent: tables, and indexes by their names.
+    /// Write capacity units consumed, by table or index name.
     pub write_units: BTreeMap<String, f64>,
 }
 
 impl Usage {
-    /// How often an operation was asked for.
+    /// Number of requests of an operation, such as `PutItem`.
     pub fn of(&self, operation: &str) -> u64 {
         self.requests.get(operation).copied().unwrap_or_default()
     }
 
-    /// Write units on an index, or on the tables themselves.
+    /// Write capacity units consumed by a table or an index.
     pub fn write_units_of(&self, place: &str) -> f64 {
         self.write_units.get(place).copied().unwrap_or_default()
     }
 
-    /// All requests.
+    /// Number of requests of all operations.
     pub fn total(&self) -> u64 {
         self.requests.values().sum()
     }
 }
 
-/// Keeps the count.
+/// Accumulates [`Usage`]; shared by all requests of a client.
 #[derive(Debug, Default)]
 pub struct Meter(Mutex<Usage>);
 
 impl Meter {
-    /// The count so far.
+    /// The totals since the client was created.
     pub fn usage(&self) -> Usage {
         self.0.lock().clone()
     }
 
-    pub(super) fn asked(&self, operation: &'static str) {
+    pub(super) fn sent(&self, operation: &'static str) {
         *self.0.lock().requests.entry(operation).or_default() += 1;
     }
 
-    pub(super) fn repeated(&self, throttled: bool) {
+    pub(super) fn retried(&self, throttled: bool) {
         let mut usage = self.0.lock();
-        usage.repeated += 1;
+        usage.retried += 1;
         usage.throttled += u64::from(throttled);
     }
 
-    pub(super) fn refused(&self) {
-        self.0.lock().refused += 1;
+    pub(super) fn condition_failed(&self) {
+        self.0.lock().condition_failures += 1;
     }
 
     pub(super) fn read(&self, consumed: Option<&ConsumedCapacity>) {

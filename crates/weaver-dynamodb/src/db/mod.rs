@@ -1,13 +1,13 @@
-//! What the store asks of DynamoDB, and nothing else of it: get, conditional write, query by key, small
-//! transactions. A trait, so that whoever tests the store can stand in between (an index that lags, an answer
-//! that is lost).
+//! The operations of DynamoDB that the store uses: get, conditional write, query by key, small transactions.
+//!
+//! A trait, so that tests can inject faults: an index that lags, a response that is lost.
 
 mod aws;
 mod build;
-mod mark;
 mod meter;
-mod patience;
+mod nonce;
 mod request;
+mod retry;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -16,28 +16,28 @@ use weaver_core::error::Result;
 
 pub use aws::AwsDb;
 pub use meter::{Meter, Usage};
-pub(crate) use patience::{pause, random_bits};
-pub use request::{Act, Query, Range, Write};
+pub use request::{Query, Range, Write, WriteAction};
+pub(crate) use retry::{TRIES_MAX, backoff, is_retryable, random_bits};
 
 /// An item, or the key of one.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// The three tables.
+/// A table of the store; every name is fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// Seed 000's queue.
+    /// Tasks, in seed 000's layout.
     Queue,
-    /// Seed 000's runners.
+    /// Workers, in seed 000's layout.
     Runners,
-    /// Everything else.
+    /// All other items, in a layout of ours.
     Data,
 }
 
 impl Table {
-    /// Every table.
+    /// Every table, in the order of creation.
     pub const ALL: [Self; 3] = [Self::Queue, Self::Runners, Self::Data];
 
-    /// Its name, as seed 000 has it.
+    /// The name in DynamoDB; for the first two, seed 000's.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue => "pm-runner-queue",
@@ -56,17 +56,17 @@ impl Table {
     }
 }
 
-/// The indexes of the queue table. Both lag behind it.
+/// A global secondary index of the queue table; eventually consistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Index {
-    /// Seed 000's: by status, then time of creation; all attributes.
+    /// Seed 000's: by status, then creation time; projects all attributes.
     Status,
     /// Ours, sparse: waiting tasks by namespace and queue, then priority, due time and id.
     Ready,
 }
 
 impl Index {
-    /// Its name.
+    /// The index's name in DynamoDB.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Status => "status-index",
@@ -83,67 +83,68 @@ impl Index {
     }
 }
 
-/// What became of a conditional write.
+/// The outcome of a conditional write.
 #[derive(Debug, Clone, PartialEq)]
-#[must_use = "a write that was refused changed nothing"]
+#[must_use = "a write whose condition failed changed nothing"]
 pub enum Written {
-    /// It is stored. An update answers the whole item as it is now.
-    Done(Item),
-    /// Its condition does not hold.
-    Refused,
-    /// A transaction has the item right now.
-    Busy,
+    /// It is stored. An update returns the whole new item, others an empty one.
+    Applied(Item),
+    /// Its condition does not hold; nothing changed.
+    ConditionFailed,
+    /// A concurrent transaction holds the item; nothing changed, and a retry may succeed.
+    Conflict,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a transaction that was refused changed nothing"]
+#[must_use = "a transaction that was not applied changed nothing"]
 pub enum Transacted {
-    /// All of it is stored.
-    Done,
-    /// Nothing of it is: these members' conditions do not hold.
-    Refused(Vec<usize>),
-    /// Nothing of it is: another transaction has one of the items right now.
-    Busy,
+    /// All writes are stored.
+    Applied,
+    /// Nothing is stored: the conditions of these members, by index, do not hold.
+    ConditionFailed(Vec<usize>),
+    /// Nothing is stored: a concurrent transaction holds one of the items, and a retry may succeed.
+    Conflict,
 }
 
-/// Part of what a query finds.
+/// One page of a query's result.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
-    /// The items, in order.
+    /// The items, in key order.
     pub items: Vec<Item>,
-    /// Where to go on, if there may be more.
+    /// Start key of the next page; `None`: there are no more.
     pub next: Option<Item>,
 }
 
-/// DynamoDB, as far as the store uses it.
+/// The part of DynamoDB's API that the store uses.
 ///
 /// # Contract
 /// - Reads of tables are strongly consistent; reads of an [`Index`] are not.
-/// - Throttling, lost connections and unprocessed items are retried; what is still missing then is
-///   [`Error::Unavailable`](weaver_core::error::Error::Unavailable).
-/// - A write is sent again after its answer got lost. If it had been done it is recognised by its mark and is
-///   done once, unless somebody else has written the item since: then it is refused, though it was done.
+/// - Throttling, lost connections and unprocessed items are retried; if retries are exhausted, the call fails
+///   with [`Error::Unavailable`](weaver_core::error::Error::Unavailable).
+/// - A write is retried if its response was lost. Its nonce shows whether it had been applied, so that it is
+///   applied once. If another client has written the item since, the result is `ConditionFailed` although the
+///   write was applied.
 #[async_trait]
 pub trait Db: Send + Sync {
-    /// Reads items by key, in any number and order; those that are not there are left out.
+    /// Reads items by key, any number of them; returned in any order, missing ones omitted.
     async fn get(&self, table: Table, keys: Vec<Item>) -> Result<Vec<Item>>;
 
     /// Makes one conditional write.
     async fn write(&self, write: Write) -> Result<Written>;
 
-    /// Makes at most [`TRANSACTION_MAX`] conditional writes of different items, or none of them.
+    /// Makes at most [`TRANSACTION_MAX`] conditional writes of different items, atomically.
     async fn transact(&self, writes: Vec<Write>) -> Result<Transacted>;
 
     /// Reads one page of a partition.
     async fn query(&self, query: Query) -> Result<Found>;
 
-    /// Removes items, whatever they are.
+    /// Removes items unconditionally, any number of them.
     async fn remove(&self, table: Table, keys: Vec<Item>) -> Result<()>;
 
-    /// What has been asked so far, and what it cost.
+    /// Requests sent so far, and the capacity they consumed.
     fn usage(&self) -> Usage;
 }
 
-/// The most items of one transaction: older local jars allow no more.
+/// Maximum number of items in a transaction: older versions of DynamoDB Local allow no more.
 pub const TRANSACTION_MAX: usize = 10;

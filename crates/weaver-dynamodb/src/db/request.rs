@@ -7,62 +7,62 @@ use crate::db::{Index, Item, Table};
 /// A conditional write of one item.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// Where.
+    /// The table of the item.
     pub table: Table,
-    /// What.
-    pub act: Act,
-    /// Only if.
+    /// Put, update, delete or check.
+    pub action: WriteAction,
+    /// Condition expression; `None`: unconditional.
     pub condition: Option<String>,
-    /// What `#names` stand for.
+    /// Expression attribute names (`#name`).
     pub names: Vec<(&'static str, &'static str)>,
-    /// What `:values` stand for.
+    /// Expression attribute values (`:value`).
     pub values: Vec<(&'static str, AttributeValue)>,
 }
 
 /// What a write does to its item.
 #[derive(Debug, Clone)]
-pub enum Act {
-    /// Replaces it.
+pub enum WriteAction {
+    /// Replaces the whole item, or creates it.
     Put(Item),
-    /// Changes it; makes it if it is not there.
+    /// Changes the item, or creates it.
     Update {
-        /// Its key.
+        /// Partition and sort key of the item.
         key: Item,
-        /// How.
+        /// Update expression, such as `SET a = :a`.
         expression: String,
     },
-    /// Removes it.
+    /// Removes the item with this key.
     Delete(Item),
-    /// Nothing: only in transactions, to check a condition.
+    /// Checks the condition and changes nothing; only in transactions.
     Check(Item),
 }
 
 impl Write {
-    fn new(table: Table, act: Act) -> Self {
-        Self { table, act, condition: None, names: Vec::new(), values: Vec::new() }
+    fn new(table: Table, action: WriteAction) -> Self {
+        Self { table, action, condition: None, names: Vec::new(), values: Vec::new() }
     }
 
-    /// Replaces an item.
+    /// An unconditional put; add conditions with [`when`](Self::when).
     pub fn put(table: Table, item: Item) -> Self {
-        Self::new(table, Act::Put(item))
+        Self::new(table, WriteAction::Put(item))
     }
 
-    /// Changes an item.
+    /// An update by expression; it creates the item if it is missing.
     pub fn update(table: Table, key: Item, expression: impl Into<String>) -> Self {
-        Self::new(table, Act::Update { key, expression: expression.into() })
+        Self::new(table, WriteAction::Update { key, expression: expression.into() })
     }
 
-    /// Removes an item.
+    /// A delete by key; succeeds if the item is missing.
     pub fn delete(table: Table, key: Item) -> Self {
-        Self::new(table, Act::Delete(key))
+        Self::new(table, WriteAction::Delete(key))
     }
 
-    /// Checks an item.
+    /// A condition check, for transactions only.
     pub fn check(table: Table, key: Item) -> Self {
-        Self::new(table, Act::Check(key))
+        Self::new(table, WriteAction::Check(key))
     }
 
-    /// Only if this holds, too.
+    /// Adds a condition; several are joined by `AND`.
     #[must_use]
     pub fn when(mut self, condition: impl AsRef<str>) -> Self {
         let condition = condition.as_ref();
@@ -73,14 +73,14 @@ impl Write {
         self
     }
 
-    /// A name that is a reserved word.
+    /// Defines an expression attribute name, for reserved words.
     #[must_use]
     pub fn name(mut self, stands: &'static str, name: &'static str) -> Self {
         self.names.push((stands, name));
         self
     }
 
-    /// A value.
+    /// Defines an expression attribute value.
     #[must_use]
     pub fn value(mut self, stands: &'static str, value: AttributeValue) -> Self {
         self.values.push((stands, value));
@@ -88,42 +88,42 @@ impl Write {
     }
 }
 
-/// A read of one partition, in order.
+/// A read of one partition, in key order.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// Where.
+    /// The table, also if an index is read.
     pub table: Table,
-    /// Through which index; `None`: the table itself, strongly consistent.
+    /// The index to read; `None`: the table itself, strongly consistent.
     pub index: Option<Index>,
-    /// The partition.
+    /// Value of the partition key.
     pub partition: String,
-    /// Which part of it.
+    /// Range of the sort key.
     pub range: Range,
-    /// Whether from the beginning.
+    /// Ascending order of the sort key.
     pub forward: bool,
-    /// At most so many items.
+    /// Maximum number of items per page; `None`: DynamoDB's limit of 1 MB.
     pub limit: Option<u32>,
-    /// Where the last page ended.
+    /// Start key, from the previous page's [`Found::next`](crate::db::Found::next).
     pub start: Option<Item>,
 }
 
-/// A part of a partition, by its sort key.
+/// A range of sort keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Range {
-    /// All of it.
+    /// Every key of the partition.
     All,
-    /// Keys that begin so.
+    /// Keys with this prefix.
     BeginsWith(String),
-    /// Keys from this to that, both included.
+    /// Keys from the first to the second, both inclusive.
     Between(String, String),
-    /// Keys after this.
+    /// Keys greater than this one.
     After(String),
-    /// Keys before this.
+    /// Keys less than this one.
     Before(String),
 }
 
 impl Range {
-    /// Whether a sort key lies in it.
+    /// Whether a sort key is in the range.
     pub fn contains(&self, key: &str) -> bool {
         match self {
             Self::All => true,
@@ -136,36 +136,36 @@ impl Range {
 }
 
 impl Query {
-    /// A partition of a table.
+    /// Reads a whole partition of a table, forward and without a limit.
     pub fn table(table: Table, partition: impl Into<String>) -> Self {
         let partition = partition.into();
         Self { table, index: None, partition, range: Range::All, forward: true, limit: None, start: None }
     }
 
-    /// A partition of an index.
+    /// Reads a whole partition of an index, forward and without a limit.
     pub fn index(index: Index, partition: impl Into<String>) -> Self {
         Self { index: Some(index), ..Self::table(Table::Queue, partition) }
     }
 
-    /// Only this part.
+    /// Restricts the sort keys that are read.
     #[must_use]
     pub fn range(self, range: Range) -> Self {
         Self { range, ..self }
     }
 
-    /// At most so many.
+    /// Limits the number of items per page.
     #[must_use]
     pub fn limit(self, limit: u32) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
-    /// From the end.
+    /// Reads in descending order of the sort key.
     #[must_use]
     pub fn backward(self) -> Self {
         Self { forward: false, ..self }
     }
 
-    /// Going on where a page ended.
+    /// Continues after a page.
     #[must_use]
     pub fn after(self, start: Option<Item>) -> Self {
         Self { start, ..self }

@@ -42,7 +42,7 @@ impl Admin for DynamoStore {
                 continue;
             }
             let (settings, version) = (state.settings, state.version);
-            // Exact where there is a limit; elsewhere as good as the counts.
+            // Exact for queues with a limit, otherwise from the counts.
             let counted = queues.get(&name).map_or(0, |known| known.occupied);
             let occupied = if settings.max_running.is_some() { state.occupied } else { counted };
             queues.insert(name.clone(), QueueInfo { name, settings, version, occupied });

@@ -1,4 +1,4 @@
-//! Choosing what to claim: in order (G7), as far as each queue has room and the caller has slots.
+//! Chooses the tasks to claim: in order (G7), within the queues' concurrency limits and the caller's slots.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use weaver_core::name::{Namespace, QueueName};
 use crate::gate::Gate;
 use crate::keys;
 use crate::overlay::Ready;
-use crate::ports::ready::{CLAIM_WINDOW, Due, Look};
+use crate::ports::ready::{CLAIM_WINDOW, Due, DueSearch};
 use crate::store::DynamoStore;
 
-/// After losing a race, choose at random for so long.
-const CROWDED_FOR: Duration = Duration::from_secs(5);
+/// How long claims are chosen at random after a lost race.
+const CONTENDED_FOR: Duration = Duration::from_secs(5);
 
-/// A task that is to be claimed, with what its claim rests on.
+/// A task to claim, with the state that its claim is conditional on.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) ready: Ready,
@@ -28,8 +28,7 @@ pub(super) struct Claim {
 }
 
 impl DynamoStore {
-    /// Chooses what to claim: from the head when alone; at random within the claim window when others take
-    /// the same.
+    /// Chooses tasks to claim: from the head without contention, at random within the claim window with it.
     pub(super) async fn choose(
         &self,
         request: &LeaseRequest,
@@ -51,28 +50,29 @@ impl DynamoStore {
             })
             .collect();
         let now = self.clock.monotonic();
-        let crowded = self.lost_race_at.lock().is_some_and(|at| at.saturating_add(CROWDED_FOR) > now);
+        let contended = self.lost_race_at.lock().is_some_and(|at| at.saturating_add(CONTENDED_FOR) > now);
         let types = request.types.as_deref();
-        let look = Look {
+        let search = DueSearch {
             namespace,
             types,
-            max: if crowded { max.max(CLAIM_WINDOW) } else { max },
+            max: if contended { max.max(CLAIM_WINDOW) } else { max },
             slots,
             except: tried,
             now: self.now(),
         };
-        let Due { mut tasks, mut gates, .. } = self.due_in(&look, &rooms).await?;
-        let picked = pick(&tasks, &rooms, namespace, &look);
-        if !crowded && picked.len() < max && picked.len() < tasks.len() && rooms.len() > 1 {
-            // Fragile ones of one queue took the slots of those of another, behind which more may wait.
-            let plain = self.due_in(&Look { slots: 0, ..look }, &rooms).await?;
+        let Due { mut tasks, mut gates, .. } = self.due_in(&search, &rooms).await?;
+        let picked = pick(&tasks, &rooms, namespace, &search);
+        if !contended && picked.len() < max && picked.len() < tasks.len() && rooms.len() > 1 {
+            // Fragile tasks of one queue used up the slots, so that those of another were skipped; plain
+            // tasks may wait behind them.
+            let plain = self.due_in(&DueSearch { slots: 0, ..search }, &rooms).await?;
             tasks.extend(plain.tasks.into_iter().filter(|ready| !ready.is_fragile));
             gates.extend(plain.gates);
             tasks.sort_by(|one, other| one.sort.cmp(&other.sort));
             tasks.dedup_by(|one, other| one.key == other.key);
         }
-        let mut tasks = pick(&tasks, &rooms, namespace, &look);
-        if crowded {
+        let mut tasks = pick(&tasks, &rooms, namespace, &search);
+        if contended {
             shuffle(&mut tasks);
             tasks.truncate(max);
         }
@@ -99,21 +99,21 @@ fn queue_of<'a>(
     rooms.iter().find(|(queue, _)| keys::ready_partition(namespace, queue) == ready.partition)
 }
 
-/// Those of an order that may be taken together: as many as were asked for, as each queue has room for, and
-/// of the fragile ones as many as there are slots.
+/// The tasks that may be claimed together: at most `max`, within each queue's limit, and at most as many
+/// fragile ones as there are slots.
 fn pick(
     tasks: &[Ready],
     rooms: &[(QueueName, QueueFacts)],
     namespace: &Namespace,
-    look: &Look<'_>,
+    search: &DueSearch<'_>,
 ) -> Vec<Ready> {
-    let (mut picked, mut slots) = (Vec::new(), look.slots);
+    let (mut picked, mut slots) = (Vec::new(), search.slots);
     let mut taken: HashMap<&QueueName, u64> = HashMap::new();
     for ready in tasks {
         let Some((queue, facts)) = queue_of(ready, rooms, namespace) else { continue };
         let taken = taken.entry(queue).or_default();
         let is_full = facts.with_more(*taken).is_full();
-        if picked.len() == look.max || is_full || !fits_slots(ready.is_fragile, slots) {
+        if picked.len() == search.max || is_full || !fits_slots(ready.is_fragile, slots) {
             continue;
         }
         *taken += 1;

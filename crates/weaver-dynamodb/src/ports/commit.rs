@@ -1,5 +1,7 @@
-//! Making decided moves: the whole item is replaced on condition that it is still what the move was decided
-//! on. Where a key, a limited queue or a leader is concerned, they are in the same transaction.
+//! Commits transitions by optimistic concurrency: the whole item is replaced, on condition that it is still
+//! what the transition was decided on.
+//!
+//! A serial key, a queue with a limit or a leader's epoch (fencing) is checked in the same transaction.
 
 use std::collections::HashSet;
 
@@ -16,18 +18,18 @@ use crate::codec::{foreign, record};
 use crate::db::{Table, Transacted, Write, Written};
 use crate::gate::{self, Gate};
 use crate::keys;
-use crate::ports::AT_ONCE;
+use crate::ports::CONCURRENCY_MAX;
 use crate::queues::{QueueState, add_slot, take_slot};
-use crate::records::{guard, too_busy};
+use crate::records::{if_unchanged, too_contended};
 use crate::store::{DynamoStore, Stored};
 
-/// How often a move is tried that renewals, keys or queues get in the way of.
+/// Maximum number of attempts when renewals, keys or queues change concurrently.
 const TRIES_MAX: u32 = 20;
 
-/// What a try came to.
+/// The outcome of one attempt.
 enum Try {
     Answer(Committed),
-    /// Something else changed meanwhile: read again.
+    /// A concurrent change: read again and retry.
     Again,
     Deposed,
 }
@@ -59,11 +61,11 @@ impl DynamoStore {
         let answers = if leader.is_none() && are_independent(&transitions, &known) {
             stream::iter(transitions.into_iter().zip(known))
                 .map(|(transition, stored)| self.commit_one(transition, stored, None))
-                .buffered(AT_ONCE)
+                .buffered(CONCURRENCY_MAX)
                 .collect::<Vec<_>>()
                 .await
         } else {
-            // In order: one may free the key or the slot that the next one takes.
+            // Sequential: one may release the key or slot that the next one takes.
             let mut answers = Vec::with_capacity(transitions.len());
             for (index, transition) in transitions.into_iter().enumerate() {
                 let stored = if index == 0 { known[0].take() } else { self.current(&transition.key).await? };
@@ -87,7 +89,7 @@ impl DynamoStore {
         }
     }
 
-    /// Whether this is still the leader; asked even if there is nothing to write.
+    /// Fails with `Deposed` unless the epoch is current; checked even if there is nothing to write.
     async fn check_leader(&self, leader: &LeaderEpoch) -> Result<()> {
         let found = self.db.get(Table::Data, vec![keys::document(&leader.document)]).await?;
         let current =
@@ -104,7 +106,7 @@ impl DynamoStore {
         mut stored: Option<Stored>,
         leader: Option<&LeaderEpoch>,
     ) -> Result<Committed> {
-        // What was found unreadable is not changed, also by what this process remembers of it.
+        // A quarantined task is not changed, even if it is cached.
         if self.is_quarantined(&transition.key) {
             return Ok(Committed::Stale);
         }
@@ -122,7 +124,7 @@ impl DynamoStore {
                 continue;
             };
             if !transition.fits(&found.record) && !is_fresh {
-                // What this process remembers may be old.
+                // The cached record may be stale.
                 is_fresh = true;
                 stored = self.load_one(&transition.key).await?;
                 continue;
@@ -137,13 +139,13 @@ impl DynamoStore {
                 Try::Again => {}
             }
             if attempt > 2 {
-                crate::db::pause(attempt.min(4)).await;
+                crate::db::backoff(attempt.min(4)).await;
             }
             self.forget(&transition.key);
             is_fresh = true;
             stored = self.load_one(&transition.key).await?;
         }
-        Err(too_busy(&transition.key))
+        Err(too_contended(&transition.key))
     }
 
     async fn try_commit(
@@ -173,7 +175,7 @@ impl DynamoStore {
             queue = Some(state);
             if let Some(key) = before.spec.serial_key.as_ref().filter(|_| !before.holds_key()) {
                 let found = self.gate(&before.key.namespace, key, now).await?;
-                if !found.lets(before.key.id) {
+                if !found.admits(before.key.id) {
                     return Ok(Try::Answer(Committed::Blocked(Blocked::KeyHeld)));
                 }
                 gate = Some(found);
@@ -188,7 +190,7 @@ impl DynamoStore {
         self.write_move(stored, after, queue, gate, leader).await
     }
 
-    /// Writes a move with everything that must be written with it.
+    /// Writes a transition, with the gate, slot and leader check in the same transaction.
     async fn write_move(
         &self,
         before: &Stored,
@@ -203,21 +205,21 @@ impl DynamoStore {
             beside.push(leader_check(leader));
             beside.len()
         });
-        let task = guard(Write::put(Table::Queue, after.item.clone()), &before.item);
+        let task = if_unchanged(Write::put(Table::Queue, after.item.clone()), &before.item);
         let tried = if beside.is_empty() {
             match self.db.write(task).await? {
-                Written::Done(_) => None,
-                Written::Refused | Written::Busy => Some(Try::Again),
+                Written::Applied(_) => None,
+                Written::ConditionFailed | Written::Conflict => Some(Try::Again),
             }
         } else {
             let mut writes = vec![task];
             writes.extend(beside);
             match self.db.transact(writes).await? {
-                Transacted::Done => None,
-                Transacted::Refused(members) if leader_at.is_some_and(|at| members.contains(&at)) => {
+                Transacted::Applied => None,
+                Transacted::ConditionFailed(members) if leader_at.is_some_and(|at| members.contains(&at)) => {
                     Some(Try::Deposed)
                 }
-                Transacted::Refused(_) | Transacted::Busy => Some(Try::Again),
+                Transacted::ConditionFailed(_) | Transacted::Conflict => Some(Try::Again),
             }
         };
         if let Some(tried) = tried {
@@ -233,9 +235,8 @@ impl DynamoStore {
         Ok(Try::Answer(Committed::Applied { version }))
     }
 
-    /// Writes down what somebody else has done to a task of ours, or that a task of somebody else's is ours
-    /// now.
-    pub(crate) async fn settle(&self, stored: Stored) -> Result<bool> {
+    /// Stores our record of another client's change: a changed status, or a new task that is adopted.
+    pub(crate) async fn reconcile(&self, stored: Stored) -> Result<bool> {
         let after = Stored {
             item: self.prepare(&stored.record, Some(&stored)).await?,
             record: stored.record.clone(),
@@ -249,7 +250,7 @@ impl DynamoStore {
         Ok(matches!(self.write_move(&before, after, None, None, None).await?, Try::Answer(_)))
     }
 
-    /// Ends holds whose handlers have stopped.
+    /// Ends the cancellation holds of handlers that have stopped.
     pub(super) async fn confirm_all(&self, leases: Vec<weaver_core::lease::Lease>) -> Result<()> {
         for lease in leases {
             for attempt in 0..TRIES_MAX {
@@ -261,33 +262,33 @@ impl DynamoStore {
                 let mut after = Stored { item: self.prepare(&record, Some(&before)).await?, record };
                 let mut writes = gate::passage(&before.record, &after.record, None);
                 writes.extend(slot_writes(&before, &mut after, None));
-                writes.insert(0, guard(Write::put(Table::Queue, after.item.clone()), &before.item));
+                writes.insert(0, if_unchanged(Write::put(Table::Queue, after.item.clone()), &before.item));
                 let done = match writes.len() {
-                    1 => matches!(self.db.write(writes.remove(0)).await?, Written::Done(_)),
-                    _ => self.db.transact(writes).await? == Transacted::Done,
+                    1 => matches!(self.db.write(writes.remove(0)).await?, Written::Applied(_)),
+                    _ => self.db.transact(writes).await? == Transacted::Applied,
                 };
                 if done {
                     self.stopped(&before, &after).await;
                     break;
                 }
-                crate::db::pause(attempt.min(4)).await;
+                crate::db::backoff(attempt.min(4)).await;
             }
         }
         self.flush_counts_if_due().await;
         Ok(())
     }
 
-    /// A hold has ended: nothing moved, so nothing is published.
+    /// After a hold has ended: the version did not change, so nothing is published.
     async fn stopped(&self, before: &Stored, after: &Stored) {
         self.deltas.lock().moved(Some(&before.record), &after.record);
-        self.sighted(&after.record, self.clock.monotonic());
+        self.observed(&after.record, self.clock.monotonic());
         self.remember(after);
         self.left_lease(&before.record, &after.record).await;
         self.changed.notify_waiters();
     }
 }
 
-/// The record as it was counted; `None` if it was not: somebody else's item that nobody has adopted.
+/// The record as it was counted; `None` for an item that has not been adopted, which is not counted.
 fn counted_before(stored: &Stored) -> Option<TaskRecord> {
     if !foreign::is_adopted(&stored.item) {
         return None;
@@ -298,7 +299,7 @@ fn counted_before(stored: &Stored) -> Option<TaskRecord> {
     Some(stored.record.clone())
 }
 
-/// Whether no member can be in another's way: different tasks, no keys, no queue's limit.
+/// Whether the transitions are independent: different tasks, no serial keys, no limited queues.
 fn are_independent(transitions: &[Transition], known: &[Option<Stored>]) -> bool {
     let distinct: HashSet<&TaskKey> = transitions.iter().map(|transition| &transition.key).collect();
     let plain = |(transition, stored): (&Transition, &Option<Stored>)| {
@@ -310,8 +311,7 @@ fn are_independent(transitions: &[Transition], known: &[Option<Stored>]) -> bool
     distinct.len() == transitions.len() && transitions.iter().zip(known).all(plain)
 }
 
-/// What a move writes to its queue's item: only where the queue has a limit, or had one when the task was
-/// counted.
+/// The queue's write for a transition: only if the queue has a limit, or had one when the task was counted.
 fn slot_writes(before: &Stored, after: &mut Stored, queue: Option<QueueState>) -> Option<Write> {
     match (before.record.occupies_slot(), after.record.occupies_slot()) {
         (false, true) if queue.is_some_and(|queue| queue.settings.max_running.is_some()) => {

@@ -1,4 +1,4 @@
-//! The port `Documents`. A deleted document stays as a small marker, so that its versions keep growing.
+//! The port `Documents`. A deleted document stays as a tombstone, so that its versions keep growing.
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -20,13 +20,13 @@ use crate::codec::texts::{bytes_attribute, bytes_of};
 use crate::codec::value::{Attributes, n, us};
 use crate::db::{Item, Query, Range, Table, Write, Written};
 use crate::keys;
-use crate::ports::AT_ONCE;
+use crate::ports::CONCURRENCY_MAX;
 use crate::ports::overdue::{data_key, is_old};
-use crate::records::too_busy;
+use crate::records::too_contended;
 use crate::store::DynamoStore;
 use crate::unreadable::check_format;
 
-/// How often a write that others get in the way of is tried.
+/// Maximum number of attempts of a contended write.
 const TRIES_MAX: usize = 20;
 
 #[async_trait]
@@ -120,8 +120,8 @@ impl Documents for DynamoStore {
                 None => self.delete_document(&key, expect).await.map(|()| None),
             }
         };
-        // Each by itself: a transaction would refuse the whole of it for one conflict, and hold ten at most.
-        Ok(stream::iter(writes).map(write).buffered(AT_ONCE).collect().await)
+        // Independent writes: a transaction would fail as a whole on one conflict, and is limited to ten.
+        Ok(stream::iter(writes).map(write).buffered(CONCURRENCY_MAX).collect().await)
     }
 
     async fn list_documents(
@@ -175,19 +175,19 @@ impl Documents for DynamoStore {
             let entries = found.items.iter().filter_map(|item| Some((due_of(kind, item)?, item)));
             let entries: Vec<((Timestamp, DocumentKey), &Item)> = entries.collect();
             let wanted: Vec<Item> = entries.iter().map(|((_, key), _)| keys::document(key)).collect();
-            let mut moot = Vec::new();
+            let mut dangling = Vec::new();
             let documents = self.documents_of(wanted).await?;
             for ((at, key), entry) in entries {
                 match documents.iter().find(|document| document.key == key && document.due == Some(at)) {
                     Some(document) if due.len() < limit as usize => due.push(document.clone()),
                     Some(_) => return Ok(due),
                     None if is_old(entry, self.now()) && !self.is_document_quarantined(&key) => {
-                        moot.push(data_key(entry));
+                        dangling.push(data_key(entry));
                     }
                     None => {}
                 }
             }
-            self.db.remove(Table::Data, moot).await?;
+            self.db.remove(Table::Data, dangling).await?;
             match found.next {
                 Some(next) if due.len() < limit as usize => start = Some(next),
                 _ => return Ok(due),
@@ -197,7 +197,7 @@ impl Documents for DynamoStore {
 }
 
 impl DynamoStore {
-    /// A document that can be read; one that cannot is quarantined.
+    /// Decodes a document; an unreadable one is quarantined.
     fn document_or_aside(&self, key: &DocumentKey, item: &Item) -> Option<Document> {
         match read_document(key.clone(), item)? {
             Ok(document) => Some(document),
@@ -245,19 +245,21 @@ impl DynamoStore {
         };
         for _ in 0..TRIES_MAX {
             match self.db.write(write.clone()).await? {
-                Written::Done(item) => return Ok(item),
-                Written::Refused => return Err(expect.conflict(shown(key), self.version_of(key).await?)),
-                Written::Busy => crate::db::pause(1).await,
+                Written::Applied(item) => return Ok(item),
+                Written::ConditionFailed => {
+                    return Err(expect.conflict(shown(key), self.version_of(key).await?));
+                }
+                Written::Conflict => crate::db::backoff(1).await,
             }
         }
-        Err(too_busy(&shown(key)))
+        Err(too_contended(&shown(key)))
     }
 
-    /// The entry under which the document was due before.
+    /// Removes the entry of the document's previous due time.
     async fn drop_due_entry(&self, key: &DocumentKey, item: &Item, due: Option<Timestamp>) {
         let was = item.instant("due_was_us").filter(|_| item.number("due_was_us").is_some());
         if let Some(was) = was.filter(|was| Some(*was) != due) {
-            self.write_lightly(Write::delete(Table::Data, keys::due_entry(was, key))).await;
+            self.write_best_effort(Write::delete(Table::Data, keys::due_entry(was, key))).await;
         }
     }
 }
@@ -266,7 +268,7 @@ fn shown(key: &DocumentKey) -> String {
     format!("document {}/{}/{}", key.namespace, key.kind, key.id)
 }
 
-/// The document an item says; `None` if it was deleted.
+/// Decodes a document's item; `None` if it was deleted.
 pub(crate) fn read_document(key: DocumentKey, item: &Item) -> Option<Result<Document, Unreadable>> {
     if item.flag("deleted") {
         return None;
@@ -280,7 +282,7 @@ pub(crate) fn read_document(key: DocumentKey, item: &Item) -> Option<Result<Docu
             updated_at: item.instant("updated_at_us").unwrap_or_default(),
         })
     };
-    let undecodable = || Unreadable::Undecodable { reason: "its body or its version".to_owned() };
+    let undecodable = || Unreadable::Undecodable { reason: "its attribute `body` or `version`".to_owned() };
     Some(check_format(item).and_then(|()| document().ok_or_else(undecodable)))
 }
 

@@ -1,4 +1,4 @@
-//! New tasks: one conditional put each; with a unique or serial key, one transaction each.
+//! Enqueues tasks: one conditional put each, or one transaction with a unique or serial key.
 
 use futures_util::stream::{self, StreamExt};
 use weaver_core::error::Result;
@@ -14,11 +14,11 @@ use crate::codec::value::{Attributes, n, us};
 use crate::db::{Item, Table, Transacted, Write, Written};
 use crate::gate;
 use crate::keys;
-use crate::ports::AT_ONCE;
-use crate::records::too_busy;
+use crate::ports::CONCURRENCY_MAX;
+use crate::records::too_contended;
 use crate::store::{DynamoStore, Stored};
 
-/// How often a task is tried to be stored: races for its number or its keys.
+/// Maximum number of attempts to store a task when its id or keys are contended.
 const TRIES_MAX: u32 = 20;
 
 impl DynamoStore {
@@ -29,7 +29,7 @@ impl DynamoStore {
         }
         self.announce().await?;
         let now = self.now();
-        // Numbers are drawn in order before anything is stored, and so is what cannot be admitted found.
+        // Before anything is stored: ids are drawn in order, and invalid tasks fail the batch.
         let mut records = Vec::with_capacity(tasks.len());
         for (index, task) in tasks.into_iter().enumerate() {
             records.push(admit_at(task, self.ids.draw(now), index, now)?);
@@ -41,7 +41,7 @@ impl DynamoStore {
             .partition(|(_, record)| !record.spec.has_unique_keys() && record.spec.serial_key.is_none());
         let mut stored: Vec<(usize, Result<Stored>)> = stream::iter(alone)
             .map(|(index, record)| async move { (index, self.store_alone(record).await) })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENCY_MAX)
             .collect()
             .await;
         stored.sort_by_key(|(index, _)| *index);
@@ -51,7 +51,7 @@ impl DynamoStore {
                 Enqueued { key: stored.record.key, existing: false }
             }));
         }
-        // One after the other: a later member with the same key finds the earlier one.
+        // Sequential: a later member with the same unique key finds the earlier one.
         for (index, record) in keyed {
             answers[index] = Some(self.store_keyed(record).await);
         }
@@ -61,17 +61,17 @@ impl DynamoStore {
 
     async fn store_alone(&self, mut record: TaskRecord) -> Result<Stored> {
         for attempt in 0..TRIES_MAX {
-            // Again for each number: the entries name it.
+            // Repeated for each new id, which the entries contain.
             self.put_entries(&record).await?;
             let item = self.prepare(&record, None).await?;
             let write = Write::put(Table::Queue, item.clone()).when("attribute_not_exists(task_id)");
             match self.db.write(write).await? {
-                Written::Done(_) => return Ok(Stored { item, record }),
-                Written::Refused => record.key.id = self.ids.draw(self.now()),
-                Written::Busy => crate::db::pause(attempt).await,
+                Written::Applied(_) => return Ok(Stored { item, record }),
+                Written::ConditionFailed => record.key.id = self.ids.draw(self.now()),
+                Written::Conflict => crate::db::backoff(attempt).await,
             }
         }
-        Err(too_busy(&record.key))
+        Err(too_contended(&record.key))
     }
 
     async fn store_keyed(&self, mut record: TaskRecord) -> Result<Enqueued> {
@@ -86,16 +86,16 @@ impl DynamoStore {
             writes.extend(self.unique_writes(&record));
             writes.extend(gate::arrival(&record));
             match self.db.transact(writes).await? {
-                Transacted::Done => {}
-                Transacted::Refused(_) => {
+                Transacted::Applied => {}
+                Transacted::ConditionFailed(_) => {
                     if let Some(first) = self.first_of(&record).await? {
                         return Ok(Enqueued { key: first, existing: true });
                     }
                     record.key.id = self.ids.draw(self.now());
                     continue;
                 }
-                Transacted::Busy => {
-                    crate::db::pause(attempt).await;
+                Transacted::Conflict => {
+                    crate::db::backoff(attempt).await;
                     continue;
                 }
             }
@@ -103,10 +103,10 @@ impl DynamoStore {
             self.moved(None, &stored);
             return Ok(Enqueued { key: stored.record.key, existing: false });
         }
-        Err(too_busy(&record.key))
+        Err(too_contended(&record.key))
     }
 
-    /// The task that already stands for one of these keys (G8).
+    /// The existing task with one of the record's unique keys (G8).
     async fn first_of(&self, record: &TaskRecord) -> Result<Option<TaskKey>> {
         let namespace = &record.key.namespace;
         let wanted: Vec<Item> =
@@ -131,7 +131,7 @@ impl DynamoStore {
             let mut item = keys::unique(&record.key.namespace, &unique);
             item.put_number("task", record.key.id.0);
             item.insert("expires_at_us".to_owned(), us(until));
-            // DynamoDB's own clean-up goes by seconds.
+            // DynamoDB's TTL is in seconds.
             item.insert("ttl".to_owned(), n(until.as_micros() / 1_000_000));
             Write::put(Table::Data, item)
                 .when("attribute_not_exists(pk) OR expires_at_us <= :now")
@@ -140,7 +140,7 @@ impl DynamoStore {
         record.spec.unique_keys().map(write).collect()
     }
 
-    /// What a task is found by, put before it: an entry without a task is passed over.
+    /// Writes a task's index entries before the task: readers skip entries without a task.
     pub(crate) async fn put_entries(&self, record: &TaskRecord) -> Result<()> {
         let (namespace, origin) = (&record.key.namespace, record.spec.origin());
         self.put_once(keys::NAMESPACES.to_owned(), namespace.as_str()).await?;
@@ -162,7 +162,7 @@ impl DynamoStore {
     }
 }
 
-/// The partitions of the entries a task is found by.
+/// The partitions of a task's index entries.
 pub(crate) fn entries_of(namespace: &Namespace, record: &TaskRecord) -> Vec<String> {
     let origin = record.spec.origin();
     let mut partitions = Vec::new();

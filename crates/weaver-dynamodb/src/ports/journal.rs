@@ -1,5 +1,5 @@
-//! The port `Journal`: a head that counts, and one item per append and 350 KB, whose key is the last number
-//! in it.
+//! The port `Journal`: a head item with the last sequence number, and chunks of entries, one per append and
+//! 350 KB, whose key is their last sequence number.
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -13,23 +13,23 @@ use crate::codec::value::{Attributes, n, us};
 use crate::db::{Item, Query, Range, TRANSACTION_MAX, Table, Transacted, Write};
 use crate::keys;
 use crate::ports::overdue::data_key;
-use crate::records::too_busy;
+use crate::records::too_contended;
 use crate::store::DynamoStore;
 
-/// The most bytes of one chunk: an item has at most 400 KB, and entries take a little more than their bytes.
+/// Maximum size of a chunk: an item holds at most 400 KB, and entries have some overhead.
 const CHUNK_MAX_BYTES: usize = 350 * 1024;
-/// What an entry takes beside its bytes, at most.
+/// Maximum overhead of an entry, in bytes.
 const ENTRY_OVERHEAD_BYTES: usize = 8;
-/// Chunks read at once.
+/// Chunks read per query.
 const PAGE: u32 = 32;
-/// How often an append that others get in the way of is tried.
+/// Maximum number of attempts of a contended append.
 const TRIES_MAX: u32 = 30;
 
-/// What is known of a stream.
+/// The head item of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 struct Head {
     tail: u64,
-    /// Entries below are gone.
+    /// Entries with lower sequence numbers are trimmed.
     floor: u64,
     exists: bool,
 }
@@ -40,7 +40,7 @@ impl Journal for DynamoStore {
         stream.validate()?;
         check_entries(bodies)?;
         if chunks(bodies).len() >= TRANSACTION_MAX {
-            // An append is one transaction; only a flood of tiny entries is larger than that.
+            // An append is one transaction; only very many tiny entries exceed it.
             let (value, max) = (bodies.len() as u64, 100_000);
             return Err(Invalid::new("bodies", Problem::OutOfRange { value, min: 0, max }).into());
         }
@@ -50,11 +50,13 @@ impl Journal for DynamoStore {
                 return Ok(Seq(head.tail));
             }
             match self.db.transact(self.append_writes(stream, head, bodies)).await? {
-                Transacted::Done => return Ok(Seq(head.tail + bodies.len() as u64)),
-                Transacted::Refused(_) | Transacted::Busy => crate::db::pause(attempt.min(5)).await,
+                Transacted::Applied => return Ok(Seq(head.tail + bodies.len() as u64)),
+                Transacted::ConditionFailed(_) | Transacted::Conflict => {
+                    crate::db::backoff(attempt.min(5)).await;
+                }
             }
         }
-        Err(too_busy(stream))
+        Err(too_contended(stream))
     }
 
     async fn read_entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Result<JournalPage> {
@@ -87,10 +89,11 @@ impl Journal for DynamoStore {
         let write = Write::update(Table::Data, keys::head(stream), "SET floor_at = :floor")
             .when("attribute_not_exists(floor_at) OR floor_at < :floor")
             .value(":floor", n(floor));
-        // Refused: somebody else has trimmed more.
+        // A failed condition means that another process has trimmed further.
         let _ = self.db.write(write).await?;
-        let gone = Query::table(Table::Data, keys::stream(stream)).range(Range::Before(keys::padded(floor)));
-        let items = self.query_all(gone).await?;
+        let trimmed =
+            Query::table(Table::Data, keys::stream(stream)).range(Range::Before(keys::padded(floor)));
+        let items = self.query_all(trimmed).await?;
         self.db.remove(Table::Data, items.iter().map(data_key).collect()).await
     }
 }
@@ -131,7 +134,7 @@ impl DynamoStore {
         writes
     }
 
-    /// Reads no further than the tail that was read first: everything up to it is committed.
+    /// Reads up to the tail that was read first: everything up to it is committed.
     async fn read_after(
         &self,
         stream: &StreamKey,
@@ -165,7 +168,7 @@ impl DynamoStore {
         }
     }
 
-    /// The first number stored at or after an instant.
+    /// The first sequence number stored at or after an instant.
     async fn first_at(
         &self,
         stream: &StreamKey,
@@ -189,7 +192,7 @@ impl DynamoStore {
     }
 }
 
-/// Cuts an append into what fits an item each.
+/// Splits an append into chunks that fit into an item.
 fn chunks(bodies: &[Bytes]) -> Vec<&[Bytes]> {
     let (mut chunks, mut first, mut bytes) = (Vec::new(), 0, 0);
     for (index, body) in bodies.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Leasing: find, plan, claim. The conditional write decides; what the index shows is only where to try.
+//! Leasing: find, plan, claim. The index only suggests candidates; the conditional write decides.
 
 use std::collections::HashSet;
 
@@ -19,15 +19,15 @@ use crate::gate::Gate;
 use crate::keys;
 use crate::leases::Plan;
 use crate::overlay::Ready;
-use crate::ports::AT_ONCE;
+use crate::ports::CONCURRENCY_MAX;
 use crate::ports::choose::Claim;
 use crate::queues::take_slot;
 use crate::store::{DynamoStore, Stored};
 use crate::unreadable::FORMAT;
 
-/// How often a call looks again after losing races.
+/// Maximum number of searches per call after lost races.
 const ROUNDS_MAX: usize = 8;
-/// How often a claim is tried whose items are in another's transaction.
+/// Maximum number of attempts of a claim whose items are in a concurrent transaction.
 const BUSY_MAX: u32 = 5;
 
 impl DynamoStore {
@@ -42,7 +42,7 @@ impl DynamoStore {
             let slots = request.slots.saturating_sub(u32::try_from(fragile).unwrap_or(u32::MAX));
             let claims = self.choose(request, missing, slots, &tried).await?;
             if claims.is_empty() && plan.is_none() {
-                // A repeated call whose tasks are all under way finds nothing new either.
+                // It may repeat a call whose tasks are all leased.
                 return self.repeated(request).await.map(Option::unwrap_or_default);
             }
             if claims.is_empty() {
@@ -71,15 +71,15 @@ impl DynamoStore {
             }
         }
         if let Some(plan) = &plan {
-            self.settle_plan(plan, &leased).await;
+            self.finish_plan(plan, &leased).await;
         }
         leased.sort_by(|one, other| one.0.cmp(&other.0));
         self.flush_counts_if_due().await;
         Ok(leased.into_iter().map(|(_, leased)| leased).collect())
     }
 
-    /// Remembers what is under the token, or removes the plan if nothing is.
-    async fn settle_plan(&self, plan: &Plan, leased: &[(String, Leased)]) {
+    /// Records the tasks leased under the token, or removes the plan if there are none.
+    async fn finish_plan(&self, plan: &Plan, leased: &[(String, Leased)]) {
         if leased.is_empty() {
             self.drop_plan(plan.token, plan.revision).await;
         } else {
@@ -88,7 +88,7 @@ impl DynamoStore {
         }
     }
 
-    /// Plans claims; `false` if the plan is not what this call knows: it was repeated, or repeats another.
+    /// Adds claims to the plan; `false` if a concurrent or earlier call with the same token changed it.
     async fn extend_plan(
         &self,
         request: &LeaseRequest,
@@ -112,8 +112,9 @@ impl DynamoStore {
         Ok(written)
     }
 
-    /// What an earlier call with this token was granted and still holds; `None` if there was none. What it
-    /// planned and has not claimed yet is left to it: its plan is closed by the next revision.
+    /// Leases that an earlier call with this token was granted and still holds; `None` if there was no such
+    /// call. The new revision keeps the earlier call from extending its plan; what it has planned and not yet
+    /// claimed stays its own.
     async fn repeated(&self, request: &LeaseRequest) -> Result<Option<Vec<Leased>>> {
         let Some(mut plan) = self.plan(request.token).await? else { return Ok(None) };
         let under =
@@ -134,13 +135,13 @@ impl DynamoStore {
         Ok(Some(leased.collect()))
     }
 
-    /// Claims in parallel what needs nothing but the task, the rest one after the other.
+    /// Claims tasks that need only their own item concurrently, the others sequentially.
     async fn claim_all(&self, request: &LeaseRequest, claims: Vec<Claim>) -> Result<Vec<(String, Leased)>> {
         let (plain, joint): (Vec<_>, Vec<_>) =
             claims.into_iter().partition(|claim| !claim.is_limited && !claim.takes_key());
         let mut answers: Vec<Result<Option<(String, Leased)>>> = stream::iter(plain)
             .map(|claim| async move { self.claim(request, &claim).await })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENCY_MAX)
             .collect()
             .await;
         for claim in joint {
@@ -163,7 +164,7 @@ impl DynamoStore {
         }
         let item = match self.write_claim(ready, writes).await {
             Ok(item) => item,
-            // An attribute may be of another type than the write needs: that is this item's alone.
+            // An attribute may have the wrong type for the update: only this item is affected.
             Err(error) => {
                 self.load_one(&ready.key).await?;
                 return if self.is_quarantined(&ready.key) { Ok(None) } else { Err(error) };
@@ -181,16 +182,16 @@ impl DynamoStore {
         };
         let Some(stored) = taken else { return Ok(None) };
         let Some(lease) = stored.record.current_lease() else { return Ok(None) };
-        // As it was counted.
+        // The record as it was counted before the claim.
         let before = TaskRecord { state: ready.state, lease: None, ..stored.record.clone() };
         self.moved(Some(&before), &stored);
         self.started(&stored).await;
         Ok(Some((ready.sort.clone(), Leased { lease, record: stored.record })))
     }
 
-    /// Gives back what was taken and cannot be read, as [`Release`](weaver_core::lifecycle::Command) does:
-    /// due at once, and nothing is charged. It keeps its key. What cannot be read cannot be added to: its
-    /// list of attempts lacks this one.
+    /// Releases a claimed task that cannot be read, as [`Release`](weaver_core::lifecycle::Command) does: due
+    /// at once, without counting a failure. It keeps its serial key. The attempt is not recorded, as the list
+    /// of attempts cannot be read.
     async fn release_unreadable(&self, request: &LeaseRequest, claim: &Claim, now: Timestamp) -> Result<()> {
         let ready = &claim.ready;
         let released = Write::update(
@@ -219,42 +220,42 @@ impl DynamoStore {
         if self.write_claim(ready, writes).await?.is_some() {
             let place = (request.namespace.clone(), claim.queue.clone());
             self.deltas.lock().shift(place, ready.state, TaskState::RetryScheduled);
-            // As it is now, for the list of what cannot be read.
+            // Updates its entry in the quarantine.
             self.load_one(&ready.key).await?;
         }
         Ok(())
     }
 
-    /// Makes the writes of a claim; `None` if it was not to be had. One whose items somebody has right now is
-    /// tried again: to pass it over would be to take a later one before it.
+    /// Makes the writes of a claim; `None` if a condition failed. A conflict with a concurrent transaction is
+    /// retried: skipping the task would lease a later one first.
     async fn write_claim(&self, ready: &Ready, writes: Vec<Write>) -> Result<Option<Item>> {
         for attempt in 0..BUSY_MAX {
             if attempt > 0 {
-                crate::db::pause(attempt).await;
+                crate::db::backoff(attempt).await;
             }
             if let [write] = writes.as_slice() {
                 match self.db.write(write.clone()).await? {
-                    Written::Done(item) => return Ok(Some(item)),
-                    Written::Refused => return Ok(None),
-                    Written::Busy => continue,
+                    Written::Applied(item) => return Ok(Some(item)),
+                    Written::ConditionFailed => return Ok(None),
+                    Written::Conflict => continue,
                 }
             }
             match self.db.transact(writes.clone()).await? {
-                Transacted::Done => {
+                Transacted::Applied => {
                     let key = keys::task(&ready.key.namespace, &ready.name);
                     return Ok(self.db.get(Table::Queue, vec![key]).await?.pop());
                 }
-                Transacted::Refused(_) => return Ok(None),
-                Transacted::Busy => {}
+                Transacted::ConditionFailed(_) => return Ok(None),
+                Transacted::Conflict => {}
             }
         }
         Ok(None)
     }
 
-    /// A claim that was refused: whether it was done after all and its answer got lost, or why it was not.
+    /// After a failed claim: returns the task if the claim was applied and its response lost.
     async fn after_lost_race(&self, request: &LeaseRequest, ready: &Ready) -> Result<Option<Stored>> {
         let Some(stored) = self.load_one(&ready.key).await? else {
-            self.overlay.lock().gone(ready, self.clock.monotonic());
+            self.overlay.lock().taken_elsewhere(ready, self.clock.monotonic());
             return Ok(None);
         };
         let now = self.clock.monotonic();
@@ -265,35 +266,35 @@ impl DynamoStore {
             return Ok(Some(stored));
         }
         if foreign::is_moved(&stored.item) {
-            self.settle(stored).await?;
+            self.reconcile(stored).await?;
             return Ok(None);
         }
         if record.version > ready.version {
-            // As it is now, and not merely gone: it may wait again, and come first.
+            // Its current record, not just its absence: it may wait again, at the head.
             self.overlay.lock().note(record, now);
             *self.lost_race_at.lock() = Some(now);
         }
         Ok(None)
     }
 
-    /// What follows a first start: it cannot expire any more.
+    /// After the first start: removes the `expiring` entry, as the task cannot expire any more.
     pub(crate) async fn started(&self, stored: &Stored) {
         let record = &stored.record;
         if let Some(expires_at) = record.spec.expires_at
             && (record.executions == 1 || record.state.is_terminal())
         {
-            self.write_lightly(Write::delete(Table::Data, keys::expiring(expires_at, &record.key))).await;
+            self.write_best_effort(Write::delete(Table::Data, keys::expiring(expires_at, &record.key))).await;
         }
     }
 }
 
 impl Claim {
-    /// Whether starting it takes its key: a task that has started before holds it.
+    /// Whether starting it takes its serial key: a task that has started before already holds it.
     fn takes_key(&self) -> bool {
         self.ready.serial_key.is_some() && self.gate.is_none_or(|gate| gate.holder.is_none())
     }
 
-    /// The start of a task, as `lifecycle::decide` makes it; the model test holds the two together.
+    /// The same transition as `lifecycle::decide` makes for a lease; the model test checks that they agree.
     fn task_write(&self, request: &LeaseRequest, now: Timestamp) -> Write {
         let ready = &self.ready;
         let held = HeldLease {

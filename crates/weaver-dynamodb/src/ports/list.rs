@@ -1,4 +1,4 @@
-//! Finding tasks: by the namespace's own order, or by entries.
+//! Lists tasks, by the namespace's partition or by index entries.
 
 use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::id::{TaskId, TaskKey};
@@ -12,7 +12,7 @@ use crate::db::{Query, Range, Table};
 use crate::keys;
 use crate::store::DynamoStore;
 
-/// Records read at once.
+/// Records read per request.
 const PAGE: usize = 100;
 
 impl DynamoStore {
@@ -37,11 +37,11 @@ impl DynamoStore {
         self.list_ids(&query, after, ids).await
     }
 
-    /// Walks the namespace's own partition; what the selector and the filter leave out is read all the same.
+    /// Reads the namespace's partition; tasks that do not match are read and paid for as well.
     async fn list_namespace(&self, query: &TaskQuery, after: Option<String>) -> Result<Page<TaskRecord>> {
         let (limit, scan_max) = (query.limit as usize, query.scan_max as usize);
         let mut page = Page { items: Vec::new(), next: None, complete: true };
-        let mut looked_at = 0;
+        let mut scanned = 0;
         let mut position = after;
         loop {
             let range = match (&position, query.order) {
@@ -49,7 +49,7 @@ impl DynamoStore {
                 (Some(after), Order::OldestFirst) => Range::After(after.clone()),
                 (Some(after), Order::NewestFirst) => Range::Before(after.clone()),
             };
-            let some = (scan_max - looked_at).clamp(1, PAGE);
+            let some = (scan_max - scanned).clamp(1, PAGE);
             let read = Query::table(Table::Queue, query.namespace.as_str()).range(range).limit(some as u32);
             let read = if query.order == Order::OldestFirst { read } else { read.backward() };
             let found = self.db.query(read).await?;
@@ -60,7 +60,7 @@ impl DynamoStore {
                     page.next = position.map(Cursor);
                     return Ok(page);
                 }
-                looked_at += 1;
+                scanned += 1;
                 for stored in self.read(vec![item]).await? {
                     if query.selector.selects(&stored.record) && query.filter.keeps(&stored.record) {
                         self.note_name(&stored.record).await?;
@@ -72,7 +72,7 @@ impl DynamoStore {
             if last {
                 return Ok(page);
             }
-            if looked_at >= scan_max || page.items.len() == limit {
+            if scanned >= scan_max || page.items.len() == limit {
                 page.complete = page.items.len() == limit;
                 page.next = position.map(Cursor);
                 return Ok(page);
@@ -80,7 +80,7 @@ impl DynamoStore {
         }
     }
 
-    /// Reads tasks by number, in order.
+    /// Reads tasks by id, in order.
     async fn list_ids(
         &self,
         query: &TaskQuery,
@@ -99,18 +99,18 @@ impl DynamoStore {
             (Some(after), Order::NewestFirst) => *id < after,
         });
         let mut page = Page { items: Vec::new(), next: None, complete: true };
-        let mut looked_at = 0;
+        let mut scanned = 0;
         let mut last: Option<Cursor> = None;
         for some in ids.chunks(PAGE) {
             let wanted: Vec<_> = some.iter().map(|id| TaskKey::new(query.namespace.clone(), *id)).collect();
             let mut found = self.load(&wanted).await?;
             for key in wanted {
-                if page.items.len() == query.limit as usize || looked_at == query.scan_max as usize {
+                if page.items.len() == query.limit as usize || scanned == query.scan_max as usize {
                     page.complete = page.items.len() == query.limit as usize;
                     page.next = last;
                     return Ok(page);
                 }
-                looked_at += 1;
+                scanned += 1;
                 let Some(stored) = found.remove(&key) else { continue };
                 last = Some(Cursor(crate::codec::record::name_of(&stored.record)));
                 if query.selector.selects(&stored.record) && query.filter.keeps(&stored.record) {
@@ -153,7 +153,7 @@ impl DynamoStore {
         }
     }
 
-    /// A group in short; `None` if all its tasks were purged.
+    /// The summary of a group; `None` if all its tasks were purged.
     async fn group(&self, namespace: &Namespace, id: TaskGroupId) -> Result<Option<GroupSummary>> {
         let partition = keys::entries("group", namespace, id.as_str());
         let items = self.query_all(Query::table(Table::Data, partition)).await?;
@@ -172,7 +172,7 @@ impl DynamoStore {
     }
 }
 
-/// A cursor is a task's own name.
+/// A cursor is the name of a task.
 fn check_cursor(cursor: &Cursor) -> Result<String, Invalid> {
     let is_name = !cursor.0.is_empty() && !cursor.0.chars().any(char::is_control);
     if is_name { Ok(cursor.0.clone()) } else { Err(Invalid::new("cursor", Problem::UnknownCursor)) }

@@ -1,4 +1,4 @@
-//! The ports, call by call. `docs/ports-on-dynamodb.md` shows each as requests.
+//! The ports, call by call. `docs/ports-on-dynamodb.md` lists the requests of each.
 
 mod admin;
 mod choose;
@@ -21,5 +21,5 @@ mod wait;
 pub(crate) use documents::read_document;
 pub(crate) use runners::read_runner;
 
-/// Requests of one call that are under way at once.
-pub(crate) const AT_ONCE: usize = 24;
+/// Maximum number of concurrent requests of one call.
+pub(crate) const CONCURRENCY_MAX: usize = 24;

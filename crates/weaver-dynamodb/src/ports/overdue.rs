@@ -1,5 +1,7 @@
-//! What must be looked after. DynamoDB has no clock: a lease is over when its `renewals` have not moved for
-//! as long as it lasts on the clock of whoever looks, which is compared with no other.
+//! Overdue tasks, mainly lease expiry.
+//!
+//! DynamoDB has no clock: a lease has expired when an observer has seen no change of its `renewals` for the
+//! lease's whole TTL, on the observer's own monotonic clock. No two clocks are compared.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,7 +10,7 @@ use futures_util::future::try_join_all;
 use weaver_core::admission;
 use weaver_core::error::Result;
 use weaver_core::id::{TaskId, TaskKey};
-use weaver_core::lifecycle::OverdueWhy;
+use weaver_core::lifecycle::OverdueReason;
 use weaver_core::name::Namespace;
 use weaver_core::queue::Overdue;
 use weaver_core::task::TaskState;
@@ -18,10 +20,10 @@ use crate::codec::value::Attributes;
 use crate::db::{Item, Query, Range, Table};
 use crate::keys;
 use crate::leases::Plan;
-use crate::store::{DynamoStore, Sighting, Stored};
+use crate::store::{DynamoStore, LeaseObservation, Stored};
 
-/// An entry or a plan that points at nothing is removed when it is this old: who wrote it may still be at it.
-const MOOT_AFTER: Duration = Duration::from_secs(3600);
+/// Age at which a dangling entry or plan is removed: its writer may not have finished before.
+const DANGLING_AFTER: Duration = Duration::from_secs(3600);
 
 impl DynamoStore {
     pub(super) async fn find_overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
@@ -50,67 +52,66 @@ impl DynamoStore {
         let tasks = self.load(&wanted).await?;
         let mut overdue = Vec::new();
         for plan in &plans {
-            let mut is_moot = true;
+            let mut is_dangling = true;
             for key in plan.keys() {
                 let Some(stored) = tasks.get(&key) else {
-                    // It may be read again one day, and is then found here.
-                    is_moot &= !self.is_quarantined(&key);
+                    // It may become readable again, and is then found here.
+                    is_dangling &= !self.is_quarantined(&key);
                     continue;
                 };
                 if stored.record.lease.as_ref().is_none_or(|held| held.token != plan.token) {
                     continue;
                 }
-                is_moot = false;
+                is_dangling = false;
                 if foreign::is_moved(&stored.item) {
-                    self.settle(stored.clone()).await?;
+                    self.reconcile(stored.clone()).await?;
                 }
                 if let Some(why) = self.is_over(stored)
                     && overdue.len() < limit
                     && !overdue.iter().any(|item: &Overdue| item.record.key == key)
                 {
-                    overdue.push(Overdue { record: stored.record.clone(), why });
+                    overdue.push(Overdue { record: stored.record.clone(), reason: why });
                 }
             }
-            if is_moot {
-                self.drop_moot_plan(plan).await;
+            if is_dangling {
+                self.drop_dangling_plan(plan).await;
             }
         }
         Ok(overdue)
     }
 
-    /// Whether a lease or hold has shown no sign of life for as long as it lasts.
-    fn is_over(&self, stored: &Stored) -> Option<OverdueWhy> {
+    /// Whether a lease or hold was not renewed for its whole TTL, as observed by this process.
+    fn is_over(&self, stored: &Stored) -> Option<OverdueReason> {
         let record = &stored.record;
         let why = match record.state {
-            TaskState::Running => OverdueWhy::Lease,
-            TaskState::Cancelled => OverdueWhy::Hold,
+            TaskState::Running => OverdueReason::Lease,
+            TaskState::Cancelled => OverdueReason::Hold,
             _ => return None,
         };
         let span = Duration::from_micros(stored.item.number("lease_span_us")?);
         let now = self.clock.monotonic();
-        let mut sightings = self.sightings.lock();
-        let fresh = Sighting { version: record.version, renewals: record.renewals, at: now };
-        let seen = sightings.entry(record.key.clone()).or_insert(fresh);
+        let mut observations = self.observations.lock();
+        let fresh = LeaseObservation { version: record.version, renewals: record.renewals, at: now };
+        let seen = observations.entry(record.key.clone()).or_insert(fresh);
         if (seen.version, seen.renewals) != (record.version, record.renewals) {
-            // Its last sign of life came before it was read, so this is never too early.
+            // The renewal happened before it was read, so the lease never expires too early.
             *seen = fresh;
         }
         (seen.at.saturating_add(span) <= now).then_some(why)
     }
 
-    /// A plan with nothing under it goes when it has been so for long: its caller may still be carrying it
-    /// out.
-    async fn drop_moot_plan(&self, plan: &Plan) {
+    /// Removes a plan without leased tasks after [`DANGLING_AFTER`]: its caller may still be claiming.
+    async fn drop_dangling_plan(&self, plan: &Plan) {
         let now = self.clock.monotonic();
         let is_old = {
-            let mut rounds = self.rounds.lock();
-            let seen = rounds.moot_plans.entry(plan.token).or_insert((plan.revision, now));
+            let mut poll_state = self.poll_state.lock();
+            let seen = poll_state.dangling_plans.entry(plan.token).or_insert((plan.revision, now));
             if seen.0 != plan.revision {
                 *seen = (plan.revision, now);
             }
-            let is_old = seen.1.saturating_add(MOOT_AFTER) <= now;
+            let is_old = seen.1.saturating_add(DANGLING_AFTER) <= now;
             if is_old {
-                rounds.moot_plans.remove(&plan.token);
+                poll_state.dangling_plans.remove(&plan.token);
             }
             is_old
         };
@@ -133,17 +134,17 @@ impl DynamoStore {
             let mut wanted: Vec<TaskKey> = entries.keys().cloned().collect();
             wanted.sort();
             let mut tasks = self.load(&wanted).await?;
-            let mut moot = Vec::new();
+            let mut dangling = Vec::new();
             for key in wanted {
                 match tasks.remove(&key) {
                     Some(stored) if stored.record.is_expired(now) => {
-                        overdue.push(Overdue { record: stored.record, why: OverdueWhy::ExpiresAt });
+                        overdue.push(Overdue { record: stored.record, reason: OverdueReason::ExpiresAt });
                     }
                     _ if self.is_quarantined(&key) => {}
-                    _ => moot.extend(entries.get(&key).filter(|entry| is_old(entry, now)).map(data_key)),
+                    _ => dangling.extend(entries.get(&key).filter(|entry| is_old(entry, now)).map(data_key)),
                 }
             }
-            self.db.remove(Table::Data, moot).await?;
+            self.db.remove(Table::Data, dangling).await?;
             match found.next {
                 Some(next) if overdue.len() < limit => start = Some(next),
                 _ => break,
@@ -160,9 +161,9 @@ fn expiring_task(item: &Item) -> Option<TaskKey> {
     Some(TaskKey::new(Namespace::try_from(*namespace).ok()?, TaskId(id.parse().ok()?)))
 }
 
-/// Whether whoever put an entry has long since written, or not, what it points at.
+/// Whether an entry is old enough that its writer must have finished or crashed.
 pub(super) fn is_old(entry: &Item, now: weaver_core::time::Timestamp) -> bool {
-    entry.instant("put_at_us").is_none_or(|at| now.since(at) >= MOOT_AFTER)
+    entry.instant("put_at_us").is_none_or(|at| now.since(at) >= DANGLING_AFTER)
 }
 
 pub(super) fn data_key(item: &Item) -> Item {

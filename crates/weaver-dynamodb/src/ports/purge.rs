@@ -1,5 +1,5 @@
-//! Removing what has ended. What belongs to a task goes before it, so that a purge that stops half-way is
-//! found and repeated.
+//! Purges finished tasks. A task's side items are removed before it, so that an interrupted purge is found
+//! and repeated.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::codec::record::{key_of, name_of};
 use crate::codec::value::{Attributes, iso, n};
 use crate::db::{Index, Query, Range, Table, Write, Written};
 use crate::keys;
-use crate::ports::AT_ONCE;
+use crate::ports::CONCURRENCY_MAX;
 use crate::ports::enqueue::entries_of;
 use crate::ports::overdue::data_key;
 use crate::store::{DynamoStore, Stored};
@@ -30,14 +30,14 @@ impl DynamoStore {
         let limit = limit as usize;
         let mut seen = HashSet::new();
         let mut count = 0;
-        // What this process ended lately may not be in the index yet.
-        let lately = self.overlay.lock().ended();
-        if self.purge_some(rule, lately, limit, &mut seen, &mut count).await? {
+        // Tasks that this process finished recently may not be in the index yet.
+        let recent = self.overlay.lock().ended();
+        if self.purge_some(rule, recent, limit, &mut seen, &mut count).await? {
             return Ok(Purged { count, more: true });
         }
         let cut = self.now().saturating_sub(rule.finished_for);
         for status in statuses(rule.state) {
-            // What ended before the cut was created before it.
+            // A task that finished before the cut was created before it.
             let range = Range::Before(format!("{}~", iso(cut)));
             let query = Query::index(Index::Status, status.as_str()).range(range).limit(100);
             let mut start = None;
@@ -58,7 +58,7 @@ impl DynamoStore {
         Ok(Purged { count, more: false })
     }
 
-    /// Removes those of some tasks that the rule is about; `true` if there are more than may be removed.
+    /// Removes those of the tasks that match the rule; `true` if there are more than the limit allows.
     async fn purge_some(
         &self,
         rule: &PurgeRule,
@@ -77,7 +77,7 @@ impl DynamoStore {
         found.truncate(room);
         let removed: Vec<Result<bool>> = stream::iter(found)
             .map(|stored| async move { self.purge_one(&stored).await })
-            .buffer_unordered(AT_ONCE)
+            .buffer_unordered(CONCURRENCY_MAX)
             .collect()
             .await;
         for removed in removed {
@@ -101,7 +101,7 @@ impl DynamoStore {
         let delete = Write::delete(Table::Queue, keys::task(namespace, &name_of(record)))
             .when("version = :version AND attribute_not_exists(lease_token)")
             .value(":version", n(version));
-        let done = matches!(self.db.write(delete).await?, Written::Done(_));
+        let done = matches!(self.db.write(delete).await?, Written::Applied(_));
         if done {
             self.deltas.lock().add(record, -1);
             self.overlay.lock().removed(&record.key);
@@ -127,8 +127,8 @@ impl DynamoStore {
     }
 }
 
-/// Whether a rule is about a task: it has ended, long enough ago, and holds nothing. What others wrote and
-/// nobody adopted is theirs.
+/// Whether a rule matches a task: finished long enough ago, without a cancellation hold. Items that were not
+/// adopted belong to other clients.
 fn is_meant(rule: &PurgeRule, stored: &Stored, now: Timestamp) -> bool {
     let record = &stored.record;
     record.finished_at.is_some_and(|at| at.saturating_add(rule.finished_for) <= now)

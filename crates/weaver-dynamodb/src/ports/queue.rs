@@ -13,9 +13,9 @@ use weaver_core::task::NewTask;
 
 use crate::store::DynamoStore;
 
-/// An item has at most 400 KB; this leaves room for the rest.
+/// An item holds at most 400 KB; this leaves space for the other attributes.
 const PAYLOAD_MAX_BYTES: usize = 256 * 1024;
-/// Each member is a request of its own.
+/// Each member of a batch is at least one request.
 const BATCH_MAX: usize = 1000;
 
 #[async_trait]
@@ -61,8 +61,8 @@ impl Queue for DynamoStore {
     }
 
     async fn changes(&self, after: Option<ChangeCursor>, limit: u32) -> Result<Changes> {
-        self.look_for_others().await?;
-        Ok(self.ring.lock().read(after, limit as usize))
+        self.poll_other_writers().await?;
+        Ok(self.change_log.lock().read(after, limit as usize))
     }
 
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {

@@ -1,4 +1,4 @@
-//! Finding what is due: `ready-index`, corrected by what this process knows better, and the gates.
+//! Finds due tasks: `ready-index`, corrected by the overlay, and the gates of serial keys.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,39 +15,42 @@ use crate::keys;
 use crate::overlay::Ready;
 use crate::store::DynamoStore;
 
-/// The window within which concurrent leasers may overtake each other, and a page of the index.
+/// Number of tasks within which concurrent lease calls may reorder; also the page size of the index.
 pub(crate) const CLAIM_WINDOW: usize = 100;
 
-/// What somebody would take.
+/// A search for due tasks.
 #[derive(Debug)]
-pub(crate) struct Look<'a> {
+pub(crate) struct DueSearch<'a> {
     pub(crate) namespace: &'a Namespace,
-    /// Of which types; `None`: of any.
+    /// `None`: tasks of any type.
     pub(crate) types: Option<&'a [TaskType]>,
-    /// At most so many of each queue.
+    /// Maximum number of tasks per queue.
     pub(crate) max: usize,
-    /// At most so many fragile ones.
+    /// Maximum number of fragile tasks.
     pub(crate) slots: u32,
-    /// Not these.
     pub(crate) except: &'a HashSet<TaskKey>,
     pub(crate) now: Timestamp,
 }
 
-/// What was found.
+/// The result of a [`DueSearch`].
 #[derive(Debug, Default)]
 pub(crate) struct Due {
-    /// In order (G7).
+    /// In lease order (G7).
     pub(crate) tasks: Vec<Ready>,
-    /// The gates of those that have one.
+    /// The gates of tasks with a serial key.
     pub(crate) gates: HashMap<SerialKey, Gate>,
-    /// When the next one is due that was not yet.
+    /// Due time of the next task that is not due yet.
     pub(crate) next_at: Option<Timestamp>,
 }
 
 impl DynamoStore {
-    /// The first due tasks of some queues, of each as many as it has slots for, as one order.
-    pub(crate) async fn due_in(&self, look: &Look<'_>, queues: &[(QueueName, QueueFacts)]) -> Result<Due> {
-        let found = queues.iter().map(|(queue, facts)| self.due_in_queue(look, queue, *facts));
+    /// The first due tasks of several queues, within each queue's limit, merged in order.
+    pub(crate) async fn due_in(
+        &self,
+        search: &DueSearch<'_>,
+        queues: &[(QueueName, QueueFacts)],
+    ) -> Result<Due> {
+        let found = queues.iter().map(|(queue, facts)| self.due_in_queue(search, queue, *facts));
         let mut all = Due::default();
         for due in try_join_all(found).await? {
             all.tasks.extend(due.tasks);
@@ -58,12 +61,17 @@ impl DynamoStore {
         Ok(all)
     }
 
-    async fn due_in_queue(&self, look: &Look<'_>, queue: &QueueName, facts: QueueFacts) -> Result<Due> {
-        let is_enough = |found: usize| found == look.max || facts.with_more(found as u64).is_full();
-        let partition = keys::ready_partition(look.namespace, queue);
+    async fn due_in_queue(
+        &self,
+        search: &DueSearch<'_>,
+        queue: &QueueName,
+        facts: QueueFacts,
+    ) -> Result<Due> {
+        let is_enough = |found: usize| found == search.max || facts.with_more(found as u64).is_full();
+        let partition = keys::ready_partition(search.namespace, queue);
         let mut due = Due::default();
-        let mut slots = look.slots;
-        // Everything up to here has been looked at.
+        let mut slots = search.slots;
+        // Everything up to this sort key has been read.
         let mut position = String::new();
         while !is_enough(due.tasks.len()) {
             let range = if position.is_empty() { Range::All } else { Range::After(position.clone()) };
@@ -76,13 +84,13 @@ impl DynamoStore {
                 overlay.tick(self.clock.monotonic());
                 overlay.correct(&partition, &position, end.as_deref(), page)
             };
-            let (candidates, jump) = look.candidates(page, &mut due.next_at);
-            self.read_gates(look, &candidates, &mut due.gates).await?;
+            let (candidates, jump) = search.candidates(page, &mut due.next_at);
+            self.read_gates(search, &candidates, &mut due.gates).await?;
             for ready in candidates {
                 let may_go = ready
                     .serial_key
                     .as_ref()
-                    .is_none_or(|key| due.gates.get(key).is_some_and(|gate| gate.lets(ready.key.id)));
+                    .is_none_or(|key| due.gates.get(key).is_some_and(|gate| gate.admits(ready.key.id)));
                 if !may_go
                     || self.is_quarantined(&ready.key)
                     || !fits_slots(ready.is_fragile, slots)
@@ -103,7 +111,7 @@ impl DynamoStore {
 
     pub(super) async fn read_gates(
         &self,
-        look: &Look<'_>,
+        search: &DueSearch<'_>,
         candidates: &[Ready],
         gates: &mut HashMap<SerialKey, Gate>,
     ) -> Result<()> {
@@ -112,27 +120,27 @@ impl DynamoStore {
         wanted.sort();
         wanted.dedup();
         wanted.retain(|key| !gates.contains_key(*key));
-        let read = wanted.iter().map(|key| self.gate(look.namespace, key, look.now));
+        let read = wanted.iter().map(|key| self.gate(search.namespace, key, search.now));
         let read = try_join_all(read).await?;
         gates.extend(wanted.into_iter().cloned().zip(read));
         Ok(())
     }
 }
 
-impl Look<'_> {
-    /// Those of a page that are due and wanted; and where to go on, if the rest of a priority is not due yet.
+impl DueSearch<'_> {
+    /// The matching due tasks of a page; and where to continue if the rest of a priority is not due yet.
     fn candidates(&self, page: Vec<Ready>, next_at: &mut Option<Timestamp>) -> (Vec<Ready>, Option<String>) {
         let mut jump: Option<String> = None;
         let mut candidates = Vec::new();
         for ready in page {
             if jump.as_ref().is_some_and(|jump| ready.sort < *jump) {
-                // Of another type, it does not concern who waits, but the first of the priority may.
+                // It may be the next due task of a wanted type.
                 self.note_next(&ready, next_at);
                 continue;
             }
             if !ready.is_due(self.now) {
                 self.note_next(&ready, next_at);
-                // The character after the digit: behind everything of this priority.
+                // The next digit sorts after everything of this priority.
                 jump = Some(char::from(b'0' + ready.priority() + 1).to_string());
                 continue;
             }

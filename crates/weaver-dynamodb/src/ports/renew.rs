@@ -1,5 +1,5 @@
-//! Extending leases. Mostly one blind update each; whatever is not as expected is read, and the lifecycle
-//! says what it means.
+//! Renews leases: usually one conditional update each, without a read. If the condition fails, the task is
+//! read and the lifecycle decides.
 
 use futures_util::stream::{self, StreamExt};
 use weaver_core::error::Result;
@@ -13,27 +13,30 @@ use crate::codec::record::{self, micros};
 use crate::codec::value::{n, s, us};
 use crate::db::{Table, Write, Written};
 use crate::keys;
-use crate::ports::AT_ONCE;
-use crate::records::guard;
+use crate::ports::CONCURRENCY_MAX;
+use crate::records::if_unchanged;
 use crate::store::{DynamoStore, Stored};
 
-/// How often a renewal is tried before it says that somebody is in the way.
+/// Maximum number of attempts before a renewal returns `Busy`.
 const TRIES_MAX: usize = 3;
 
 impl DynamoStore {
     pub(super) async fn renew_all(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
         let distinct: std::collections::HashSet<_> =
             renewals.iter().map(|renewal| renewal.lease.key.clone()).collect();
-        // A task named twice is renewed in order.
-        let at_once = if distinct.len() == renewals.len() { AT_ONCE } else { 1 };
-        let answers: Vec<Result<Renewed>> =
-            stream::iter(renewals).map(|renewal| self.renew_one(renewal)).buffered(at_once).collect().await;
+        // Renewals of the same task are made in order.
+        let concurrency = if distinct.len() == renewals.len() { CONCURRENCY_MAX } else { 1 };
+        let answers: Vec<Result<Renewed>> = stream::iter(renewals)
+            .map(|renewal| self.renew_one(renewal))
+            .buffered(concurrency)
+            .collect()
+            .await;
         answers.into_iter().collect()
     }
 
     async fn renew_one(&self, renewal: Renewal) -> Result<Renewed> {
         if let Some(stored) = self.cached(&renewal.lease.key)
-            && let Some(answer) = self.renew_blindly(&renewal, stored).await?
+            && let Some(answer) = self.renew_without_read(&renewal, stored).await?
         {
             return Ok(answer);
         }
@@ -44,15 +47,15 @@ impl DynamoStore {
             let answer = lifecycle::renew(&mut record, renewal.clone(), now);
             if answer != Renewed::Extended {
                 if foreign::is_moved(&stored.item) {
-                    // Somebody else's client cancelled it; from here on our record says so too.
-                    self.settle(stored).await?;
+                    // Another client cancelled it; store that in our record too.
+                    self.reconcile(stored).await?;
                 }
                 return Ok(answer);
             }
             let item = self.prepare(&record, Some(&stored)).await?;
-            let write = guard(Write::put(Table::Queue, item.clone()), &stored.item);
-            if let Written::Done(_) = self.db.write(write).await? {
-                self.sighted(&record, self.clock.monotonic());
+            let write = if_unchanged(Write::put(Table::Queue, item.clone()), &stored.item);
+            if let Written::Applied(_) = self.db.write(write).await? {
+                self.observed(&record, self.clock.monotonic());
                 self.remember(&Stored { item, record });
                 return Ok(Renewed::Extended);
             }
@@ -60,9 +63,8 @@ impl DynamoStore {
         Ok(Renewed::Busy)
     }
 
-    /// Extends the lease of a task this process knows, without reading it; `None` if that cannot be said
-    /// without a look.
-    async fn renew_blindly(&self, renewal: &Renewal, mut stored: Stored) -> Result<Option<Renewed>> {
+    /// Renews the lease of a cached task without reading it; `None` if the task must be read first.
+    async fn renew_without_read(&self, renewal: &Renewal, mut stored: Stored) -> Result<Option<Renewed>> {
         let lease = &renewal.lease;
         let now = self.now();
         if renewal.continuation.is_some() || stored.record.continuation != Continuation::None {
@@ -99,18 +101,18 @@ impl DynamoStore {
             write = write.name("#progress", "progress").value(":progress", s(progress));
         }
         match self.db.write(write).await? {
-            Written::Done(item) => {
+            Written::Applied(item) => {
                 if let Some(renewed) = self.read(vec![item]).await?.pop() {
-                    self.sighted(&renewed.record, self.clock.monotonic());
+                    self.observed(&renewed.record, self.clock.monotonic());
                     self.remember(&renewed);
                 }
                 Ok(Some(Renewed::Extended))
             }
-            Written::Refused => {
+            Written::ConditionFailed => {
                 self.forget(&lease.key);
                 Ok(None)
             }
-            Written::Busy => Ok(Some(Renewed::Busy)),
+            Written::Conflict => Ok(Some(Renewed::Busy)),
         }
     }
 }

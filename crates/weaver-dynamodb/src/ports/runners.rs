@@ -1,4 +1,4 @@
-//! The port `Runners`, on seed 000's table of them.
+//! The port `Runners`, on seed 000's table.
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -12,7 +12,7 @@ use crate::codec::record::PROMPT;
 use crate::codec::value::{Attributes, iso, n, s, us};
 use crate::db::{Item, Query, Range, Table, Write, Written};
 use crate::keys;
-use crate::records::too_busy;
+use crate::records::too_contended;
 use crate::store::DynamoStore;
 use crate::unreadable::check_format;
 
@@ -26,8 +26,10 @@ impl Runners for DynamoStore {
         for beat in beats {
             self.put_once(keys::NAMESPACES.to_owned(), beat.key.namespace.as_str()).await?;
             match self.db.write(self.beat_write(&beat)).await? {
-                Written::Done(item) => directives.push(directive_of(&item)),
-                Written::Refused | Written::Busy => return Err(too_busy(&beat.key.runner_id)),
+                Written::Applied(item) => directives.push(directive_of(&item)),
+                Written::ConditionFailed | Written::Conflict => {
+                    return Err(too_contended(&beat.key.runner_id));
+                }
             }
         }
         Ok(directives)
@@ -84,7 +86,7 @@ impl Runners for DynamoStore {
             .when("attribute_exists(last_heartbeat)")
             .name("#status", "status")
             .value(":stopped", s("stopped"));
-        // Refused: there is nothing to stop.
+        // A failed condition means that there is no such worker.
         let _ = self.db.write(write).await?;
         Ok(())
     }
@@ -98,7 +100,7 @@ impl DynamoStore {
              started_at_us = :started_us, #status = :running, queues = :queues, #capacity = :capacity, \
              running = :count, draining = :draining"
             .to_owned();
-        // What is written here has our format.
+        // The item now has our format.
         let mut remove = vec!["#format"];
         match &beat.types {
             Some(_) => set.push_str(", #types = :types"),
@@ -136,18 +138,19 @@ impl DynamoStore {
     }
 }
 
-/// A worker that has beaten, if it can be read.
+/// Decodes a worker's item; `None` if it has not sent a heartbeat.
 pub(crate) fn read_runner(namespace: &Namespace, item: &Item) -> Option<Result<RunnerRecord, Unreadable>> {
     if !item.contains_key("last_heartbeat") && !item.contains_key("last_heartbeat_us") {
         return None;
     }
-    let undecodable = || Unreadable::Undecodable { reason: "its name or its heartbeat".to_owned() };
+    let undecodable =
+        || Unreadable::Undecodable { reason: "its attribute `runner_id` or `last_heartbeat`".to_owned() };
     let read = check_format(item).and_then(|()| runner_of(namespace, item).ok_or_else(undecodable));
     Some(read)
 }
 
-/// A runner; `None` for one that was told something before it ever came. One that knows only seed 000 runs
-/// prompts, one at a time.
+/// The worker of an item; `None` if an attribute is invalid. A runner that knows only seed 000 runs prompts,
+/// one at a time.
 fn runner_of(namespace: &Namespace, item: &Item) -> Option<RunnerRecord> {
     let instant = |text: &str, exact: &str| item.instant(exact).or_else(|| item.text(text)?.parse().ok());
     let texts = |name: &str| {

@@ -17,7 +17,7 @@ use crate::db::{Index, Query, Range, Table};
 use crate::gate;
 use crate::keys;
 use crate::overlay::Ready;
-use crate::ports::ready::Look;
+use crate::ports::ready::DueSearch;
 use crate::store::DynamoStore;
 
 #[async_trait]
@@ -85,25 +85,25 @@ impl Tasks for DynamoStore {
 }
 
 impl DynamoStore {
-    /// A task by a name that somebody else chose.
+    /// A task by the name that another client chose.
     async fn by_name(&self, namespace: &Namespace, name: &str) -> Result<Option<TaskKey>> {
         if name.is_empty() || name.len() > 1024 {
             return Ok(None);
         }
         let items = self.db.get(Table::Queue, vec![keys::task(namespace, name)]).await?;
         let Some(stored) = self.read(items).await?.pop() else { return Ok(None) };
-        // From now on it is found by its number as well.
+        // From now on it is found by its id as well.
         Ok(self.note_name(&stored.record).await?.then_some(stored.record.key))
     }
 
-    /// How many of a queue would be leased before a task, counted no further than `cap`.
+    /// Number of tasks of the queue that would be leased first, at most `cap`.
     async fn ahead_in_queue(&self, own: &Ready, cap: usize) -> Result<usize> {
         let (now, except) = (self.now(), HashSet::new());
         let namespace = &own.key.namespace;
-        let look = Look { namespace, types: None, max: cap, slots: u32::MAX, except: &except, now };
+        let search = DueSearch { namespace, types: None, max: cap, slots: u32::MAX, except: &except, now };
         let mut ahead: HashSet<TaskKey> = HashSet::new();
         let mut gates = HashMap::new();
-        // Behind nothing: a key is never empty, and the first priority is zero.
+        // The start of the partition: the lowest priority digit is 0.
         let mut position = "0".to_owned();
         while ahead.len() < cap {
             let range = Range::Between(position.clone(), own.sort.clone());
@@ -114,10 +114,10 @@ impl DynamoStore {
             let page = self.overlay.lock().correct(&own.partition, &position, end.as_deref(), page);
             let due = |ready: &Ready| ready.sort < own.sort && ready.is_due(now) && !ready.is_expired(now);
             let before: Vec<Ready> = page.into_iter().filter(due).collect();
-            self.read_gates(&look, &before, &mut gates).await?;
+            self.read_gates(&search, &before, &mut gates).await?;
             let may_go = |ready: &Ready| {
                 let gate = ready.serial_key.as_ref().map(|key| gates.get(key).copied().unwrap_or_default());
-                gate.is_none_or(|gate| gate.lets(ready.key.id))
+                gate.is_none_or(|gate| gate.admits(ready.key.id))
             };
             ahead.extend(before.into_iter().filter(may_go).map(|ready| ready.key));
             match end {
@@ -128,7 +128,7 @@ impl DynamoStore {
         Ok(ahead.len())
     }
 
-    /// How many go before a task at its gate.
+    /// Number of tasks that go first at the task's gate.
     async fn ahead_at_gate(&self, record: &TaskRecord, key: &weaver_core::name::SerialKey) -> Result<usize> {
         let now = self.now();
         let partition = keys::gate_partition(&record.key.namespace, key);
@@ -147,7 +147,7 @@ impl DynamoStore {
         Ok(items.iter().filter(goes_first).count())
     }
 
-    /// Since when the longest-waiting task that could be leased has been due: the first of each priority.
+    /// Due time of the longest-waiting leasable task: the earliest of each priority's first.
     async fn oldest_ready_at(
         &self,
         namespace: &Namespace,
@@ -180,7 +180,7 @@ impl DynamoStore {
         let until = until.unwrap_or_else(|| format!("{priority}\u{20}"));
         let page = self.overlay.lock().correct(partition, &prefix, Some(&until), page);
         let except = HashSet::new();
-        let look = Look { namespace, types: None, max: 1, slots: 1, except: &except, now };
+        let search = DueSearch { namespace, types: None, max: 1, slots: 1, except: &except, now };
         for ready in page {
             if !ready.is_due(now) {
                 return Ok(None);
@@ -189,7 +189,7 @@ impl DynamoStore {
                 continue;
             }
             let may_go = match &ready.serial_key {
-                Some(key) => self.gate(look.namespace, key, now).await?.lets(ready.key.id),
+                Some(key) => self.gate(search.namespace, key, now).await?.admits(ready.key.id),
                 None => true,
             };
             if may_go {

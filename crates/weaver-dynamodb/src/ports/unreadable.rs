@@ -15,13 +15,13 @@ use crate::db::{Item, Query, Table, Transacted, Write};
 use crate::keys;
 use crate::ports::enqueue::entries_of;
 use crate::ports::overdue::data_key;
-use crate::records::too_busy;
+use crate::records::too_contended;
 use crate::store::DynamoStore;
 use crate::unreadable::{queue_of, serial_key_of};
 
-/// How often a removal is tried whose items are in another's transaction.
+/// Maximum number of attempts of a contended removal.
 const TRIES_MAX: u32 = 10;
-/// What changes with every write of a task's item: a removal is conditional on each of them.
+/// Attributes that change with every write of a task's item: a removal is conditional on all of them.
 const SEEN: [(&str, &str, &str); 5] = [
     ("version", "#version", ":version"),
     ("renewals", "#renewals", ":renewals"),
@@ -57,27 +57,29 @@ impl UnreadableRecords for DynamoStore {
                 return Ok(Discarded::Changed);
             }
             match self.remove_item(key, &name, &item).await? {
-                Transacted::Done => {
+                Transacted::Applied => {
                     self.removed(key, &item).await?;
                     return Ok(Discarded::Removed);
                 }
-                // It has changed, or its gate has: the next look says which.
-                Transacted::Refused(_) | Transacted::Busy => crate::db::pause(attempt.min(4)).await,
+                // The task or its gate has changed: read again.
+                Transacted::ConditionFailed(_) | Transacted::Conflict => {
+                    crate::db::backoff(attempt.min(4)).await;
+                }
             }
         }
-        Err(too_busy(key))
+        Err(too_contended(key))
     }
 }
 
 impl DynamoStore {
-    /// A task's item as it is stored, with its own name.
+    /// A task's name and stored item.
     async fn raw_item(&self, key: &TaskKey) -> Result<Option<(String, Item)>> {
         let Some(name) = self.names_of(std::slice::from_ref(key)).await?.remove(key) else { return Ok(None) };
         let item = self.db.get(Table::Queue, vec![keys::task(&key.namespace, &name)]).await?.pop();
         Ok(item.map(|item| (name, item)))
     }
 
-    /// Removes a task's item, with what it holds of its key and of its queue.
+    /// Removes a task's item and releases its serial key and slot.
     async fn remove_item(&self, key: &TaskKey, name: &str, item: &Item) -> Result<Transacted> {
         let namespace = &key.namespace;
         let mut task = Write::delete(Table::Queue, keys::task(namespace, name));
@@ -108,7 +110,7 @@ impl DynamoStore {
         self.db.transact(writes).await
     }
 
-    /// What goes with a task that is gone, as far as its item says what it had.
+    /// Removes the side items of a removed task, as far as its item names them.
     async fn removed(&self, key: &TaskKey, item: &Item) -> Result<()> {
         let namespace = &key.namespace;
         let mut side: Vec<Item> = Vec::new();
@@ -135,17 +137,17 @@ impl DynamoStore {
             self.deltas.lock().remove((namespace.clone(), queue), state, occupied);
         }
         self.overlay.lock().removed(key);
-        self.sightings.lock().remove(key);
+        self.observations.lock().remove(key);
         self.forget(key);
         self.quarantine.remove(namespace, RecordKind::Task, &key.id.to_string());
         self.flush_counts_if_due().await;
-        // A free key or slot is work for a waiting worker.
+        // A released key or slot may let a waiting worker lease a task.
         self.changed.notify_waiters();
         Ok(())
     }
 }
 
-/// An item as JSON, in DynamoDB's own form; the same text for the same item.
+/// An item in DynamoDB's JSON format; deterministic.
 fn raw(item: &Item) -> RawTask {
     RawTask { text: object(item.iter()).to_string() }
 }

@@ -1,5 +1,5 @@
-//! Waiting: woken at once by what this process does, at the moment the next task is due, and once a second to
-//! look what others did.
+//! Waiting: woken at once by this process's own writes, at the next due time, and once a second to poll for
+//! other processes' writes.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::codec::record;
 use crate::codec::value::Attributes;
 use crate::db::Table;
 use crate::keys;
-use crate::ports::ready::Look;
+use crate::ports::ready::DueSearch;
 use crate::store::DynamoStore;
 
 impl DynamoStore {
@@ -27,8 +27,8 @@ impl DynamoStore {
         let deadline = self.clock.monotonic().saturating_add(timeout);
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
-                let taste = Taste { namespace, queues, types, fragile };
-                self.wait_for_work(&taste, deadline).await
+                let filter = WorkFilter { namespace, queues, types, fragile };
+                self.wait_for_work(&filter, deadline).await
             }
             Interest::Cancelled { leases } => {
                 self.limits().check_batch("leases", leases.len())?;
@@ -38,24 +38,24 @@ impl DynamoStore {
         }
     }
 
-    async fn wait_for_work(&self, taste: &Taste, deadline: Monotonic) -> Result<Wake> {
+    async fn wait_for_work(&self, filter: &WorkFilter, deadline: Monotonic) -> Result<Wake> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before looking: what happens in between is not missed.
+            // Registered before the poll, so that no change in between is missed.
             changed.as_mut().enable();
-            // Before the question is sent: a clock that moves meanwhile makes us look again, not sleep on.
-            let looked_at = self.clock.monotonic();
-            let next_at = match self.look(taste).await? {
-                Seen::Work => return Ok(Wake::Ready),
-                Seen::Nothing(next_at) => next_at,
+            // Read before the request: if the clock moves meanwhile, poll again instead of sleeping on.
+            let polled_at = self.clock.monotonic();
+            let next_at = match self.poll_for_work(filter).await? {
+                Polled::Work => return Ok(Wake::Ready),
+                Polled::Nothing(next_at) => next_at,
             };
             let now = self.clock.monotonic();
             if now >= deadline {
                 return Ok(Wake::TimedOut);
             }
             let due = next_at.map(|at| now.saturating_add(at.since(self.now())));
-            let poll = looked_at.saturating_add(POLL);
+            let poll = polled_at.saturating_add(POLL);
             let until = [Some(deadline), Some(poll), due].into_iter().flatten().min();
             tokio::select! {
                 () = changed => {}
@@ -64,39 +64,40 @@ impl DynamoStore {
         }
     }
 
-    async fn look(&self, taste: &Taste) -> Result<Seen> {
-        let states = self.queue_states(&taste.namespace, &taste.queues).await?;
+    async fn poll_for_work(&self, filter: &WorkFilter) -> Result<Polled> {
+        let states = self.queue_states(&filter.namespace, &filter.queues).await?;
         let mut rooms: Vec<(QueueName, QueueFacts)> = Vec::new();
-        for queue in &taste.queues {
+        for queue in &filter.queues {
             let state = states.get(queue).copied().unwrap_or_default();
             if state.blocked().is_none() && !rooms.iter().any(|(known, _)| known == queue) {
                 rooms.push((queue.clone(), state.facts()));
             }
         }
-        let (except, slots) = (HashSet::new(), u32::from(taste.fragile));
-        let (namespace, types) = (&taste.namespace, taste.types.as_deref());
-        let look = Look { namespace, types, max: 1, slots, except: &except, now: self.now() };
-        let due = self.due_in(&look, &rooms).await?;
-        Ok(if due.tasks.is_empty() { Seen::Nothing(due.next_at) } else { Seen::Work })
+        let (except, slots) = (HashSet::new(), u32::from(filter.fragile));
+        let (namespace, types) = (&filter.namespace, filter.types.as_deref());
+        let search = DueSearch { namespace, types, max: 1, slots, except: &except, now: self.now() };
+        let due = self.due_in(&search, &rooms).await?;
+        Ok(if due.tasks.is_empty() { Polled::Nothing(due.next_at) } else { Polled::Work })
     }
 
     async fn wait_for_cancelled(&self, leases: &[Lease], deadline: Monotonic) -> Result<Wake> {
         loop {
-            let looked_at = self.clock.monotonic();
+            let polled_at = self.clock.monotonic();
             if self.any_cancelled(leases).await? {
                 return Ok(Wake::Ready);
             }
             if self.clock.monotonic() >= deadline {
                 return Ok(Wake::TimedOut);
             }
-            // Not woken by `changed`: every move of this process rings it, and each would cost a request.
-            let until = deadline.min(looked_at.saturating_add(POLL));
+            // Not woken by `changed`: every transition of this process notifies it, and each poll is a
+            // request.
+            let until = deadline.min(polled_at.saturating_add(POLL));
             self.clock.sleep_until(until).await;
         }
     }
 
-    /// One BatchGetItem (per hundred) of what is in hand. Another's client cancels by writing the status
-    /// alone, so any move that is not ours counts: the renewal that follows says what it means.
+    /// One `BatchGetItem` per hundred leases. Other clients cancel by writing only the status, so any foreign
+    /// change counts: the renewal that follows decides.
     async fn any_cancelled(&self, leases: &[Lease]) -> Result<bool> {
         let tasks: Vec<_> = leases.iter().map(|lease| lease.key.clone()).collect();
         let names = self.names_of(&tasks).await?;
@@ -120,9 +121,9 @@ impl DynamoStore {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let looked_at = self.clock.monotonic();
-            self.look_for_others().await?;
-            if self.ring.lock().has_after(after) {
+            let polled_at = self.clock.monotonic();
+            self.poll_other_writers().await?;
+            if self.change_log.lock().has_after(after) {
                 return Ok(Wake::Ready);
             }
             if self.clock.monotonic() >= deadline {
@@ -130,21 +131,21 @@ impl DynamoStore {
             }
             tokio::select! {
                 () = changed => {}
-                () = self.clock.sleep_until(deadline.min(looked_at.saturating_add(POLL))) => {}
+                () = self.clock.sleep_until(deadline.min(polled_at.saturating_add(POLL))) => {}
             }
         }
     }
 }
 
-struct Taste {
+struct WorkFilter {
     namespace: Namespace,
     queues: Vec<QueueName>,
     types: Option<Vec<TaskType>>,
     fragile: bool,
 }
 
-enum Seen {
+enum Polled {
     Work,
-    /// And when the next is due, if that is known.
+    /// With the next due time, if known.
     Nothing(Option<Timestamp>),
 }

@@ -1,5 +1,5 @@
-//! Indexes that lag: each page of an index is the one that the look before would have got, unless that was
-//! seconds ago. The local jar never lags, and passing there would prove little.
+//! Indexes that lag: each query of an index gets the state of the previous query, unless that is seconds old.
+//! DynamoDB Local never lags, so passing there would prove little.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use weaver_dynamodb::db::{Db, Found, Index, Item, Query, Range, Table, Transacte
 /// How old a page may be.
 const LAG: Duration = Duration::from_secs(5);
 
-/// A partition as an earlier look found it.
+/// A partition as an earlier query found it.
 struct Snapshot {
     at: Monotonic,
     items: Vec<Item>,
@@ -58,7 +58,7 @@ impl<D: Db> Lagging<D> {
             let key = (index, query.partition.clone());
             match snapshots.insert(key, Snapshot { at: now, items: fresh.clone() }) {
                 Some(earlier) if earlier.at.saturating_add(LAG) > now => earlier.items,
-                // Nobody has looked yet, and the database is new: then nothing was there.
+                // The first query of a new database: it was empty before.
                 None if self.opened_at.saturating_add(LAG) > now => Vec::new(),
                 // The index has long caught up.
                 _ => fresh,

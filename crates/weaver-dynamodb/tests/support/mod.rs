@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod caching;
 pub(crate) mod lagging;
 pub(crate) mod proxy;
-pub(crate) mod remembering;
 pub(crate) mod seed;
 pub(crate) mod stepped;
 
@@ -18,11 +18,11 @@ use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_dynamodb::db::{AwsDb, Db, Item, Table, Write, Written};
 use weaver_dynamodb::{Connection, DynamoOptions, DynamoStore, ensure_tables};
-use weaver_testkit::harness::{Spoil, Spoiled, TestStore};
+use weaver_testkit::harness::{CorruptedRecord, Corruption, TestStore};
 use weaver_testkit::services::dynamodb;
 
+use caching::Caching;
 use lagging::Lagging;
-use remembering::Remembering;
 
 /// An empty database, and how to reach it.
 pub(crate) fn database() -> Connection {
@@ -34,7 +34,7 @@ pub(crate) fn database() -> Connection {
         region: "us-east-1".to_owned(),
         allow_aws: false,
         credentials: Some((key, "secret".to_owned(), None)),
-        answer_within: Duration::from_secs(30),
+        request_timeout: Duration::from_secs(30),
     }
 }
 
@@ -50,13 +50,13 @@ pub(crate) async fn open(database: &Connection, clock: Arc<dyn Clock>) -> Dynamo
     DynamoStore::new(Arc::new(connect(database).await), clock, DynamoOptions::default())
 }
 
-/// A fresh store whose indexes lag, with a clock that stands still until it is moved.
+/// A fresh store whose indexes lag, with a manual clock.
 pub(crate) async fn lagging() -> Box<dyn TestStore> {
     let clock = ManualClock::default();
-    let db = Remembering::new(connect(&database()).await);
+    let db = Caching::new(connect(&database()).await);
     let db: Arc<dyn Db> = Arc::new(Lagging::new(db, Arc::new(clock.clone())));
-    // So few that a test can make more.
-    let options = DynamoOptions { changes_kept: 512, ..DynamoOptions::default() };
+    // Small enough that a test can exceed it.
+    let options = DynamoOptions { change_log_capacity: 512, ..DynamoOptions::default() };
     let store = DynamoStore::new(Arc::clone(&db), Arc::new(clock.clone()), options);
     Box::new(InDatabase { store: Arc::new(store), clock, db })
 }
@@ -81,41 +81,41 @@ impl TestStore for InDatabase {
         self.clock.now()
     }
 
-    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool {
+    async fn corrupt(&self, record: &CorruptedRecord, how: Corruption) -> bool {
         let (table, key, attribute) = place_of(record);
         let write = match how {
-            Spoil::Undecodable => Write::update(table, key, "SET #spoiled = :value")
+            Corruption::Undecodable => Write::update(table, key, "SET #spoiled = :value")
                 .name("#spoiled", attribute)
                 .value(":value", AttributeValue::S("no such value".to_owned())),
-            Spoil::UnknownFormat => Write::update(table, key, "SET #format = :value")
+            Corruption::UnknownFormat => Write::update(table, key, "SET #format = :value")
                 .name("#format", "format")
                 .value(":value", AttributeValue::N("99".to_owned())),
         };
         let written = self.db.write(write).await.expect("the database answers");
-        assert!(matches!(written, Written::Done(_)), "{written:?}");
+        assert!(matches!(written, Written::Applied(_)), "{written:?}");
         true
     }
 }
 
 /// Where a record is, and an attribute of it that is not text.
-pub(crate) fn place_of(record: &Spoiled) -> (Table, Item, &'static str) {
+pub(crate) fn place_of(record: &CorruptedRecord) -> (Table, Item, &'static str) {
     let key = |table: Table, partition: String, sort: String| {
         let (one, other) = table.key();
         let (partition, sort) = (AttributeValue::S(partition), AttributeValue::S(sort));
         (table, Item::from([(one.to_owned(), partition), (other.to_owned(), sort)]))
     };
     let ((table, key), attribute) = match record {
-        Spoiled::Task(task) => {
+        CorruptedRecord::Task(task) => {
             (key(Table::Queue, task.namespace.to_string(), task.id.to_string()), "failures")
         }
-        Spoiled::QueueSettings(namespace, queue) => {
+        CorruptedRecord::QueueSettings(namespace, queue) => {
             (key(Table::Data, format!("queue\u{1f}{namespace}"), queue.to_string()), "max_running")
         }
-        Spoiled::Runner(runner) => {
+        CorruptedRecord::Runner(runner) => {
             let (namespace, id) = (runner.namespace.to_string(), runner.runner_id.to_string());
             (key(Table::Runners, namespace, id), "format")
         }
-        Spoiled::Document(document) => {
+        CorruptedRecord::Document(document) => {
             let partition = format!("doc\u{1f}{}\u{1f}{}", document.namespace, document.kind);
             (key(Table::Data, partition, document.id.clone()), "body")
         }

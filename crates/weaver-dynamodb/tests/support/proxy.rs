@@ -1,5 +1,5 @@
-//! A bad line to DynamoDB: a proxy in front of the real one that loses answers, refuses, is slow, or does
-//! half of a batch, as it is told for each request.
+//! A fault-injecting proxy in front of DynamoDB: by a plan, it loses requests or responses, refuses requests,
+//! does not answer, or processes a batch partly.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,36 +15,34 @@ use weaver_dynamodb::Connection;
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Nothing.
     None,
-    /// It never arrives: the line breaks before.
-    Unheard,
-    /// It is carried out, and the line breaks before the answer comes.
-    AnswerLost,
-    /// It is refused with this error, and not carried out.
+    /// The connection is closed before the request is forwarded.
+    RequestLost,
+    /// The request is applied, and the connection is closed before the response.
+    ResponseLost,
+    /// The request is refused with this error code, and not applied.
     Refused(&'static str),
-    /// It is carried out, and no answer comes, though the line stays open.
-    Silence,
-    /// Of a batch, only the first member is carried out.
-    HalfDone,
+    /// The request is applied, and no response comes, though the connection stays open.
+    NoResponse,
+    /// Only the first member of a batch is processed.
+    PartlyProcessed,
 }
 
-/// A request on its way.
+/// A request to the proxy.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
-    /// `PutItem`.
+    /// API operation, such as `PutItem`.
     pub(crate) operation: &'a str,
     pub(crate) body: &'a str,
 }
 
 type Plan = Arc<dyn Fn(&Request<'_>) -> Fault + Send + Sync>;
 
-/// The proxy; the line is gone when it is dropped.
+/// The proxy; dropping it closes its connections.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    /// A request got silence.
+    /// Notified when a request gets no response.
     pub(crate) held: Arc<Notify>,
-    /// Ends with it.
     _server: JoinSet<()>,
 }
 
@@ -66,7 +64,7 @@ impl Proxy {
             while let Ok((client, _)) = listener.accept().await {
                 let (upstream, plan, held) = (upstream.clone(), Arc::clone(&plan), Arc::clone(&holds));
                 lines.spawn(async move {
-                    // A line that breaks is what this is for.
+                    // Closed connections are expected here.
                     let _ = serve(client, &upstream, &plan, &held).await;
                 });
             }
@@ -92,13 +90,13 @@ async fn serve(client: TcpStream, upstream: &str, plan: &Plan, held: &Notify) ->
         let body = String::from_utf8(body).expect("DynamoDB speaks JSON");
         let fault = plan(&Request { operation, body: &body });
         match fault {
-            Fault::Unheard => return Ok(()),
+            Fault::RequestLost => return Ok(()),
             Fault::Refused(code) => {
                 let what = json!({ "__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "as planned" });
                 answer(&mut client, 400, &what.to_string()).await?;
                 continue;
             }
-            Fault::HalfDone => {
+            Fault::PartlyProcessed => {
                 let (some, rest) = halves(operation, &body);
                 let (_, done) = ask(&mut server, &head, &some).await?;
                 let mut done: Value = serde_json::from_slice(&done).expect("DynamoDB speaks JSON");
@@ -107,12 +105,12 @@ async fn serve(client: TcpStream, upstream: &str, plan: &Plan, held: &Notify) ->
                 answer(&mut client, 200, &done.to_string()).await?;
                 continue;
             }
-            Fault::None | Fault::AnswerLost | Fault::Silence => {}
+            Fault::None | Fault::ResponseLost | Fault::NoResponse => {}
         }
         let (head, body) = ask(&mut server, &head, &body).await?;
         match fault {
-            Fault::AnswerLost => return Ok(()),
-            Fault::Silence => {
+            Fault::ResponseLost => return Ok(()),
+            Fault::NoResponse => {
                 held.notify_one();
                 std::future::pending::<()>().await;
             }
@@ -125,7 +123,7 @@ async fn serve(client: TcpStream, upstream: &str, plan: &Plan, held: &Notify) ->
     Ok(())
 }
 
-/// Sends a request with a body that may differ from what its head says, and reads the answer.
+/// Sends a request with the length of `body`, whatever its head says, and reads the response.
 async fn ask(server: &mut BufStream<TcpStream>, head: &str, body: &str) -> io::Result<(String, Vec<u8>)> {
     for line in head.lines().filter(|line| !line.is_empty()) {
         if !line.to_ascii_lowercase().starts_with("content-length") {
@@ -147,7 +145,7 @@ async fn answer(client: &mut BufStream<TcpStream>, status: u16, body: &str) -> i
     client.flush().await
 }
 
-/// A message's head, to its empty line, and its body; `None` if the line was closed.
+/// A message's head, up to its empty line, and its body; `None` if the connection was closed.
 async fn message(stream: &mut BufStream<TcpStream>) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -158,7 +156,7 @@ async fn message(stream: &mut BufStream<TcpStream>) -> io::Result<Option<(String
     let mut body = Vec::new();
     if header(&head, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
         while take(stream, &mut body).await? {}
-        // From here on in one piece.
+        // Forwarded without chunked encoding.
         let rest: Vec<_> =
             head.lines().filter(|line| !line.to_ascii_lowercase().starts_with("transfer-")).collect();
         let length = format!("content-length: {}", body.len());
@@ -176,7 +174,7 @@ async fn take(stream: &mut BufStream<TcpStream>, body: &mut Vec<u8>) -> io::Resu
     let mut line = String::new();
     stream.read_line(&mut line).await?;
     let length = usize::from_str_radix(line.trim(), 16).map_err(|_| io::ErrorKind::InvalidData)?;
-    // A chunk ends with a line's end of its own.
+    // A chunk ends with CRLF.
     let mut chunk = vec![0; length + 2];
     stream.read_exact(&mut chunk).await?;
     body.extend_from_slice(&chunk[..length]);
@@ -188,7 +186,7 @@ fn header(head: &str, name: &str) -> Option<String> {
     lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().to_owned())
 }
 
-/// The first member of a batch, and the rest of it as it is named in the answer.
+/// The first member of a batch, and the rest in the form of a response's unprocessed members.
 fn halves(operation: &str, body: &str) -> (String, Value) {
     let mut some: Value = serde_json::from_str(body).expect("DynamoDB speaks JSON");
     let mut rest = json!({});

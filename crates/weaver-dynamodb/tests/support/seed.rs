@@ -1,4 +1,4 @@
-//! A client that knows only seed 000: its attributes, its words, nothing of ours.
+//! A client that knows only seed 000's attributes and statuses.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_http_client::Builder;
 use weaver_dynamodb::Connection;
 
-/// The client.
 pub(crate) struct SeedClient(pub(crate) Client);
 
-/// What it reads of an item: every string attribute.
+/// The string attributes of an item.
 pub(crate) type Texts = BTreeMap<String, String>;
 
 impl SeedClient {
@@ -53,7 +52,7 @@ impl SeedClient {
         request.send().await.expect("the item is valid");
     }
 
-    /// Changes the status of a task, as a client does that knows no version.
+    /// Changes the status of a task without its version.
     pub(crate) async fn set_status(&self, namespace: &str, task_id: &str, status: &str) {
         let request = self.0.update_item().table_name("pm-runner-queue");
         let request = request.key("namespace", AttributeValue::S(namespace.to_owned()));
@@ -83,7 +82,7 @@ impl SeedClient {
         texts(answer.item.expect("the item is there"))
     }
 
-    /// The tasks of a namespace, as seed 000 says to read them.
+    /// The tasks of a namespace, read as seed 000 specifies.
     pub(crate) async fn tasks(&self, namespace: &str) -> Vec<Texts> {
         let request = self.0.query().table_name("pm-runner-queue");
         let request = request.key_condition_expression("#namespace = :namespace");

@@ -1,4 +1,4 @@
-//! The DynamoDB store in a world whose time is virtual.
+//! The DynamoDB store in a simulated world with virtual time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -9,13 +9,13 @@ use tokio::runtime::Runtime;
 use weaver_core::clock::{Clock, Sleep};
 use weaver_core::time::{Monotonic, Timestamp};
 use weaver_dynamodb::{DynamoOptions, DynamoStore};
-use weaver_testkit::simulation::{Elsewhere, carry_out};
+use weaver_testkit::simulation::{RuntimeBridge, block_on_handle};
 
+use super::caching::Caching;
 use super::lagging::Lagging;
 use super::proxy::{Fault, Proxy, Request};
-use super::remembering::Remembering;
 
-/// The world's time as the store sees it: it stands still during a call.
+/// The world's time as seen by the store; it does not change during a call.
 #[derive(Debug, Default)]
 struct Mirror(Mutex<(Timestamp, Duration)>);
 
@@ -29,30 +29,30 @@ impl Clock for Mirror {
     }
 
     fn sleep_until(&self, _deadline: Monotonic) -> Sleep {
-        // No call of the store sleeps but `wait`, which is made of looks here.
+        // Only `wait` sleeps, and it is replaced by polling here.
         Box::pin(std::future::pending())
     }
 }
 
-/// What the bad line does to a request: of a hundred writes it loses three answers and three requests, and
-/// three are throttled.
+/// The fault of a request: of a hundred writes three responses and three requests are lost, and three are
+/// throttled.
 fn fault(seed: u64, number: u64, operation: &str) -> Fault {
     if matches!(operation, "Query" | "GetItem" | "BatchGetItem") {
         return Fault::None;
     }
-    // As good as dice: neighbours have nothing in common.
+    // A hash, so that neighbouring numbers are uncorrelated.
     let mut bits = (seed << 32 | number).wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     match (bits ^ (bits >> 31)) % 100 {
-        0..3 => Fault::AnswerLost,
-        3..6 => Fault::Unheard,
+        0..3 => Fault::ResponseLost,
+        3..6 => Fault::RequestLost,
         6..9 => Fault::Refused("ProvisionedThroughputExceededException"),
         _ => Fault::None,
     }
 }
 
-/// Where requests are sent from.
+/// The runtime that sends requests.
 fn io() -> &'static Runtime {
     static IO: OnceLock<Runtime> = OnceLock::new();
     IO.get_or_init(|| {
@@ -61,32 +61,32 @@ fn io() -> &'static Runtime {
     })
 }
 
-/// A store in a database of its own, on the world's clock, behind indexes that lag and, if asked for, a bad
-/// line whose faults are drawn from the seed.
-pub(crate) fn stepped(clock: Arc<dyn Clock>, seed: u64, has_bad_line: bool) -> Elsewhere {
+/// A store in its own database, on the world's clock, behind indexes that lag and optionally a proxy whose
+/// faults are drawn from the seed.
+pub(crate) fn stepped(clock: Arc<dyn Clock>, seed: u64, has_bad_network: bool) -> RuntimeBridge {
     let mirror = Arc::new(Mirror::default());
     *mirror.0.lock() = (clock.now(), clock.monotonic().0);
     let time: Arc<dyn Clock> = mirror.clone();
-    let (store, line) = carry_out(io().handle(), async move {
+    let (store, proxy) = block_on_handle(io().handle(), async move {
         let database = super::database();
         let db = super::connect(&database).await;
-        let (db, line) = if has_bad_line {
+        let (db, proxy) = if has_bad_network {
             let sent = AtomicU64::new(0);
             let plan = move |request: &Request<'_>| {
                 fault(seed, sent.fetch_add(1, Ordering::Relaxed), request.operation)
             };
-            let line = Proxy::before(&database, plan).await;
-            (line.connection(&database).open().expect("the proxy is local"), Some(line))
+            let proxy = Proxy::before(&database, plan).await;
+            (proxy.connection(&database).open().expect("the proxy is local"), Some(proxy))
         } else {
             (db, None)
         };
-        let db = Lagging::new(Remembering::new(db), Arc::clone(&time));
-        (Arc::new(DynamoStore::new(Arc::new(db), time, DynamoOptions::default())), line)
+        let db = Lagging::new(Caching::new(db), Arc::clone(&time));
+        (Arc::new(DynamoStore::new(Arc::new(db), time, DynamoOptions::default())), proxy)
     });
-    let tell_time = move |now, Monotonic(monotonic)| {
-        let _open_as_long_as_the_store = &line;
+    let set_time = move |now, Monotonic(monotonic)| {
+        let _open_as_long_as_the_store = &proxy;
         *mirror.0.lock() = (now, monotonic);
         Box::pin(std::future::ready(())) as _
     };
-    Elsewhere::new(store, clock, io().handle().clone(), Box::new(tell_time))
+    RuntimeBridge::new(store, clock, io().handle().clone(), Box::new(set_time))
 }

@@ -1,4 +1,4 @@
-//! Numbers, texts and times as bytes, and back without trust.
+//! Encodes numbers, strings and times, and decodes them from untrusted input.
 
 mod reader;
 mod writer;

@@ -1,4 +1,4 @@
-//! A document.
+//! Documents.
 
 use bytes::Bytes;
 use weaver_core::id::Version;
@@ -6,21 +6,20 @@ use weaver_core::time::Timestamp;
 
 use super::{FORMAT_VERSION, Reader, Undecodable, Writer};
 
-/// A document beside its key, which is the key of its row.
+/// A document's row value; its key is the row's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredDocument {
-    /// Grows with every write, also across deletion.
+    /// Grows with every write, across deletions too.
     pub version: Version,
-    /// When it should be brought up.
+    /// When `due_documents` returns it; `None`: never.
     pub due: Option<Timestamp>,
-    /// When it was written.
+    /// Store time of the last write.
     pub updated_at: Timestamp,
-    /// What it says. `None`: deleted; the row stays to keep its version, so that no version is ever used
-    /// twice.
+    /// The content. `None`: deleted; the row stays as a tombstone, so that no version is used twice.
     pub body: Option<Bytes>,
 }
 
-/// Writes a document.
+/// Encodes version, times and body; the key is not part of it.
 pub fn encode_document(writer: &mut Writer, document: &StoredDocument) {
     writer.u8(FORMAT_VERSION);
     writer.varint(document.version.0);
@@ -29,7 +28,7 @@ pub fn encode_document(writer: &mut Writer, document: &StoredDocument) {
     writer.option(document.body.as_deref(), Writer::bytes);
 }
 
-/// Reads a document.
+/// Decodes what [`encode_document`] wrote.
 pub fn decode_document(body: &[u8]) -> Result<StoredDocument, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let document = StoredDocument {

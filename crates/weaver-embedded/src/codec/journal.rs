@@ -1,27 +1,27 @@
-//! An entry of a journal stream.
+//! Entries of journal streams.
 
 use bytes::Bytes;
 use weaver_core::time::Timestamp;
 
 use super::{FORMAT_VERSION, Reader, Undecodable, Writer};
 
-/// An entry beside its stream and number, which are the key of its row.
+/// A journal entry's row value; stream and sequence number are the row's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEntry {
-    /// When it was stored.
+    /// Store time of the append.
     pub at: Timestamp,
-    /// What it says.
+    /// The entry's content, opaque to the store.
     pub body: Bytes,
 }
 
-/// Writes an entry; the body is taken as a slice, so that nobody needs to own it to write it.
+/// Encodes an entry; takes the body as a slice, so that the caller need not own it.
 pub fn encode_entry(writer: &mut Writer, at: Timestamp, body: &[u8]) {
     writer.u8(FORMAT_VERSION);
     writer.timestamp(at);
     writer.bytes(body);
 }
 
-/// Reads an entry.
+/// Decodes what [`encode_entry`] wrote; copies the body.
 pub fn decode_entry(body: &[u8]) -> Result<StoredEntry, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let at = reader.timestamp("at")?;

@@ -1,4 +1,4 @@
-//! Queues and groups: counts, and what was set.
+//! Queues (settings and counts) and task groups (counts).
 
 use weaver_core::id::Version;
 use weaver_core::ports::{QueueSettings, StateCounts};
@@ -7,27 +7,27 @@ use weaver_core::time::Timestamp;
 
 use super::{Defect, FORMAT_VERSION, Reader, Undecodable, Writer};
 
-/// A queue beside its name, which is the key of its row.
+/// A queue's row value; its name is the row's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StoredQueue {
     /// Its tasks by state.
     pub counts: StateCounts,
-    /// What was set.
+    /// Pause and concurrency limit, as an operator set them.
     pub settings: QueueSettings,
-    /// The version of the settings; 0 if nothing was ever set.
+    /// The version of the settings; 0 if they were never set.
     pub version: Version,
 }
 
-/// A group beside its id, which is the key of its row.
+/// A task group's row value; its id is the row's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredGroup {
     /// Its tasks that have not been purged, by state.
     pub counts: StateCounts,
-    /// When one of them last moved.
+    /// When one of them last changed state.
     pub last_at: Timestamp,
 }
 
-/// Writes a queue.
+/// Encodes counts, settings version and settings.
 pub fn encode_queue(writer: &mut Writer, queue: &StoredQueue) {
     writer.u8(FORMAT_VERSION);
     write_counts(writer, &queue.counts);
@@ -36,7 +36,7 @@ pub fn encode_queue(writer: &mut Writer, queue: &StoredQueue) {
     writer.option(queue.settings.max_running, |writer, number| writer.varint(number.into()));
 }
 
-/// Reads a queue.
+/// Decodes what [`encode_queue`] wrote; refuses a `max_running` of 0.
 pub fn decode_queue(body: &[u8]) -> Result<StoredQueue, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let counts = read_counts(&mut reader)?;
@@ -46,19 +46,19 @@ pub fn decode_queue(body: &[u8]) -> Result<StoredQueue, Undecodable> {
         max_running: reader.option("max_running", |reader| reader.varint_u32("max_running"))?,
     };
     reader.finish("queue")?;
-    // A limit of zero would hold everything back without being a pause.
+    // A limit of zero would block the queue without being a pause.
     settings.validate().map_err(|_| Undecodable::new("max_running", Defect::OutOfRange))?;
     Ok(StoredQueue { counts, settings, version })
 }
 
-/// Writes a group.
+/// Encodes counts and the time of the last change.
 pub fn encode_group(writer: &mut Writer, group: &StoredGroup) {
     writer.u8(FORMAT_VERSION);
     write_counts(writer, &group.counts);
     writer.timestamp(group.last_at);
 }
 
-/// Reads a group.
+/// Decodes what [`encode_group`] wrote.
 pub fn decode_group(body: &[u8]) -> Result<StoredGroup, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let counts = read_counts(&mut reader)?;
@@ -67,7 +67,7 @@ pub fn decode_group(body: &[u8]) -> Result<StoredGroup, Undecodable> {
     Ok(StoredGroup { counts, last_at })
 }
 
-/// In the order of version 1 of the format, which a state added to the core must not change.
+/// In the order of format version 1, which a state added to core must not change.
 const STATES: [TaskState; 9] = [
     TaskState::Queued,
     TaskState::Scheduled,

@@ -1,4 +1,4 @@
-//! Runners, and what they are told.
+//! Workers and their directives, under seed 000's name for them.
 
 use weaver_core::name::{QueueName, TaskType};
 use weaver_core::ports::{Beat, Directive, RunnerKey, RunnerRecord, RunnerStatus};
@@ -6,16 +6,16 @@ use weaver_core::time::Timestamp;
 
 use super::{FORMAT_VERSION, Reader, Undecodable, Writer};
 
-/// What a runner was told, also one that has never been there.
+/// The directive given to a worker, which need not have sent a heartbeat yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredDirective {
-    /// What.
+    /// Run, drain or stop.
     pub directive: Directive,
-    /// Since when.
+    /// When it was given; directives without a worker expire after a day.
     pub since: Timestamp,
 }
 
-/// Writes a runner beside its key, which is the key of its row.
+/// Encodes a worker's last heartbeat; its key is the row's key.
 pub fn encode_runner(writer: &mut Writer, runner: &RunnerRecord) {
     let beat = &runner.beat;
     writer.u8(FORMAT_VERSION);
@@ -32,7 +32,7 @@ pub fn encode_runner(writer: &mut Writer, runner: &RunnerRecord) {
     writer.bool(beat.draining);
 }
 
-/// Reads a runner.
+/// Decodes what [`encode_runner`] wrote.
 pub fn decode_runner(key: RunnerKey, body: &[u8]) -> Result<RunnerRecord, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let last_heartbeat = reader.timestamp("last_heartbeat")?;
@@ -56,14 +56,14 @@ pub fn decode_runner(key: RunnerKey, body: &[u8]) -> Result<RunnerRecord, Undeco
     Ok(RunnerRecord { beat, last_heartbeat, status, directive })
 }
 
-/// Writes a directive.
+/// Encodes a directive and when it was given.
 pub fn encode_directive(writer: &mut Writer, stored: StoredDirective) {
     writer.u8(FORMAT_VERSION);
     writer.u8(number_of(stored.directive));
     writer.timestamp(stored.since);
 }
 
-/// Reads a directive.
+/// Decodes what [`encode_directive`] wrote.
 pub fn decode_directive(body: &[u8]) -> Result<StoredDirective, Undecodable> {
     let mut reader = Reader::of_version(body)?;
     let directive = read_directive(&mut reader)?;
@@ -102,7 +102,7 @@ fn read_names<N>(
     read: impl Fn(&mut Reader<'_>) -> Result<N, Undecodable>,
 ) -> Result<Vec<N>, Undecodable> {
     let count = reader.count(field)?;
-    // A name in memory is larger than its byte on disk: a false count must not reserve by it.
+    // A name in memory is larger than its byte on disk: do not allocate by a corrupt count.
     let mut names = Vec::with_capacity(count.min(Beat::NAMES_MAX));
     for _ in 0..count {
         names.push(read(reader)?);

@@ -1,33 +1,33 @@
-//! The checksum on every value. `redb` returns a page with a flipped bit as data if the file was closed
-//! cleanly; sealed values do not, and one that was read from another key or table does not either.
+//! The checksum (seal) on every value. If the file was closed cleanly, `redb` returns a page with a flipped
+//! bit as data. The seal detects that, and a value that was read from another key or table.
 
 use crc32fast::Hasher;
 
 use super::Writer;
 
-/// How many bytes a seal adds in front of a body.
+/// Length of the checksum in front of a body, in bytes.
 pub const SEAL_BYTES: usize = 4;
 
 /// A stored value that is not what was written under its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It is too short to have a checksum.
-    #[error("the value is {bytes} bytes long, shorter than its checksum")]
+    /// It is shorter than a checksum.
+    #[error("the value has {bytes} bytes, which is shorter than its checksum")]
     TooShort {
-        /// How long it is.
+        /// Length of the value, in bytes.
         bytes: usize,
     },
-    /// The checksum is not that of the table, key and body.
-    #[error("the value's checksum is {found:08x} and should be {stored:08x}: it was damaged on disk")]
+    /// The checksum does not match table, key and body.
+    #[error("checksum mismatch: stored {stored:08x}, computed {found:08x}; the value was damaged on disk")]
     Checksum {
-        /// The one beside the body.
+        /// The checksum in front of the body.
         stored: u32,
-        /// The one of what was read.
+        /// The checksum computed over what was read.
         found: u32,
     },
 }
 
-/// A body with its checksum in front. `table` is a number of the table that never changes.
+/// A body with its checksum in front. `table` is the table's number, which never changes.
 ///
 /// Copies the body; [`Writer::seal`] does not.
 pub fn seal(table: u8, key: &[u8], body: &[u8]) -> Vec<u8> {
@@ -48,7 +48,7 @@ pub fn unseal<'a>(table: u8, key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Da
 }
 
 impl Writer {
-    /// Puts the checksum into the room kept for it and returns the whole value.
+    /// Writes the checksum into the space reserved for it and returns the whole value.
     pub fn seal(&mut self, table: u8, key: &[u8]) -> &[u8] {
         let sum = checksum(table, key, self.body());
         self.sealed_with(sum.to_le_bytes())
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cut_short_is_refused_at_every_length() {
+    fn a_truncated_value_is_refused_at_every_length() {
         let value = seal(TABLE, KEY, BODY);
         for length in 0..value.len() {
             assert!(unseal(TABLE, KEY, &value[..length]).is_err(), "{length} bytes");

@@ -1,4 +1,4 @@
-//! What of a task never changes: written once, when it is accepted.
+//! The immutable part of a task, written once on enqueue.
 //!
 //! ```text
 //! version │ presence (2 bytes) │ created_at │ type │ payload │ what is present, in the order of the bits
@@ -15,8 +15,8 @@ use weaver_core::time::Timestamp;
 
 use super::{Defect, FORMAT_VERSION, Reader, Undecodable, Writer};
 
-// What an absent field means. These belong to the format, not to the core: should a default change there,
-// what was written before must not change its meaning.
+// Defaults of absent fields. They belong to the format, not to core: if a default changes there, existing
+// records must keep their meaning.
 const QUEUE: &str = "default";
 const CONTENT_TYPE: ContentType = ContentType::JSON;
 const PRIORITY: u8 = 5;
@@ -42,7 +42,7 @@ const HAS_IDEMPOTENCY_KEY: u16 = 1 << 9;
 const HAS_ORIGIN: u16 = 1 << 10;
 const KNOWN: u16 = (1 << 11) - 1;
 
-/// Writes the part of a record that never changes.
+/// Encodes the immutable part of a record.
 pub fn encode_spec(writer: &mut Writer, spec: &TaskSpec, created_at: Timestamp) {
     let presence = presence(spec);
     writer.u8(FORMAT_VERSION);
@@ -85,7 +85,7 @@ pub fn encode_spec(writer: &mut Writer, spec: &TaskSpec, created_at: Timestamp) 
     }
 }
 
-/// Reads what [`encode_spec`] wrote. The payload is copied out of the body.
+/// Decodes what [`encode_spec`] wrote; copies the payload.
 pub fn decode_spec(body: &[u8]) -> Result<(TaskSpec, Timestamp), Undecodable> {
     let reader = &mut Reader::of_version(body)?;
     let presence = reader.u16("presence")?;
@@ -139,14 +139,14 @@ fn presence(spec: &TaskSpec) -> u16 {
 }
 
 fn default_queue() -> Result<QueueName, Undecodable> {
-    QueueName::new(QUEUE).map_err(|_| Undecodable::new("queue", Defect::NotAName))
+    QueueName::new(QUEUE).map_err(|_| Undecodable::new("queue", Defect::InvalidName))
 }
 
-/// Checked like a name, as when it entered.
+/// Validated like a name, as on enqueue.
 fn read_content_type(reader: &mut Reader<'_>) -> Result<ContentType, Undecodable> {
     let text = reader.text("content_type")?;
     match name_problem(text) {
         None => Ok(ContentType::other(text)),
-        Some(_) => Err(Undecodable::new("content_type", Defect::NotAName)),
+        Some(_) => Err(Undecodable::new("content_type", Defect::InvalidName)),
     }
 }

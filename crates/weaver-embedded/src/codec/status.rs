@@ -1,8 +1,9 @@
-//! How a task is going: written with every transition, so it is small. Absent things cost a bit, instants are
-//! distances from `created_at` (which is in the spec), and a task that was just accepted takes five bytes.
+//! The mutable part of a task: state, lease, counters, attempts. It is written with every transition, so it
+//! is small: absent fields cost a bit, instants are distances from `created_at` (which is in the spec), and a
+//! task that was just enqueued takes five bytes.
 //!
 //! ```text
-//! version │ state and cause (1 byte) │ presence (2 bytes) │ record version │ what is present
+//! version │ state and cause (1 byte) │ presence (2 bytes) │ record version │ fields that are present
 //! ```
 
 mod attempts;
@@ -20,7 +21,7 @@ use weaver_core::time::Timestamp;
 use super::{FORMAT_VERSION, Reader, Undecodable, Writer};
 
 const HAS_RENEWALS: u16 = 1;
-/// Both counters of starts: they move together.
+/// Both counters of starts, which change together.
 const HAS_STARTS: u16 = 1 << 1;
 const HAS_FAILURES: u16 = 1 << 2;
 const HAS_LOSSES: u16 = 1 << 3;
@@ -29,7 +30,7 @@ const HAS_UPDATED_AT: u16 = 1 << 5;
 const HAS_FIRST_STARTED_AT: u16 = 1 << 6;
 const HAS_FINISHED_AT: u16 = 1 << 7;
 const HAS_ERROR: u16 = 1 << 8;
-/// The last error is the last attempt's, and stored there only.
+/// The last error is the last attempt's, and is stored only there.
 const HAS_ERROR_OF_ATTEMPT: u16 = 1 << 9;
 const HAS_LEASE: u16 = 1 << 10;
 const HAS_ASSIGNMENT: u16 = 1 << 11;
@@ -38,7 +39,7 @@ const HAS_RESULT: u16 = 1 << 13;
 const HAS_PROGRESS: u16 = 1 << 14;
 const HAS_ATTEMPTS: u16 = 1 << 15;
 
-/// Writes everything of a record that its spec and key do not say.
+/// Encodes what of a record is neither in its spec nor in its key.
 pub fn encode_status(writer: &mut Writer, record: &TaskRecord) {
     let presence = presence(record);
     let (has, created_at) = (|bit: u16| presence & bit != 0, record.created_at);
@@ -92,8 +93,8 @@ pub fn encode_status(writer: &mut Writer, record: &TaskRecord) {
     }
 }
 
-/// Puts a record together from its key, its spec ([`decode_spec`](super::decode_spec)) and what
-/// [`encode_status`] wrote.
+/// Builds a record from its key, its spec ([`decode_spec`](super::decode_spec)) and what [`encode_status`]
+/// wrote.
 pub fn record_from(
     namespace: Namespace,
     id: TaskId,
@@ -153,7 +154,7 @@ pub fn record_from(
     Ok(record)
 }
 
-/// Reads the state of a status, whatever comes after it.
+/// Decodes only the state of a status, which may be readable when the rest is not.
 pub fn state_of(reader: &mut Reader<'_>) -> Result<TaskState, Undecodable> {
     Ok(state::of_byte(reader.u8("state")?)?.0)
 }

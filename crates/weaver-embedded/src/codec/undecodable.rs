@@ -1,40 +1,41 @@
-//! Why bytes are not the value they should be.
+//! Decoding errors.
 
-/// A body that cannot be read. Its checksum was right, so either a newer version wrote it or there is a bug.
+/// A body that cannot be decoded. Its checksum was right, so a newer version wrote it or there is a bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("stored `{field}` cannot be read: {defect}")]
+#[error("stored `{field}` cannot be decoded: {defect}")]
 pub struct Undecodable {
-    /// Where reading stopped.
+    /// The field at which decoding stopped.
     pub field: &'static str,
-    /// What was wrong there.
+    /// Why it is invalid.
     pub defect: Defect,
 }
 
-/// What is wrong with a field.
+/// Why a field is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// The input is shorter than it says.
-    #[error("the value ends before it")]
-    EndsEarly,
-    /// The input is longer than it should be.
-    #[error("the value goes on after its last field")]
-    GoesOn,
-    /// A number is larger than its type, or an instant or span is outside its range.
-    #[error("its number is out of range")]
+    /// The input ends before the field does.
+    #[error("the value is truncated")]
+    Truncated,
+    /// Bytes remain after the last field.
+    #[error("there are bytes after the last field")]
+    TrailingBytes,
+    /// A number is too large for its type, or an instant or span is outside its range.
+    #[error("the number is out of range")]
     OutOfRange,
-    /// A text is not UTF-8.
-    #[error("it is not UTF-8 text")]
-    NotText,
-    /// A text is unfit to be a name.
+    /// Text is not UTF-8.
+    #[error("it is not valid UTF-8")]
+    InvalidUtf8,
+    /// Text is not a valid name.
     #[error("it is not a valid name")]
-    NotAName,
-    /// An enumeration or a set of bits has a member this version does not know, or two that exclude each
+    InvalidName,
+    /// An enumeration or bit set has a member that this version does not know, or two that exclude each
     /// other.
-    #[error("{0} has no meaning there")]
+    #[error("{0} is not a known value")]
     Unknown(u32),
     /// Another format version wrote it.
     #[error(
-        "format version {0} is not known to this version of Weaver: use the one that wrote it, or a newer one"
+        "format version {0} is not supported by this version of Weaver: use the version that wrote it, \
+         or a newer one"
     )]
     Version(u8),
 }

@@ -1,11 +1,11 @@
-//! Reading everything there is, and comparing it with itself.
+//! Consistency check: reads every row and cross-checks them.
 
 use std::collections::BTreeMap;
 
 use weaver_core::id::TaskId;
 use weaver_core::name::Namespace;
 use weaver_core::ports::StateCounts;
-use weaver_core::queue::index::Standing;
+use weaver_core::queue::index::IndexState;
 
 use crate::EmbeddedStore;
 use crate::codec::{
@@ -13,29 +13,29 @@ use crate::codec::{
     decode_unique_key,
 };
 use crate::error::StoreError;
+use crate::fault::{OfRow, StoreFault, StoreResult};
 use crate::keys;
 use crate::memory::Counters;
 use crate::rows;
 use crate::store::Snapshot;
-use crate::trouble::{OfRow, Outcome, Trouble};
 use crate::work::{StoredStream, decode_counters};
 
 /// The most problems a report lists.
 const PROBLEMS_MAX: usize = 100;
 
-/// What a check found.
+/// What [`EmbeddedStore::check`] read and found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// So many rows were read, each with its checksum.
+    /// Rows read, each with its checksum verified.
     pub rows: u64,
-    /// So many tasks.
+    /// Tasks among them, live and finished.
     pub tasks: u64,
-    /// What is wrong, at most a hundred of it.
+    /// One message per problem; at most 100 are reported.
     pub problems: Vec<String>,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether the check found no problem.
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
     }
@@ -48,10 +48,11 @@ impl CheckReport {
 }
 
 impl EmbeddedStore {
-    /// Reads every row of one moment, verifies its checksum, and compares: each task has what it needs and is
-    /// found under everything it is looked up by; counts are what counting gives. (The pages of the file
-    /// itself were checked when it was opened.) The store goes on meanwhile. Blocks: call it where that is
-    /// allowed.
+    /// Reads every row of one snapshot, verifies its checksum, and checks that each task has all its rows and
+    /// index entries and that stored counts are right. The pages of the file were verified when it was
+    /// opened.
+    ///
+    /// The store stays in use meanwhile. Blocking: in async code, call it from `spawn_blocking`.
     pub fn check(&self) -> Result<CheckReport, StoreError> {
         let report = self.read_blocking(&|table: &Snapshot| {
             let mut check = Check::default();
@@ -63,7 +64,7 @@ impl EmbeddedStore {
     }
 }
 
-/// What is gathered on the way, to be compared in the end.
+/// Collected while reading, compared at the end.
 #[derive(Default)]
 struct Check {
     report: CheckReport,
@@ -71,14 +72,13 @@ struct Check {
     names: BTreeMap<u32, Namespace>,
     queues: BTreeMap<(u32, String), StateCounts>,
     groups: BTreeMap<(u32, String), StateCounts>,
-    /// Rows by tag.
     found: BTreeMap<u8, u64>,
-    /// Rows the tasks ask for, by tag.
+    /// Rows that the tasks and documents require, by tag.
     expected: BTreeMap<u8, u64>,
 }
 
 impl Check {
-    fn read_all(&mut self, table: &Snapshot) -> Outcome<()> {
+    fn read_all(&mut self, table: &Snapshot) -> StoreResult<()> {
         let counters = rows::read(table, &keys::meta("counters"), decode_counters)?;
         self.counters = counters.unwrap_or_default();
         for row in rows::scan_all(table, &[])? {
@@ -88,19 +88,19 @@ impl Check {
             *self.found.entry(key.first().copied().unwrap_or_default()).or_default() += 1;
             match rows::body_of(key, value.value()).and_then(|body| self.read_row(table, key, body)) {
                 Ok(()) => {}
-                Err(Trouble::Refused(error)) => self.report.note(error.to_string()),
+                Err(StoreFault::Refused(error)) => self.report.note(error.to_string()),
                 Err(broken) => return Err(broken),
             }
         }
         Ok(())
     }
 
-    fn read_row(&mut self, table: &Snapshot, key: &[u8], body: &[u8]) -> Outcome<()> {
+    fn read_row(&mut self, table: &Snapshot, key: &[u8], body: &[u8]) -> StoreResult<()> {
         match key.first().copied().unwrap_or_default() {
             keys::NAMESPACE => {
                 let text = std::str::from_utf8(&key[1..]).ok();
                 let name = text.and_then(|text| Namespace::try_from(text).ok());
-                let name = name.ok_or_else(|| Trouble::damaged(key, "it is not a name"))?;
+                let name = name.ok_or_else(|| StoreFault::damaged(key, "its name is invalid"))?;
                 let number = rows::namespace_number(table, &name)?.unwrap_or_default();
                 self.names.insert(number, name);
             }
@@ -108,14 +108,14 @@ impl Check {
             keys::LIVE | keys::FINISHED => {
                 let spec = [&[keys::SPEC], &key[1..]].concat();
                 if table.get(spec.as_slice())?.is_none() {
-                    return Err(Trouble::damaged(key, "nothing says what was asked for"));
+                    return Err(StoreFault::damaged(key, "its spec is missing"));
                 }
             }
             keys::QUEUE => drop(decode_queue(body).of_row(key)?),
             keys::GROUP => drop(decode_group(body).of_row(key)?),
             keys::UNIQUE => {
                 if decode_unique_key(body).of_row(key)?.task.0 >= self.counters.next_task {
-                    return Err(Trouble::damaged(key, "it names a task that there never was"));
+                    return Err(StoreFault::damaged(key, "it refers to a task id that was never assigned"));
                 }
             }
             keys::DOCUMENT => {
@@ -125,30 +125,30 @@ impl Check {
             keys::STREAM => {
                 let stream = StoredStream::decode(body).of_row(key)?;
                 if stream.number >= self.counters.next_stream {
-                    return Err(Trouble::damaged(key, "its number was never given out"));
+                    return Err(StoreFault::damaged(key, "its number was never assigned"));
                 }
             }
             keys::ENTRY => drop(decode_entry(body).of_row(key)?),
             keys::DIRECTIVE => drop(decode_directive(body).of_row(key)?),
             keys::META | keys::LOOKUP | keys::ENDED | keys::UNIQUE_UNTIL | keys::DOCUMENT_DUE => {}
             keys::TRASH | keys::RUNNER => {}
-            _ => return Err(Trouble::damaged(key, "no version of Weaver writes such a row")),
+            _ => return Err(StoreFault::damaged(key, "its kind is unknown")),
         }
         Ok(())
     }
 
-    /// A task: its rows, and what it adds to the counts.
-    fn read_task(&mut self, table: &Snapshot, key: &[u8], body: &[u8]) -> Outcome<()> {
+    /// Checks the rows of a task and adds it to the counts.
+    fn read_task(&mut self, table: &Snapshot, key: &[u8], body: &[u8]) -> StoreResult<()> {
         decode_spec(body).of_row(key)?;
         self.report.tasks += 1;
         let (number, id) = match (key.get(1..5).and_then(|bytes| bytes.first_chunk()), keys::id_of(key)) {
             (Some(number), Some(id)) => (u32::from_be_bytes(*number), id),
-            _ => return Err(Trouble::damaged(key, "it is not a key")),
+            _ => return Err(StoreFault::damaged(key, "its key is malformed")),
         };
         let name = self.names.get(&number).cloned();
-        let name = name.ok_or_else(|| Trouble::damaged(key, "its namespace is not known"))?;
+        let name = name.ok_or_else(|| StoreFault::damaged(key, "its namespace is unknown"))?;
         let Some(record) = rows::read_task(table, &name, number, id)? else { return Ok(()) };
-        let tag = if Standing::of(&record).is_live() { keys::LIVE } else { keys::FINISHED };
+        let tag = if IndexState::of(&record).is_live() { keys::LIVE } else { keys::FINISHED };
         let mut wanted = keys::lookups(number, &record);
         wanted.push(keys::task(tag, number, id).to_vec());
         if record.state.is_terminal() {
@@ -163,7 +163,7 @@ impl Check {
             }
         }
         if id >= TaskId(self.counters.next_task) {
-            self.report.note(format!("task {id} has a number that was never given out"));
+            self.report.note(format!("task {id} has an id that was never assigned"));
         }
         let queue = (number, record.spec.queue.to_string());
         self.queues.entry(queue).or_default().add(record.state);
@@ -173,14 +173,14 @@ impl Check {
         Ok(())
     }
 
-    fn compare(&mut self, table: &Snapshot) -> Outcome<()> {
+    fn compare(&mut self, table: &Snapshot) -> StoreResult<()> {
         let tags = [keys::LIVE, keys::FINISHED, keys::LOOKUP, keys::ENDED, keys::DOCUMENT_DUE];
         for tag in tags {
             let count = |counts: &BTreeMap<u8, u64>| counts.get(&tag).copied().unwrap_or_default();
             let (found, expected) = (count(&self.found), count(&self.expected));
             if found != expected {
                 let kind = keys::describe(&[tag]);
-                self.report.note(format!("{kind}: {found} rows are there and {expected} should be"));
+                self.report.note(format!("{}: found {found} rows, expected {expected}", kind.trim_end()));
             }
         }
         for ((number, name), counted) in std::mem::take(&mut self.queues) {
@@ -199,7 +199,7 @@ impl Check {
     fn compare_counts(&mut self, key: &[u8], stored: Option<StateCounts>, counted: StateCounts) {
         if stored.unwrap_or_default() != counted {
             let what = keys::describe(key);
-            self.report.note(format!("{what} counts {stored:?}, and counting gives {counted:?}"));
+            self.report.note(format!("{what}: stored counts are {stored:?}, actual counts {counted:?}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making the file smaller.
+//! Compaction of the file.
 
 use weaver_core::error::Error;
 
@@ -6,8 +6,8 @@ use crate::EmbeddedStore;
 use crate::error::StoreError;
 
 impl EmbeddedStore {
-    /// Moves the file's pages together and gives the rest back to the disk; answers how many bytes that were.
-    /// Nothing else is done meanwhile, about a second for every few hundred megabytes.
+    /// Compacts the file and returns the number of bytes freed. Every other call waits meanwhile: about a
+    /// second per few hundred megabytes.
     pub async fn compact(&self) -> Result<u64, StoreError> {
         let before = self.file_bytes()?;
         let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -23,7 +23,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// How large the file is.
+    /// Size of the data file, in bytes.
     pub fn file_bytes(&self) -> Result<u64, StoreError> {
         self.medium.open().and_then(|file| file.len()).map_err(|source| StoreError::io(&self.name, source))
     }

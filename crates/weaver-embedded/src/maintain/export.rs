@@ -1,4 +1,4 @@
-//! Writing everything out as lines of JSON.
+//! Export as JSON lines.
 
 use std::io::Write;
 
@@ -8,31 +8,32 @@ use weaver_core::time::Timestamp;
 use crate::EmbeddedStore;
 use crate::codec::{decode_document, decode_entry, decode_queue, decode_unique_key};
 use crate::error::StoreError;
+use crate::fault::{OfRow, StoreFault, StoreResult};
 use crate::keys;
 use crate::maintain::line::{EXPORT_VERSION, Line};
 use crate::rows::{self, Rows};
 use crate::store::{Snapshot, snapshot};
-use crate::trouble::{OfRow, Outcome, Trouble};
 use crate::work::{StoredStream, decode_counters};
 
-/// What an export wrote.
+/// Totals of one [`EmbeddedStore::export`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exported {
-    /// So many lines.
+    /// Lines written, with the header and the end marker.
     pub lines: u64,
-    /// So many tasks.
+    /// Tasks among them, live and finished.
     pub tasks: u64,
 }
 
 impl EmbeddedStore {
-    /// Writes the store as it is at one moment, as lines of JSON: queues, tasks, unique keys, documents and
-    /// journal streams. Runners are left out: they introduce themselves. The store goes on meanwhile. Blocks:
-    /// call it where that is allowed.
+    /// Writes one snapshot of the store as JSON lines: queues, tasks, unique keys, documents and journal
+    /// streams. Workers are left out, as they register with their next heartbeat.
+    ///
+    /// The store stays in use meanwhile. Blocking: in async code, call it from `spawn_blocking`.
     pub fn export(&self, mut out: impl Write) -> Result<Exported, StoreError> {
         let written_at = self.clock.now();
         let database = self.database()?;
         let mut exporter = Exporter { out: &mut out, exported: Exported::default(), failed: None };
-        snapshot(&database, |table| exporter.all(table, written_at)).map_err(Trouble::into_error)?;
+        snapshot(&database, |table| exporter.all(table, written_at)).map_err(StoreFault::into_error)?;
         let Exporter { exported, failed, .. } = exporter;
         match failed.map_or_else(|| out.flush(), Err) {
             Ok(()) => Ok(exported),
@@ -59,7 +60,7 @@ impl<W: Write> Exporter<'_, W> {
         }
     }
 
-    fn all(&mut self, table: &Snapshot, written_at: Timestamp) -> Outcome<()> {
+    fn all(&mut self, table: &Snapshot, written_at: Timestamp) -> StoreResult<()> {
         let counters = rows::read(table, &keys::meta("counters"), decode_counters)?.unwrap_or_default();
         let in_time_order = counters.in_time_order;
         self.write(&Line::WeaverExport { version: EXPORT_VERSION, written_at, in_time_order });
@@ -68,12 +69,12 @@ impl<W: Write> Exporter<'_, W> {
         Ok(())
     }
 
-    fn namespaces(&mut self, table: &Snapshot) -> Outcome<()> {
+    fn namespaces(&mut self, table: &Snapshot) -> StoreResult<()> {
         for row in rows::scan_all(table, &[keys::NAMESPACE])? {
             let (key, _) = row?;
             let text = std::str::from_utf8(&key.value()[1..]).ok();
             let name = text.and_then(|text| Namespace::try_from(text).ok());
-            let name = name.ok_or_else(|| Trouble::damaged(key.value(), "it is not a name"))?;
+            let name = name.ok_or_else(|| StoreFault::damaged(key.value(), "its name is invalid"))?;
             let number = rows::namespace_number(table, &name)?.unwrap_or_default();
             self.queues(table, &name, number)?;
             self.tasks(table, &name, number)?;
@@ -84,7 +85,7 @@ impl<W: Write> Exporter<'_, W> {
         Ok(())
     }
 
-    fn queues(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> Outcome<()> {
+    fn queues(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> StoreResult<()> {
         for row in rows::scan_all(table, &keys::of_namespace(keys::QUEUE, number))? {
             let (key, value) = row?;
             let stored = decode_queue(rows::body_of(key.value(), value.value())?).of_row(key.value())?;
@@ -96,7 +97,7 @@ impl<W: Write> Exporter<'_, W> {
         Ok(())
     }
 
-    fn tasks(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> Outcome<()> {
+    fn tasks(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> StoreResult<()> {
         for row in rows::scan_all(table, &keys::of_namespace(keys::SPEC, number))? {
             let (key, _) = row?;
             let Some(id) = keys::id_of(key.value()) else { continue };
@@ -108,25 +109,24 @@ impl<W: Write> Exporter<'_, W> {
         Ok(())
     }
 
-    fn unique_keys(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> Outcome<()> {
+    fn unique_keys(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> StoreResult<()> {
         for row in rows::scan_all(table, &keys::of_namespace(keys::UNIQUE, number))? {
             let (key, value) = row?;
             let stored = decode_unique_key(rows::body_of(key.value(), value.value())?).of_row(key.value())?;
             let unique = keys::split_unique(key.value());
-            let unique = unique.ok_or_else(|| Trouble::damaged(key.value(), "it is not a unique key"))?;
+            let unique = unique.ok_or_else(|| StoreFault::damaged(key.value(), "its key is malformed"))?;
             let (task, until) = (stored.task, stored.until);
             self.write(&Line::Unique { namespace: namespace.clone(), key: unique.into(), task, until });
         }
         Ok(())
     }
 
-    fn documents(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> Outcome<()> {
+    fn documents(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> StoreResult<()> {
         for row in rows::scan_all(table, &keys::of_namespace(keys::DOCUMENT, number))? {
             let (key, value) = row?;
             let stored = decode_document(rows::body_of(key.value(), value.value())?).of_row(key.value())?;
             let split = keys::split_document(key.value());
-            let (kind, id) =
-                split.ok_or_else(|| Trouble::damaged(key.value(), "it is not a document's key"))?;
+            let (kind, id) = split.ok_or_else(|| StoreFault::damaged(key.value(), "its key is malformed"))?;
             self.write(&Line::Document {
                 namespace: namespace.clone(),
                 kind: kind.to_owned(),
@@ -140,7 +140,7 @@ impl<W: Write> Exporter<'_, W> {
         Ok(())
     }
 
-    fn streams(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> Outcome<()> {
+    fn streams(&mut self, table: &Snapshot, namespace: &Namespace, number: u32) -> StoreResult<()> {
         for row in rows::scan_all(table, &keys::of_namespace(keys::STREAM, number))? {
             let (key, value) = row?;
             let stored =
@@ -159,7 +159,7 @@ impl<W: Write> Exporter<'_, W> {
         namespace: &Namespace,
         stream: &str,
         number: u64,
-    ) -> Outcome<()> {
+    ) -> StoreResult<()> {
         let prefix = &keys::entry(number, 0)[..9];
         for row in rows::scan_all(table, prefix)? {
             let (key, value) = row?;

@@ -1,4 +1,4 @@
-//! Reading an export in. What is there already is left as it is, so that an import can be repeated.
+//! Import of an export. It is idempotent: existing records are left unchanged.
 
 use std::io::BufRead;
 
@@ -10,33 +10,33 @@ use weaver_core::task::TaskRecord;
 use crate::EmbeddedStore;
 use crate::codec::{StoredDocument, StoredUniqueKey, encode_document, encode_entry, encode_unique_key};
 use crate::error::StoreError;
+use crate::fault::{StoreFault, StoreResult};
 use crate::keys;
 use crate::maintain::line::{EXPORT_VERSION, Line};
 use crate::rows;
-use crate::trouble::{Outcome, Trouble};
 use crate::work::{StoredStream, Work};
 
-/// So many lines are written and synced together.
+/// Lines written per transaction.
 const LINES_PER_STEP: usize = 2000;
 
-/// What an import did.
+/// What [`EmbeddedStore::import`] read and added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// So many lines were read.
+    /// Lines read, with the header and the end marker.
     pub lines: u64,
-    /// So many of them were new here.
+    /// Records among them that were not in the store before.
     pub added: u64,
 }
 
 impl EmbeddedStore {
-    /// Reads what [`export`](EmbeddedStore::export) wrote. A line about something that is there already
-    /// changes nothing; a task under a number that another task has here is refused (import into an empty
-    /// directory then). Steps are synced as it goes: an import that was cut short is finished by repeating
-    /// it.
+    /// Imports what [`export`](EmbeddedStore::export) wrote. Records that exist already are left unchanged. A
+    /// task whose id another task has here is refused: import into an empty directory then.
+    ///
+    /// Lines are committed in batches; an interrupted import is completed by repeating it.
     pub async fn import(&self, input: impl BufRead) -> Result<Imported, StoreError> {
         let mut imported = Imported::default();
         let mut step = Vec::new();
-        // Among other tasks, numbers say nothing about times any more.
+        // Merged with other tasks, ids are no longer in order of creation.
         let mut ordered = self.write(|work| Ok(work.memory.counters.next_task == 1)).await?;
         let mut ended = false;
         for text in input.lines() {
@@ -46,16 +46,16 @@ impl EmbeddedStore {
             let text = text.map_err(|error| refuse(error.to_string()))?;
             let parsed = serde_json::from_str(&text).map_err(|error| refuse(error.to_string()))?;
             match parsed {
-                _ if ended => return Err(refuse("it comes after the end".to_owned())),
+                _ if ended => return Err(refuse("it follows the end marker".to_owned())),
                 Line::WeaverExport { version, in_time_order, .. } if line == 1 => {
                     if version != EXPORT_VERSION {
-                        return Err(refuse(format!("version {version} of the format is not known here")));
+                        return Err(refuse(format!("export format version {version} is not supported")));
                     }
                     ordered &= in_time_order;
                 }
-                _ if line == 1 => return Err(refuse("it is not the first line of an export".to_owned())),
+                _ if line == 1 => return Err(refuse("it is not the header of an export".to_owned())),
                 Line::End { lines } if lines == line - 1 => ended = true,
-                Line::End { lines } => return Err(refuse(format!("{lines} lines should come before it"))),
+                Line::End { lines } => return Err(refuse(format!("the end marker expects {lines} lines"))),
                 parsed => step.push((line, parsed)),
             }
             if step.len() == LINES_PER_STEP {
@@ -63,7 +63,7 @@ impl EmbeddedStore {
             }
         }
         if !ended {
-            let what = "the export ends here without its last line: it was cut short".to_owned();
+            let what = "the export is truncated: its end marker is missing".to_owned();
             return Err(StoreError::Import { line: imported.lines, what });
         }
         imported.added += self.import_step(step, ordered).await?;
@@ -76,7 +76,7 @@ impl EmbeddedStore {
             for (line, parsed) in step {
                 match work.import(parsed, ordered) {
                     Ok(new) => added += u64::from(new),
-                    Err(Trouble::Refused(error)) => return Ok(Err((line, error))),
+                    Err(StoreFault::Refused(error)) => return Ok(Err((line, error))),
                     Err(broken) => return Err(broken),
                 }
             }
@@ -87,8 +87,8 @@ impl EmbeddedStore {
 }
 
 impl Work<'_> {
-    /// Takes one line in; says whether it was new.
-    fn import(&mut self, line: Line, ordered: bool) -> Outcome<bool> {
+    /// Imports one line; returns whether it was new.
+    fn import(&mut self, line: Line, ordered: bool) -> StoreResult<bool> {
         match line {
             Line::Task(record) => self.import_task(&record, ordered),
             Line::Queue { namespace, name, settings, version } => {
@@ -139,21 +139,21 @@ impl Work<'_> {
             Line::Entry { namespace, stream, seq, at, body } => {
                 let key = self.stream_key(&StreamKey::new(namespace, stream))?;
                 let stream = rows::read(&self.table, &key, StoredStream::decode)?;
-                let stream = stream.ok_or_else(|| damaged("its stream comes after it, or not at all"))?;
+                let stream = stream.ok_or_else(|| damaged("its stream is not defined before it"))?;
                 let key = keys::entry(stream.number, seq);
                 self.put_once(&key, |work| work.put(&key, |writer| encode_entry(writer, at, &body)))
             }
-            Line::WeaverExport { .. } | Line::End { .. } => Err(damaged("it stands in the wrong place")),
+            Line::WeaverExport { .. } | Line::End { .. } => Err(damaged("it is out of place")),
         }
     }
 
-    fn import_task(&mut self, record: &TaskRecord, ordered: bool) -> Outcome<bool> {
+    fn import_task(&mut self, record: &TaskRecord, ordered: bool) -> StoreResult<bool> {
         let number = self.number_or_new(&record.key.namespace)?;
         let id = record.key.id;
         if let Some(known) = self.load(&record.key.namespace, id)? {
             self.memory.records.put(&known);
             let same = known.created_at == record.created_at && known.spec.envelope == record.spec.envelope;
-            return if same { Ok(false) } else { Err(damaged("another task has its number here")) };
+            return if same { Ok(false) } else { Err(damaged("another task has this id")) };
         }
         let counters = &mut self.memory.counters;
         counters.in_time_order &= ordered;
@@ -164,8 +164,12 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Writes a row unless it is there; says whether it was not.
-    fn put_once(&mut self, key: &[u8], write: impl FnOnce(&mut Self) -> Outcome<()>) -> Outcome<bool> {
+    /// Writes a row unless it exists; returns whether it was written.
+    fn put_once(
+        &mut self,
+        key: &[u8],
+        write: impl FnOnce(&mut Self) -> StoreResult<()>,
+    ) -> StoreResult<bool> {
         use redb::ReadableTable;
         if self.table.get(key)?.is_some() {
             return Ok(false);
@@ -173,13 +177,13 @@ impl Work<'_> {
         write(self).map(|()| true)
     }
 
-    fn stream_key(&mut self, stream: &StreamKey) -> Outcome<Vec<u8>> {
+    fn stream_key(&mut self, stream: &StreamKey) -> StoreResult<Vec<u8>> {
         let number = self.number_or_new(&stream.namespace)?;
         Ok(keys::named(keys::STREAM, number, &stream.name))
     }
 }
 
-fn damaged(what: &str) -> Trouble {
-    let way_out = "make a new export".to_owned();
-    Trouble::Refused(Error::Damaged { what: format!("the line ({what})"), way_out })
+fn damaged(what: &str) -> StoreFault {
+    let remedy = "create a new export".to_owned();
+    StoreFault::Refused(Error::Damaged { what: format!("the line ({what})"), remedy })
 }

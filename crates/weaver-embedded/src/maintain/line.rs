@@ -1,4 +1,4 @@
-//! The line format of an export: one JSON object per line, its one member naming what it is.
+//! The line format of an export: one JSON object per line, whose only member names its kind.
 //! `docs/operating/embedded.md` shows an example of each.
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub(super) const EXPORT_VERSION: u32 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Line {
-    /// The first line.
+    /// The header: the first line of every export.
     WeaverExport {
         version: u32,
         written_at: Timestamp,
@@ -45,7 +45,7 @@ pub(super) enum Line {
         #[serde(with = "bytes_text")]
         body: Bytes,
     },
-    /// A journal stream, before its entries.
+    /// A journal stream; its entries follow.
     Stream {
         namespace: Namespace,
         name: String,
@@ -59,7 +59,7 @@ pub(super) enum Line {
         #[serde(with = "bytes_text")]
         body: Bytes,
     },
-    /// The last line: an export without it was cut short.
+    /// The end marker: without it, the export is truncated.
     End {
         lines: u64,
     },

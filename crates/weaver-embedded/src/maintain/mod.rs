@@ -1,4 +1,4 @@
-//! What operators do to a whole store: check it, copy it, make it smaller, write it out and read it in.
+//! Maintenance of a whole store: check, backup, compact, export, import.
 
 mod backup;
 mod check;

@@ -18,7 +18,7 @@ use crate::rows;
 impl Admin for EmbeddedStore {
     async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>> {
         let namespace = namespace.clone();
-        self.consult(move |work| Ok(work.memory.index.list_queues(&namespace))).await
+        self.read_memory(move |work| Ok(work.memory.index.list_queues(&namespace))).await
     }
 
     async fn put_queue(
@@ -40,7 +40,7 @@ impl Admin for EmbeddedStore {
     async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>> {
         check_page(limit)?;
         let names: BTreeSet<Namespace> = self
-            .consult(|work| {
+            .read_memory(|work| {
                 let mut names: BTreeSet<_> = work.memory.index.namespaces().cloned().collect();
                 for (number, name) in work.memory.names.iter() {
                     for tag in [keys::DOCUMENT, keys::RUNNER] {

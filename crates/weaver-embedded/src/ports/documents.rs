@@ -88,6 +88,6 @@ impl Documents for EmbeddedStore {
     async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>> {
         check_page(limit)?;
         let kind = kind.to_owned();
-        self.consult(move |work| work.due_documents(&kind, before, limit as usize)).await
+        self.read_memory(move |work| work.due_documents(&kind, before, limit as usize)).await
     }
 }

@@ -10,12 +10,12 @@ use weaver_core::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, 
 
 use crate::EmbeddedStore;
 use crate::codec::decode_entry;
+use crate::fault::{OfRow, StoreResult};
 use crate::keys;
 use crate::rows::{self, Rows};
-use crate::trouble::{OfRow, Outcome};
 use crate::work::StoredStream;
 
-/// So many entries are removed per batch: trimming a large log holds nobody up.
+/// Entries removed per batch, so that trimming a large log does not delay other requests.
 const TRIM_STEP: usize = 1024;
 
 #[async_trait]
@@ -48,7 +48,7 @@ impl Journal for EmbeddedStore {
     }
 }
 
-fn read_page(table: &impl Rows, stream: u64, from: ReadFrom, limit: usize) -> Outcome<JournalPage> {
+fn read_page(table: &impl Rows, stream: u64, from: ReadFrom, limit: usize) -> StoreResult<JournalPage> {
     let first = |seq: u64| Bound::Included(keys::entry(stream, seq).to_vec());
     let last = Bound::Included(keys::entry(stream, u64::MAX).to_vec());
     let start = match from {
@@ -58,7 +58,7 @@ fn read_page(table: &impl Rows, stream: u64, from: ReadFrom, limit: usize) -> Ou
         ReadFrom::After(seq) => seq.0 + 1,
         ReadFrom::Last(0) => return Ok(JournalPage { entries: Vec::new(), more: false }),
         ReadFrom::Last(count) => {
-            // Numbers may have gaps, so the beginning is found by walking back.
+            // Sequence numbers may have gaps, so the start is found by a reverse scan.
             let back = rows::scan(table, &[keys::ENTRY], first(0), last.clone())?.rev();
             let mut start = u64::MAX;
             for row in back.take(count as usize) {

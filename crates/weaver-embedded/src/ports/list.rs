@@ -1,7 +1,7 @@
-//! Finding tasks: each selector has an index, and a span of time becomes a span of ids.
+//! Listing tasks: each selector has an index, and a time range becomes a range of ids.
 //!
 //! ```text
-//! type, queue, group, session, label, ended state  ─▶ look-up rows ┐
+//! type, queue, group, session, label, final state  ─▶ index rows   ┐
 //! all                                              ─▶ spec rows    ├─ ids in order ─▶ records ─▶ filter ─▶ page
 //! live state, serial key                           ─▶ the index    ┘
 //! ```
@@ -16,10 +16,10 @@ use weaver_core::time::Timestamp;
 
 use crate::EmbeddedStore;
 use crate::codec::decode_spec;
+use crate::fault::{StoreFault, StoreResult};
 use crate::keys;
 use crate::rows::{self, Rows};
 use crate::store::Snapshot;
-use crate::trouble::{Outcome, Trouble};
 use crate::unreadable::decode;
 use crate::work::decode_counters;
 
@@ -46,8 +46,8 @@ impl EmbeddedStore {
         page.await
     }
 
-    /// The ids that only the index knows, in order; one more than may be looked at, so that the page knows of
-    /// it.
+    /// Ids from the in-memory index, in order; one more than `scan_max`, so that the page knows whether there
+    /// are more.
     async fn candidates(&self, query: &TaskQuery, span: Span) -> Result<Option<Vec<TaskId>>> {
         let wanted = match &query.selector {
             Selector::State(state) if !state.is_terminal() => query.selector.clone(),
@@ -56,7 +56,7 @@ impl EmbeddedStore {
         };
         let (namespace, order) = (query.namespace.clone(), query.order);
         let count = query.scan_max as usize + 1;
-        let ids = self.consult(move |work| {
+        let ids = self.read_memory(move |work| {
             let index = &work.memory.index;
             let in_order = |ids: &mut dyn DoubleEndedIterator<Item = TaskId>| -> Vec<TaskId> {
                 match order {
@@ -89,8 +89,8 @@ impl Span {
         }
     }
 
-    /// Cut to the tasks created within the filter's times: ids are handed out in the order of time.
-    fn within(self, table: &Snapshot, number: u32, filter: &TaskFilter) -> Outcome<Self> {
+    /// Restricts the range to tasks created within the filter's times: ids are assigned in order of time.
+    fn within(self, table: &Snapshot, number: u32, filter: &TaskFilter) -> StoreResult<Self> {
         if filter.created_from.is_none() && filter.created_before.is_none() {
             return Ok(self);
         }
@@ -113,9 +113,14 @@ impl Span {
     }
 }
 
-/// The first id created at or after an instant, by halving: about thirty look-ups. Nothing, if one of them
-/// cannot be read.
-fn first_created_at(table: &impl Rows, number: u32, instant: Timestamp, end: u64) -> Outcome<Option<TaskId>> {
+/// The first id created at or after an instant, by binary search (about thirty lookups). `None` if a spec on
+/// the way cannot be read.
+fn first_created_at(
+    table: &impl Rows,
+    number: u32,
+    instant: Timestamp,
+    end: u64,
+) -> StoreResult<Option<TaskId>> {
     let (mut low, mut high) = (0, end);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -128,7 +133,7 @@ fn first_created_at(table: &impl Rows, number: u32, instant: Timestamp, end: u64
         };
         let created_at = decode(key.value(), value.value(), decode_spec).map(|(_, created_at)| created_at);
         match (keys::id_of(key.value()), created_at) {
-            // Nothing is known of its time: every task is looked at.
+            // Its time is unknown: the caller scans all tasks.
             (_, Err(_)) => return Ok(None),
             (Some(id), Ok(created_at)) if created_at < instant => low = id.0 + 1,
             _ => high = middle,
@@ -144,15 +149,15 @@ impl EmbeddedStore {
         query: &TaskQuery,
         number: u32,
         span: Span,
-    ) -> Outcome<Page<TaskRecord>> {
+    ) -> StoreResult<Page<TaskRecord>> {
         let span = span.within(table, number, &query.filter)?;
         let prefix = keys::lookup_prefix(number, &query.selector);
         let prefix = prefix.unwrap_or_else(|| keys::of_namespace(keys::SPEC, number));
         let bound = |id: TaskId| Bound::Included([&prefix[..], &id.0.to_be_bytes()].concat());
-        // The key says all that is wanted here; whether the task is what is looked for, its own rows say.
+        // Only the key is needed here; whether the task matches is decided on its own rows.
         let rows = rows::scan(table, &prefix, bound(span.from), bound(span.to))?.map(|row| {
             let (key, _) = row?;
-            keys::id_of(key.value()).ok_or_else(|| Trouble::damaged(key.value(), "it has no id"))
+            keys::id_of(key.value()).ok_or_else(|| StoreFault::damaged(key.value(), "it has no id"))
         });
         match query.order {
             Order::OldestFirst => self.fill(table, query, number, rows),
@@ -160,14 +165,14 @@ impl EmbeddedStore {
         }
     }
 
-    /// Fills a page from ids in the order of the query, looking at no more than `scan_max` of them.
+    /// Fills a page from ids in query order, reading at most `scan_max` of them.
     fn fill(
         &self,
         table: &Snapshot,
         query: &TaskQuery,
         number: u32,
-        mut ids: impl Iterator<Item = Outcome<TaskId>>,
-    ) -> Outcome<Page<TaskRecord>> {
+        mut ids: impl Iterator<Item = StoreResult<TaskId>>,
+    ) -> StoreResult<Page<TaskRecord>> {
         let mut items = Vec::new();
         let mut last = None;
         for _ in 0..query.scan_max {

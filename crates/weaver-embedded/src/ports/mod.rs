@@ -1,4 +1,4 @@
-//! The ports, each a thin layer over jobs and snapshots.
+//! The ports, each a thin layer over requests and snapshots.
 
 mod admin;
 mod documents;
@@ -12,7 +12,7 @@ mod wait;
 
 use weaver_core::error::{Invalid, Problem};
 
-/// A limit of nothing asks for nothing: surely a mistake.
+/// A limit of 0 is a caller's mistake.
 fn check_limit(limit: u32) -> Result<(), Invalid> {
     if limit > 0 {
         return Ok(());

@@ -12,8 +12,8 @@ use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Qu
 use weaver_core::task::{NewTask, validate_batch};
 
 use crate::EmbeddedStore;
+use crate::fault::StoreFault;
 use crate::ports::check_limit;
-use crate::trouble::Trouble;
 
 #[async_trait]
 impl Queue for EmbeddedStore {
@@ -31,7 +31,7 @@ impl Queue for EmbeddedStore {
             for task in tasks {
                 answers.push(match work.enqueue(task) {
                     Ok(enqueued) => Ok(enqueued),
-                    Err(Trouble::Refused(error)) => Err(error),
+                    Err(StoreFault::Refused(error)) => Err(error),
                     Err(broken) => return Err(broken),
                 });
             }
@@ -66,12 +66,12 @@ impl Queue for EmbeddedStore {
 
     async fn overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
         check_limit(limit)?;
-        self.consult(move |work| work.overdue(limit as usize)).await
+        self.read_memory(move |work| work.overdue(limit as usize)).await
     }
 
     async fn changes(&self, after: Option<ChangeCursor>, limit: u32) -> Result<Changes> {
         check_limit(limit)?;
-        Ok(self.shared.ring.lock().read(after, limit as usize))
+        Ok(self.shared.change_log.lock().read(after, limit as usize))
     }
 
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {

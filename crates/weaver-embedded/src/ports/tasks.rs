@@ -18,7 +18,7 @@ use crate::unreadable::decode;
 #[async_trait]
 impl Tasks for EmbeddedStore {
     async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>> {
-        // Nobody else writes into this file, so there are no foreign names to find.
+        // Only Weaver writes to this file, so there are no foreign ids to resolve.
         let id = |text: &String| text.parse::<TaskId>().ok();
         Ok(ids.iter().map(|text| id(text).map(|id| TaskKey::new(namespace.clone(), id))).collect())
     }
@@ -60,7 +60,7 @@ impl Tasks for EmbeddedStore {
             let page = rows::page_by_name(table, &prefix, "", cursor.as_ref(), limit, |name, value| {
                 let key = keys::named(keys::GROUP, number, name);
                 let id = TaskGroupId::try_from(name).ok()?;
-                // Counts, not a record: what cannot be read is left out, and `check` names it.
+                // Counts, not a record: an unreadable group is skipped here and reported by `check`.
                 let stored = decode(&key, value, decode_group).ok()?;
                 Some(GroupSummary { id, counts: stored.counts, last_at: stored.last_at })
             });
@@ -74,13 +74,13 @@ impl Tasks for EmbeddedStore {
     }
 
     async fn counts(&self, scope: Scope) -> Result<Counts> {
-        self.consult(move |work| Ok(work.memory.index.counts(&scope))).await
+        self.read_memory(move |work| Ok(work.memory.index.counts(&scope))).await
     }
 
     async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>> {
         check_limit(cap)?;
         let key = key.clone();
-        self.consult(move |work| {
+        self.read_memory(move |work| {
             let index = &work.memory.index;
             let there = index.namespace_of(key.id).is_some_and(|namespace| *namespace == key.namespace);
             Ok(if there { index.ahead_of(key.id, cap) } else { None })

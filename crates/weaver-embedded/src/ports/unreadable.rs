@@ -9,8 +9,8 @@ use weaver_core::quarantine::{Discarded, Quarantined, RawTask, RecordKind, Unrea
 use weaver_core::task::TaskRecord;
 
 use crate::EmbeddedStore;
+use crate::fault::StoreResult;
 use crate::rows::{self, Rows};
-use crate::trouble::Outcome;
 use crate::unreadable::{find_task, raw_task};
 
 #[async_trait]
@@ -45,17 +45,17 @@ impl UnreadableRecords for EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Reads a task from its rows; one that cannot be read is quarantined, and not shown.
+    /// Reads a task from its rows; one that cannot be read is quarantined, and `None`.
     pub(super) fn find(
         &self,
         table: &impl Rows,
         namespace: &Namespace,
         number: u32,
         id: TaskId,
-    ) -> Outcome<Option<TaskRecord>> {
+    ) -> StoreResult<Option<TaskRecord>> {
         match find_task(table, namespace, number, id)? {
-            Some(Err(fault)) => {
-                self.shared.quarantine.add(fault.finding(self.clock.now()));
+            Some(Err(unreadable)) => {
+                self.shared.quarantine.add(unreadable.finding(self.clock.now()));
                 Ok(None)
             }
             found => Ok(found.and_then(Result::ok)),

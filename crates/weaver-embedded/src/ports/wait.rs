@@ -1,5 +1,5 @@
-//! Waiting: for an arrival, for the next due time and for the timeout at once, without polling. Nobody is
-//! woken by what is not synced yet.
+//! Waiting for new work, the next due time and the timeout at once, without polling. A waiter is woken only
+//! by what is fsynced.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,10 +14,10 @@ use weaver_core::queue::{Interest, Wake};
 use weaver_core::time::Monotonic;
 
 use crate::EmbeddedStore;
-use crate::engine::Job;
+use crate::engine::Request;
 
-/// How late a waiter learns of a wall clock that was set.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Longest sleep of a waiter: it notices a change of the wall clock within this time.
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
 impl EmbeddedStore {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
@@ -36,46 +36,45 @@ impl EmbeddedStore {
 
     async fn wait_for_work(&self, wanted: Wanted, deadline: Monotonic) -> Result<Wake> {
         loop {
-            // Before the writer is asked: a clock that moves before its answer is read makes the waiter look
-            // again, not sleep on.
+            // Read before the request: if the clock moves before the answer is read, the waiter checks again
+            // instead of sleeping on.
             let asked_at = self.clock.monotonic();
             let timed_out = asked_at >= deadline;
             let mut waiting = Waiting::new(self, wanted.clone());
-            let next_due = match self.look(&waiting, timed_out).await? {
-                Look::Waits { next_due } => next_due,
-                Look::Ends(wake) => {
+            let next_due = match self.check_or_register(&waiting, timed_out).await? {
+                Check::Wait { next_due } => next_due,
+                Check::Done(wake) => {
                     waiting.registered = false;
                     return Ok(wake);
                 }
             };
             let until = match next_due {
-                // Looked at again each second: the wall clock may be set, and a timer does not count a
-                // machine's sleep.
-                Some(due) => deadline.min(asked_at.saturating_add(due.min(LOOK_AGAIN))),
+                // Checked again each second: the wall clock may be set, and timers do not count suspend.
+                Some(due) => deadline.min(asked_at.saturating_add(due.min(RECHECK_AFTER))),
                 None => deadline,
             };
             tokio::select! {
-                // Whoever rings takes it from the list. It looks for itself: there is nothing to hand on.
+                // The notifier removed this waiter from the list; it checks again itself.
                 () = waiting.wake.notified() => waiting.registered = false,
-                () = self.clock.sleep_until(until) => waiting.looks_again = true,
+                () = self.clock.sleep_until(until) => waiting.rechecks = true,
             }
         }
     }
 
-    /// Looks and registers in one job, so that no arrival can slip through.
-    async fn look(&self, waiting: &Waiting<'_>, timed_out: bool) -> Result<Look> {
+    /// Checks and registers in one request, so that no arrival is missed in between.
+    async fn check_or_register(&self, waiting: &Waiting<'_>, timed_out: bool) -> Result<Check> {
         let (id, wake, wanted) = (waiting.id, Arc::clone(&waiting.wake), waiting.wanted.clone());
-        self.consult(move |work| {
+        self.read_memory(move |work| {
             if work.has_ready(&wanted) {
-                return Ok(Look::Ends(Wake::Ready));
+                return Ok(Check::Done(Wake::Ready));
             }
             if timed_out {
-                return Ok(Look::Ends(Wake::TimedOut));
+                return Ok(Check::Done(Wake::TimedOut));
             }
             work.memory.waiters.add_as(id, wanted, wake);
-            // What comes later in the same batch must be told to it as well.
-            work.memory.index.watched = true;
-            Ok(Look::Waits { next_due: work.memory.index.next_due() })
+            // Later requests of the same batch must wake it as well.
+            work.memory.index.has_waiters = true;
+            Ok(Check::Wait { next_due: work.memory.index.next_due() })
         })
         .await
     }
@@ -87,7 +86,7 @@ impl EmbeddedStore {
             // Registered before the records are read: a cancellation in between is seen.
             cancelled.as_mut().enable();
             let leases = Arc::clone(&leases);
-            if self.consult(move |work| work.any_cancelled(&leases)).await? {
+            if self.read_memory(move |work| work.any_cancelled(&leases)).await? {
                 return Ok(Wake::Ready);
             }
             tokio::select! {
@@ -101,9 +100,9 @@ impl EmbeddedStore {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
-            // Registered before the ring is read: a change in between is seen.
+            // Registered before the change log is read: a change in between is seen.
             changed.as_mut().enable();
-            if self.shared.ring.lock().has_after(after) {
+            if self.shared.change_log.lock().has_after(after) {
                 return Wake::Ready;
             }
             tokio::select! {
@@ -114,26 +113,26 @@ impl EmbeddedStore {
     }
 }
 
-enum Look {
-    Ends(Wake),
-    Waits { next_due: Option<Duration> },
+enum Check {
+    Done(Wake),
+    Wait { next_due: Option<Duration> },
 }
 
-/// A waiter, from before its registration is asked for. Dropped at any moment (its caller gave up), it leaves
-/// no trace: if it had been woken, the wake-up goes to somebody else.
+/// A waiter, created before its registration is requested. Dropping it deregisters it; if it had been woken
+/// already, the wake-up is passed on to another waiter.
 struct Waiting<'a> {
     store: &'a EmbeddedStore,
     wanted: Wanted,
     id: u64,
     wake: Arc<Notify>,
     registered: bool,
-    looks_again: bool,
+    rechecks: bool,
 }
 
 impl<'a> Waiting<'a> {
     fn new(store: &'a EmbeddedStore, wanted: Wanted) -> Self {
         let id = store.next_waiter.fetch_add(1, Ordering::Relaxed);
-        Self { store, wanted, id, wake: Arc::default(), registered: true, looks_again: false }
+        Self { store, wanted, id, wake: Arc::default(), registered: true, rechecks: false }
     }
 }
 
@@ -142,12 +141,12 @@ impl Drop for Waiting<'_> {
         if !self.registered {
             return;
         }
-        let (id, looks_again, wanted) = (self.id, self.looks_again, self.wanted.clone());
-        // Comes after its registration in the writer's inbox, even if nobody heard the answer to that.
-        self.store.writer.submit(Job::reading(Box::new(move |work| {
+        let (id, rechecks, wanted) = (self.id, self.rechecks, self.wanted.clone());
+        // After its registration in the writer's inbox, even if the answer to that was never received.
+        self.store.writer.submit(Request::reading(Box::new(move |work| {
             let was_waiting = work.memory.waiters.remove(id);
-            let hands_on = !was_waiting && !looks_again;
-            let woken = if hands_on { work.memory.waiters.hand_on(&wanted) } else { Vec::new() };
+            let must_pass_on = !was_waiting && !rechecks;
+            let woken = if must_pass_on { work.memory.waiters.pass_on(&wanted) } else { Vec::new() };
             Ok(Box::new(move || woken.iter().for_each(|waiter| waiter.notify_one())))
         })));
     }

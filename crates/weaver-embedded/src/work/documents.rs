@@ -1,4 +1,4 @@
-//! Documents on disk.
+//! Documents: conditional writes by version.
 
 use bytes::Bytes;
 use redb::ReadableTable;
@@ -9,14 +9,14 @@ use weaver_core::quarantine::{Quarantined, RecordKind, Unreadable};
 use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredDocument, decode_document, encode_document};
+use crate::fault::{StoreFault, StoreResult};
 use crate::keys;
 use crate::rows;
-use crate::trouble::{Outcome, Trouble};
 use crate::unreadable::decode;
 use crate::work::Work;
 
 impl Work<'_> {
-    pub(super) fn document_version(&self, key: &DocumentKey) -> Outcome<Option<Version>> {
+    pub(super) fn document_version(&self, key: &DocumentKey) -> StoreResult<Option<Version>> {
         Ok(self.stored_document(key)?.and_then(Result::ok).map(|stored| stored.version))
     }
 
@@ -26,12 +26,12 @@ impl Work<'_> {
         body: Bytes,
         expect: Expect,
         due: Option<Timestamp>,
-    ) -> Outcome<Version> {
+    ) -> StoreResult<Version> {
         self.remove_document(key, expect)?;
         let number = self.number_or_new(&key.namespace)?;
         self.memory.counters.last_document_version += 1;
         let version = Version(self.memory.counters.last_document_version);
-        // Stamped with the clock as it is: nothing waits for a document.
+        // The clock's current time, not the batch's: nothing is scheduled by a document's timestamp.
         let stored = StoredDocument { version, due, updated_at: self.clock.now().steady, body: Some(body) };
         self.put(&keys::document(number, key), |writer| encode_document(writer, &stored))?;
         if let Some(due) = due {
@@ -40,11 +40,11 @@ impl Work<'_> {
         Ok(version)
     }
 
-    /// Each by itself: one that meets another version has written nothing.
+    /// Independent conditional writes: one that fails has written nothing, and the others go on.
     pub(crate) fn write_documents(
         &mut self,
         writes: Vec<DocumentWrite>,
-    ) -> Outcome<Vec<Result<Option<Version>>>> {
+    ) -> StoreResult<Vec<Result<Option<Version>>>> {
         let mut answers = Vec::with_capacity(writes.len());
         for DocumentWrite { key, body, expect, due } in writes {
             let answer = match body {
@@ -53,17 +53,17 @@ impl Work<'_> {
             };
             answers.push(match answer {
                 Ok(version) => Ok(version),
-                Err(Trouble::Refused(error)) => Err(error),
+                Err(StoreFault::Refused(error)) => Err(error),
                 Err(broken) => return Err(broken),
             });
         }
         Ok(answers)
     }
 
-    /// Removes a document, if what is there is what the caller expects.
-    pub(crate) fn remove_document(&mut self, key: &DocumentKey, expect: Expect) -> Outcome<()> {
+    /// Removes a document, if its version is what the caller expects.
+    pub(crate) fn remove_document(&mut self, key: &DocumentKey, expect: Expect) -> StoreResult<()> {
         let stored = self.stored_document(key)?;
-        // One that cannot be read is there, in no version that a caller could know.
+        // An unreadable document exists, at a version that no caller can expect.
         let version = |stored: &Result<StoredDocument, _>| {
             stored.as_ref().map_or(Version(u64::MAX), |stored| stored.version)
         };
@@ -95,7 +95,7 @@ impl Work<'_> {
         kind: &str,
         before: Timestamp,
         limit: usize,
-    ) -> Outcome<Vec<Document>> {
+    ) -> StoreResult<Vec<Document>> {
         let mut items = Vec::new();
         for row in rows::scan_all(&self.table, &keys::due_of_kind(kind))? {
             let (key, _) = row?;
@@ -118,15 +118,15 @@ impl Work<'_> {
         Ok(items)
     }
 
-    fn stored_document(&self, key: &DocumentKey) -> Outcome<Option<Result<StoredDocument, Unreadable>>> {
+    fn stored_document(&self, key: &DocumentKey) -> StoreResult<Option<Result<StoredDocument, Unreadable>>> {
         let Some(number) = self.memory.names.number(&key.namespace) else { return Ok(None) };
         let row = keys::document(number, key);
         let Some(value) = self.table.get(row.as_slice())? else { return Ok(None) };
         Ok(Some(decode(&row, value.value(), decode_document)))
     }
 
-    /// The times under which a document is due: of one that can be read, its own.
-    fn due_marks(&self, number: u32, key: &DocumentKey) -> Outcome<Vec<Vec<u8>>> {
+    /// All due rows of a document, by a scan: an unreadable document does not say its due time.
+    fn due_marks(&self, number: u32, key: &DocumentKey) -> StoreResult<Vec<Vec<u8>>> {
         let mut marks = Vec::new();
         for row in rows::scan_all(&self.table, &keys::due_of_kind(&key.kind))? {
             let (mark, _) = row?;
@@ -139,17 +139,17 @@ impl Work<'_> {
     }
 }
 
-/// How a document is named in the list of what cannot be read.
+/// A document's id in the quarantine list.
 fn shown(key: &DocumentKey) -> String {
     format!("{}/{}", key.kind, key.id)
 }
 
-/// A document that cannot be read.
+/// The quarantine entry of an unreadable document.
 pub(crate) fn finding(key: &DocumentKey, why: Unreadable, found_at: Timestamp) -> Quarantined {
     Quarantined::new(RecordKind::Document, key.namespace.clone(), shown(key), why, found_at)
 }
 
-/// A document as callers know it.
+/// The port's document from a stored one.
 pub(crate) fn document(key: DocumentKey, stored: StoredDocument) -> Document {
     let StoredDocument { version, due, updated_at, body } = stored;
     Document { key, body: body.unwrap_or_default(), version, due, updated_at }

@@ -1,5 +1,5 @@
-//! Journal streams on disk. Entries lie under a number, not a name: a stream that is discarded is unlinked at
-//! once, and its entries go bit by bit, however many they are.
+//! Journal streams. Entries are stored under the stream's number, not its name: a discarded stream is
+//! unlinked at once, and its entries are removed a few per batch, however many there are.
 
 use std::ops::Bound;
 
@@ -8,12 +8,12 @@ use weaver_core::id::TaskKey;
 use weaver_core::ports::{Seq, StreamKey, TrimBefore};
 
 use crate::codec::{FORMAT_VERSION, Reader, Undecodable, Writer, decode_entry, encode_entry};
+use crate::fault::{OfRow, StoreResult};
 use crate::keys;
 use crate::rows;
-use crate::trouble::{OfRow, Outcome};
 use crate::work::Work;
 
-/// A stream: where its entries lie, and how far they go.
+/// A stream: the number that its entries are stored under, and its last sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredStream {
     pub(crate) number: u64,
@@ -36,7 +36,7 @@ impl StoredStream {
 }
 
 impl Work<'_> {
-    pub(crate) fn append(&mut self, stream: &StreamKey, bodies: &[Bytes]) -> Outcome<Seq> {
+    pub(crate) fn append(&mut self, stream: &StreamKey, bodies: &[Bytes]) -> StoreResult<Seq> {
         let at = self.clock.now().steady;
         if bodies.is_empty() && self.memory.names.number(&stream.namespace).is_none() {
             return Ok(Seq(0));
@@ -60,8 +60,8 @@ impl Work<'_> {
         Ok(Seq(stored.last))
     }
 
-    /// Removes entries from the beginning of a stream, at most so many; says whether there may be more.
-    pub(crate) fn trim(&mut self, stream: &StreamKey, before: TrimBefore, limit: usize) -> Outcome<bool> {
+    /// Removes at most `limit` entries from the start of a stream; returns whether there may be more.
+    pub(crate) fn trim(&mut self, stream: &StreamKey, before: TrimBefore, limit: usize) -> StoreResult<bool> {
         let Some(namespace) = self.memory.names.number(&stream.namespace) else { return Ok(false) };
         let key = keys::named(keys::STREAM, namespace, &stream.name);
         let Some(stored) = rows::read(&self.table, &key, StoredStream::decode)? else { return Ok(false) };
@@ -89,7 +89,7 @@ impl Work<'_> {
     }
 
     /// Unlinks the streams of a purged task.
-    pub(super) fn discard_streams(&mut self, namespace: u32, task: &TaskKey) -> Outcome<()> {
+    pub(super) fn discard_streams(&mut self, namespace: u32, task: &TaskKey) -> StoreResult<()> {
         let prefix = keys::named(keys::STREAM, namespace, &StreamKey::of_task(task));
         let mut streams = Vec::new();
         for row in rows::scan_all(&self.table, &prefix)? {
@@ -105,8 +105,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Removes entries of discarded streams, at most so many.
-    pub(super) fn empty_trash(&mut self, limit: usize) -> Outcome<()> {
+    /// Removes at most `limit` entries of discarded streams.
+    pub(super) fn empty_trash(&mut self, limit: usize) -> StoreResult<()> {
         if !self.memory.trash {
             return Ok(());
         }

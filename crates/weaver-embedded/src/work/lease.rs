@@ -1,4 +1,4 @@
-//! Leasing: the index says who goes next, the record is read and moved here.
+//! Leasing: the index picks the next task, whose record is read and updated here.
 
 use weaver_core::error::{Invalid, Problem};
 use weaver_core::id::TaskId;
@@ -6,12 +6,12 @@ use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::lifecycle::{self, Command, Grant};
 use weaver_core::queue::index::Wanted;
 
-use crate::trouble::Outcome;
+use crate::fault::StoreResult;
 use crate::work::Work;
 
 impl Work<'_> {
-    /// Takes due tasks for a worker.
-    pub(crate) fn lease(&mut self, request: &LeaseRequest) -> Outcome<Vec<Leased>> {
+    /// Leases due tasks to a worker; idempotent by the request's token.
+    pub(crate) fn lease(&mut self, request: &LeaseRequest) -> StoreResult<Vec<Leased>> {
         let granted = self.granted_before(request)?;
         if !granted.is_empty() {
             return Ok(granted);
@@ -21,15 +21,15 @@ impl Work<'_> {
         while taken.len() < request.max as usize
             && let Some(id) = self.memory.index.pick(&mut picks)
         {
-            // One that cannot be read was set aside by being picked: it keeps its key, and those behind it
-            // run.
+            // An unreadable task was removed from the index by the pick: it keeps its serial key, and later
+            // tasks run.
             taken.extend(self.take(id, request)?);
         }
         Ok(taken)
     }
 
-    /// What an earlier call with the same token was granted and still holds.
-    fn granted_before(&mut self, request: &LeaseRequest) -> Outcome<Vec<Leased>> {
+    /// Leases that an earlier call with the same token was granted and still holds.
+    fn granted_before(&mut self, request: &LeaseRequest) -> StoreResult<Vec<Leased>> {
         let granted = self.memory.index.granted(&request.token).to_vec();
         let mut leased = Vec::new();
         for id in granted {
@@ -49,8 +49,8 @@ impl Work<'_> {
         Ok(leased)
     }
 
-    /// Starts a task that was just picked.
-    fn take(&mut self, id: TaskId, request: &LeaseRequest) -> Outcome<Option<Leased>> {
+    /// Leases a task that the index picked.
+    fn take(&mut self, id: TaskId, request: &LeaseRequest) -> StoreResult<Option<Leased>> {
         let Some(record) = self.load(&request.namespace, id)? else { return Ok(None) };
         let grant = Grant { worker: request.worker.clone(), token: request.token, ttl: request.ttl };
         let now = self.memory.index.store_now().once_due(&record);
@@ -61,8 +61,8 @@ impl Work<'_> {
         Ok(record.current_lease().map(|lease| Leased { lease, record }))
     }
 
-    /// Whether there is something of interest to lease.
+    /// Whether a task is due that the waiter could lease.
     pub(crate) fn has_ready(&mut self, wanted: &Wanted) -> bool {
-        self.memory.index.has_ready(&wanted.taste())
+        self.memory.index.has_ready(&wanted.filter())
     }
 }

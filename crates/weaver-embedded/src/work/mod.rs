@@ -1,15 +1,15 @@
-//! Work: what one batch of calls does to the table and to the memory, before it is synced.
+//! One batch: what its requests change in the table and in memory, before it is fsynced.
 //!
 //! ```text
-//! begin ─▶ tick ─▶ tidy ─▶ call ─▶ call ─▶ … ─▶ settle ─▶ commit (synced) ─▶ answers, changes, wake-ups
-//!                          └── each looks first and writes last: a refused call has written nothing
+//! begin ─▶ tick ─▶ request ─▶ request ─▶ … ─▶ apply_retention ─▶ write_counters ─▶ commit (fsync) ─▶ answers
+//!                  └── each reads first and writes last: a refused request has written nothing
 //! ```
 
 mod documents;
 mod journal;
-mod keep;
 mod lease;
 mod queues;
+mod retention;
 mod runners;
 mod tasks;
 mod unreadable;
@@ -21,24 +21,24 @@ use weaver_core::store_clock::StoreClock;
 use weaver_core::time::Timestamp;
 
 use crate::codec::{StoredQueue, Writer, encode_queue};
+use crate::fault::StoreResult;
 use crate::keys;
 use crate::memory::{Counters, Memory};
-use crate::trouble::Outcome;
 use crate::unreadable::find_task;
 
 pub(crate) use documents::{document, finding as document_finding};
 pub(crate) use journal::StoredStream;
 
-/// A batch under way.
+/// The batch that is being run.
 pub(crate) struct Work<'a> {
     pub(crate) table: Table<'a, &'static [u8], &'static [u8]>,
     pub(crate) memory: &'a mut Memory,
     pub(crate) clock: &'a StoreClock,
-    /// Whether anything was written: if not, there is nothing to sync.
+    /// Whether anything was written: if not, there is nothing to fsync.
     pub(crate) wrote: bool,
-    /// How many tasks this batch has ended.
+    /// Tasks finished by this batch.
     ended: usize,
-    /// How many unique keys it has written.
+    /// Unique keys written by this batch.
     new_keys: usize,
     writer: Writer,
 }
@@ -52,27 +52,27 @@ impl<'a> Work<'a> {
         Self { table, memory, clock, wrote: false, ended: 0, new_keys: 0, writer: Writer::new() }
     }
 
-    /// The store's time: never goes back, not even over a restart.
+    /// The store's time: it never goes back, not even across a restart.
     pub(crate) fn now(&self) -> Timestamp {
         self.memory.index.now()
     }
 
-    /// Takes note of the time: what is due becomes ready.
+    /// Advances the index to the current time: due tasks become ready.
     pub(crate) fn tick(&mut self) {
-        self.memory.index.watched = !self.memory.waiters.is_empty();
+        self.memory.index.has_waiters = !self.memory.waiters.is_empty();
         self.memory.index.tick(self.clock.now());
     }
 
-    /// Removes some of what is past its time: as much as this batch has added, and more. What is over a limit
-    /// is gone before long, and no batch pays for all.
-    pub(crate) fn tidy(&mut self) -> Outcome<()> {
-        self.forget_keys(2 * self.new_keys + 16)?;
-        self.retire(2 * self.ended + 16)?;
+    /// Removes some expired rows: more than this batch added, so that retention catches up while no batch
+    /// pays for all of it.
+    pub(crate) fn apply_retention(&mut self) -> StoreResult<()> {
+        self.expire_unique_keys(2 * self.new_keys + 16)?;
+        self.purge_finished(2 * self.ended + 16)?;
         self.empty_trash(256)
     }
 
-    /// Writes what the batch changed of the queues' counts and the counters.
-    pub(crate) fn settle(&mut self) -> Outcome<()> {
+    /// Writes the counts of changed queues, and the store's counters.
+    pub(crate) fn write_counters(&mut self) -> StoreResult<()> {
         let touched: Vec<_> = self.memory.touched.drain().collect();
         for (namespace, queue) in touched {
             self.save_queue(&namespace, &queue)?;
@@ -89,8 +89,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Writes a row.
-    pub(crate) fn put(&mut self, key: &[u8], encode: impl FnOnce(&mut Writer)) -> Outcome<()> {
+    /// Writes a row: encodes the body and seals it with a checksum.
+    pub(crate) fn put(&mut self, key: &[u8], encode: impl FnOnce(&mut Writer)) -> StoreResult<()> {
         self.writer.clear();
         encode(&mut self.writer);
         let (tag, rest) = key.split_first().unwrap_or((&0, &[]));
@@ -99,20 +99,20 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Writes a row whose key says everything.
-    pub(crate) fn put_mark(&mut self, key: &[u8]) -> Outcome<()> {
+    /// Writes a row with an empty body, whose key is all its content.
+    pub(crate) fn put_mark(&mut self, key: &[u8]) -> StoreResult<()> {
         self.put(key, |_| {})
     }
 
-    /// Removes a row; says whether it was there.
-    pub(crate) fn delete(&mut self, key: &[u8]) -> Outcome<bool> {
+    /// Removes a row; returns whether it was there.
+    pub(crate) fn delete(&mut self, key: &[u8]) -> StoreResult<bool> {
         let removed = self.table.remove(key)?.is_some();
         self.wrote |= removed;
         Ok(removed)
     }
 
-    /// The number of a namespace; gives it one if it has none.
-    pub(crate) fn number_or_new(&mut self, namespace: &Namespace) -> Outcome<u32> {
+    /// The number of a namespace; assigns one if it has none.
+    pub(crate) fn number_or_new(&mut self, namespace: &Namespace) -> StoreResult<u32> {
         if let Some(number) = self.memory.names.number(namespace) {
             return Ok(number);
         }
@@ -125,9 +125,8 @@ impl<'a> Work<'a> {
         Ok(number)
     }
 
-    fn save_queue(&mut self, namespace: &Namespace, queue: &weaver_core::name::QueueName) -> Outcome<()> {
-        // Its bytes stay as they are until it is set again; its counts are counted anew when the store is
-        // opened.
+    fn save_queue(&mut self, namespace: &Namespace, queue: &weaver_core::name::QueueName) -> StoreResult<()> {
+        // An unreadable row stays unchanged until its settings are written; its counts are recounted on open.
         if self.memory.unread_queues.contains(&(namespace.clone(), queue.clone())) {
             return Ok(());
         }
@@ -142,12 +141,12 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Reads a task that the index knows, or one that has ended.
+    /// Reads a task, live or finished, from the cache or its rows.
     pub(crate) fn load(
         &mut self,
         namespace: &Namespace,
         id: TaskId,
-    ) -> Outcome<Option<weaver_core::task::TaskRecord>> {
+    ) -> StoreResult<Option<weaver_core::task::TaskRecord>> {
         if let Some(record) = self.memory.records.take(id) {
             if record.key.namespace == *namespace {
                 return Ok(Some(record));
@@ -159,17 +158,17 @@ impl<'a> Work<'a> {
         self.find(namespace, number, id)
     }
 
-    /// Reads a task from its rows. One that cannot be read is quarantined, and as good as not there: nothing
-    /// is done to it.
+    /// Reads a task from its rows. An unreadable one is quarantined and returned as `None`, so nothing
+    /// changes it.
     pub(crate) fn find(
         &self,
         namespace: &Namespace,
         number: u32,
         id: TaskId,
-    ) -> Outcome<Option<weaver_core::task::TaskRecord>> {
+    ) -> StoreResult<Option<weaver_core::task::TaskRecord>> {
         match find_task(&self.table, namespace, number, id)? {
-            Some(Err(fault)) => {
-                self.memory.quarantine.add(fault.finding(self.now()));
+            Some(Err(unreadable)) => {
+                self.memory.quarantine.add(unreadable.finding(self.now()));
                 Ok(None)
             }
             found => Ok(found.and_then(Result::ok)),

@@ -1,11 +1,11 @@
-//! Settings of queues.
+//! Queue settings.
 
 use weaver_core::id::Version;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Expect, QueueSettings};
 use weaver_core::quarantine::RecordKind;
 
-use crate::trouble::Outcome;
+use crate::fault::StoreResult;
 use crate::work::Work;
 
 impl Work<'_> {
@@ -15,7 +15,7 @@ impl Work<'_> {
         queue: &QueueName,
         settings: QueueSettings,
         expect: Expect,
-    ) -> Outcome<Version> {
+    ) -> StoreResult<Version> {
         let version = self.memory.index.put_queue(namespace, queue, settings, expect)?;
         if self.memory.unread_queues.remove(&(namespace.clone(), queue.clone())) {
             self.memory.quarantine.remove(namespace, RecordKind::QueueSettings, queue.as_str());

@@ -1,11 +1,11 @@
-//! Tasks on disk: the rows a new task has, and what a move changes of them.
+//! Tasks: the rows of a new task, and what a transition changes in them.
 
 use weaver_core::event::Change;
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::lease::{Lease, Renewal, Renewed};
 use weaver_core::lifecycle::{self, Transition};
 use weaver_core::quarantine::QUARANTINE_MAX;
-use weaver_core::queue::index::Standing;
+use weaver_core::queue::index::IndexState;
 use weaver_core::queue::{Committed, Enqueued, LeaderEpoch, Overdue};
 use weaver_core::task::{TaskRecord, TaskState, ValidTask};
 
@@ -13,18 +13,18 @@ use crate::codec::{
     StoredGroup, StoredUniqueKey, decode_group, decode_unique_key, encode_group, encode_spec, encode_status,
     encode_unique_key,
 };
+use crate::fault::StoreResult;
 use crate::keys;
 use crate::rows;
-use crate::trouble::Outcome;
 use crate::work::Work;
 
 impl Work<'_> {
-    /// Stores one new task, or finds the one it repeats.
-    pub(crate) fn enqueue(&mut self, task: ValidTask) -> Outcome<Enqueued> {
+    /// Stores one new task, or returns the existing one with the same unique key.
+    pub(crate) fn enqueue(&mut self, task: ValidTask) -> StoreResult<Enqueued> {
         let number = self.number_or_new(&task.namespace)?;
         let unique: Vec<_> = task.spec.unique_keys().map(|key| keys::unique(number, &key)).collect();
         for key in &unique {
-            // One that is past its time is as good as gone, whether or not it was swept.
+            // An expired key does not count, even if retention has not removed it yet.
             if let Some(stored) = rows::read(&self.table, key, decode_unique_key)?
                 && stored.until > self.now()
             {
@@ -46,8 +46,8 @@ impl Work<'_> {
         Ok(Enqueued { key: record.key, existing: false })
     }
 
-    /// Writes every row of a task that has none, and tells the index.
-    pub(crate) fn insert(&mut self, number: u32, record: &TaskRecord) -> Outcome<()> {
+    /// Writes every row of a new task and adds it to the index.
+    pub(crate) fn insert(&mut self, number: u32, record: &TaskRecord) -> StoreResult<()> {
         let id = record.key.id;
         self.put(&keys::task(keys::SPEC, number, id), |writer| {
             encode_spec(writer, &record.spec, record.created_at);
@@ -55,7 +55,7 @@ impl Work<'_> {
         for key in keys::lookups(number, record) {
             self.put_mark(&key)?;
         }
-        let live = Standing::of(record).is_live();
+        let live = IndexState::of(record).is_live();
         let tag = if live { keys::LIVE } else { keys::FINISHED };
         self.put(&keys::task(tag, number, id), |writer| encode_status(writer, record))?;
         if live {
@@ -71,12 +71,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes decided moves.
+    /// Applies transitions by conditional writes; the leader's epoch fences them all.
     pub(crate) fn commit(
         &mut self,
         transitions: Vec<Transition>,
         leader: Option<&LeaderEpoch>,
-    ) -> Outcome<Vec<Committed>> {
+    ) -> StoreResult<Vec<Committed>> {
         if let Some(leader) = leader {
             let current = self.document_version(&leader.document)?.unwrap_or_default();
             if current != leader.epoch {
@@ -87,7 +87,7 @@ impl Work<'_> {
         transitions.into_iter().map(|transition| self.commit_one(transition)).collect()
     }
 
-    fn commit_one(&mut self, transition: Transition) -> Outcome<Committed> {
+    fn commit_one(&mut self, transition: Transition) -> StoreResult<Committed> {
         let key = transition.key.clone();
         let Some(record) = self.load(&key.namespace, key.id)? else { return Ok(Committed::Stale) };
         let refusal = if !transition.fits(&record) {
@@ -107,9 +107,13 @@ impl Work<'_> {
         }
     }
 
-    /// Applies a transition that fits.
-    pub(crate) fn apply(&mut self, mut record: TaskRecord, transition: Transition) -> Outcome<TaskRecord> {
-        let before = Standing::of(&record);
+    /// Applies a transition whose expected version matches.
+    pub(crate) fn apply(
+        &mut self,
+        mut record: TaskRecord,
+        transition: Transition,
+    ) -> StoreResult<TaskRecord> {
+        let before = IndexState::of(&record);
         transition.apply(&mut record, self.now());
         self.save(&record, &before)?;
         let number = self.number_or_new(&record.key.namespace)?;
@@ -123,9 +127,9 @@ impl Work<'_> {
         Ok(record)
     }
 
-    /// Writes how a task that was live is going now, and tells the index.
-    fn save(&mut self, record: &TaskRecord, before: &Standing) -> Outcome<()> {
-        let (id, after) = (record.key.id, Standing::of(record));
+    /// Writes the new status of a live task and updates the index.
+    fn save(&mut self, record: &TaskRecord, before: &IndexState) -> StoreResult<()> {
+        let (id, after) = (record.key.id, IndexState::of(record));
         let number = self.number_or_new(&record.key.namespace)?;
         self.memory.index.update(id, before, &after);
         self.memory.records.put(record);
@@ -137,8 +141,8 @@ impl Work<'_> {
         self.put(&keys::task(keys::FINISHED, number, id), |writer| encode_status(writer, record))
     }
 
-    /// The rows a task has from its end on.
-    fn mark_end(&mut self, number: u32, record: &TaskRecord) -> Outcome<()> {
+    /// Writes the rows that a finished task has.
+    fn mark_end(&mut self, number: u32, record: &TaskRecord) -> StoreResult<()> {
         let id = record.key.id;
         let at = record.finished_at.unwrap_or(record.updated_at);
         self.put_mark(&keys::lookup_end(number, id, record.state))?;
@@ -149,7 +153,12 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn count_in_group(&mut self, number: u32, record: &TaskRecord, before: Option<TaskState>) -> Outcome<()> {
+    fn count_in_group(
+        &mut self,
+        number: u32,
+        record: &TaskRecord,
+        before: Option<TaskState>,
+    ) -> StoreResult<()> {
         let Some(group) = &record.spec.origin().task_group_id else { return Ok(()) };
         let key = keys::named(keys::GROUP, number, group.as_str());
         let last_at = record.updated_at;
@@ -163,11 +172,11 @@ impl Work<'_> {
         self.put(&key, |writer| encode_group(writer, &stored))
     }
 
-    /// Extends one lease.
-    pub(crate) fn renew(&mut self, renewal: Renewal) -> Outcome<Renewed> {
+    /// Extends one lease and stores its progress; writes nothing unless the fencing token matches.
+    pub(crate) fn renew(&mut self, renewal: Renewal) -> StoreResult<Renewed> {
         let key = renewal.lease.key.clone();
         let Some(mut record) = self.load(&key.namespace, key.id)? else { return Ok(Renewed::Lost) };
-        let before = Standing::of(&record);
+        let before = IndexState::of(&record);
         let version = (record.version, record.renewals);
         let answer = lifecycle::renew(&mut record, renewal, self.now());
         if version == (record.version, record.renewals) {
@@ -182,7 +191,7 @@ impl Work<'_> {
     }
 
     /// Whether any of these leases was cancelled.
-    pub(crate) fn any_cancelled(&mut self, leases: &[Lease]) -> Outcome<bool> {
+    pub(crate) fn any_cancelled(&mut self, leases: &[Lease]) -> StoreResult<bool> {
         for lease in leases {
             let Some(record) = self.load(&lease.key.namespace, lease.key.id)? else { continue };
             let cancelled = lifecycle::is_cancelled(&record, lease);
@@ -194,10 +203,10 @@ impl Work<'_> {
         Ok(false)
     }
 
-    /// Ends one hold.
-    pub(crate) fn confirm_stopped(&mut self, lease: &Lease) -> Outcome<()> {
+    /// Ends the cancellation hold of a lease; does nothing if there is none.
+    pub(crate) fn confirm_stopped(&mut self, lease: &Lease) -> StoreResult<()> {
         let Some(mut record) = self.load(&lease.key.namespace, lease.key.id)? else { return Ok(()) };
-        let before = Standing::of(&record);
+        let before = IndexState::of(&record);
         if lifecycle::confirm_stopped(&mut record, lease) {
             self.save(&record, &before)?;
         } else {
@@ -206,9 +215,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Tasks that something must be done about.
-    pub(crate) fn overdue(&mut self, limit: usize) -> Outcome<Vec<Overdue>> {
-        // More than are wanted: those that cannot be read must not keep the others from being found.
+    /// Tasks with an expired lease, hold or `expires_at`.
+    pub(crate) fn overdue(&mut self, limit: usize) -> StoreResult<Vec<Overdue>> {
+        // More than needed: unreadable tasks must not hide the others.
         let found: Vec<_> = self.memory.index.overdue().take(limit + QUARANTINE_MAX).collect();
         let mut overdue = Vec::with_capacity(found.len().min(limit));
         for (id, why) in found {
@@ -218,7 +227,7 @@ impl Work<'_> {
             let Some(namespace) = self.memory.index.namespace_of(id).cloned() else { continue };
             if let Some(record) = self.load(&namespace, id)? {
                 self.memory.records.put(&record);
-                overdue.push(Overdue { record, why });
+                overdue.push(Overdue { record, reason: why });
             }
         }
         Ok(overdue)

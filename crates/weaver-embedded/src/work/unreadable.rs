@@ -1,19 +1,19 @@
-//! Removing a task whatever its rows say.
+//! Removing a task even if its rows cannot be decoded.
 
 use weaver_core::id::TaskKey;
 use weaver_core::name::QueueName;
 use weaver_core::quarantine::{Discarded, RawTask, RecordKind};
 use weaver_core::task::{TaskRecord, TaskState};
 
+use crate::fault::StoreResult;
 use crate::keys;
 use crate::rows;
-use crate::trouble::Outcome;
-use crate::unreadable::{Fault, find_task, raw_task};
+use crate::unreadable::{UnreadableTask, find_task, raw_task};
 use crate::work::Work;
 
 impl Work<'_> {
-    /// Removes a task with its logs if its rows are what the caller saw. Its unique keys stay (G8).
-    pub(crate) fn discard(&mut self, key: &TaskKey, expected: &RawTask) -> Outcome<Discarded> {
+    /// Removes a task with its logs, if its rows are still those the caller read. Its unique keys stay (G8).
+    pub(crate) fn discard(&mut self, key: &TaskKey, expected: &RawTask) -> StoreResult<Discarded> {
         let Some(number) = self.memory.names.number(&key.namespace) else { return Ok(Discarded::Missing) };
         match raw_task(&self.table, number, key.id)? {
             None => return Ok(Discarded::Missing),
@@ -22,7 +22,7 @@ impl Work<'_> {
         }
         match find_task(&self.table, &key.namespace, number, key.id)? {
             Some(Ok(record)) => self.discard_readable(number, &record)?,
-            Some(Err(fault)) => self.discard_unreadable(number, &fault)?,
+            Some(Err(unreadable)) => self.discard_unreadable(number, &unreadable)?,
             None => {}
         }
         for tag in [keys::LIVE, keys::FINISHED, keys::SPEC] {
@@ -33,7 +33,7 @@ impl Work<'_> {
         Ok(Discarded::Removed)
     }
 
-    fn discard_readable(&mut self, number: u32, record: &TaskRecord) -> Outcome<()> {
+    fn discard_readable(&mut self, number: u32, record: &TaskRecord) -> StoreResult<()> {
         for key in keys::lookups(number, record) {
             self.delete(&key)?;
         }
@@ -45,15 +45,14 @@ impl Work<'_> {
         }
         self.memory.records.take(record.key.id);
         self.memory.index.discard(record);
-        self.leave_group(number, &record.spec, record.state)?;
+        self.remove_from_group(number, &record.spec, record.state)?;
         self.memory.touched.insert((record.key.namespace.clone(), record.spec.queue.clone()));
         Ok(())
     }
 
-    fn discard_unreadable(&mut self, number: u32, fault: &Fault) -> Outcome<()> {
-        let (namespace, id) = (fault.key.namespace.clone(), fault.key.id);
-        // What it is looked up by is in rows that cannot be read: every look-up row is asked whether it is
-        // about it.
+    fn discard_unreadable(&mut self, number: u32, unreadable: &UnreadableTask) -> StoreResult<()> {
+        let (namespace, id) = (unreadable.key.namespace.clone(), unreadable.key.id);
+        // Its index keys cannot be derived from unreadable rows: all index rows are scanned for its id.
         let mut ended_as = None;
         for prefix in [keys::of_namespace(keys::LOOKUP, number), vec![keys::ENDED]] {
             let mut about = Vec::new();
@@ -75,36 +74,40 @@ impl Work<'_> {
         }
         let in_index = match self.memory.holds.remove(&id) {
             Some(hold) => {
-                self.memory.index.let_go(id, &hold);
+                self.memory.index.remove_unreadable(id, &hold);
                 None
             }
-            // It could be read when the store was opened.
+            // It was readable when the store was opened.
             None => self.memory.index.discard_entry(id),
         };
-        let queue = fault.spec.as_ref().map(|spec| spec.queue.clone());
+        let queue = unreadable.spec.as_ref().map(|spec| spec.queue.clone());
         let counted = match (ended_as, queue) {
             (Some(state), Some(queue)) => {
                 self.memory.finished = self.memory.finished.saturating_sub(1);
                 Some((queue, state))
             }
-            (_, queue) => in_index.or_else(|| self.uncount(fault, queue.as_ref())),
+            (_, queue) => in_index.or_else(|| self.uncount(unreadable, queue.as_ref())),
         };
         let Some((queue, state)) = counted else { return Ok(()) };
         self.memory.index.forget(&namespace, &queue, state);
-        if let Some(spec) = &fault.spec {
-            self.leave_group(number, spec, state)?;
+        if let Some(spec) = &unreadable.spec {
+            self.remove_from_group(number, spec, state)?;
         }
         self.memory.touched.insert((namespace, queue));
         Ok(())
     }
 
-    /// Where a live task that cannot be read was counted, as far as that can be told.
-    fn uncount(&mut self, fault: &Fault, queue: Option<&QueueName>) -> Option<(QueueName, TaskState)> {
+    /// The queue and state that an unreadable live task is counted under, as far as known.
+    fn uncount(
+        &mut self,
+        unreadable: &UnreadableTask,
+        queue: Option<&QueueName>,
+    ) -> Option<(QueueName, TaskState)> {
         let mut places = self.memory.unread_counts.iter_mut().filter(|((namespace, name), _)| {
-            *namespace == fault.key.namespace && queue.is_none_or(|queue| queue == name)
+            *namespace == unreadable.key.namespace && queue.is_none_or(|queue| queue == name)
         });
         let ((_, name), counts) = places.find(|(_, counts)| counts.total() > 0)?;
-        let known = fault.state.filter(|state| counts.get(*state) > 0);
+        let known = unreadable.state.filter(|state| counts.get(*state) > 0);
         let any = || TaskState::ALL.into_iter().find(|state| counts.get(*state) > 0);
         let state = known.or_else(any)?;
         counts.remove(state);

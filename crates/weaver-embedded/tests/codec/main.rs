@@ -1,4 +1,4 @@
-//! What the codec writes it reads back, what was cut or made up it refuses, and its bytes do not change
+//! The codec decodes what it encoded, refuses truncated and random input, and its bytes do not change
 //! unnoticed.
 
 mod fuzz;

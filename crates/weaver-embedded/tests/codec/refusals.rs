@@ -1,4 +1,4 @@
-//! Bytes that are not what they should be are refused, whatever they are: no panic, no runaway allocation.
+//! Invalid bytes are refused: no panic, no runaway allocation.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn refused_unless_whole<T>(whole: &[u8], decode: impl Fn(&[u8]) -> Result<T, Und
     }
     assert!(decode(whole).is_ok());
     let longer = [whole, &[0]].concat();
-    assert!(matches!(decode(&longer), Err(Undecodable { defect: Defect::GoesOn, .. })));
+    assert!(matches!(decode(&longer), Err(Undecodable { defect: Defect::TrailingBytes, .. })));
 }
 
 proptest! {
@@ -46,13 +46,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_spec_or_status_that_was_cut_is_refused_at_every_length(record in record()) {
+    fn a_truncated_spec_or_status_is_refused_at_every_length(record in record()) {
         refused_unless_whole(&spec_bytes(&record), decode_spec);
         refused_unless_whole(&status_bytes(&record), |bytes| status_read_like(&record, bytes));
     }
 
     #[test]
-    fn a_small_value_that_was_cut_is_refused_at_every_length(
+    fn a_truncated_small_value_is_refused_at_every_length(
         runner in runner(), at in timestamp(), body in bytes(), version in any::<u64>(),
     ) {
         let mut writer = Writer::new();
@@ -118,6 +118,6 @@ fn a_name_on_disk_that_no_caller_could_have_chosen_is_refused() {
     writer.u16(0);
     writer.varint(0);
     writer.text("a\nb");
-    let refused = Err(Undecodable { field: "task_type", defect: Defect::NotAName });
+    let refused = Err(Undecodable { field: "task_type", defect: Defect::InvalidName });
     assert_eq!(decode_spec(writer.body()), refused);
 }

@@ -1,20 +1,20 @@
-//! The directory: files that are missing, that are not what they should be, or that a crash left behind.
+//! The directory: files that are missing, invalid, or left behind by a crash.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use weaver_embedded::StoreError;
 
-use crate::bed::{enqueue, fill, images, look, open_in};
+use crate::harness::{contents, enqueue, fill, images, open_in};
 use crate::support::Scratch;
-use crate::support::look::Look;
+use crate::support::contents::Contents;
 
 /// A store in a directory, closed, and what is in it.
-fn filled() -> (Scratch, PathBuf, Look) {
+fn filled() -> (Scratch, PathBuf, Contents) {
     let scratch = Scratch::new();
     let directory = scratch.path().join("store");
-    let look = fill(&open_in(&directory).expect("an empty directory opens"));
-    (scratch, directory, look)
+    let contents = fill(&open_in(&directory).expect("an empty directory opens"));
+    (scratch, directory, contents)
 }
 
 fn refusal(directory: &Path) -> StoreError {
@@ -29,7 +29,7 @@ fn assert_names(error: &StoreError, file: &Path, text: &str) {
 }
 
 #[test]
-fn a_data_file_that_is_missing_is_refused_and_not_made_anew() {
+fn a_missing_data_file_is_refused_and_not_recreated() {
     let (_scratch, directory, _) = filled();
     let data = directory.join("weaver.redb");
     fs::remove_file(&data).expect("it is there");
@@ -38,7 +38,7 @@ fn a_data_file_that_is_missing_is_refused_and_not_made_anew() {
 }
 
 #[test]
-fn a_data_file_cut_short_is_refused_at_any_length_even_at_none() {
+fn a_truncated_data_file_is_refused_at_any_length_even_when_empty() {
     let (_scratch, directory, _) = filled();
     let data = directory.join("weaver.redb");
     let bytes = fs::read(&data).expect("it is there");
@@ -51,7 +51,7 @@ fn a_data_file_cut_short_is_refused_at_any_length_even_at_none() {
 }
 
 #[test]
-fn a_data_file_with_a_flipped_byte_is_refused_and_mended_by_restoring_it() {
+fn a_data_file_with_a_flipped_byte_is_refused_until_it_is_restored() {
     let (_scratch, directory, wanted) = filled();
     let data = directory.join("weaver.redb");
     let bytes = fs::read(&data).expect("it is there");
@@ -60,7 +60,7 @@ fn a_data_file_with_a_flipped_byte_is_refused_and_mended_by_restoring_it() {
     fs::write(&data, damaged).expect("it can be written");
     assert_names(&refusal(&directory), &data, "is damaged (the header's checksum is wrong)");
     fs::write(&data, bytes).expect("it can be written");
-    assert_eq!(look(&open_in(&directory).expect("it is whole again")).expect("it answers"), wanted);
+    assert_eq!(contents(&open_in(&directory).expect("it is whole again")).expect("it answers"), wanted);
 }
 
 #[test]
@@ -68,12 +68,12 @@ fn a_file_that_a_killed_process_left_is_opened_with_everything_in_it() {
     let images = images();
     let (_scratch, directory, _) = filled();
     fs::write(directory.join("weaver.redb"), &images.unclean).expect("it can be written");
-    let store = open_in(&directory).expect("it recovers by itself");
-    assert_eq!(look(&store).expect("it answers"), images.look);
+    let store = open_in(&directory).expect("it recovers on open");
+    assert_eq!(contents(&store).expect("it answers"), images.contents);
 }
 
 #[test]
-fn a_data_file_of_something_else_is_refused() {
+fn a_data_file_of_another_program_is_refused() {
     let (_scratch, directory, _) = filled();
     let data = directory.join("weaver.redb");
     fs::write(&data, vec![b'x'; 10_000]).expect("it can be written");
@@ -81,13 +81,13 @@ fn a_data_file_of_something_else_is_refused() {
 }
 
 #[test]
-fn a_format_file_that_is_missing_is_refused_with_the_line_that_belongs_there() {
+fn a_missing_format_file_is_refused_with_the_line_it_needs() {
     let (_scratch, directory, wanted) = filled();
     let format = directory.join("FORMAT");
     fs::remove_file(&format).expect("it is there");
     assert_names(&refusal(&directory), &format, "write the line `weaver-embedded 1` into it");
     fs::write(&format, "weaver-embedded 1\n").expect("it can be written");
-    assert_eq!(look(&open_in(&directory).expect("that was the way out")).expect("it answers"), wanted);
+    assert_eq!(contents(&open_in(&directory).expect("that was the way out")).expect("it answers"), wanted);
 }
 
 #[test]
@@ -144,20 +144,20 @@ fn creation_can_be_interrupted_at_any_step() {
 }
 
 #[test]
-fn the_last_step_of_creation_is_made_up_for() {
+fn the_last_step_of_creation_is_completed_on_open() {
     let (_scratch, directory, wanted) = filled();
     fs::rename(directory.join("weaver.redb"), directory.join("weaver.redb.new")).expect("it is there");
-    assert_eq!(look(&open_in(&directory).expect("it opens")).expect("it answers"), wanted);
+    assert_eq!(contents(&open_in(&directory).expect("it opens")).expect("it answers"), wanted);
     assert!(directory.join("weaver.redb").exists());
 }
 
 #[test]
-fn a_file_left_from_looking_for_room_is_removed() {
+fn a_left_over_free_space_probe_is_removed() {
     let (_scratch, directory, _) = filled();
-    let room = directory.join("weaver.room");
-    fs::write(&room, [0; 100]).expect("it can be written");
+    let probe = directory.join("weaver.room");
+    fs::write(&probe, [0; 100]).expect("it can be written");
     let _store = open_in(&directory).expect("it opens");
-    assert!(!room.exists());
+    assert!(!probe.exists());
 }
 
 #[test]

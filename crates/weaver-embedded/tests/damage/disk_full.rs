@@ -1,4 +1,4 @@
-//! A full disk: whoever writes hears of it, whoever reads goes on, and with room again writing goes on.
+//! A full disk: writes fail, reads go on, and writing resumes once space is freed.
 
 use std::fs;
 use std::path::Path;
@@ -12,13 +12,13 @@ use weaver_core::task::TaskState;
 use weaver_embedded::Medium;
 use weaver_testkit::harness::queue;
 
-use crate::bed::{enqueue, look, open_in, open_on, wait};
+use crate::harness::{contents, enqueue, open_in, open_on, wait};
 use crate::processes::on_small_disk;
+use crate::support::contents::KIND;
 use crate::support::faulty::FaultyMedium;
-use crate::support::look::KIND;
 use crate::support::ram::RamMedium;
 
-/// Enqueues until the store refuses; returns what it took, and the refusal.
+/// Enqueues until the store fails; returns the stored tasks and the error.
 fn fill_up(store: &dyn Store) -> (Vec<TaskKey>, Error) {
     let mut taken = Vec::new();
     for _ in 0..10_000 {
@@ -30,7 +30,7 @@ fn fill_up(store: &dyn Store) -> (Vec<TaskKey>, Error) {
     panic!("the disk never got full");
 }
 
-/// Every call that reads answers, and answers right.
+/// Every read call succeeds with the right result.
 fn assert_reads_go_on(store: &dyn Store, taken: &[TaskKey]) {
     let default = Namespace::default();
     let found = wait(store.get_tasks(&taken[taken.len() - 1..])).expect("get goes on");
@@ -60,8 +60,8 @@ fn assert_says_full(error: &Error, file: &str) {
 }
 
 #[test]
-fn on_a_full_disk_writers_hear_of_it_and_readers_go_on_until_there_is_room() {
-    let test = "disk_full::on_a_full_disk_writers_hear_of_it_and_readers_go_on_until_there_is_room";
+fn on_a_full_disk_writes_fail_and_reads_go_on_until_space_is_freed() {
+    let test = "disk_full::on_a_full_disk_writes_fail_and_reads_go_on_until_space_is_freed";
     on_small_disk("12m", test, fill_and_free);
 }
 
@@ -74,7 +74,7 @@ fn fill_and_free(disk: &Path) {
     assert_says_full(&error, "weaver.redb");
     assert_reads_go_on(&store, &taken);
     assert_says_full(&enqueue(&store, 10).expect_err("it is still full"), "weaver.redb");
-    assert!(!directory.join("weaver.room").exists(), "looking for room leaves nothing behind");
+    assert!(!directory.join("weaver.room").exists(), "the free-space probe is removed");
 
     fs::remove_file(&ballast).expect("it is there");
     for _ in 0..20 {
@@ -83,7 +83,8 @@ fn fill_and_free(disk: &Path) {
     assert_reads_go_on(&store, &taken);
     drop(store);
     let store = open_in(&directory).expect("it was closed well");
-    let found: Vec<_> = look(&store).expect("it answers").tasks.into_iter().map(|task| task.key).collect();
+    let found: Vec<_> =
+        contents(&store).expect("it answers").tasks.into_iter().map(|task| task.key).collect();
     assert_eq!(found, taken, "everything acknowledged, and nothing else");
     assert!(store.check().expect("it can be read").is_clean());
 }
@@ -97,7 +98,7 @@ fn a_store_closed_on_a_full_disk_opens_with_everything_acknowledged() {
     assert_says_full(&error, &medium.name());
     drop(store);
     medium = FaultyMedium::on(bytes);
-    let store = open_on(medium).expect("it recovers by itself");
+    let store = open_on(medium).expect("it recovers on open");
     assert_reads_go_on(&store, &taken);
     enqueue(&store, 10_000).expect("there is room");
 }
@@ -115,7 +116,7 @@ fn a_store_opens_and_reads_while_the_disk_is_full() {
     assert_says_full(&error, &medium.name());
     medium.limit(None);
     enqueue(&store, 10_000).expect("there is room again");
-    assert_eq!(look(&store).expect("it answers").tasks.len(), taken.len() + more.len() + 1);
+    assert_eq!(contents(&store).expect("it answers").tasks.len(), taken.len() + more.len() + 1);
 }
 
 fn medium() -> (RamMedium, FaultyMedium) {

@@ -2,7 +2,7 @@
 
 use weaver_testkit::sample::sample;
 
-use crate::bed::{Fate, Images, fate, images};
+use crate::harness::{Fate, Images, fate, images};
 use crate::support::ram::RamMedium;
 use crate::support::rng::Rng;
 
@@ -10,11 +10,11 @@ const PAGE_BYTES: usize = 4096;
 /// The part of the first page that is written.
 const HEADER_BYTES: usize = 328;
 
-/// Flips of a file, and how many of them a gate makes.
+/// Flips of a file, and how many of them the ordinary test run makes.
 const FLIPS: usize = 2000;
 const SAMPLE: usize = 400;
 
-/// What became of all the flips of a test.
+/// Outcomes of all the flips of a test.
 #[derive(Debug, Default)]
 struct Tally {
     same: u32,
@@ -27,7 +27,7 @@ impl Tally {
         let mut bytes = image.to_vec();
         bytes[offset] ^= mask;
         let medium = RamMedium::with(bytes);
-        match fate(&medium, &images.look) {
+        match fate(&medium, &images.contents) {
             Ok(Fate::Same) => self.same += 1,
             Ok(Fate::Refused) => {
                 self.refused += 1;
@@ -44,7 +44,7 @@ impl Tally {
         }
         let mut bytes = medium.bytes();
         bytes[offset] ^= mask;
-        if fate(&RamMedium::with(bytes), &images.look) != Ok(Fate::Same) {
+        if fate(&RamMedium::with(bytes), &images.contents) != Ok(Fate::Same) {
             self.broken.push(format!("byte {offset} ^ {mask:#04x}: the refusal changed the file"));
         }
     }
@@ -122,11 +122,11 @@ fn any_flipped_bit_of_the_header_is_refused_or_does_no_harm() {
 }
 
 #[test]
-fn the_rest_of_the_first_page_means_nothing() {
+fn the_rest_of_the_first_page_is_ignored() {
     let images = images();
     for image in [&images.clean, &images.unclean] {
         let mut bytes = image.clone();
         bytes[HEADER_BYTES..PAGE_BYTES].fill(0xA5);
-        assert_eq!(fate(&RamMedium::with(bytes), &images.look), Ok(Fate::Same));
+        assert_eq!(fate(&RamMedium::with(bytes), &images.contents), Ok(Fate::Same));
     }
 }

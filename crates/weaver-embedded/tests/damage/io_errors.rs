@@ -1,5 +1,5 @@
-//! A disk that fails: those who wait hear of it, the store opens its file again, nothing acknowledged is
-//! lost, and writing goes on without a restart.
+//! A failing disk: waiting callers get an error, the store reopens its file, nothing acknowledged is lost,
+//! and writing resumes without a restart.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weaver_core::id::TaskKey;
 use weaver_core::ports::{Store, Tasks};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore, Medium};
 
-use crate::bed::{enqueue, fill, look, open_on, wait};
+use crate::harness::{contents, enqueue, fill, open_on, wait};
 use crate::support::faulty::{Call, FaultyMedium};
 use crate::support::ram::RamMedium;
 
@@ -32,7 +32,7 @@ fn assert_unavailable(error: &Error, medium: &FaultyMedium) {
 
 /// Everything acknowledged is there; what was refused may be or not.
 fn assert_kept(store: &dyn Store, acknowledged: &[TaskKey], refused: usize) {
-    let found = look(store).expect("it answers");
+    let found = contents(store).expect("it answers");
     let missing = acknowledged.iter().find(|key| !found.tasks.iter().any(|task| task.key == **key));
     assert_eq!(missing, None);
     assert!(found.tasks.len() <= acknowledged.len() + refused, "{} tasks", found.tasks.len());
@@ -55,8 +55,7 @@ fn a_call_that_fails_once_loses_nothing_and_writing_goes_on() {
                         assert_unavailable(&error, &medium);
                     }
                 }
-                // Reads heal by themselves: only one that meets the fault itself may fail, and none does
-                // twice.
+                // Reads are retried: only the one that hits the fault may fail, and none fails twice.
                 wait(store.get_tasks(&acknowledged)).expect("a read is tried again");
             }
             struck += medium.failed();
@@ -73,7 +72,7 @@ fn a_call_that_fails_once_loses_nothing_and_writing_goes_on() {
 }
 
 #[test]
-fn a_disk_that_goes_on_failing_is_tried_with_every_call_until_it_works() {
+fn a_disk_that_keeps_failing_is_retried_with_every_call() {
     for call in Call::ALL {
         let medium = FaultyMedium::on(RamMedium::new());
         let store = open(&medium, true);
@@ -90,28 +89,28 @@ fn a_disk_that_goes_on_failing_is_tried_with_every_call_until_it_works() {
         }
         assert!(refusals > 0 || call == Call::Open, "{call:?} should be needed");
         medium.heal();
-        let found = look(&store).expect("it answers again, without a restart");
+        let found = contents(&store).expect("it answers again, without a restart");
         assert_eq!(found.tasks[..wanted.tasks.len()], wanted.tasks[..]);
         enqueue(&store, 10).expect("it writes again");
     }
 }
 
 #[test]
-fn a_store_that_could_not_be_opened_again_is_opened_by_the_next_call() {
+fn a_store_that_could_not_be_reopened_is_reopened_by_the_next_call() {
     let medium = FaultyMedium::on(RamMedium::new());
     let store = open(&medium, false);
     let wanted = fill(&store);
     medium.fail(Call::Write, ErrorKind::Other);
     enqueue(&store, 10).expect_err("its write fails, and so does opening again");
     medium.fail(Call::Open, ErrorKind::Other);
-    let error = look(&store).expect_err("there is nothing to read from");
+    let error = contents(&store).expect_err("there is nothing to read from");
     assert_unavailable(&error, &medium);
     medium.heal();
-    assert_eq!(look(&store).expect("it is open again"), wanted);
+    assert_eq!(contents(&store).expect("it is open again"), wanted);
 }
 
 #[test]
-fn a_file_cut_short_under_a_running_store_is_refused_when_it_is_opened_again() {
+fn a_file_truncated_under_a_running_store_is_refused_on_reopen() {
     let bytes = RamMedium::new();
     let medium = FaultyMedium::on(bytes.clone());
     let store = open_on(medium.clone()).expect("an empty medium opens");
@@ -122,7 +121,7 @@ fn a_file_cut_short_under_a_running_store_is_refused_when_it_is_opened_again() {
         enqueue(&store, 10).expect_err("its sync fails, or there is nothing to write to");
         redb::StorageBackend::set_len(&bytes, length).expect("it is memory");
         let error = enqueue(&store, 10).expect_err("there is no file left to open").to_string();
-        assert!(error.contains(&medium.name()) && error.contains("cut short"), "{error}");
+        assert!(error.contains(&medium.name()) && error.contains("truncated"), "{error}");
         assert_eq!(bytes.bytes().len() as u64, length, "nothing was made in its place");
     }
 }
@@ -148,7 +147,7 @@ fn readers_beside_a_failing_writer_see_what_is_there_or_an_error() {
         for round in 0..40 {
             let call = [Call::Write, Call::Sync, Call::Read][round % 3];
             medium.fail_once(call, (round % 7) as u64, ErrorKind::Other);
-            // The fault may strike here or there.
+            // The fault may hit this call or a reader.
             let _ = enqueue(&store, 2000);
         }
         medium.heal();

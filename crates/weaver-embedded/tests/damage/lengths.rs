@@ -1,12 +1,12 @@
-//! Files that were cut short or grew, and the write that was under way.
+//! Files that were truncated or grew, and torn writes.
 
-use crate::bed::{Fate, enqueue, fate, images, look, open_on};
+use crate::harness::{Fate, contents, enqueue, fate, images, open_on};
 use crate::support::power::PowerMedium;
 use crate::support::ram::RamMedium;
 use crate::support::rng::Rng;
 
 #[test]
-fn a_file_that_was_cut_short_is_refused_at_any_length() {
+fn a_truncated_file_is_refused_at_any_length() {
     let images = images();
     let mut rng = Rng::new(3);
     for image in [&images.clean, &images.unclean] {
@@ -16,20 +16,20 @@ fn a_file_that_was_cut_short_is_refused_at_any_length() {
         lengths.extend((0..60).map(|_| rng.below(used as u64) as usize));
         lengths.extend((1..used / 4096).map(|page| page * 4096));
         for length in lengths {
-            let fate = fate(&RamMedium::with(image[..length].to_vec()), &images.look);
+            let fate = fate(&RamMedium::with(image[..length].to_vec()), &images.contents);
             assert_eq!(fate, Ok(Fate::Refused), "{length} of {} bytes", image.len());
         }
     }
 }
 
 #[test]
-fn a_file_with_something_behind_its_end_is_refused_or_keeps_everything() {
+fn a_file_with_trailing_bytes_is_refused_or_keeps_everything() {
     let images = images();
     for image in [&images.clean, &images.unclean] {
         for more in [1, 100, 4096, 1 << 20] {
             let mut bytes = image.clone();
             bytes.resize(image.len() + more, 0x5A);
-            fate(&RamMedium::with(bytes), &images.look).expect("it is the same, or refused");
+            fate(&RamMedium::with(bytes), &images.contents).expect("it is the same, or refused");
         }
     }
 }
@@ -48,13 +48,13 @@ fn a_torn_last_write_is_there_as_a_whole_or_not_at_all() {
             if answer.is_ok() {
                 break;
             }
-            let store = open_on(RamMedium::with(disk.cut())).expect("it recovers by itself");
-            let found = look(&store).expect("it answers");
-            if found == images.look {
+            let store = open_on(RamMedium::with(disk.cut())).expect("it recovers on open");
+            let found = contents(&store).expect("it answers");
+            if found == images.contents {
                 lost += 1;
             } else {
                 let after = after.get_or_insert_with(|| found.clone());
-                assert_eq!(found.tasks.len(), images.look.tasks.len() + 1);
+                assert_eq!(found.tasks.len(), images.contents.tasks.len() + 1);
                 assert_eq!(found, *after, "the task is there as a whole");
                 kept += 1;
             }

@@ -1,10 +1,9 @@
-//! Damage, row by row as in `docs/operating/embedded.md`: what a store does when its files are not what it
-//! wrote, when the disk fails, and when it is full.
+//! Damage, row by row as in `docs/operating/embedded.md`: damaged files, a failing disk, a full disk.
 
-mod bed;
 mod directory;
 mod disk_full;
 mod flips;
+mod harness;
 mod io_errors;
 mod lengths;
 mod processes;

@@ -1,6 +1,7 @@
-//! Other processes, and directories that may only be read. A child is this program again, with the name of
-//! the same test and a directory: given one, a test does the child's part. What needs a mount happens in a
-//! mount namespace of its own, so that nothing is left behind, however the test ends.
+//! Other processes, and read-only directories.
+//!
+//! A child is this program again, with the name of the same test and a directory: given one, a test does the
+//! child's part. Mounts are made in a mount namespace of their own, so that nothing is left behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::{Command, Output};
 
 use weaver_embedded::StoreError;
 
-use crate::bed::{enqueue, fill, look, open_in};
+use crate::harness::{contents, enqueue, fill, open_in};
 use crate::support::Scratch;
 
 const DIRECTORY_VARIABLE: &str = "WEAVER_DAMAGE_DIRECTORY";
@@ -58,10 +59,10 @@ fn given_directory() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY_VARIABLE).map(PathBuf::from)
 }
 
-/// A child opens the store and says what came of it.
+/// A child opens the store and prints the result.
 fn open_and_tell(directory: &Path) {
     match open_in(directory) {
-        Ok(store) => println!("opened with {} tasks", look(&store).expect("it answers").tasks.len()),
+        Ok(store) => println!("opened with {} tasks", contents(&store).expect("it answers").tasks.len()),
         Err(error) => println!("refused: {error}"),
     }
 }
@@ -74,13 +75,13 @@ fn a_second_process_is_refused_with_the_pid_that_has_the_store() {
     let scratch = Scratch::new();
     let store = open_in(scratch.path()).expect("an empty directory opens");
     let test = "processes::a_second_process_is_refused_with_the_pid_that_has_the_store";
-    let told = shown(&child("", &[], test, scratch.path()));
+    let output = shown(&child("", &[], test, scratch.path()));
     let wanted = format!("refused: {} is in use by process {}", scratch.path().display(), std::process::id());
-    assert!(told.contains(&wanted), "{told}");
-    enqueue(&store, 10).expect("whoever has it is not disturbed");
+    assert!(output.contains(&wanted), "{output}");
+    enqueue(&store, 10).expect("the first process is not affected");
     drop(store);
-    let told = shown(&child("", &[], test, scratch.path()));
-    assert!(told.contains("opened with 1 tasks"), "{told}");
+    let output = shown(&child("", &[], test, scratch.path()));
+    assert!(output.contains("opened with 1 tasks"), "{output}");
 }
 
 #[test]
@@ -92,22 +93,22 @@ fn a_second_store_in_the_same_process_is_refused_as_well() {
 }
 
 #[test]
-fn a_lock_file_that_a_dead_process_left_refuses_nobody() {
+fn a_lock_file_left_by_a_dead_process_does_not_block_opening() {
     if let Some(directory) = given_directory() {
         return open_and_tell(&directory);
     }
     let scratch = Scratch::new();
-    let test = "processes::a_lock_file_that_a_dead_process_left_refuses_nobody";
-    let told = shown(&child("", &[], test, scratch.path()));
-    assert!(told.contains("opened with 0 tasks"), "{told}");
+    let test = "processes::a_lock_file_left_by_a_dead_process_does_not_block_opening";
+    let output = shown(&child("", &[], test, scratch.path()));
+    assert!(output.contains("opened with 0 tasks"), "{output}");
     let lock = fs::read_to_string(scratch.path().join("LOCK")).expect("it is left behind");
     assert_ne!(lock.trim(), std::process::id().to_string());
-    open_in(scratch.path()).expect("its process is gone");
+    open_in(scratch.path()).expect("its process has exited");
 }
 
 #[test]
-fn a_directory_that_may_only_be_read_is_refused_with_the_right_it_needs() {
-    let test = "processes::a_directory_that_may_only_be_read_is_refused_with_the_right_it_needs";
+fn a_read_only_directory_is_refused_with_the_permission_it_needs() {
+    let test = "processes::a_read_only_directory_is_refused_with_the_permission_it_needs";
     on_small_disk("16m", test, |disk| {
         let directory = disk.join("store");
         let wanted = fill(&open_in(&directory).expect("an empty directory opens"));
@@ -116,11 +117,14 @@ fn a_directory_that_may_only_be_read_is_refused_with_the_right_it_needs() {
         let text = error.to_string();
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
         assert!(text.contains(&directory.display().to_string()), "{text}");
-        assert!(text.contains("give this user the right to write to it"), "{text}");
+        assert!(text.contains("grant this user write permission"), "{text}");
         let error = open_in(&disk.join("another")).expect_err("nothing can be made");
         assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
         remount(disk, "rw");
-        assert_eq!(look(&open_in(&directory).expect("that was the way out")).expect("it answers"), wanted);
+        assert_eq!(
+            contents(&open_in(&directory).expect("that was the way out")).expect("it answers"),
+            wanted
+        );
     });
 }
 

@@ -1,4 +1,4 @@
-//! Values that cannot be read in pages that can: one is one quarantined record, and the rest opens.
+//! Unreadable values in sound pages: each is one quarantined record, and the rest opens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use weaver_core::queue::{Queue, QueueExt};
 use weaver_core::task::{NewTask, TaskState};
 use weaver_embedded::codec::{seal, unseal};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore, StoreError};
-use weaver_testkit::harness::{Spoiled, worker};
+use weaver_testkit::harness::{CorruptedRecord, worker};
 
-use crate::bed::wait;
+use crate::harness::wait;
 use crate::support::{Scratch, row_of, tamper};
 
 const SPEC: u8 = 0x10;
@@ -52,7 +52,7 @@ fn leased(store: &dyn Store, token: u128) -> Vec<TaskKey> {
 /// Changes a value behind the store's back; what `change` makes of it is stored.
 fn change(path: &Path, key: &TaskKey, tag: Option<u8>, change: impl FnOnce(&[u8], Vec<u8>) -> Vec<u8>) {
     tamper(path, |table| {
-        let mut row = row_of(table, &Spoiled::Task(key.clone()));
+        let mut row = row_of(table, &CorruptedRecord::Task(key.clone()));
         row[0] = tag.unwrap_or(row[0]);
         let value = table.get(row.as_slice()).expect("readable").expect("it is there").value().to_vec();
         table.insert(row.as_slice(), change(&row, value).as_slice()).expect("written");
@@ -82,8 +82,8 @@ fn a_value_with_a_wrong_checksum_is_one_quarantined_task_and_the_rest_opens() {
     let store = open(&path).expect("the rest opens");
     let found = wait(store.list_quarantined(None, None, 10)).expect("a list").items;
     assert_eq!(found.len(), 1);
-    assert!(matches!(&found[0].why, Unreadable::Undecodable { reason } if reason.contains("checksum")));
-    // What was asked for can be read: the key is held. Whether it ran cannot: no slot is.
+    assert!(matches!(&found[0].reason, Unreadable::Undecodable { reason } if reason.contains("checksum")));
+    // The spec can be read: the key is held. The state cannot: no slot is.
     assert!(found[0].serial_key.is_some() && !found[0].holds_slot, "{found:?}");
     assert_eq!(leased(&store, 2), [keys[3].clone()]);
     let read = wait(store.get_task(&keys[0]));
@@ -91,7 +91,7 @@ fn a_value_with_a_wrong_checksum_is_one_quarantined_task_and_the_rest_opens() {
 }
 
 #[test]
-fn a_task_that_says_nothing_holds_nothing() {
+fn a_task_whose_spec_is_unreadable_holds_nothing() {
     let scratch = Scratch::new();
     let path = scratch.path().join("store");
     let keys = fill(&path);
@@ -103,7 +103,7 @@ fn a_task_that_says_nothing_holds_nothing() {
 }
 
 #[test]
-fn what_a_newer_version_wrote_is_counted_and_whole_when_that_version_opens_the_store_again() {
+fn a_newer_versions_record_is_counted_and_intact_when_that_version_reopens() {
     let scratch = Scratch::new();
     let path = scratch.path().join("store");
     let keys = fill(&path);
@@ -124,7 +124,7 @@ fn what_a_newer_version_wrote_is_counted_and_whole_when_that_version_opens_the_s
 }
 
 #[test]
-fn what_is_discarded_leaves_a_store_in_which_nothing_is_wrong() {
+fn discarding_an_unreadable_task_leaves_a_consistent_store() {
     for (tag, how) in [(None, "status"), (Some(SPEC), "spec")] {
         let scratch = Scratch::new();
         let path = scratch.path().join("store");

@@ -1,4 +1,4 @@
-//! Random calls as data: they are made on the store whose power is cut and on one whose power never is.
+//! Random calls as data: they are made on the store whose power is cut and on a twin whose power is not.
 
 use bytes::Bytes;
 use weaver_core::clock::Clock;
@@ -14,7 +14,7 @@ use weaver_core::ports::{
 use weaver_core::task::{ContentType, NewTask, TaskRecord};
 use weaver_testkit::harness::{queue, seconds, worker};
 
-use crate::support::look::{KIND, STREAMS};
+use crate::support::contents::{KIND, STREAMS};
 use crate::support::rng::Rng;
 
 /// A call that writes.
@@ -34,11 +34,11 @@ pub(crate) enum Call {
     Beat(Box<Beat>),
 }
 
-/// What a call answered.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     Leased(Vec<Leased>),
-    /// Anything else, as text: it only has to be the same on both stores.
+    /// Any other result, as text: it only has to be the same on both stores.
     Other(String),
 }
 
@@ -76,7 +76,7 @@ fn other(answer: impl std::fmt::Debug) -> Answer {
     Answer::Other(format!("{answer:?}"))
 }
 
-/// Chooses calls that fit what is there.
+/// Chooses calls that fit the store's contents.
 pub(crate) struct Chooser<'a> {
     pub(crate) rng: &'a mut Rng,
     pub(crate) clock: &'a dyn Clock,

@@ -1,6 +1,7 @@
-//! Several clients at once, written in shared batches by the store's own thread, until the power goes. Which
-//! calls share a batch depends on the machine, so there is no twin: each client keeps what it was told, and
-//! that must be there.
+//! Several concurrent clients, group-committed by the store's own thread, until the power is cut.
+//!
+//! Which calls share a batch depends on the machine, so there is no twin: each client records what was
+//! acknowledged to it, and that must be there afterwards.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use weaver_core::task::{NewTask, TaskState};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_testkit::harness::{queue, worker};
 
-use crate::support::look::{KIND, Look};
+use crate::support::contents::{Contents, KIND};
 use crate::support::power::PowerMedium;
 use crate::support::ram::RamMedium;
 use crate::support::rng::Rng;
@@ -27,9 +28,9 @@ use crate::support::rng::Rng;
 const BATCH: usize = 3;
 const CLIENTS: [&str; 4] = ["ada", "bob", "cyd", "dan"];
 
-/// What a client was told.
+/// What was acknowledged to a client.
 #[derive(Debug, Default)]
-struct Told {
+struct Acknowledged {
     name: &'static str,
     enqueued: Vec<TaskKey>,
     leased: Vec<Leased>,
@@ -40,7 +41,7 @@ struct Told {
     cursor: Option<ChangeCursor>,
 }
 
-/// Lets the crowd work until the power goes, and holds the store to what it told them.
+/// Runs the clients until the power is cut, and checks the store against their acknowledgements.
 pub(crate) async fn work_until_the_cut(seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let clock = ManualClock::default();
@@ -48,26 +49,26 @@ pub(crate) async fn work_until_the_cut(seed: u64) -> Result<(), String> {
     drop(open(Arc::new(made.clone()), &clock, false)?);
     let disk = PowerMedium::with(made.bytes(), rng.next());
     disk.cut_after(rng.below(600));
-    let told = match open(Arc::new(disk.clone()), &clock, true) {
+    let acked = match open(Arc::new(disk.clone()), &clock, true) {
         Ok(store) => {
             let [a, b, c, d] = CLIENTS.map(|name| client(&store, &clock, name, rng.next()));
             let (a, b, c, d) = tokio::join!(a, b, c, d);
             vec![a, b, c, d]
         }
-        // It went while the store was opening.
+        // The power was cut while the store was opening.
         Err(_) => Vec::new(),
     };
     let store = open(Arc::new(RamMedium::with(disk.cut())), &clock, false)?;
-    let found = Look::at(&store, &Namespace::default()).await.map_err(|error| error.to_string())?;
+    let found = Contents::read(&store, &Namespace::default()).await.map_err(|error| error.to_string())?;
     found.agree(&store, &Namespace::default()).await?;
     for group in &found.groups {
         if group.counts.total() != BATCH as u64 {
             return Err(format!("batch {} is there in part: {:?}", group.id, group.counts));
         }
     }
-    for told in told {
-        let name = told.name;
-        told.check(&store, &found).await.map_err(|error| format!("{name}: {error}"))?;
+    for acked in acked {
+        let name = acked.name;
+        acked.check(&store, &found).await.map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())
 }
@@ -82,19 +83,19 @@ fn open(
         .map_err(|error| error.to_string())
 }
 
-/// Works until the store does not answer any more.
-async fn client(store: &EmbeddedStore, clock: &ManualClock, name: &'static str, seed: u64) -> Told {
-    let mut told = Told { name, ..Told::default() };
+/// Works until the store fails.
+async fn client(store: &EmbeddedStore, clock: &ManualClock, name: &'static str, seed: u64) -> Acknowledged {
+    let mut acked = Acknowledged { name, ..Acknowledged::default() };
     let mut rng = Rng::new(seed);
     for turn in 0.. {
-        if told.work(store, clock, &mut rng, turn).await.is_err() {
+        if acked.work(store, clock, &mut rng, turn).await.is_err() {
             break;
         }
     }
-    told
+    acked
 }
 
-impl Told {
+impl Acknowledged {
     async fn work(
         &mut self,
         store: &EmbeddedStore,
@@ -133,10 +134,10 @@ impl Told {
         Ok(())
     }
 
-    async fn check(&self, store: &EmbeddedStore, found: &Look) -> Result<(), String> {
+    async fn check(&self, store: &EmbeddedStore, found: &Contents) -> Result<(), String> {
         let record = |key: &TaskKey| {
             let record = found.tasks.iter().find(|record| record.key == *key);
-            record.ok_or_else(|| format!("{key} was handed out and is gone"))
+            record.ok_or_else(|| format!("{key} was acknowledged and is missing"))
         };
         self.enqueued.iter().try_for_each(|key| record(key).map(drop))?;
         for leased in &self.leased {

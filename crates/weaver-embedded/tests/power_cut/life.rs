@@ -1,8 +1,9 @@
-//! The life of a store whose power is cut again and again, beside a twin whose power never is.
+//! The life of a store whose power is cut repeatedly, compared with a twin whose power is not.
 //!
-//! Every call is made on the store first. If it answers, the twin must answer the same. If it does not,
-//! because the power went, the store must afterwards show either exactly what the twin shows, or exactly what
-//! the twin shows once the call is made on it as well: wholly there or wholly absent.
+//! Every call is made on the store first. If it is answered, the twin must answer the same.
+//!
+//! If it is not answered because of the cut, the call is atomic: the store afterwards shows exactly what the
+//! twin shows, either without the call or with it.
 
 use std::sync::Arc;
 
@@ -16,16 +17,16 @@ use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_testkit::harness::seconds;
 
 use crate::calls::{Answer, Call, Chooser};
-use crate::support::look::Look;
+use crate::support::contents::Contents;
 use crate::support::power::PowerMedium;
 use crate::support::ram::RamMedium;
 use crate::support::rng::Rng;
 
-/// How a life goes.
+/// Parameters of a life.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) cuts: u32,
-    /// Whether the disk only says that it syncs.
+    /// Whether the disk acknowledges fsyncs without doing them.
     pub(crate) disk_lies: bool,
 }
 
@@ -36,22 +37,22 @@ pub(crate) struct Life {
     store: EmbeddedStore,
     twin: EmbeddedStore,
     leases: Vec<Leased>,
-    /// What the twin showed a while ago: calls may be about things that have moved on.
-    look: Look,
+    /// The twin's contents a while ago: calls may be based on stale records.
+    contents: Contents,
     /// The place in the store's stream of changes, and everything that was read from it.
     cursor: Option<ChangeCursor>,
     events: Vec<Change>,
     plan: Plan,
 }
 
-/// Lives a life; says how many cuts there were, or what was broken.
+/// Runs a life; returns the number of cuts, or the first violation.
 pub(crate) async fn live(seed: u64, plan: Plan) -> Result<u32, String> {
     let mut life = Life::begin(seed, plan)?;
     let mut cuts = 0;
     while cuts < plan.cuts {
-        life.plan_trouble();
+        life.plan_faults();
         let mut unanswered = None;
-        // A bound: with little left to write, the power might never go.
+        // A bound: with little left to write, the cut might never happen.
         for _ in 0..200 {
             unanswered = life.call().await?;
             if unanswered.is_some() {
@@ -70,38 +71,38 @@ impl Life {
     fn begin(seed: u64, plan: Plan) -> Result<Self, String> {
         let mut rng = Rng::new(seed);
         let clock = ManualClock::default();
-        // A power cut while a store is made is a matter of the directory, and tested there.
+        // Power cuts during creation are covered by the tests of the directory.
         let made = RamMedium::new();
         drop(open(Arc::new(made.clone()), &clock)?);
         let disk = PowerMedium::with(made.bytes(), rng.next());
         let store = open(Arc::new(disk.clone()), &clock)?;
         let twin = open(Arc::new(RamMedium::new()), &clock)?;
-        let (leases, look, events) = (Vec::new(), Look::default(), Vec::new());
-        let mut life = Self { rng, clock, disk, store, twin, leases, look, cursor: None, events, plan };
+        let (leases, contents, events) = (Vec::new(), Contents::default(), Vec::new());
+        let mut life = Self { rng, clock, disk, store, twin, leases, contents, cursor: None, events, plan };
         life.settle_disk();
         Ok(life)
     }
 
-    fn plan_trouble(&mut self) {
+    fn plan_faults(&mut self) {
         self.disk.cut_after(self.rng.below(250));
         if self.rng.percent(25) {
             self.disk.fail_sync_after(self.rng.below(20));
         }
     }
 
-    /// Makes a call; returns it if the power went before it was answered.
+    /// Makes a call; returns it if the power was cut before it was answered.
     async fn call(&mut self) -> Result<Option<Call>, String> {
         if self.rng.percent(20) {
             self.clock.advance(seconds(self.rng.below(40)));
         }
         if self.rng.percent(15) {
-            self.look = self.look_at_twin().await?;
+            self.contents = self.read_twin().await?;
         }
         let mut chooser = Chooser {
             rng: &mut self.rng,
             clock: &self.clock,
             leases: &self.leases,
-            records: &self.look.tasks,
+            records: &self.contents.tasks,
         };
         let call = chooser.choose();
         let answer = call.make(&self.store).await;
@@ -109,7 +110,7 @@ impl Life {
             if self.disk_is_off() {
                 return Ok(Some(call));
             }
-            // A sync failed, and the store was opened again: nothing is lost then either.
+            // An fsync failed and the store was reopened: nothing is lost then either.
             self.compare(Some(&call)).await.map_err(|error| format!("after {call:?} failed: {error}"))?;
             return Ok(None);
         }
@@ -134,13 +135,13 @@ impl Life {
         Ok(None)
     }
 
-    /// Cuts the power and starts again; now and then the power goes while starting as well.
+    /// Cuts the power and restarts; sometimes the power is cut during the restart as well.
     fn cut(&mut self) -> Result<(), String> {
         let mut image = self.disk.cut();
         while self.rng.percent(30) {
             let disk = PowerMedium::with(image, self.rng.next());
             disk.cut_after(self.rng.below(30));
-            // Whether it gets as far as being open does not matter.
+            // Whether opening succeeds does not matter.
             drop(EmbeddedStore::open_on(
                 Arc::new(disk.clone()),
                 Arc::new(self.clock.clone()),
@@ -166,18 +167,18 @@ impl Life {
         weaver_embedded::Medium::open(&self.disk).is_err()
     }
 
-    /// Holds the store to its twin, with the unanswered call made or not.
+    /// Compares the store with its twin, with the unanswered call applied or not.
     async fn compare(&mut self, unanswered: Option<&Call>) -> Result<(), String> {
         let namespace = Namespace::default();
         let read = |error: Error| format!("reading failed: {error}");
-        let found = Look::at(&self.store, &namespace).await.map_err(read)?;
+        let found = Contents::read(&self.store, &namespace).await.map_err(read)?;
         found.agree(&self.store, &namespace).await?;
         self.check_events(&found)?;
         let report = self.store.check().map_err(|error| error.to_string())?;
         if !report.is_clean() {
             return Err(format!("a check found {:?}", report.problems));
         }
-        let without = self.look_at_twin().await?;
+        let without = self.read_twin().await?;
         if found == without {
             return Ok(());
         }
@@ -187,18 +188,18 @@ impl Life {
             if let Answer::Leased(leased) = answer {
                 self.leases.extend(leased);
             }
-            if found == self.look_at_twin().await? {
+            if found == self.read_twin().await? {
                 return Ok(());
             }
         }
         Err(difference(&found, &without))
     }
 
-    /// Everything that was published is true: no version went back, and what had ended has still ended.
-    fn check_events(&self, found: &Look) -> Result<(), String> {
+    /// Checks every published change: no version went back, and finished tasks are still finished.
+    fn check_events(&self, found: &Contents) -> Result<(), String> {
         for event in &self.events {
             let Some(record) = found.tasks.iter().find(|record| record.key == event.key) else {
-                // Purged: that it may be is held against the twin.
+                // Purged: the comparison with the twin checks that.
                 continue;
             };
             let is_true = if event.state.is_terminal() {
@@ -214,8 +215,8 @@ impl Life {
         Ok(())
     }
 
-    async fn look_at_twin(&self) -> Result<Look, String> {
-        Look::at(&self.twin, &Namespace::default()).await.map_err(|error| error.to_string())
+    async fn read_twin(&self) -> Result<Contents, String> {
+        Contents::read(&self.twin, &Namespace::default()).await.map_err(|error| error.to_string())
     }
 }
 
@@ -225,12 +226,12 @@ fn open(medium: Arc<dyn weaver_embedded::Medium>, clock: &ManualClock) -> Result
         .map_err(|error| error.to_string())
 }
 
-/// What differs, without drowning the reader in all that does not.
-fn difference(found: &Look, wanted: &Look) -> String {
+/// Describes only what differs.
+fn difference(found: &Contents, wanted: &Contents) -> String {
     let mut parts = Vec::new();
     for record in &wanted.tasks {
         match found.tasks.iter().find(|other| other.key == record.key) {
-            None => parts.push(format!("task {} is gone: {record:?}", record.key.id)),
+            None => parts.push(format!("task {} is missing: {record:?}", record.key.id)),
             Some(other) if other != record => {
                 parts.push(format!("task {} is\n  {other:?}\nand should be\n  {record:?}", record.key.id));
             }
@@ -238,12 +239,12 @@ fn difference(found: &Look, wanted: &Look) -> String {
         }
     }
     if found.tasks.len() > wanted.tasks.len() {
-        parts.push(format!("{} tasks nobody knows", found.tasks.len() - wanted.tasks.len()));
+        parts.push(format!("{} unknown tasks", found.tasks.len() - wanted.tasks.len()));
     }
     if found.documents != wanted.documents {
         parts.push(format!("documents {:?}\nand should be {:?}", found.documents, wanted.documents));
     }
-    let lengths = |look: &Look| look.streams.iter().map(Vec::len).collect::<Vec<_>>();
+    let lengths = |contents: &Contents| contents.streams.iter().map(Vec::len).collect::<Vec<_>>();
     if found.streams != wanted.streams {
         parts.push(format!("streams of {:?} entries, not {:?}", lengths(found), lengths(wanted)));
     }

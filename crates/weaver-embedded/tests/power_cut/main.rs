@@ -1,4 +1,4 @@
-//! Power cuts: whatever was handed out before one is there after it.
+//! Power cuts: what was acknowledged before one is there after it.
 //!
 //! A seed decides everything about a life. A failing one is replayed with
 //! `WEAVER_POWER_SEED=<seed> cargo nextest run -p weaver-embedded --test power_cut replay`.
@@ -40,30 +40,30 @@ fn hold(turn: u64) {
 }
 
 #[test]
-fn what_was_handed_out_survives_every_cut_of_lives_0_to_39() {
+fn acknowledged_state_survives_every_cut_of_lives_0_to_39() {
     hold(0);
 }
 
 #[test]
-fn what_was_handed_out_survives_every_cut_of_lives_40_to_79() {
+fn acknowledged_state_survives_every_cut_of_lives_40_to_79() {
     hold(1);
 }
 
 #[test]
-fn what_was_handed_out_survives_every_cut_of_lives_80_to_119() {
+fn acknowledged_state_survives_every_cut_of_lives_80_to_119() {
     hold(2);
 }
 
 #[test]
-fn what_was_handed_out_survives_every_cut_of_lives_120_to_159() {
+fn acknowledged_state_survives_every_cut_of_lives_120_to_159() {
     hold(3);
 }
 
 #[test]
-fn what_several_clients_were_told_survives_the_cut() {
+fn every_acknowledgement_to_several_clients_survives_the_cut() {
     for seed in 0..100 {
         if let Err(broken) = run(crowd::work_until_the_cut(seed)) {
-            // Not for replay: which calls share a batch is not the seed's to say.
+            // Not replayable: the seed does not determine which calls share a batch.
             panic!("seed {seed}: {broken}");
         }
     }

@@ -1,4 +1,4 @@
-//! A medium that fails where it is told to, and one that is never larger than it may be.
+//! A medium with injected faults, and a size limit.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use weaver_embedded::Medium;
 
 use super::ram::RamMedium;
 
-/// What can fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Open,
@@ -43,10 +42,10 @@ struct Faults {
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     call: Call,
-    /// How many succeed before.
+    /// Calls that succeed before.
     left: u64,
     kind: io::ErrorKind,
-    /// Whether it goes on failing until it is healed.
+    /// Whether it keeps failing until `heal`.
     lasts: bool,
 }
 
@@ -55,7 +54,7 @@ impl FaultyMedium {
         Self { bytes, faults: Arc::default() }
     }
 
-    /// This call fails once, after so many that succeed.
+    /// This call fails once, after `after` that succeed.
     pub(crate) fn fail_once(&self, call: Call, after: u64, kind: io::ErrorKind) {
         self.faults.lock().plan = Some(Plan { call, left: after, kind, lasts: false });
     }
@@ -113,7 +112,7 @@ impl Medium for FaultyMedium {
         self.bytes.name()
     }
 
-    fn check_room(&self, bytes: u64) -> io::Result<()> {
+    fn check_free_space(&self, bytes: u64) -> io::Result<()> {
         self.check_len(self.bytes.len()? + bytes)
     }
 }

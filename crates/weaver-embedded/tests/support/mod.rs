@@ -1,9 +1,9 @@
-//! A store in a directory of its own that goes when the test does, and media that are no directory.
+//! A store in a temporary directory, and media that are not directories.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod contents;
 pub(crate) mod faulty;
-pub(crate) mod look;
 pub(crate) mod power;
 pub(crate) mod ram;
 pub(crate) mod rng;
@@ -20,7 +20,7 @@ use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_embedded::codec::{seal, unseal};
 use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
-use weaver_testkit::harness::{Spoil, Spoiled, TestStore};
+use weaver_testkit::harness::{CorruptedRecord, Corruption, TestStore};
 
 /// A directory that is removed when it is dropped.
 pub(crate) struct Scratch(PathBuf);
@@ -45,7 +45,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A fresh store on real files, with a clock that stands still until it is moved.
+/// A fresh store on real files, with a manual clock.
 pub(crate) fn on_disk() -> Box<dyn TestStore> {
     let scratch = Scratch::new();
     let clock = ManualClock::default();
@@ -59,8 +59,7 @@ pub(crate) fn on_disk() -> Box<dyn TestStore> {
     Box::new(OnDisk { store, clock, scratch })
 }
 
-/// Changes a closed store behind its back, and makes the header's own checksum right again: what is left is
-/// for the store to find.
+/// Edits a closed store directly and fixes the header's checksum, so that only the edit is left to detect.
 pub(crate) fn tamper(path: &Path, act: impl FnOnce(&mut redb::Table<'_, &'static [u8], &'static [u8]>)) {
     const TABLE: redb::TableDefinition<'static, &'static [u8], &'static [u8]> =
         redb::TableDefinition::new("weaver");
@@ -78,10 +77,10 @@ pub(crate) fn tamper(path: &Path, act: impl FnOnce(&mut redb::Table<'_, &'static
 }
 
 struct OnDisk {
-    // Nothing while it is closed, to be tampered with.
+    // `None` while it is closed for tampering.
     store: Mutex<Option<Arc<EmbeddedStore>>>,
     clock: ManualClock,
-    // After the store: it is closed before its directory goes.
+    // After the store, which is closed before its directory is removed.
     #[allow(dead_code, reason = "kept for its drop")]
     scratch: Scratch,
 }
@@ -100,7 +99,7 @@ impl TestStore for OnDisk {
         self.clock.now()
     }
 
-    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool {
+    async fn corrupt(&self, record: &CorruptedRecord, how: Corruption) -> bool {
         let store = self.store.lock().expect("no test panics here").take().expect("it is open");
         assert_eq!(Arc::strong_count(&store), 1, "nothing else holds the store");
         drop(store);
@@ -110,8 +109,8 @@ impl TestStore for OnDisk {
             let value = table.get(key.as_slice()).expect("readable").expect("it is there").value().to_vec();
             let mut body = unseal(key[0], &key[1..], &value).expect("it was sealed").to_vec();
             match how {
-                Spoil::Undecodable => body.push(7),
-                Spoil::UnknownFormat => body[0] = 99,
+                Corruption::Undecodable => body.push(7),
+                Corruption::UnknownFormat => body[0] = 99,
             }
             let value = seal(key[0], &key[1..], &body);
             table.insert(key.as_slice(), value.as_slice()).expect("written");
@@ -124,18 +123,21 @@ impl TestStore for OnDisk {
     }
 }
 
-/// The key of the row to be spoiled: of a task, the one that says how it is going.
-pub(crate) fn row_of(table: &mut redb::Table<'_, &'static [u8], &'static [u8]>, record: &Spoiled) -> Vec<u8> {
+/// The key of the row to corrupt; for a task, its status row.
+pub(crate) fn row_of(
+    table: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
+    record: &CorruptedRecord,
+) -> Vec<u8> {
     let ends_with = |tags: &[u8], end: &[u8]| {
         let rows = table.iter().expect("readable").map(|row| row.expect("a row").0.value().to_vec());
         let mut found = rows.filter(|key| tags.contains(&key[0]) && key.get(5..) == Some(end));
         found.next().expect("it is stored")
     };
     match record {
-        Spoiled::Task(key) => ends_with(&[0x11, 0x12], &key.id.0.to_be_bytes()),
-        Spoiled::QueueSettings(_, queue) => ends_with(&[0x18], queue.as_str().as_bytes()),
-        Spoiled::Runner(key) => ends_with(&[0x40], key.runner_id.as_str().as_bytes()),
-        Spoiled::Document(key) => {
+        CorruptedRecord::Task(key) => ends_with(&[0x11, 0x12], &key.id.0.to_be_bytes()),
+        CorruptedRecord::QueueSettings(_, queue) => ends_with(&[0x18], queue.as_str().as_bytes()),
+        CorruptedRecord::Runner(key) => ends_with(&[0x40], key.runner_id.as_str().as_bytes()),
+        CorruptedRecord::Document(key) => {
             let rows = table.iter().expect("readable").map(|row| row.expect("a row").0.value().to_vec());
             let mut found = rows.filter(|row| row[0] == 0x20 && row.ends_with(key.id.as_bytes()));
             found.next().expect("it is stored")

@@ -1,5 +1,4 @@
-//! A disk whose power is cut. What was synced is there afterwards; of what was written since, anything may
-//! be.
+//! A disk whose power is cut. What was fsynced is there afterwards; of later writes, any part may be.
 //!
 //! ```text
 //! write, set_len ─▶ seen (what reads return) and unsynced
@@ -29,12 +28,12 @@ struct Disk {
     synced: Vec<u8>,
     seen: Vec<u8>,
     unsynced: Vec<Unsynced>,
-    /// How many more writes, syncs and changes of length are carried out before the power goes.
+    /// Writes, syncs and changes of length until the power is cut.
     left: Option<u64>,
     is_off: bool,
     /// How many more syncs succeed before one fails.
     syncs_left: Option<u64>,
-    /// Says that it synced and did not: no store can survive that, so a test that does not notice is worth
+    /// Acknowledges fsyncs without doing them. No store survives that: a test that does not notice proves
     /// nothing.
     lies: bool,
     rng: Rng,
@@ -61,23 +60,23 @@ impl PowerMedium {
         })))
     }
 
-    /// The power goes during the next call that writes, after so many have been carried out.
+    /// Cuts the power during the write call after the next `calls`.
     pub(crate) fn cut_after(&self, calls: u64) {
         self.0.lock().left = Some(calls);
     }
 
-    /// A sync fails, after so many have succeeded. What it should have written may be on the disk or not, and
-    /// is read back all the same, as Linux does it: the next sync will not write it.
+    /// A sync fails after `syncs` that succeed. What it should have written may or may not be on the disk,
+    /// and is read back either way, as on Linux: the next sync does not write it.
     pub(crate) fn fail_sync_after(&self, syncs: u64) {
         self.0.lock().syncs_left = Some(syncs);
     }
 
-    /// From now on it only says that it syncs.
+    /// From now on fsyncs are acknowledged and not done.
     pub(crate) fn lie(&self) {
         self.0.lock().lies = true;
     }
 
-    /// Cuts the power, if that has not happened, and returns what is on the disk then.
+    /// Cuts the power, unless it is off already, and returns the disk's bytes.
     pub(crate) fn cut(&self) -> Vec<u8> {
         let mut disk = self.0.lock();
         disk.is_off = true;
@@ -100,7 +99,7 @@ impl Disk {
         if self.is_off { Err(io::Error::other("the power is off")) } else { Ok(()) }
     }
 
-    /// Brings all of it onto the disk. (Copying what is seen would do as well, and cost more.)
+    /// Writes everything to the disk. Copying `seen` would do as well, but costs more.
     fn keep_all(&mut self) {
         for unsynced in self.unsynced.drain(..) {
             match unsynced {
@@ -110,9 +109,9 @@ impl Disk {
         }
     }
 
-    /// Brings any part of what is not synced onto the disk.
+    /// Writes a random part of what is not synced to the disk.
     fn lose_some(&mut self) {
-        // Few, half and most: each has found what the others did not.
+        // Few, half and most: each has found bugs that the others did not.
         let kept_percent = [0, 3, 50, 97, 100][self.rng.below(5) as usize];
         let torn_percent = [0, 30][self.rng.below(2) as usize];
         // First the length: a file system journals it in order, so it is one of those the file had.
@@ -163,7 +162,7 @@ impl Medium for PowerMedium {
         "the disk's weaver.redb".to_owned()
     }
 
-    fn check_room(&self, _bytes: u64) -> io::Result<()> {
+    fn check_free_space(&self, _bytes: u64) -> io::Result<()> {
         self.0.lock().check()
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes in memory. A store opened on them again finds what the one before it left.
+//! A medium in memory that keeps its bytes when a store is reopened.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,6 @@ pub(crate) struct RamMedium {
 }
 
 impl RamMedium {
-    /// An empty one.
     pub(crate) fn new() -> Self {
         Self::default()
     }
@@ -39,7 +38,7 @@ impl Medium for RamMedium {
         "the memory's weaver.redb".to_owned()
     }
 
-    fn check_room(&self, _bytes: u64) -> io::Result<()> {
+    fn check_free_space(&self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers that a seed decides: a run that fails can be made again.
+//! Seeded random numbers, so that a failing run can be replayed.
 
 /// SplitMix64: tiny, and good enough to choose with.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ impl Rng {
         self.next() % end
     }
 
-    /// True so many times out of a hundred.
+    /// True with this chance, in percent.
     pub(crate) fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }

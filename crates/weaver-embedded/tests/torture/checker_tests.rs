@@ -1,11 +1,11 @@
-//! The checker must be able to fail: each kind of broken promise, written by hand, is found.
+//! Tests of the checker: each kind of violation, written by hand, is found.
 
 use libtest_mimic::Trial;
 use weaver_core::id::LeaseToken;
 use weaver_core::task::{AttemptOutcome, TaskState};
 
 use crate::checker::check;
-use crate::wire::{Ask, Line, Member, Move, Sight, Told, Verdict};
+use crate::wire::{Answer, Line, Member, Move, Request, Snapshot, Verdict};
 
 macro_rules! trials {
     ($($name:ident),* $(,)?) => {
@@ -21,8 +21,8 @@ macro_rules! trials {
 trials![
     a_history_that_keeps_every_promise_passes,
     what_was_never_answered_may_have_happened_or_not,
-    a_task_that_is_gone_is_found,
-    a_task_that_nobody_enqueued_is_found,
+    a_lost_task_is_found,
+    a_task_that_was_never_enqueued_is_found,
     half_a_batch_is_found,
     an_end_that_was_forgotten_is_found,
     a_second_end_of_one_version_is_found,
@@ -34,7 +34,7 @@ trials![
     a_published_move_that_is_not_there_is_found,
     a_unique_key_with_two_tasks_is_found,
     a_document_that_went_back_is_found,
-    an_entry_that_is_gone_or_out_of_order_is_found,
+    a_lost_or_reordered_entry_is_found,
     an_error_is_found,
 ];
 
@@ -53,8 +53,8 @@ fn member(nonce: u64) -> Member {
     }
 }
 
-fn queued(id: u64, nonce: u64) -> Sight {
-    Sight {
+fn queued(id: u64, nonce: u64) -> Snapshot {
+    Snapshot {
         id,
         nonce: Some(nonce),
         queue: "wide".to_owned(),
@@ -71,22 +71,28 @@ fn queued(id: u64, nonce: u64) -> Sight {
     }
 }
 
-fn running() -> Sight {
-    Sight { version: 2, state: TaskState::Running, counts: [1, 0, 0, 1], token: Some(TOKEN), ..queued(1, 11) }
+fn running() -> Snapshot {
+    Snapshot {
+        version: 2,
+        state: TaskState::Running,
+        counts: [1, 0, 0, 1],
+        token: Some(TOKEN),
+        ..queued(1, 11)
+    }
 }
 
-fn succeeded() -> Sight {
+fn succeeded() -> Snapshot {
     let attempts = vec![(2, AttemptOutcome::Succeeded)];
     let result = Some("r".to_owned());
-    Sight { version: 3, state: TaskState::Succeeded, token: None, result, attempts, ..running() }
+    Snapshot { version: 3, state: TaskState::Succeeded, token: None, result, attempts, ..running() }
 }
 
-fn success() -> Ask {
-    Ask::Commit(vec![(1, 2, Move::Succeed("r".to_owned()))])
+fn success() -> Request {
+    Request::Commit(vec![(1, 2, Move::Succeed("r".to_owned()))])
 }
 
-fn put(after: Option<u64>, body: &str) -> Ask {
-    Ask::Put { id: "document0".to_owned(), after, body: body.to_owned() }
+fn put(after: Option<u64>, body: &str) -> Request {
+    Request::Put { id: "document0".to_owned(), after, body: body.to_owned() }
 }
 
 fn document(version: u64, body: &str) -> Line {
@@ -98,27 +104,29 @@ fn stream(bodies: &[&str]) -> Line {
     Line::SawStream { stream: "stream0".to_owned(), entries }
 }
 
-fn append(bodies: &[&str]) -> Ask {
+fn append(bodies: &[&str]) -> Request {
     let bodies = bodies.iter().map(|body| (*body).to_owned()).collect();
-    Ask::Append { stream: "stream0".to_owned(), bodies }
+    Request::Append { stream: "stream0".to_owned(), bodies }
 }
 
 /// Calls and their answers, one after the other.
-fn calls(calls: impl IntoIterator<Item = (Ask, Told)>) -> Vec<Line> {
+fn calls(calls: impl IntoIterator<Item = (Request, Answer)>) -> Vec<Line> {
     let numbered = (0..).zip(calls);
-    numbered.flat_map(|(call, (ask, told))| [Line::Ask(call, ask), Line::Told(call, told)]).collect()
+    numbered
+        .flat_map(|(call, (request, answer))| [Line::Request(call, request), Line::Answer(call, answer)])
+        .collect()
 }
 
 /// Two tasks, one of which ran well.
 fn life() -> Vec<Line> {
     let mut lines = calls([
-        (Ask::Enqueue(vec![member(11), member(12)]), Told::Enqueued(vec![(1, false), (2, false)])),
-        (Ask::Lease(TOKEN), Told::Leased(vec![running()])),
-        (success(), Told::Committed(vec![Verdict::Applied(3)])),
-        (put(None, "one"), Told::Version(1)),
-        (put(Some(1), "two"), Told::Version(2)),
-        (append(&["a", "b"]), Told::Appended(2)),
-        (append(&["c"]), Told::Appended(3)),
+        (Request::Enqueue(vec![member(11), member(12)]), Answer::Enqueued(vec![(1, false), (2, false)])),
+        (Request::Lease(TOKEN), Answer::Leased(vec![running()])),
+        (success(), Answer::Committed(vec![Verdict::Applied(3)])),
+        (put(None, "one"), Answer::Version(1)),
+        (put(Some(1), "two"), Answer::Version(2)),
+        (append(&["a", "b"]), Answer::Appended(2)),
+        (append(&["c"]), Answer::Appended(3)),
     ]);
     let moves = vec![(1, 1, TaskState::Queued), (1, 2, TaskState::Running), (1, 3, TaskState::Succeeded)];
     lines.push(Line::Published { moves, next: (1, 3) });
@@ -126,9 +134,9 @@ fn life() -> Vec<Line> {
 }
 
 /// What is there in the end.
-fn end(sights: &[Sight]) -> Vec<Line> {
-    let mut lines: Vec<Line> = sights.iter().cloned().map(Line::Saw).collect();
-    lines.extend([Line::SawAll(sights.len()), document(2, "two"), stream(&["a", "b", "c"])]);
+fn end(snapshots: &[Snapshot]) -> Vec<Line> {
+    let mut lines: Vec<Line> = snapshots.iter().cloned().map(Line::Saw).collect();
+    lines.extend([Line::SawAll(snapshots.len()), document(2, "two"), stream(&["a", "b", "c"])]);
     lines
 }
 
@@ -155,12 +163,12 @@ fn what_was_never_answered_may_have_happened_or_not() {
     let mut lines = life();
     lines.truncate(4);
     lines.extend([
-        Line::Ask(90, success()),
-        Line::Ask(91, append(&["x", "y"])),
-        Line::Ask(92, put(None, "one")),
+        Line::Request(90, success()),
+        Line::Request(91, append(&["x", "y"])),
+        Line::Request(92, put(None, "one")),
     ]);
-    let unheard = |sight: Sight, bodies: &[&str], found: Option<(u64, String)>| {
-        let mut lines = vec![Line::Saw(sight), Line::Saw(queued(2, 12)), Line::SawAll(2), stream(bodies)];
+    let unheard = |snapshot: Snapshot, bodies: &[&str], found: Option<(u64, String)>| {
+        let mut lines = vec![Line::Saw(snapshot), Line::Saw(queued(2, 12)), Line::SawAll(2), stream(bodies)];
         lines.push(Line::SawDocument { id: "document0".to_owned(), found });
         lines
     };
@@ -169,17 +177,17 @@ fn what_was_never_answered_may_have_happened_or_not() {
     breaks("G1", &[lines, unheard(running(), &["x"], None)]);
 }
 
-fn a_task_that_is_gone_is_found() {
+fn a_lost_task_is_found() {
     breaks("G1", &[life(), end(&[succeeded()])]);
 }
 
-fn a_task_that_nobody_enqueued_is_found() {
+fn a_task_that_was_never_enqueued_is_found() {
     breaks("G1", &[life(), end(&[succeeded(), queued(2, 12), queued(3, 13)])]);
 }
 
 fn half_a_batch_is_found() {
     let mut lines = life();
-    lines.push(Line::Ask(90, Ask::Enqueue(vec![member(13), member(14)])));
+    lines.push(Line::Request(90, Request::Enqueue(vec![member(13), member(14)])));
     passes(&[lines.clone(), good_end()]);
     passes(&[lines.clone(), end(&[succeeded(), queued(2, 12), queued(3, 13), queued(4, 14)])]);
     breaks("G1", &[lines, end(&[succeeded(), queued(2, 12), queued(3, 13)])]);
@@ -190,36 +198,39 @@ fn an_end_that_was_forgotten_is_found() {
 }
 
 fn a_second_end_of_one_version_is_found() {
-    let failure = Ask::Commit(vec![(1, 2, Move::Fail("e".to_owned()))]);
-    let later = calls([(failure, Told::Committed(vec![Verdict::Applied(3)]))]);
+    let failure = Request::Commit(vec![(1, 2, Move::Fail("e".to_owned()))]);
+    let later = calls([(failure, Answer::Committed(vec![Verdict::Applied(3)]))]);
     breaks("G2", &[life(), later, good_end()]);
 }
 
 fn a_move_after_the_end_is_found() {
     let later =
-        calls([(Ask::Commit(vec![(1, 3, Move::Cancel)]), Told::Committed(vec![Verdict::Applied(4)]))]);
-    let cancelled = Sight { version: 4, state: TaskState::Cancelled, ..succeeded() };
+        calls([(Request::Commit(vec![(1, 3, Move::Cancel)]), Answer::Committed(vec![Verdict::Applied(4)]))]);
+    let cancelled = Snapshot { version: 4, state: TaskState::Cancelled, ..succeeded() };
     breaks("G4", &[life(), later, end(&[cancelled, queued(2, 12)])]);
 }
 
 fn a_result_that_changed_is_found() {
-    let other = Sight { result: Some("other".to_owned()), ..succeeded() };
+    let other = Snapshot { result: Some("other".to_owned()), ..succeeded() };
     breaks("G1", &[life(), end(&[other, queued(2, 12)])]);
 }
 
 fn a_loss_that_was_not_counted_is_found() {
     let mut lines = life();
     lines.truncate(4);
-    let lose = Ask::Commit(vec![(1, 2, Move::Lose)]);
-    let later = calls([(lose, Told::Committed(vec![Verdict::Applied(3)]))]);
+    let lose = Request::Commit(vec![(1, 2, Move::ExpireLease)]);
+    let later = calls([(lose, Answer::Committed(vec![Verdict::Applied(3)]))]);
     let lost = |losses| {
         let counts = [1, 0, losses, 1];
-        let (cause, error) =
-            (Some(weaver_core::task::Cause::Lost), Some("worker w was lost: its lease ran out".to_owned()));
+        let (cause, error) = (
+            Some(weaver_core::task::Cause::Lost),
+            Some("lease expired: worker w did not renew it".to_owned()),
+        );
         let attempts = vec![(2, AttemptOutcome::Lost)];
         let state = TaskState::RetryScheduled;
-        let sight = Sight { version: 3, state, cause, error, attempts, counts, token: None, ..running() };
-        vec![Line::Saw(sight), Line::Saw(queued(2, 12)), Line::SawAll(2)]
+        let snapshot =
+            Snapshot { version: 3, state, cause, error, attempts, counts, token: None, ..running() };
+        vec![Line::Saw(snapshot), Line::Saw(queued(2, 12)), Line::SawAll(2)]
     };
     passes(&[lines.clone(), later.clone(), lost(1)]);
     breaks("G5", &[lines, later, lost(0)]);
@@ -228,9 +239,12 @@ fn a_loss_that_was_not_counted_is_found() {
 fn a_renewal_that_was_forgotten_is_found() {
     let mut lines = life();
     lines.truncate(4);
-    lines.extend([Line::Ask(90, Ask::Renew(1, 2)), Line::Told(90, Told::Renewed { extended: true })]);
+    lines.extend([
+        Line::Request(90, Request::Renew(1, 2)),
+        Line::Answer(90, Answer::Renewed { extended: true }),
+    ]);
     let found = |renewals| {
-        let running = Sight { renewals, ..running() };
+        let running = Snapshot { renewals, ..running() };
         vec![Line::Saw(running), Line::Saw(queued(2, 12)), Line::SawAll(2)]
     };
     passes(&[lines.clone(), found(1)]);
@@ -241,15 +255,16 @@ fn a_hold_that_came_back_is_found() {
     let mut lines = life();
     lines.truncate(4);
     lines.extend([
-        Line::Ask(90, Ask::Commit(vec![(1, 2, Move::Cancel)])),
-        Line::Told(90, Told::Committed(vec![Verdict::Applied(3)])),
+        Line::Request(90, Request::Commit(vec![(1, 2, Move::Cancel)])),
+        Line::Answer(90, Answer::Committed(vec![Verdict::Applied(3)])),
     ]);
-    let stopped = [Line::Ask(91, Ask::Stopped(1, 2)), Line::Told(91, Told::Done)];
+    let stopped = [Line::Request(91, Request::Stopped(1, 2)), Line::Answer(91, Answer::Done)];
     let found = |token| {
         let cause = Some(weaver_core::task::Cause::Cancelled(weaver_core::task::CancelReason::User));
         let attempts = vec![(2, AttemptOutcome::Cancelled)];
-        let sight = Sight { version: 3, state: TaskState::Cancelled, cause, attempts, token, ..running() };
-        vec![Line::Saw(sight), Line::Saw(queued(2, 12)), Line::SawAll(2)]
+        let snapshot =
+            Snapshot { version: 3, state: TaskState::Cancelled, cause, attempts, token, ..running() };
+        vec![Line::Saw(snapshot), Line::Saw(queued(2, 12)), Line::SawAll(2)]
     };
     passes(&[lines.clone(), found(Some(TOKEN))]);
     breaks("G1", &[lines.clone(), found(None)]);
@@ -268,9 +283,12 @@ fn a_published_move_that_is_not_there_is_found() {
 }
 
 fn a_unique_key_with_two_tasks_is_found() {
-    let unique = |nonce| Ask::Enqueue(vec![Member { unique: Some("u".to_owned()), ..member(nonce) }]);
+    let unique = |nonce| Request::Enqueue(vec![Member { unique: Some("u".to_owned()), ..member(nonce) }]);
     let lines = |second| {
-        calls([(unique(11), Told::Enqueued(vec![(1, false)])), (unique(12), Told::Enqueued(vec![second]))])
+        calls([
+            (unique(11), Answer::Enqueued(vec![(1, false)])),
+            (unique(12), Answer::Enqueued(vec![second])),
+        ])
     };
     passes(&[lines((1, true)), vec![Line::Saw(queued(1, 11)), Line::SawAll(1)]]);
     let both = vec![Line::Saw(queued(1, 11)), Line::Saw(queued(2, 12)), Line::SawAll(2)];
@@ -289,7 +307,7 @@ fn a_document_that_went_back_is_found() {
     breaks("G1", &[life(), end_with(Line::SawDocument { id: "document0".to_owned(), found: None })]);
 }
 
-fn an_entry_that_is_gone_or_out_of_order_is_found() {
+fn a_lost_or_reordered_entry_is_found() {
     for bodies in [&["a", "b"][..], &["a", "c", "b"], &["c", "a", "b"], &["a", "b", "c", "d"]] {
         let mut lines = good_end();
         lines[4] = stream(bodies);
@@ -298,6 +316,6 @@ fn an_entry_that_is_gone_or_out_of_order_is_found() {
 }
 
 fn an_error_is_found() {
-    let later = calls([(Ask::Lease(LeaseToken(8)), Told::Failed("no".to_owned()))]);
+    let later = calls([(Request::Lease(LeaseToken(8)), Answer::Failed("no".to_owned()))]);
     breaks("G1", &[life(), later, good_end()]);
 }

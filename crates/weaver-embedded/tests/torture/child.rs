@@ -1,5 +1,4 @@
-//! The process that gets killed: it opens the store, reads everything in it, and puts load on it until it is
-//! no more.
+//! The process that is killed: it opens the store, reads everything in it, and puts load on it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::clock::ManualClock;
 use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::id::LeaseToken;
-use weaver_core::lifecycle::{Command, OverdueWhy, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, decide};
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Admin, Expect, QueueSettings};
 use weaver_core::queue::Queue;
@@ -22,28 +21,28 @@ use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use crate::client::{Client, Planned};
 use crate::dice::Dice;
 use crate::inspect;
-use crate::wire::{Ask, Line, Move, Told};
+use crate::wire::{Answer, Line, Move, Request};
 
-/// What a child is told when it is born.
+/// The parameters of a child.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Orders {
     pub(crate) directory: PathBuf,
     pub(crate) seed: u64,
     /// Which of the children of one store this is.
     pub(crate) life: u64,
-    /// What its clock shows at first, in microseconds. Time is the children's own: a loaded machine takes no
-    /// lease away.
+    /// Start of its clock, in microseconds. The clock is virtual: no lease expires because the machine is
+    /// slow.
     pub(crate) starts_at: i64,
     /// Lease calls of earlier lives, to be repeated.
     pub(crate) tokens: Vec<LeaseToken>,
-    /// The last place in the stream of changes that anybody saw.
+    /// The last cursor of the change stream that a child reported.
     pub(crate) place: Option<(u64, u64)>,
 }
 
 /// Clients that put load on the store at the same time.
 const CLIENTS: u64 = 5;
 pub(crate) const QUEUE_WIDE: &str = "wide";
-/// With a limit: slots that are not given back would strand its tasks.
+/// With a concurrency limit: slots that are not released would strand its tasks.
 pub(crate) const QUEUE_NARROW: &str = "narrow";
 const NARROW_SLOTS: u32 = 3;
 
@@ -54,37 +53,36 @@ pub(crate) struct Shared {
     pub(crate) clock: ManualClock,
     pub(crate) life: u64,
     next_call: AtomicU64,
-    /// Tasks that somebody may want to cancel or look at.
+    /// Tasks that a client may cancel or read.
     pub(crate) known: Mutex<Vec<u64>>,
     /// Lease calls of earlier lives.
     pub(crate) tokens: Mutex<Vec<LeaseToken>>,
 }
 
 impl Shared {
-    /// Says what is about to be asked.
-    pub(crate) fn ask(&self, ask: Ask) -> u64 {
+    /// Reports a request before it is made.
+    pub(crate) fn announce(&self, request: Request) -> u64 {
         let call = self.next_call.fetch_add(1, Ordering::Relaxed);
-        say(&Line::Ask(call, ask));
+        say(&Line::Request(call, request));
         call
     }
 }
 
-/// Says what was answered.
-pub(crate) fn told(call: u64, told: Told) {
-    say(&Line::Told(call, told));
+pub(crate) fn answered(call: u64, answer: Answer) {
+    say(&Line::Answer(call, answer));
 }
 
-/// One line, one write: what the parent can read was complete before anything later happened.
+/// One write per line: what the parent reads was complete before anything later happened.
 pub(crate) fn say(line: &Line) {
     let mut text = serde_json::to_string(line).expect("a line is plain data");
     text.push('\n');
     if std::io::stdout().lock().write_all(text.as_bytes()).is_err() {
-        // Nobody listens: the parent is gone, and so should this be.
+        // The parent has exited.
         std::process::exit(3);
     }
 }
 
-/// Lives until it is killed.
+/// Runs until it is killed.
 pub(crate) fn run(orders: &Orders) {
     say(&Line::Opening("begins".to_owned()));
     let clock = ManualClock::new(Timestamp::from_micros(orders.starts_at));
@@ -119,21 +117,21 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 async fn prepare(shared: &Shared) {
-    let sights = inspect::records(&shared.store).await.expect("every record can be read");
-    for sight in &sights {
-        say(&Line::Saw(sight.clone()));
-        if !sight.state.is_terminal() {
-            shared.known.lock().push(sight.id);
+    let snapshots = inspect::records(&shared.store).await.expect("every record can be read");
+    for snapshot in &snapshots {
+        say(&Line::Saw(snapshot.clone()));
+        if !snapshot.state.is_terminal() {
+            shared.known.lock().push(snapshot.id);
         }
     }
     let settings = QueueSettings { paused: false, max_running: Some(NARROW_SLOTS) };
     let narrow = QueueName::new(QUEUE_NARROW).expect("a name");
     let set = shared.store.put_queue(&Namespace::default(), &narrow, settings, Expect::Anything).await;
     set.expect("a queue can be set");
-    say(&Line::SawAll(sights.len()));
+    say(&Line::SawAll(snapshots.len()));
 }
 
-/// Reads the stream of changes, and takes leases away that have run out.
+/// Reads the stream of changes, and ends expired leases.
 async fn watch(shared: &Shared, mut old: Option<(u64, u64)>) {
     let mut after = None;
     loop {
@@ -148,7 +146,7 @@ async fn watch(shared: &Shared, mut old: Option<(u64, u64)>) {
             }
             Changes::Resync { next } => after = Some(next),
         }
-        // Before this stream is as long as the old one was, any store would notice.
+        // While this stream is shorter than the old one, any store would notice.
         let length = after.map_or(0, |after| after.position);
         if let Some((incarnation, position)) = old.take_if(|(_, position)| *position < length) {
             let answer = shared.store.changes(Some(ChangeCursor { incarnation, position }), 1).await;
@@ -162,22 +160,25 @@ async fn sweep(shared: &Shared) {
     let overdue = shared.store.overdue(50).await.expect("what is overdue can be read");
     let mut lost = Vec::new();
     for found in overdue {
-        match found.why {
-            OverdueWhy::Hold => {
+        match found.reason {
+            OverdueReason::Hold => {
                 let hold = found.record.hold().expect("what is held has a hold");
-                let call = shared.ask(Ask::Stopped(hold.key.id.0, hold.version.0));
+                let call = shared.announce(Request::Stopped(hold.key.id.0, hold.version.0));
                 let answer = shared.store.confirm_stopped(vec![hold]).await;
-                told(call, answer.map_or_else(|error| Told::Failed(error.to_string()), |()| Told::Done));
+                answered(
+                    call,
+                    answer.map_or_else(|error| Answer::Failed(error.to_string()), |()| Answer::Done),
+                );
             }
             why => {
                 let now = found.record.updated_at;
                 let transition = decide(&found.record, Command::Expire(why), now).expect("it has expired");
-                lost.push(Planned { transition, told_as: Move::Lose });
+                lost.push(Planned { transition, reported_as: Move::ExpireLease });
             }
         }
     }
     if lost.is_empty() {
-        // Nothing to do: a moment for the others, and for their leases.
+        // Nothing to do: let the clients run, and their leases age.
         shared.clock.advance(Duration::from_micros(100));
         std::thread::yield_now();
     } else {

@@ -1,5 +1,4 @@
-//! One client of the store: whatever comes to its mind, again and again, every call announced and every
-//! answer told.
+//! One client of the store: random calls in a loop, with every request and every answer reported.
 
 use std::time::Duration;
 
@@ -15,13 +14,13 @@ use weaver_core::queue::{Committed, Queue, QueueExt};
 use weaver_core::retry::RetryPolicy;
 use weaver_core::task::{ContentType, NewTask};
 
-use crate::child::{QUEUE_NARROW, QUEUE_WIDE, Shared, say, told};
+use crate::child::{QUEUE_NARROW, QUEUE_WIDE, Shared, answered, say};
 use crate::dice::Dice;
-use crate::wire::{Ask, Line, Member, Move, Sight, Told, Verdict, payload};
+use crate::wire::{Answer, Line, Member, Move, Request, Snapshot, Verdict, payload};
 
 pub(crate) const DOCUMENTS: u64 = 4;
 pub(crate) const STREAMS: u64 = 3;
-/// Few enough that most are asked for more than once.
+/// Few enough that most are used more than once.
 const UNIQUE_KEYS: u64 = 60;
 const SERIAL_KEYS: u64 = 6;
 const GROUPS: u64 = 3;
@@ -30,26 +29,26 @@ const RETRY_DELAY: Duration = Duration::from_millis(20);
 pub(crate) struct Client<'a> {
     shared: &'a Shared,
     dice: Dice,
-    /// The beginning of every number that only this client of this life makes.
+    /// High bits of the numbers that this client draws, unique over clients and lives.
     number: u64,
     made: u64,
-    /// Leases whose work takes longer, and those that were forgotten and come back when they are lost.
+    /// Leases whose work takes longer; some are finished after they expired.
     kept: Vec<Leased>,
 }
 
-/// A move that was decided on.
+/// A transition, and the line that reports it.
 pub(crate) struct Planned {
     pub(crate) transition: Transition,
-    pub(crate) told_as: Move,
+    pub(crate) reported_as: Move,
 }
 
-/// Commits moves together, and tells what became of them.
+/// Commits transitions together, and reports the results.
 pub(crate) async fn commit(shared: &Shared, planned: &[Planned]) -> Vec<Verdict> {
     let named = |planned: &Planned| {
         let Transition { key, expected_version, .. } = &planned.transition;
-        (key.id.0, expected_version.0, planned.told_as.clone())
+        (key.id.0, expected_version.0, planned.reported_as.clone())
     };
-    let call = shared.ask(Ask::Commit(planned.iter().map(named).collect()));
+    let call = shared.announce(Request::Commit(planned.iter().map(named).collect()));
     let transitions = planned.iter().map(|planned| planned.transition.clone()).collect();
     let verdict = |committed: &Committed| match committed {
         Committed::Applied { version } => Verdict::Applied(version.0),
@@ -60,20 +59,20 @@ pub(crate) async fn commit(shared: &Shared, planned: &[Planned]) -> Vec<Verdict>
     match shared.store.commit(transitions, None).await {
         Ok(answers) => {
             let verdicts: Vec<_> = answers.iter().map(verdict).collect();
-            told(call, Told::Committed(verdicts.clone()));
+            answered(call, Answer::Committed(verdicts.clone()));
             verdicts
         }
         Err(error) => {
-            told(call, failed(&error));
+            answered(call, failed(&error));
             Vec::new()
         }
     }
 }
 
-fn failed(error: &Error) -> Told {
+fn failed(error: &Error) -> Answer {
     match error {
-        Error::Conflict { .. } => Told::Conflict,
-        other => Told::Failed(other.to_string()),
+        Error::Conflict { .. } => Answer::Conflict,
+        other => Answer::Failed(other.to_string()),
     }
 }
 
@@ -85,7 +84,7 @@ impl<'a> Client<'a> {
 
     pub(crate) async fn run(mut self) {
         loop {
-            // Mostly a little time passes; now and then so much that leases run out.
+            // Mostly a little time passes; sometimes so much that leases expire.
             let passes = if self.dice.chance(2) { 2_000_000 } else { self.dice.below(3000) };
             self.shared.clock.advance(Duration::from_micros(passes));
             match self.dice.below(100) {
@@ -94,7 +93,7 @@ impl<'a> Client<'a> {
                 62..72 => self.finish_kept().await,
                 72..78 => self.change(Command::Cancel, Move::Cancel).await,
                 78..81 => self.change(Command::RunNow, Move::RunNow).await,
-                81..87 => self.look().await,
+                81..87 => self.read_task().await,
                 87..94 => self.write_document().await,
                 _ => self.append().await,
             }
@@ -110,7 +109,7 @@ impl<'a> Client<'a> {
         let count = if self.dice.chance(50) { 1 } else { self.dice.between(2, 6) };
         let members: Vec<Member> = (0..count).map(|_| self.member()).collect();
         let tasks = members.iter().map(new_task).collect();
-        let call = self.shared.ask(Ask::Enqueue(members));
+        let call = self.shared.announce(Request::Enqueue(members));
         let answer = match self.shared.store.enqueue_batch(tasks).await {
             Ok(answers) => answers.into_iter().collect::<Result<Vec<_>, _>>(),
             Err(error) => Err(error),
@@ -120,9 +119,9 @@ impl<'a> Client<'a> {
                 let answers: Vec<_> =
                     answers.into_iter().map(|answer| (answer.key.id.0, answer.existing)).collect();
                 self.shared.known.lock().extend(answers.iter().map(|(id, _)| id));
-                told(call, Told::Enqueued(answers));
+                answered(call, Answer::Enqueued(answers));
             }
-            Err(error) => told(call, failed(&error)),
+            Err(error) => answered(call, failed(&error)),
         }
     }
 
@@ -142,32 +141,32 @@ impl<'a> Client<'a> {
         Member { nonce: self.nonce(), queue, max_attempts, max_losses, delayed, serial, unique, group }
     }
 
-    /// Leases some tasks, or asks again for what an earlier life was granted; ends them now, later or never.
+    /// Leases some tasks, or repeats a lease call of an earlier life; finishes them now, later or never.
     async fn work(&mut self) {
         let token = self.shared.tokens.lock().pop();
         let token = token.unwrap_or_else(|| LeaseToken(u128::from(self.nonce())));
         let ttl = Duration::from_millis(self.dice.between(50, 3000));
         let max = self.dice.between(1, 4) as u32;
         let request = LeaseRequest { max, slots: max, ttl, ..lease_request(token) };
-        let call = self.shared.ask(Ask::Lease(token));
+        let call = self.shared.announce(Request::Lease(token));
         let granted = match self.shared.store.lease(request).await {
             Ok(granted) => granted,
-            Err(error) => return told(call, failed(&error)),
+            Err(error) => return answered(call, failed(&error)),
         };
-        told(call, Told::Leased(granted.iter().map(|leased| Sight::of(&leased.record)).collect()));
+        answered(call, Answer::Leased(granted.iter().map(|leased| Snapshot::of(&leased.record)).collect()));
         let mut now = Vec::new();
         for leased in granted {
             match self.dice.below(100) {
                 0..70 => now.push(leased),
                 70..90 => self.kept.push(leased),
-                // Forgotten, as by a worker that died alone.
+                // Never finished, as by a worker that crashed.
                 _ => {}
             }
         }
         self.finish(now).await;
     }
 
-    /// Comes back to leases after a while: some are renewed first, some have been lost.
+    /// Finishes a kept lease after a while: some are renewed first, some have expired.
     async fn finish_kept(&mut self) {
         if self.kept.is_empty() {
             return;
@@ -175,19 +174,18 @@ impl<'a> Client<'a> {
         let at = self.dice.place(self.kept.len());
         let leased = self.kept.swap_remove(at);
         if self.dice.chance(60) {
-            let call = self.shared.ask(Ask::Renew(leased.lease.key.id.0, leased.lease.version.0));
+            let call = self.shared.announce(Request::Renew(leased.lease.key.id.0, leased.lease.version.0));
             match self.shared.store.renew(vec![Renewal::of(leased.lease.clone())]).await {
                 Ok(answers) => {
-                    told(call, Told::Renewed { extended: answers == [Renewed::Extended] });
+                    answered(call, Answer::Renewed { extended: answers == [Renewed::Extended] });
                     if answers == [Renewed::Cancelled] {
                         return self.confirm_stopped(leased.lease).await;
                     }
                 }
-                Err(error) => told(call, failed(&error)),
+                Err(error) => answered(call, failed(&error)),
             }
         }
-        // The record is the one of the start: under a lease that was lost this is the report of a worker that
-        // came back.
+        // The record is the one from the start: under an expired lease this is the report of a zombie worker.
         self.finish(vec![leased]).await;
     }
 
@@ -198,7 +196,7 @@ impl<'a> Client<'a> {
         }
         let verdicts = commit(self.shared, &planned).await;
         if self.dice.chance(10) {
-            // As if the answer had got lost.
+            // As if the answer had been lost.
             commit(self.shared, &planned).await;
         }
         for (leased, verdict) in leased.into_iter().zip(verdicts) {
@@ -211,7 +209,7 @@ impl<'a> Client<'a> {
     fn plan(&mut self, leased: &Leased) -> Planned {
         let words = format!("{:x}", self.nonce());
         let failed = |retry| Outcome::Failed { error: words.as_str().into(), retry };
-        let (outcome, told_as) = match self.dice.below(100) {
+        let (outcome, reported_as) = match self.dice.below(100) {
             0..55 => {
                 let result = Some(Bytes::from(words.clone().into_bytes()));
                 (Outcome::Succeeded { result }, Move::Succeed(words))
@@ -224,13 +222,13 @@ impl<'a> Client<'a> {
         };
         let command = Command::Finish { lease: leased.lease.clone(), outcome };
         let transition = decide(&leased.record, command, leased.record.updated_at);
-        Planned { transition: transition.expect("a lease can be ended on its own record"), told_as }
+        Planned { transition: transition.expect("a lease can be ended on its own record"), reported_as }
     }
 
     async fn confirm_stopped(&self, lease: Lease) {
-        let call = self.shared.ask(Ask::Stopped(lease.key.id.0, lease.version.0));
+        let call = self.shared.announce(Request::Stopped(lease.key.id.0, lease.version.0));
         let answer = self.shared.store.confirm_stopped(vec![lease]).await;
-        told(call, answer.map_or_else(|error| failed(&error), |()| Told::Done));
+        answered(call, answer.map_or_else(|error| failed(&error), |()| Answer::Done));
     }
 
     fn known(&mut self) -> Option<TaskKey> {
@@ -242,19 +240,19 @@ impl<'a> Client<'a> {
         Some(TaskKey::new(Namespace::default(), TaskId(known.swap_remove(at))))
     }
 
-    async fn change(&mut self, command: Command, told_as: Move) {
+    async fn change(&mut self, command: Command, reported_as: Move) {
         let Some(key) = self.known() else { return };
         let record = self.shared.store.get_task(&key).await.expect("a known task can be read");
-        say(&Line::Saw(Sight::of(&record)));
+        say(&Line::Saw(Snapshot::of(&record)));
         if let Ok(transition) = decide(&record, command, record.updated_at) {
-            commit(self.shared, &[Planned { transition, told_as }]).await;
+            commit(self.shared, &[Planned { transition, reported_as }]).await;
         }
     }
 
-    async fn look(&mut self) {
+    async fn read_task(&mut self) {
         let Some(key) = self.known() else { return };
         let record = self.shared.store.get_task(&key).await.expect("a known task can be read");
-        say(&Line::Saw(Sight::of(&record)));
+        say(&Line::Saw(Snapshot::of(&record)));
         self.shared.known.lock().push(key.id.0);
     }
 
@@ -266,16 +264,16 @@ impl<'a> Client<'a> {
         say(&Line::SawDocument { id: id.clone(), found: seen });
         let version = found.map(|found| found.version);
         if let Some(version) = version.filter(|_| self.dice.chance(20)) {
-            let call = self.shared.ask(Ask::Delete { id, version: version.0 });
+            let call = self.shared.announce(Request::Delete { id, version: version.0 });
             let answer = self.shared.store.delete_document(&key, Expect::Version(version)).await;
-            return told(call, answer.map_or_else(|error| failed(&error), |()| Told::Done));
+            return answered(call, answer.map_or_else(|error| failed(&error), |()| Answer::Done));
         }
         let body = format!("{:x}", self.nonce());
         let expect = version.map_or(Expect::Absent, Expect::Version);
         let after = version.map(|version| version.0);
-        let call = self.shared.ask(Ask::Put { id, after, body: body.clone() });
+        let call = self.shared.announce(Request::Put { id, after, body: body.clone() });
         let answer = self.shared.store.put_document(&key, body.into(), expect, None).await;
-        told(call, answer.map_or_else(|error| failed(&error), |Version(number)| Told::Version(number)));
+        answered(call, answer.map_or_else(|error| failed(&error), |Version(number)| Answer::Version(number)));
     }
 
     async fn append(&mut self) {
@@ -283,13 +281,13 @@ impl<'a> Client<'a> {
         let count = self.dice.between(1, 5);
         let bodies: Vec<String> = (0..count).map(|_| format!("{:x}", self.nonce())).collect();
         let bytes: Vec<Bytes> = bodies.iter().map(|body| Bytes::from(body.clone().into_bytes())).collect();
-        let call = self.shared.ask(Ask::Append { stream: stream.clone(), bodies });
+        let call = self.shared.announce(Request::Append { stream: stream.clone(), bodies });
         let answer = self.shared.store.append_entries(&stream_key(&stream), &bytes).await;
-        told(call, answer.map_or_else(|error| failed(&error), |seq| Told::Appended(seq.0)));
+        answered(call, answer.map_or_else(|error| failed(&error), |seq| Answer::Appended(seq.0)));
     }
 }
 
-/// From both queues. One name for all workers: whoever has the token may repeat the call.
+/// From both queues. All workers share one name, so that any of them may repeat a call with its token.
 pub(crate) fn lease_request(token: LeaseToken) -> LeaseRequest {
     let queue = |name: &'static str| QueueName::new(name).expect("a name");
     let worker = WorkerId::new("worker").expect("a name");

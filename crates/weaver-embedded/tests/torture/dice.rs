@@ -1,6 +1,6 @@
 //! Numbers drawn from a seed.
 
-/// The same numbers for the same seed, for ever.
+/// The same numbers for the same seed, on every platform and version.
 #[derive(Debug, Clone)]
 pub(crate) struct Dice(u64);
 
@@ -28,7 +28,7 @@ impl Dice {
         first + self.below(last - first + 1)
     }
 
-    /// Whether something happens that happens so often.
+    /// True with this chance, in percent.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,5 +1,5 @@
-//! Looking at a store when nobody else has it: everything in it, whether it agrees with itself, and whether
-//! it can be worked off.
+//! Final inspection of a store: its contents, whether they are consistent, and whether all tasks can be
+//! finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use weaver_core::clock::ManualClock;
 use weaver_core::error::Result;
 use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LEASE_BATCH_MAX, LeaseRequest};
-use weaver_core::lifecycle::{Command, OverdueWhy, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, decide};
 use weaver_core::limits::PAGE_MAX;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::outcome::Outcome;
@@ -24,32 +24,32 @@ use weaver_embedded::EmbeddedStore;
 
 use crate::checker::Violation;
 use crate::client::{DOCUMENTS, STREAMS, document_key, lease_request, stream_key, text};
-use crate::wire::{Line, Sight};
+use crate::wire::{Line, Snapshot};
 
 /// Longer than any lease or delay of a child.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Every record, oldest first.
-pub(crate) async fn records(store: &EmbeddedStore) -> Result<Vec<Sight>> {
+pub(crate) async fn records(store: &EmbeddedStore) -> Result<Vec<Snapshot>> {
     selected(store, Selector::All).await
 }
 
-async fn selected(store: &EmbeddedStore, selector: Selector) -> Result<Vec<Sight>> {
+async fn selected(store: &EmbeddedStore, selector: Selector) -> Result<Vec<Snapshot>> {
     let query = TaskQuery::new(Namespace::default()).select(selector);
     let mut query = TaskQuery { order: Order::OldestFirst, limit: PAGE_MAX, ..query };
-    let mut sights = Vec::new();
+    let mut snapshots = Vec::new();
     loop {
         let page = store.list_tasks(query.clone()).await?;
-        sights.extend(page.items.iter().map(Sight::of));
+        snapshots.extend(page.items.iter().map(Snapshot::of));
         query.cursor = page.next;
         if query.cursor.is_none() {
-            return Ok(sights);
+            return Ok(snapshots);
         }
     }
 }
 
-/// Everything in the store, as lines; then whatever else can be said against it.
-pub(crate) async fn look(directory: &Path, now: i64) -> Result<(Vec<Line>, Vec<Violation>), String> {
+/// The contents of the store as lines, and the violations found by the inspection itself.
+pub(crate) async fn inspect(directory: &Path, now: i64) -> Result<(Vec<Line>, Vec<Violation>), String> {
     let clock = ManualClock::new(Timestamp::from_micros(now));
     let open = || EmbeddedStore::open(directory, Arc::new(clock.clone())).map_err(|error| error.to_string());
     let said = |error: weaver_core::error::Error| error.to_string();
@@ -66,12 +66,12 @@ pub(crate) async fn look(directory: &Path, now: i64) -> Result<(Vec<Line>, Vec<V
         found.extend(changed_after_end(&before, &after));
         Ok(found)
     };
-    // What was found so far is worth more than an error that comes of it.
+    // Report what was found so far rather than an error that follows from it.
     let found = rest.await.unwrap_or_else(|error: String| vec![Violation::of("G3", error)]);
     Ok((lines, found))
 }
 
-async fn everything(store: &EmbeddedStore, records: &[Sight]) -> Result<Vec<Line>> {
+async fn everything(store: &EmbeddedStore, records: &[Snapshot]) -> Result<Vec<Line>> {
     let mut lines: Vec<Line> = records.iter().cloned().map(Line::Saw).collect();
     lines.push(Line::SawAll(records.len()));
     for number in 0..DOCUMENTS {
@@ -96,8 +96,8 @@ async fn everything(store: &EmbeddedStore, records: &[Sight]) -> Result<Vec<Line
     Ok(lines)
 }
 
-/// Counts, slots, groups and lookups that are not what the records say (G5).
-async fn disagreements(store: &EmbeddedStore, records: &[Sight]) -> Result<Vec<Violation>> {
+/// Counts, slots, groups and lists that do not match the records (G5).
+async fn disagreements(store: &EmbeddedStore, records: &[Snapshot]) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
     let mut hold = |kept: bool, what: String| {
         if !kept {
@@ -110,35 +110,36 @@ async fn disagreements(store: &EmbeddedStore, records: &[Sight]) -> Result<Vec<V
     for queue in store.list_queues(&namespace).await? {
         let name = queue.name.as_str().to_owned();
         let counts = store.counts(Scope::Queue(namespace.clone(), QueueName::new(name.clone())?)).await?;
-        let expected = tally(records, |sight| sight.queue == name);
+        let expected = tally(records, |snapshot| snapshot.queue == name);
         hold(counts.values == expected, format!("the counts of queue {name} are {:?}", counts.values));
-        let occupied = records.iter().filter(|sight| sight.queue == name && sight.token.is_some()).count();
+        let occupied =
+            records.iter().filter(|snapshot| snapshot.queue == name && snapshot.token.is_some()).count();
         let slots = format!("queue {name} has {} slots taken, not {occupied}", queue.occupied);
         hold(queue.occupied == occupied as u64, slots);
     }
     for group in store.list_groups(&namespace, None, PAGE_MAX).await?.items {
         let name = group.id.as_str();
-        let expected = tally(records, |sight| sight.group.as_deref() == Some(name));
+        let expected = tally(records, |snapshot| snapshot.group.as_deref() == Some(name));
         hold(group.counts == expected, format!("the counts of {name} are {:?}", group.counts));
     }
     for state in TaskState::ALL {
         let listed: BTreeSet<u64> =
-            selected(store, Selector::State(state)).await?.iter().map(|sight| sight.id).collect();
+            selected(store, Selector::State(state)).await?.iter().map(|snapshot| snapshot.id).collect();
         let expected: BTreeSet<u64> =
-            records.iter().filter(|sight| sight.state == state).map(|sight| sight.id).collect();
+            records.iter().filter(|snapshot| snapshot.state == state).map(|snapshot| snapshot.id).collect();
         hold(listed == expected, format!("{listed:?} are listed as {state}, and {expected:?} are"));
     }
     Ok(found)
 }
 
-fn tally(records: &[Sight], counted: impl Fn(&Sight) -> bool) -> StateCounts {
+fn tally(records: &[Snapshot], counted: impl Fn(&Snapshot) -> bool) -> StateCounts {
     let mut counts = StateCounts::default();
-    records.iter().filter(|sight| counted(sight)).for_each(|sight| counts.add(sight.state));
+    records.iter().filter(|snapshot| counted(snapshot)).for_each(|snapshot| counts.add(snapshot.state));
     counts
 }
 
-/// Takes away what dead children held and runs what is left, to the last task (G3).
-async fn work_off(store: &EmbeddedStore, clock: &ManualClock, before: &[Sight]) -> Result<Vec<Violation>> {
+/// Expires the leases of dead children and runs all remaining tasks (G3).
+async fn work_off(store: &EmbeddedStore, clock: &ManualClock, before: &[Snapshot]) -> Result<Vec<Violation>> {
     let mut found = take_away(store, clock, before).await?;
     for turn in 0_u128.. {
         clock.advance(LONG);
@@ -160,18 +161,22 @@ async fn work_off(store: &EmbeddedStore, clock: &ManualClock, before: &[Sight]) 
         }
     }
     let left = records(store).await?.into_iter();
-    for sight in left.filter(|sight| !sight.state.is_terminal() || sight.token.is_some()) {
-        found.push(Violation::of("G3", format!("nobody can take {sight:?}")));
+    for snapshot in left.filter(|snapshot| !snapshot.state.is_terminal() || snapshot.token.is_some()) {
+        found.push(Violation::of("G3", format!("no worker can lease {snapshot:?}")));
     }
     Ok(found)
 }
 
-/// Everything that is held is overdue once its lease has run out, and nothing else is.
-async fn take_away(store: &EmbeddedStore, clock: &ManualClock, before: &[Sight]) -> Result<Vec<Violation>> {
+/// Every leased or held task is overdue once its lease has expired, and no other is.
+async fn take_away(
+    store: &EmbeddedStore,
+    clock: &ManualClock,
+    before: &[Snapshot],
+) -> Result<Vec<Violation>> {
     let mut found = Vec::new();
     clock.advance(LONG);
     let held: BTreeSet<u64> =
-        before.iter().filter(|sight| sight.token.is_some()).map(|sight| sight.id).collect();
+        before.iter().filter(|snapshot| snapshot.token.is_some()).map(|snapshot| snapshot.id).collect();
     let overdue = store.overdue(PAGE_MAX).await?;
     let overdue_ids: BTreeSet<u64> = overdue.iter().map(|item| item.record.key.id.0).collect();
     if overdue_ids != held {
@@ -179,8 +184,8 @@ async fn take_away(store: &EmbeddedStore, clock: &ManualClock, before: &[Sight])
         found.push(Violation::of("G3", what));
     }
     for item in overdue {
-        match (item.why, item.record.hold()) {
-            (OverdueWhy::Hold, Some(hold)) => store.confirm_stopped(vec![hold]).await?,
+        match (item.reason, item.record.hold()) {
+            (OverdueReason::Hold, Some(hold)) => store.confirm_stopped(vec![hold]).await?,
             (why, _) => match decide(&item.record, Command::Expire(why), item.record.updated_at) {
                 Ok(transition) => store.make(transition).await?,
                 Err(refused) => found.push(Violation::of("G3", format!("{}: {refused}", item.record.key))),
@@ -194,13 +199,13 @@ async fn take_away(store: &EmbeddedStore, clock: &ManualClock, before: &[Sight])
     Ok(found)
 }
 
-/// What had ended, and is not as it was (G4).
-fn changed_after_end(before: &[Sight], after: &[Sight]) -> Vec<Violation> {
-    let after: BTreeMap<u64, &Sight> = after.iter().map(|sight| (sight.id, sight)).collect();
-    let ended = before.iter().filter(|sight| sight.state.is_terminal());
-    let changed = ended.filter(|sight| {
-        let unheld = Sight { token: None, ..(*sight).clone() };
-        after.get(&sight.id) != Some(&&unheld)
+/// Finished tasks that changed (G4).
+fn changed_after_end(before: &[Snapshot], after: &[Snapshot]) -> Vec<Violation> {
+    let after: BTreeMap<u64, &Snapshot> = after.iter().map(|snapshot| (snapshot.id, snapshot)).collect();
+    let ended = before.iter().filter(|snapshot| snapshot.state.is_terminal());
+    let changed = ended.filter(|snapshot| {
+        let unheld = Snapshot { token: None, ..(*snapshot).clone() };
+        after.get(&snapshot.id) != Some(&&unheld)
     });
-    changed.map(|sight| Violation::of("G4", format!("{sight:?} is not as it ended"))).collect()
+    changed.map(|snapshot| Violation::of("G4", format!("{snapshot:?} is not as it ended"))).collect()
 }

@@ -1,12 +1,12 @@
-//! Torture: a process under load is killed with SIGKILL at random instants, again and again on one store;
-//! what it had been told before holds afterwards (G1–G5, and what of G8 and G10 a crash could break).
+//! Torture: a process under load is killed with SIGKILL at random instants, repeatedly on one store; what the
+//! store acknowledged before holds afterwards (G1–G5, and what of G8 and G10 a crash could break).
 //!
 //! ```text
 //! round ──orders──▶ child: store + clients ──lines──▶ round ──kill──▶ … ──▶ inspect ──▶ checker
 //! ```
 //!
-//! Start at `round.rs`, then `child.rs` and `client.rs`; the proof is in `checker/`. A kill leaves everything
-//! that was handed to the kernel: whether it was synced is for the power cuts to find out, not for this.
+//! Start at `round.rs`, then `child.rs` and `client.rs`; the checks are in `checker/`. A kill keeps
+//! everything that was handed to the kernel: whether it was fsynced is tested by the power cuts.
 //!
 //! `cargo xtask torture --minutes N` goes on for longer.
 
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Stores and kills of the ordinary test. Several, so that the making of a store is interrupted too.
+/// Stores and kills of the ordinary test. Several stores, so that creation is interrupted too.
 const SEEDS: [u64; 3] = [1, 2, 3];
 const KILLS: u64 = 20;
 
@@ -50,7 +50,7 @@ fn survives() -> Result<(), libtest_mimic::Failed> {
         all += round::run(seed, KILLS)?;
     }
     println!("{all}");
-    // A round in which nothing happened would prove nothing.
+    // A round without enough activity would prove nothing.
     assert!(
         all.kills >= 50 && all.while_opening > 0 && all.acknowledged > 1000 && all.unanswered > 50,
         "{all}"

@@ -1,5 +1,5 @@
-//! One store and the children that die on it: each is killed at some instant of its life, then everything
-//! they said is held against what is there.
+//! One store and its children: each is killed at a random instant, then the store is checked against all
+//! their lines.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -14,19 +14,19 @@ use crate::checker::{self, Violation};
 use crate::child::{Orders, block_on};
 use crate::dice::Dice;
 use crate::inspect;
-use crate::wire::{Ask, Line};
+use crate::wire::{Line, Request};
 
-/// How a test binary is told that it is a child.
+/// The argument that makes this binary a child.
 pub(crate) const CHILD: &str = "--child";
-/// A child that says nothing for so long hangs. Opening and a commit take milliseconds.
+/// A child without output for this long hangs. Opening and a commit take milliseconds.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 /// 2026-01-01, as the clocks of tests have it.
 const EPOCH: i64 = 1_767_225_600_000_000;
 const SECOND: i64 = 1_000_000;
-/// The most that a child may say under load before it is killed.
+/// Most lines of a child under load before it is killed.
 const LOAD_LINES_MAX: u64 = 400;
 
-/// What a round came to.
+/// Totals of a round.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Tally {
     pub(crate) kills: u64,
@@ -58,7 +58,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Kills so many children of one store. On failure the directory stays, with everything that was said.
+/// Kills `kills` children of one store. On failure the directory stays, with all lines.
 pub(crate) fn run(seed: u64, kills: u64) -> Result<Tally, String> {
     let scratch = scratch(seed);
     fs::create_dir_all(&scratch).map_err(|error| error.to_string())?;
@@ -72,8 +72,8 @@ pub(crate) fn run(seed: u64, kills: u64) -> Result<Tally, String> {
     let shown: Vec<String> =
         violations.iter().take(SHOWN).map(|violation| format!("  {violation:.2000}")).collect();
     Err(format!(
-        "{} broken promises after {tally}:\n{}\n\
-         The store, what the children said (said.jsonl) and their errors are kept in {}.\n\
+        "{} violations after {tally}:\n{}\n\
+         The store, the children's lines (lines.jsonl) and their stderr are kept in {}.\n\
          `cargo xtask torture --seed {seed} --kills {kills}` repeats the draws; real processes race, so it may take \
          several runs to meet the same instant again.",
         violations.len(),
@@ -98,7 +98,7 @@ impl Round {
         let mut tally = Tally::default();
         let mut now = EPOCH;
         for life in 0..kills {
-            // Not at all, a little, or past every lease; a child's own clock runs ahead of this meanwhile.
+            // Not at all, a little, or past every lease; a child's own clock runs ahead meanwhile.
             now += [0, SECOND, 60 * SECOND][self.dice.place(3)];
             match self.live(life, now) {
                 Ok(lines) => {
@@ -109,24 +109,24 @@ impl Round {
                 Err(why) => return (tally, vec![Violation::of("G1", format!("life {life}: {why}"))]),
             }
         }
-        let looked = block_on(inspect::look(&self.scratch.join("store"), now + 3600 * SECOND));
-        let (finals, complaints) = match looked {
-            Ok(looked) => looked,
+        let inspected = block_on(inspect::inspect(&self.scratch.join("store"), now + 3600 * SECOND));
+        let (finals, complaints) = match inspected {
+            Ok(inspected) => inspected,
             Err(why) => return (tally, vec![Violation::of("G1", format!("in the end: {why}"))]),
         };
         tally.tasks = finals.iter().filter(|line| matches!(line, Line::Saw(_))).count() as u64;
         self.note(&finals);
         self.lives.push(finals);
         let lines = || self.lives.iter().flatten();
-        tally.acknowledged = lines().filter(|line| matches!(line, Line::Told(..))).count() as u64;
-        let asked = lines().filter(|line| matches!(line, Line::Ask(..))).count() as u64;
+        tally.acknowledged = lines().filter(|line| matches!(line, Line::Answer(..))).count() as u64;
+        let asked = lines().filter(|line| matches!(line, Line::Request(..))).count() as u64;
         tally.unanswered = asked.saturating_sub(tally.acknowledged);
         let mut violations = checker::check(&self.lives);
         violations.extend(complaints);
         (tally, violations)
     }
 
-    /// One child from its birth to its end.
+    /// Runs one child until it is killed; returns its lines.
     fn live(&mut self, life: u64, starts_at: i64) -> Result<Vec<Line>, String> {
         let orders = Orders {
             directory: self.scratch.join("store"),
@@ -150,14 +150,14 @@ impl Round {
                 Err(RecvTimeoutError::Timeout) => return Err("the child hangs".to_owned()),
             }
         };
-        // Lines are told at the beginning and the end of calls; this is some instant in between.
+        // Lines are written before and after calls; this is some instant in between.
         (0..when.yields).for_each(|_| std::thread::yield_now());
         child.kill();
         for line in said {
             lines.push(line?);
         }
         self.note(&lines);
-        if died { Err(format!("the child died by itself; {}", self.last_words())) } else { Ok(lines) }
+        if died { Err(format!("the child exited; {}", self.last_words())) } else { Ok(lines) }
     }
 
     fn start(&self, orders: &Orders) -> std::io::Result<(Child, Receiver<Result<Line, String>>)> {
@@ -182,7 +182,7 @@ impl Round {
     fn tokens(&mut self) -> Vec<LeaseToken> {
         let lines = self.lives.last().into_iter().flatten();
         let asked = lines.filter_map(|line| match line {
-            Line::Ask(_, Ask::Lease(token)) => Some(*token),
+            Line::Request(_, Request::Lease(token)) => Some(*token),
             _ => None,
         });
         let tokens: Vec<_> = asked.collect();
@@ -194,10 +194,11 @@ impl Round {
         lines.rev().find_map(|line| if let Line::Published { next, .. } = line { Some(*next) } else { None })
     }
 
-    /// Keeps what was said, for whoever looks into a failure.
+    /// Appends the lines to a file, to debug a failure.
     fn note(&self, lines: &[Line]) {
         let write = || -> std::io::Result<()> {
-            let mut file = File::options().create(true).append(true).open(self.scratch.join("said.jsonl"))?;
+            let mut file =
+                File::options().create(true).append(true).open(self.scratch.join("lines.jsonl"))?;
             let mut text = String::from("\n");
             for line in lines {
                 text.push_str(&serde_json::to_string(line)?);
@@ -206,14 +207,14 @@ impl Round {
             file.write_all(text.as_bytes())
         };
         if let Err(error) = write() {
-            eprintln!("what was said could not be kept: {error}");
+            eprintln!("lines.jsonl cannot be written: {error}");
         }
     }
 
     fn last_words(&self) -> String {
         let text = fs::read_to_string(self.scratch.join("stderr.txt")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        format!("its last words: {}", lines[lines.len().saturating_sub(5)..].join(" / "))
+        format!("end of its stderr: {}", lines[lines.len().saturating_sub(5)..].join(" / "))
     }
 }
 
@@ -221,11 +222,11 @@ fn is_open(line: &Line) -> bool {
     matches!(line, Line::SawAll(_))
 }
 
-/// Reads lines until there are no more. A line that was cut off was never said.
+/// Reads lines until there are no more; an incomplete last line is dropped.
 fn listen(mut output: BufReader<ChildStdout>, mut hear: impl FnMut(Result<Line, String>) -> bool) {
     let mut text = String::new();
     while output.read_line(&mut text).is_ok_and(|_| text.ends_with('\n')) {
-        let line = serde_json::from_str(&text).map_err(|error| format!("it said {text:?}: {error}"));
+        let line = serde_json::from_str(&text).map_err(|error| format!("invalid line {text:?}: {error}"));
         if !hear(line) {
             return;
         }
@@ -236,7 +237,7 @@ fn listen(mut output: BufReader<ChildStdout>, mut hear: impl FnMut(Result<Line, 
 /// When a child is killed.
 struct When {
     while_opening: bool,
-    /// After so many lines, of opening or of load.
+    /// After this many lines, of opening or of load.
     lines: u64,
     yields: u64,
 }
@@ -260,11 +261,11 @@ impl When {
     }
 }
 
-/// A child that does not outlive its parent's interest, whatever happens.
+/// A child that is killed on drop.
 struct Doomed(Child);
 
 impl Doomed {
-    /// SIGKILL: no handler, no drop, no flush. Waiting makes sure that the lock on the directory is gone.
+    /// SIGKILL: no handler, no drop, no flush. Waiting ensures that the directory's lock is released.
     fn kill(&mut self) {
         let _ = self.0.kill().and_then(|()| self.0.wait());
     }

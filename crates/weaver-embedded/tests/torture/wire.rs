@@ -1,40 +1,36 @@
-//! What a child tells its parent: one line of JSON each, written before a call and after its answer.
+//! What a child reports to its parent: one JSON line before each call and one after its answer.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::id::LeaseToken;
 use weaver_core::task::{AttemptOutcome, Cause, TaskRecord, TaskState};
 
-/// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Line {
-    /// The store is being opened, and how far that is.
+    /// A step of opening the store.
     Opening(String),
-    /// A call is about to be made. Its number is its own in one life.
-    Ask(u64, Ask),
+    /// A call is about to be made. Its number is unique within a life.
+    Request(u64, Request),
     /// The call of that number was answered.
-    Told(u64, Told),
+    Answer(u64, Answer),
     /// A record was read.
-    Saw(Sight),
-    /// So many records were read, and there are no others: the beginning of the load, or the end of
-    /// everything.
+    Saw(Snapshot),
+    /// All records were read, this many: the load begins, or the final inspection is complete.
     SawAll(usize),
     /// A document was read.
     SawDocument { id: String, found: Option<(u64, String)> },
     /// A stream was read from its beginning to its end.
     SawStream { stream: String, entries: Vec<(u64, String)> },
-    /// Changes were read: task, version, state; and the place in the stream after them.
+    /// Changes were read: task, version, state; and the cursor after them.
     Published { moves: Vec<(u64, u64, TaskState)>, next: (u64, u64) },
-    /// The stream of changes was asked for what came after a place of an earlier life, and said resync or did
-    /// not.
+    /// The change stream was read with a cursor of an earlier life, and answered resync or not.
     OldPlace { resync: bool },
 }
 
-/// A call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Ask {
+pub(crate) enum Request {
     Enqueue(Vec<Member>),
     Lease(LeaseToken),
-    /// Task, the version it was decided on, and the move.
+    /// Task, the version it was decided on, and the transition.
     Commit(Vec<(u64, u64, Move)>),
     /// Task and the version of the lease.
     Renew(u64, u64),
@@ -55,12 +51,11 @@ pub(crate) enum Ask {
     },
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Told {
+pub(crate) enum Answer {
     /// Task, and whether it was there before.
     Enqueued(Vec<(u64, bool)>),
-    Leased(Vec<Sight>),
+    Leased(Vec<Snapshot>),
     Committed(Vec<Verdict>),
     Renewed {
         extended: bool,
@@ -69,9 +64,9 @@ pub(crate) enum Told {
     Version(u64),
     /// The number of the last entry.
     Appended(u64),
-    /// A conditional write met something else.
+    /// A conditional write found another version.
     Conflict,
-    /// What must not happen to a store on a disk that works.
+    /// Any other error; it must not happen on a working disk.
     Failed(String),
 }
 
@@ -83,10 +78,9 @@ pub(crate) enum Verdict {
     Blocked,
 }
 
-/// A new task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Member {
-    /// Its payload is made of it: no two tasks have the same.
+    /// Repeated in the payload; unique per task.
     pub(crate) nonce: u64,
     pub(crate) queue: String,
     pub(crate) max_attempts: u32,
@@ -97,7 +91,7 @@ pub(crate) struct Member {
     pub(crate) group: Option<String>,
 }
 
-/// A move that somebody decided on.
+/// A transition by a client, with its result or error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Move {
     Succeed(String),
@@ -105,16 +99,16 @@ pub(crate) enum Move {
     Fatal(String),
     Snooze,
     Release,
-    /// The handler ends the task.
+    /// The handler cancels the task.
     Quit(String),
     Cancel,
     RunNow,
-    Lose,
+    ExpireLease,
 }
 
-/// A record as somebody read it.
+/// A record as a client read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sight {
+pub(crate) struct Snapshot {
     pub(crate) id: u64,
     /// `None` if the payload is not what any nonce makes.
     pub(crate) nonce: Option<u64>,
@@ -129,11 +123,11 @@ pub(crate) struct Sight {
     pub(crate) token: Option<LeaseToken>,
     pub(crate) result: Option<String>,
     pub(crate) error: Option<String>,
-    /// The fence and the end of each attempt.
+    /// The fencing token and the outcome of each attempt.
     pub(crate) attempts: Vec<(u64, AttemptOutcome)>,
 }
 
-impl Sight {
+impl Snapshot {
     pub(crate) fn of(record: &TaskRecord) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let attempts = record.attempts.iter().map(|attempt| (attempt.fence.0, attempt.outcome));
@@ -155,8 +149,7 @@ impl Sight {
     }
 }
 
-/// The payload of a task: its nonce, again and again. Some fill several pages, so that half of one would
-/// show.
+/// The payload of a task: its nonce, repeated. Some fill several pages, so that a torn one would show.
 pub(crate) fn payload(nonce: u64) -> Vec<u8> {
     let times = if nonce.is_multiple_of(16) { 600 } else { 1 + nonce % 8 };
     (0..times).flat_map(|_| nonce.to_be_bytes()).collect()

@@ -1,4 +1,4 @@
-//! `exec`: a task that runs a command the operator allowed.
+//! `exec`: a task that runs a command from the operator's allow-list.
 //!
 //! ```text
 //! payload {command, values, env, dir} ─▶ policy: program, one argument per template, environment, directory
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::clock::Clock;
 use weaver_core::name::TaskType;
 use weaver_core::outcome::Outcome;
-use weaver_process::attempt::{self, Told, ended_how};
+use weaver_process::attempt::{self, StopSignal, ended_how};
 use weaver_process::{Finished, Isolation, ProcessSpec};
 use weaver_runtime::{Ctx, TaskHandler};
 
@@ -31,30 +31,30 @@ pub use policy::{AllowedCommand, ExecPolicy};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecTask {
-    /// The name the operator gave to the command.
+    /// A key of [`ExecPolicy::commands`].
     pub command: String,
-    /// What goes into the placeholders of its arguments: texts, numbers, true or false.
+    /// Values of the placeholders in its arguments: strings, numbers, booleans.
     #[serde(default)]
     pub values: BTreeMap<String, serde_json::Value>,
-    /// Variables, of those the operator lets tasks set.
+    /// Environment variables; their names must be in [`ExecPolicy::task_env`].
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Where it runs, below the operator's root; the root itself if not given.
+    /// Its working directory, relative to [`ExecPolicy::working_root`]. Default: that root.
     #[serde(default)]
     pub dir: Option<String>,
 }
 
-/// What a record keeps of a command that succeeded.
+/// The result of a command that succeeded.
 #[derive(Serialize)]
-struct Kept<'a> {
+struct StoredResult<'a> {
     exit_code: i32,
-    /// The end of its output.
+    /// The tail of its output.
     output: &'a str,
-    /// How much it wrote.
+    /// The size of its whole output.
     output_bytes: u64,
 }
 
-/// Runs `exec` tasks.
+/// The handler of `exec` tasks.
 #[derive(Debug)]
 pub struct ExecHandler {
     task_type: TaskType,
@@ -63,8 +63,7 @@ pub struct ExecHandler {
 }
 
 impl ExecHandler {
-    /// A handler that does what the policy allows. `isolation` says what confines its commands; the policy
-    /// has the rules.
+    /// Fails if the policy is invalid. `isolation` has the confiner; the rules are the policy's.
     pub fn new(
         policy: ExecPolicy,
         isolation: &Isolation,
@@ -78,16 +77,15 @@ impl ExecHandler {
         ctx.limit_log(self.policy.log_limits);
         let log = |_, line: &[u8]| ctx.log(String::from_utf8_lossy(line));
         match attempt::run(spec, ctx, &*self.clock, log).await {
-            Ok(Finished { told: Some(Told::TimeIsUp), .. }) => Outcome::TimedOut,
-            // What it did with the signal does not matter, and least of all that it "succeeded": it did not
-            // finish.
-            Ok(Finished { told: Some(Told::ToStop), .. }) => {
+            Ok(Finished { stopped_by: Some(StopSignal::Timeout), .. }) => Outcome::TimedOut,
+            // Its exit status after the signal does not matter, not even success: it did not finish.
+            Ok(Finished { stopped_by: Some(StopSignal::FromWorker), .. }) => {
                 Outcome::failed(format!("`{name}` was stopped before it finished"))
             }
             Ok(finished) => ended(name, &finished),
-            // Another machine, or the same one after a repair, may have what is missing here.
+            // Retried: another worker may have the program that is missing here.
             Err(error) => {
-                Outcome::failed(format!("`{name}` ({}) cannot be run: {error}", spec.program.display()))
+                Outcome::failed(format!("cannot run `{name}` ({}): {error}", spec.program.display()))
             }
         }
     }
@@ -105,14 +103,14 @@ impl TaskHandler for ExecHandler {
             Err(invalid) => return Outcome::undecodable(&invalid),
         };
         match self.policy.prepare(&task, &about(&ctx)) {
-            // `_dir` is held open while the command starts: its path goes through it.
+            // `_dir` stays open while the command starts: its path goes through the descriptor.
             Ok((spec, _dir)) => self.run(&task.command, &spec, &ctx).await,
             Err(refused) => Outcome::fatal(refused),
         }
     }
 }
 
-/// What a command is told about its task.
+/// The variables of every command.
 fn about(ctx: &Ctx) -> Vec<(&'static str, String)> {
     vec![
         ("WEAVER_TASK_ID", ctx.key().id.to_string()),
@@ -125,16 +123,16 @@ fn about(ctx: &Ctx) -> Vec<(&'static str, String)> {
 fn ended<T>(name: &str, finished: &Finished<T>) -> Outcome {
     let Finished { status, tail, output_bytes, .. } = finished;
     if status.success() {
-        let kept = Kept { exit_code: 0, output: tail, output_bytes: *output_bytes };
+        let kept = StoredResult { exit_code: 0, output: tail, output_bytes: *output_bytes };
         return match serde_json::to_vec(&kept) {
             Ok(json) => Outcome::Succeeded { result: Some(json.into()) },
-            Err(error) => Outcome::fatal(format!("its result cannot be written as JSON: {error}")),
+            Err(error) => Outcome::fatal(format!("cannot encode the result as JSON: {error}")),
         };
     }
     let how = ended_how(*status);
     match tail.trim_end() {
-        "" => Outcome::failed(format!("`{name}` {how} and said nothing")),
-        tail => Outcome::failed(format!("`{name}` {how}; the end of its output:\n{tail}")),
+        "" => Outcome::failed(format!("`{name}` {how} without output")),
+        tail => Outcome::failed(format!("`{name}` {how}; last output:\n{tail}")),
     }
 }
 

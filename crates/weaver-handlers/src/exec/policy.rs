@@ -1,4 +1,4 @@
-//! What the operator allows, and how a task's wishes fit into it.
+//! The operator's policy for `exec`, and applying it to a task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,33 +15,33 @@ use super::template::Template;
 use super::workdir::Root;
 use super::{ExecTask, PolicyError, milliseconds};
 
-/// The most of the output's end that fits a result, whatever bytes it is made of.
+/// The tail of the output in a result: fits in JSON, whatever its bytes.
 const TAIL_BYTES: usize = 8 * 1024;
-/// A line must fit an entry of the journal, also after each byte that is no text has become three.
+/// A line must fit a journal entry, also if each invalid byte becomes a 3-byte replacement character.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// What the operator allows tasks to run.
+/// The operator's policy for `exec` tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExecPolicy {
-    /// Commands by the name tasks use for them.
+    /// Allowed commands, by the name that tasks use.
     #[serde(default)]
     pub commands: BTreeMap<String, AllowedCommand>,
-    /// Variables of the server's own environment that commands get. Nothing else of it reaches them.
+    /// Variables of the server's environment that commands inherit; no others are passed on.
     #[serde(default)]
     pub inherit_env: BTreeSet<String>,
-    /// Variables that a task may set.
+    /// Variables that a task may set; none may begin with `WEAVER_`.
     #[serde(default)]
     pub task_env: BTreeSet<String>,
-    /// Commands run here or below: an absolute path.
+    /// Commands run in this directory or below: an absolute path.
     pub working_root: PathBuf,
-    /// How much of a command's output goes into the attempt's log. 1 MiB.
+    /// The limit of a command's output in the attempt's log. Default: 1 MiB.
     #[serde(default = "output_max_bytes")]
     pub output_max_bytes: usize,
-    /// How long a command may take to end after SIGTERM. 3 s: less than a worker waits for its handlers.
+    /// The time between SIGTERM and SIGKILL. Default: 3 s, less than a worker waits for its handlers.
     #[serde(default = "grace_ms")]
     pub grace_ms: u64,
-    /// What commands may see and do besides working below `working_root`.
+    /// Confinement of the commands, which can always write below `working_root`.
     #[serde(default)]
     pub confine: Rules,
 }
@@ -50,13 +50,13 @@ pub struct ExecPolicy {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowedCommand {
-    /// The program: an absolute path.
+    /// An absolute path, not searched in `PATH`.
     pub program: PathBuf,
-    /// Its arguments. `{name}` is filled in by the task, and stays part of this one argument; `{{` and `}}`
-    /// are braces.
+    /// Its arguments. `{name}` is replaced by a value of the task, within this one argument; `{{` and `}}`
+    /// are literal braces.
     #[serde(default)]
     pub args: Vec<String>,
-    /// What this command may see and do, instead of the policy's own `confine`.
+    /// Confinement of this command, instead of the policy's `confine`.
     #[serde(default)]
     pub confine: Option<Rules>,
 }
@@ -70,7 +70,7 @@ fn grace_ms() -> u64 {
 }
 
 impl ExecPolicy {
-    /// Allows nothing yet.
+    /// Allows no command; see [`allow`](Self::allow).
     pub fn new(working_root: impl Into<PathBuf>) -> Self {
         Self {
             commands: BTreeMap::new(),
@@ -83,14 +83,14 @@ impl ExecPolicy {
         }
     }
 
-    /// Runs its commands with no confinement: they are as trusted as the server.
+    /// Runs its commands unconfined: they are as trusted as the server.
     #[must_use]
     pub fn unconfined(mut self) -> Self {
         self.confine.unconfined = true;
         self
     }
 
-    /// Allows a command.
+    /// Adds a command to the allow-list, replacing one of the same name.
     #[must_use]
     pub fn allow(
         mut self,
@@ -104,7 +104,7 @@ impl ExecPolicy {
     }
 }
 
-/// A policy that makes sense, with its templates read and its root found.
+/// A validated policy, with parsed templates and a canonical root.
 #[derive(Debug)]
 pub(super) struct Checked {
     commands: BTreeMap<String, Allowed>,
@@ -124,24 +124,27 @@ struct Allowed {
 }
 
 impl Checked {
-    /// `isolation` is what enforces the rules; its own are not looked at.
+    /// `isolation` has the confiner; its own rules are ignored.
     pub(super) fn new(policy: ExecPolicy, isolation: &Isolation) -> Result<Self, PolicyError> {
         let mut commands = BTreeMap::new();
         for (name, command) in policy.commands {
-            let place = || format!("exec.commands.{name}");
+            let key = || format!("exec.commands.{name}");
             if !command.program.is_absolute() {
-                let problem = format!("`{}` is no absolute path", command.program.display());
-                return Err(PolicyError::new(place(), problem));
+                let problem = format!("`{}` is not an absolute path", command.program.display());
+                return Err(PolicyError::new(key(), problem));
             }
             let templates = command.args.iter().map(|arg| arg.parse::<Template>());
             let templates = templates.collect::<Result<_, _>>();
-            let templates = templates.map_err(|problem| PolicyError::new(place(), problem))?;
+            let templates = templates.map_err(|problem| PolicyError::new(key(), problem))?;
             let rules = command.confine.unwrap_or_else(|| policy.confine.clone());
             let isolation = isolation.with_rules(rules);
             commands.insert(name, Allowed { program: command.program, templates, isolation });
         }
         if let Some(name) = policy.task_env.iter().find(|name| name.starts_with("WEAVER_")) {
-            return Err(PolicyError::new("exec.task_env", format!("`{name}` is set by Weaver itself")));
+            return Err(PolicyError::new(
+                "exec.task_env",
+                format!("`{name}` is reserved: Weaver sets WEAVER_*"),
+            ));
         }
         let inherited =
             policy.inherit_env.iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)));
@@ -152,7 +155,7 @@ impl Checked {
             root: Root::new(&policy.working_root)
                 .map_err(|problem| PolicyError::new("exec.working_root", problem))?,
             limits: OutputLimits {
-                // The attempt's log keeps head and tail of it.
+                // Limited by the attempt's log, which keeps head and tail.
                 total_bytes: usize::MAX,
                 line_bytes: LINE_BYTES,
                 tail_bytes: TAIL_BYTES,
@@ -162,7 +165,7 @@ impl Checked {
         })
     }
 
-    /// What to run for a task, and the directory it is to run in, held open; or why it may not be run.
+    /// The process for a task, and its working directory, held open; or why the task is refused.
     pub(super) fn prepare(
         &self,
         task: &ExecTask,
@@ -175,7 +178,7 @@ impl Checked {
         let mut env = self.inherited.clone();
         for (name, value) in &task.env {
             if !self.task_env.contains(name) {
-                return Err(format!("`env.{name}` may not be set; these may: {}", listed(&self.task_env)));
+                return Err(format!("`env.{name}` is not allowed; allowed: {}", listed(&self.task_env)));
             }
             if value.contains('\0') {
                 return Err(format!("`env.{name}` contains a NUL character"));
@@ -193,7 +196,7 @@ impl Checked {
         if confinement.is_some() && given.is_none() {
             env.push(("HOME".into(), home.into()));
         }
-        // A guard enters the directory itself; without one, the path goes through what is held open.
+        // A guard enters the directory itself; without one, the path goes through the open descriptor.
         let current_dir = if guard.is_some() { entered.path } else { entered.through };
         let spec = ProcessSpec {
             program: program.clone(),
@@ -211,17 +214,17 @@ impl Checked {
     }
 
     fn unknown(&self, command: &str) -> String {
-        format!("the command `{command}` is not allowed; these are: {}", listed(self.commands.keys()))
+        format!("command `{command}` is not allowed; allowed: {}", listed(self.commands.keys()))
     }
 }
 
-/// One argument for each template. A value that nothing uses is a mistake, and not overlooked.
+/// One argument per template. An unused value is an error.
 fn fill(templates: &[Template], task: &ExecTask) -> Result<Vec<OsString>, String> {
     let used = |name: &String| templates.iter().any(|template| template.uses(name));
     if let Some(name) = task.values.keys().find(|name| !used(name)) {
         let known: BTreeSet<&str> = templates.iter().flat_map(Template::names).collect();
         let known = listed(known);
-        return Err(format!("`{}` takes no value `{name}`; it takes: {known}", task.command));
+        return Err(format!("command `{}` has no value `{name}`; its values: {known}", task.command));
     }
     let mut args = Vec::with_capacity(templates.len());
     let mut options_are_over = false;

@@ -1,12 +1,12 @@
-//! One argument of an allowed command, with places for what the task says. However a value looks, it stays
-//! within its argument: there is no shell, no splitting, no quoting.
+//! One argument of an allowed command, with placeholders for the task's values. A value always stays within
+//! its argument: there is no shell, no splitting, no quoting.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use serde_json::Value;
 
-/// An argument.
+/// An argument, parsed: text and placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Template(Vec<Part>);
 
@@ -28,13 +28,13 @@ impl Template {
         self.names().any(|known| known == name)
     }
 
-    /// Whether this is the `--` after which programs take nothing for an option.
+    /// Whether this is `--`, after which programs parse no options.
     pub(super) fn ends_options(&self) -> bool {
         self.0 == [Part::Text("--".to_owned())]
     }
 
-    /// The argument. A value at its beginning must not make it an option the operator never thought of,
-    /// unless options are over.
+    /// Fills in the values. A value at the beginning must not turn the argument into an option, unless `--`
+    /// came before.
     pub(super) fn fill(
         &self,
         values: &BTreeMap<String, Value>,
@@ -48,8 +48,8 @@ impl Template {
                     let value = text(name, values.get(name))?;
                     if argument.is_empty() && value.starts_with('-') && !options_are_over {
                         return Err(format!(
-                            "`values.{name}` begins with `-` and could be taken for an option; \
-                             the operator can allow it with `--` before it"
+                            "`values.{name}` begins with `-` and could be parsed as an option; \
+                             the operator can allow it by an argument `--` before it"
                         ));
                     }
                     argument.push_str(&value);
@@ -67,7 +67,7 @@ fn text(name: &str, value: Option<&Value>) -> Result<String, String> {
         }
         Some(Value::String(text)) => Ok(text.clone()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-        Some(_) => Err(format!("`values.{name}` must be a text, a number, true or false")),
+        Some(_) => Err(format!("`values.{name}` must be a string, a number or a boolean")),
         None => Err(format!("`values.{name}` is missing")),
     }
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_fills_its_place_and_nothing_else() {
+    fn a_value_replaces_its_placeholder_and_nothing_else() {
         assert_eq!(fill("--to={v}.txt", "a b; $(rm) 'x'".into()).unwrap(), "--to=a b; $(rm) 'x'.txt");
         assert_eq!(fill("{v}{v}", 7.into()).unwrap(), "77");
         assert_eq!(fill("{{v}}", 7.into()).unwrap(), "{v}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_value_is_refused() {
+    fn a_value_that_is_not_a_plain_scalar_is_refused() {
         for value in [Value::Null, serde_json::json!([1]), serde_json::json!({}), "a\0b".into()] {
             assert!(fill("{v}", value).is_err());
         }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_makes_no_sense_is_refused() {
+    fn a_malformed_template_is_refused() {
         for template in ["{", "}", "{a", "{}", "a}b", "{a b}", "{a}}"] {
             assert!(template.parse::<Template>().is_err(), "{template}");
         }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! payload ─▶ request ─▶ send: one hop at a time, each to a vetted address
-//!         ─▶ answer: outcome and bounded result
+//!         ─▶ response: outcome and bounded result
 //! ```
 
-mod answer;
 mod request;
 mod resolve;
+mod response;
 mod send;
 
 use std::sync::Arc;
@@ -27,28 +27,28 @@ use super::{HTTP_TASK_TYPE, PolicyError};
 pub use request::HttpTask;
 use request::Request;
 
-/// The most of a body that a result can hold: written in hexadecimal digits it still fits a record.
+/// The largest body of a result: in hex it still fits a record.
 const BODY_MAX_BYTES: usize = 24 * 1024;
-/// The most header fields a result can hold.
+/// The most header fields of a result.
 const RESPONSE_HEADERS_MAX: usize = 16;
 
-/// What the operator decided about calling URLs.
+/// The operator's policy for `http` tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpPolicy {
-    /// Networks that may be called although they are not public. None.
+    /// Internal networks that tasks may call. Default: none.
     pub allow_networks: Vec<Network>,
-    /// How many redirects are followed. 5.
+    /// The most redirects that are followed. Default: 5.
     pub redirects_max: u32,
-    /// How long a call may take in all, if the task does not say. 30 s.
+    /// The default timeout of a call, including redirects. Default: 30 s.
     pub timeout_ms: u64,
-    /// The longest a task may ask for. 10 min.
+    /// The longest timeout of a task. Default: 10 min.
     pub timeout_max_ms: u64,
-    /// How much of the answer's body is kept. 16 KiB; at most 24.
+    /// How much of the response's body the result keeps. Default: 16 KiB; at most 24 KiB.
     pub body_max_bytes: usize,
-    /// Which of the answer's header fields are kept.
+    /// The response headers that the result keeps; at most 16.
     pub response_headers: Vec<String>,
-    /// The longest `Retry-After` that is believed. 1 day.
+    /// The longest `Retry-After` that is respected. Default: 1 day.
     pub retry_after_max_ms: u64,
 }
 
@@ -67,7 +67,7 @@ impl Default for HttpPolicy {
     }
 }
 
-/// Runs `http` tasks.
+/// The handler of `http` tasks.
 pub struct HttpHandler {
     task_type: TaskType,
     clock: Arc<dyn Clock>,
@@ -77,19 +77,19 @@ pub struct HttpHandler {
 }
 
 impl HttpHandler {
-    /// A handler that does what the policy allows.
+    /// Fails if the policy is invalid.
     pub fn new(policy: HttpPolicy, clock: Arc<dyn Clock>) -> Result<Self, PolicyError> {
         if policy.body_max_bytes > BODY_MAX_BYTES {
-            let problem =
-                format!("{} is more than a result can hold: {BODY_MAX_BYTES}", policy.body_max_bytes);
+            let problem = format!("{} exceeds the maximum of {BODY_MAX_BYTES}", policy.body_max_bytes);
             return Err(PolicyError::new("http.body_max_bytes", problem));
         }
         if policy.response_headers.len() > RESPONSE_HEADERS_MAX {
-            let problem = format!("a result can hold {RESPONSE_HEADERS_MAX} header fields");
+            let problem = format!("more than {RESPONSE_HEADERS_MAX} header fields");
             return Err(PolicyError::new("http.response_headers", problem));
         }
         let name = |name: &String| {
-            let wrong = |_| PolicyError::new("http.response_headers", format!("`{name}` is no header field"));
+            let wrong =
+                |_| PolicyError::new("http.response_headers", format!("`{name}` is not a header field"));
             HeaderName::from_bytes(name.as_bytes()).map_err(wrong)
         };
         let kept_headers = policy.response_headers.iter().map(name).collect::<Result<_, _>>()?;
@@ -99,17 +99,18 @@ impl HttpHandler {
     }
 
     async fn call(&self, request: Request, ctx: &Ctx) -> Outcome {
-        let (method, place) = (request.method.clone(), send::place(&request.url));
-        let judged = request.judged.clone();
+        let (method, url) = (request.method.clone(), send::redacted(&request.url));
+        let status_rules = request.status_rules.clone();
         let exchange = match send::send(&self.client, &self.policy, request).await {
             Ok(exchange) => exchange,
-            Err(send::SendError::Refused(why)) => return Outcome::fatal(format!("{method} {place}: {why}")),
-            Err(send::SendError::Failed(why)) => return Outcome::failed(format!("{method} {place}: {why}")),
+            Err(send::SendError::Refused(why)) => return Outcome::fatal(format!("{method} {url}: {why}")),
+            Err(send::SendError::Failed(why)) => return Outcome::failed(format!("{method} {url}: {why}")),
         };
         let status = exchange.response.status();
-        ctx.log(format!("{method} {place}: {status} after {} redirects", exchange.redirects));
-        let what = format!("{method} {place}");
-        answer::outcome(exchange, &what, &judged, &self.policy, &self.kept_headers, self.clock.now()).await
+        ctx.log(format!("{method} {url}: {status} after {} redirects", exchange.redirects));
+        let what = format!("{method} {url}");
+        response::outcome(exchange, &what, &status_rules, &self.policy, &self.kept_headers, self.clock.now())
+            .await
     }
 }
 
@@ -130,16 +131,16 @@ impl TaskHandler for HttpHandler {
         };
         let timeout = request.timeout;
         let late = Outcome::failed(format!(
-            "{} {}: no complete answer within {} ms",
+            "{} {}: no complete response within {} ms",
             request.method,
-            send::place(&request.url),
+            send::redacted(&request.url),
             timeout.as_millis()
         ));
         let deadline = self.clock.monotonic().saturating_add(timeout);
         tokio::select! {
             biased;
             outcome = self.call(request, &ctx) => outcome,
-            () = ctx.cancelled() => Outcome::failed("told to stop before the answer was there"),
+            () = ctx.cancelled() => Outcome::failed("stopped before the response was complete"),
             () = self.clock.sleep_until(deadline) => late,
         }
     }

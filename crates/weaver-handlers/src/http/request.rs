@@ -1,4 +1,4 @@
-//! From a payload to a request: everything that can be checked before anything is sent.
+//! From a payload to a request, with all checks that are possible before sending.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,47 +16,45 @@ use super::{HttpPolicy, milliseconds};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HttpTask {
-    /// Where to: `http` or `https`, without a user name or password.
+    /// An `http` or `https` URL without user name and password.
     pub url: String,
-    /// `GET` if not given, `POST` if there is a body.
+    /// Default: `GET`, or `POST` with a body. `CONNECT` and `TRACE` are refused.
     #[serde(default)]
     pub method: Option<String>,
-    /// Header fields.
+    /// Header fields, except those that the client sets, such as `Host`.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// What to send: a text as it is, anything else as JSON.
+    /// A string is sent unchanged, any other value as JSON.
     #[serde(default)]
     pub body: Option<serde_json::Value>,
-    /// How long it may take in all; the policy's default if not given.
+    /// The timeout of the whole call, including redirects. Default: the policy's.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// Statuses after which it makes no sense to try again.
+    /// Statuses that fail the task permanently, without a retry.
     #[serde(default)]
     pub fatal_statuses: Vec<u16>,
-    /// Statuses that are a success, instead of all from 200 to 299. A redirect that is expected is not
-    /// followed.
+    /// Statuses that are a success. Default: 200 to 299. An expected redirect is not followed.
     #[serde(default)]
     pub expect: Vec<u16>,
 }
 
-/// What to send, checked.
 pub(super) struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Option<Bytes>,
     pub(super) timeout: Duration,
-    pub(super) judged: Judged,
+    pub(super) status_rules: StatusRules,
 }
 
-/// How the task wants statuses to be judged.
+/// Which statuses are a success or fatal, by the task.
 #[derive(Clone)]
-pub(super) struct Judged {
+pub(super) struct StatusRules {
     fatal: Vec<u16>,
     expected: Vec<u16>,
 }
 
-impl Judged {
+impl StatusRules {
     pub(super) fn is_success(&self, status: u16) -> bool {
         if self.expected.is_empty() { (200..300).contains(&status) } else { self.expected.contains(&status) }
     }
@@ -67,9 +65,9 @@ impl Judged {
 }
 
 impl Request {
-    /// Says what is wrong with a payload: no retry can mend it.
+    /// An error is permanent: a retry cannot fix the payload.
     pub(super) fn new(task: HttpTask, policy: &HttpPolicy) -> Result<Self, String> {
-        let url = Url::parse(&task.url).map_err(|error| format!("`url` cannot be read: {error}"))?;
+        let url = Url::parse(&task.url).map_err(|error| format!("`url` is invalid: {error}"))?;
         let method = match task.method {
             Some(name) => method(&name)?,
             None if task.body.is_some() => Method::POST,
@@ -84,25 +82,29 @@ impl Request {
                 policy.timeout_max_ms
             ));
         }
-        let judged = Judged { fatal: task.fatal_statuses, expected: task.expect };
-        let wrong = judged.fatal.iter().chain(&judged.expected).find(|status| !(100..600).contains(*status));
+        let status_rules = StatusRules { fatal: task.fatal_statuses, expected: task.expect };
+        let wrong = status_rules
+            .fatal
+            .iter()
+            .chain(&status_rules.expected)
+            .find(|status| !(100..600).contains(*status));
         if let Some(status) = wrong {
-            return Err(format!("{status} is no HTTP status: they go from 100 to 599"));
+            return Err(format!("{status} is not an HTTP status: use 100 to 599"));
         }
-        Ok(Self { method, url, headers, body, timeout: milliseconds(timeout_ms), judged })
+        Ok(Self { method, url, headers, body, timeout: milliseconds(timeout_ms), status_rules })
     }
 }
 
 fn method(name: &str) -> Result<Method, String> {
     let upper = name.to_ascii_uppercase();
     match Method::from_bytes(upper.as_bytes()) {
-        // `CONNECT` makes a tunnel to somewhere nobody vetted; `TRACE` shows header fields that others hide.
+        // `CONNECT` opens a tunnel to an unvetted address; `TRACE` echoes header fields.
         Ok(method) if method != Method::CONNECT && method != Method::TRACE => Ok(method),
         _ => Err(format!("`method` is `{name}`: use GET, POST, PUT, PATCH, DELETE, HEAD or OPTIONS")),
     }
 }
 
-/// Those that say where a message ends, or whom it is for: only the client knows.
+/// Header fields for message framing and routing: only the client may set them.
 const RESERVED: [&str; 10] = [
     "connection",
     "content-length",
@@ -120,13 +122,13 @@ fn headers(given: &BTreeMap<String, String>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let field = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| format!("`{name}` in `headers` is no header field"))?;
+            .map_err(|_| format!("`{name}` in `headers` is not a header field"))?;
         if RESERVED.contains(&field.as_str()) {
-            return Err(format!("`{name}` in `headers` is set by the client itself: leave it out"));
+            return Err(format!("`{name}` in `headers` is set by the client: remove it"));
         }
-        // The value is not repeated: it may be a secret.
+        // The message does not contain the value, which may be a secret.
         let mut value = HeaderValue::from_str(value)
-            .map_err(|_| format!("the value of `{name}` in `headers` has characters that cannot be sent"))?;
+            .map_err(|_| format!("the value of `{name}` in `headers` contains invalid characters"))?;
         value.set_sensitive(true);
         headers.append(field, value);
     }
@@ -138,7 +140,7 @@ fn encode(body: serde_json::Value, headers: &mut HeaderMap) -> Result<Bytes, Str
         serde_json::Value::String(text) => (text.into(), "text/plain; charset=utf-8"),
         json => {
             let bytes =
-                serde_json::to_vec(&json).map_err(|error| format!("`body` cannot be written: {error}"))?;
+                serde_json::to_vec(&json).map_err(|error| format!("cannot encode `body`: {error}"))?;
             (bytes.into(), "application/json")
         }
     };
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_makes_it_a_post_and_names_its_type() {
+    fn a_body_makes_the_request_a_post_and_sets_its_content_type() {
         let json = request(serde_json::json!({"url": "https://example.org/", "body": {"a": 1}})).unwrap();
         assert_eq!((json.method, json.body.unwrap()), (Method::POST, Bytes::from_static(b"{\"a\":1}")));
         assert_eq!(json.headers[CONTENT_TYPE], "application/json");
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_never_be_sent_is_refused_before_it_is() {
+    fn an_invalid_request_is_refused_before_it_is_sent() {
         for (wrong, said) in [
             (serde_json::json!({"url": "no url"}), "`url`"),
             (serde_json::json!({"url": "http://h/", "method": "CONNECT"}), "`method`"),
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_repeated_when_its_header_is_refused() {
+    fn the_message_about_an_invalid_header_does_not_contain_its_value() {
         let payload = serde_json::json!({"url": "http://h/", "headers": {"X-Token": "s3cret\n"}});
         assert!(!request(payload).err().unwrap().contains("s3cret"));
     }

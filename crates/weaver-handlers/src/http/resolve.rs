@@ -1,5 +1,5 @@
-//! Names become addresses here and nowhere else, and only vetted ones leave: what was looked at is what is
-//! connected to, however quickly a name changes its mind.
+//! The only resolver of names; it returns vetted addresses only. The client connects to exactly the addresses
+//! that were checked, so DNS rebinding does not work.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,9 +9,9 @@ use weaver_core::network::Network;
 
 use crate::address::refusal;
 
-/// The operator's policy does not let a task go there.
+/// The operator's policy does not allow this host.
 #[derive(Debug, thiserror::Error)]
-#[error("`{host}` leads to {kind}, which `http.allow_networks` does not allow")]
+#[error("`{host}` is {kind}, which `http.allow_networks` does not allow")]
 pub(super) struct Refused {
     host: String,
     kind: &'static str,
@@ -33,7 +33,7 @@ impl Resolve for Vetting {
         let allowed = self.allowed.clone();
         Box::pin(async move {
             let host = name.as_str();
-            // The client puts the URL's port in its place.
+            // The client sets the URL's port.
             let found: Vec<SocketAddr> = tokio::net::lookup_host((host, 0)).await?.collect();
             let refused = found.iter().find_map(|address| refusal(address.ip(), &allowed));
             let vetted: Vec<_> =
@@ -46,14 +46,14 @@ impl Resolve for Vetting {
     }
 }
 
-/// Checks what the resolver never sees: the scheme, a user name, and an address written as such. `Url` has by
-/// now turned every spelling of an IPv4 address (`0x7f.1`, `2130706433`) into the usual one.
+/// Checks what the resolver does not see: the scheme, a user name, and a literal address. `Url` has already
+/// normalized every spelling of an IPv4 address (`0x7f.1`, `2130706433`).
 pub(super) fn check(url: &Url, allowed: &[Network]) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("the scheme `{}` is not allowed: use `http` or `https`", url.scheme()));
+        return Err(format!("scheme `{}` is not allowed: use `http` or `https`", url.scheme()));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("the URL has a user name or a password: use an `Authorization` header".to_owned());
+        return Err("the URL contains a user name or a password: use an `Authorization` header".to_owned());
     }
     let host = url.host_str().unwrap_or_default();
     let literal = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -64,7 +64,7 @@ pub(super) fn check(url: &Url, allowed: &[Network]) -> Result<(), String> {
     }
 }
 
-/// What the resolver said, if an error comes from there.
+/// The resolver's refusal, if it caused the error.
 pub(super) fn refused(error: &reqwest::Error) -> Option<&Refused> {
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_inner_address_is_found_in_every_spelling() {
+    fn an_internal_address_is_refused_in_every_spelling() {
         for url in [
             "http://127.0.0.1/",
             "http://127.1:8080/",

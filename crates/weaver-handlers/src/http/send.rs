@@ -1,4 +1,5 @@
-//! Sending: redirects are followed by hand, so that each hop is checked like the first.
+//! Sending requests. Redirects are followed here, not by the client, so that each hop is checked like the
+//! first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +10,27 @@ use reqwest::{Client, Method, Response, StatusCode, Url};
 use super::resolve::{self, Vetting};
 use super::{HttpPolicy, PolicyError, Request};
 
-/// How long an idle connection is kept for the next task.
+/// How long an idle connection is pooled.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// Why there is no answer.
+/// Why there is no response.
 pub(super) enum SendError {
-    /// It is not allowed: no retry can help.
+    /// The policy refuses it: not retried.
     Refused(String),
-    /// It did not work this time.
+    /// A transient failure: retried.
     Failed(String),
 }
 
-/// An answer, and where it came from.
+/// The final response, after redirects.
 pub(super) struct Exchange {
     pub(super) response: Response,
     pub(super) redirects: u32,
 }
 
-/// A client that connects to vetted addresses only: with its own resolver, past any proxy (which would
-/// resolve names by itself), following nothing and repeating nothing by itself.
+/// A client that connects to vetted addresses only: with our resolver, without a proxy (which would resolve
+/// names itself), and without redirects or retries of its own.
 pub(super) fn client(policy: &HttpPolicy) -> Result<Client, PolicyError> {
-    // The process has one provider of cryptography; that another part chose first is just as well.
+    // Per process: a provider that was installed before is fine.
     drop(rustls::crypto::ring::default_provider().install_default());
     let builder = || {
         Client::builder()
@@ -42,22 +43,22 @@ pub(super) fn client(policy: &HttpPolicy) -> Result<Client, PolicyError> {
             .user_agent(concat!("weaver/", env!("CARGO_PKG_VERSION")))
     };
     builder().build().or_else(|error| {
-        // A machine without certificates can still call plain `http`; `https` will say what is missing.
-        tracing::warn!(%error, "the system's certificates cannot be read: calls by https will fail");
+        // A machine without certificates can still call plain `http`; `https` fails with a clear error.
+        tracing::warn!(%error, "cannot read the system's CA certificates: https calls will fail");
         let client = builder().tls_certs_only([]).build();
-        client.map_err(|error| PolicyError::new("http", format!("no HTTP client can be made: {error}")))
+        client.map_err(|error| PolicyError::new("http", format!("cannot create an HTTP client: {error}")))
     })
 }
 
-/// A URL without what may be secret in it.
-pub(super) fn place(url: &Url) -> String {
-    let mut place = url.clone();
-    place.set_query(None);
-    place.set_fragment(None);
-    // Both only fail for URLs that have no host, and those have no user either.
-    let _ = place.set_username("");
-    let _ = place.set_password(None);
-    place.into()
+/// A URL without user name, password, query and fragment, which may be secret.
+pub(super) fn redacted(url: &Url) -> String {
+    let mut redacted = url.clone();
+    redacted.set_query(None);
+    redacted.set_fragment(None);
+    // Both fail only for URLs without a host, which have no user either.
+    let _ = redacted.set_username("");
+    let _ = redacted.set_password(None);
+    redacted.into()
 }
 
 /// Sends a request and follows its redirects.
@@ -94,7 +95,7 @@ async fn hop(client: &Client, request: &Request) -> Result<Response, SendError> 
     })
 }
 
-/// An error with its causes, without the URL: its query may hold a secret.
+/// An error with its causes, without the URL: its query may contain a secret.
 pub(super) fn describe(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -106,22 +107,24 @@ pub(super) fn describe(error: reqwest::Error) -> String {
     text
 }
 
-/// Where an answer sends us on to, unless that is what the task expects.
+/// The target of a redirect, unless its status is one that the task expects.
 fn redirect_target(request: &Request, response: &Response) -> Option<Result<Url, String>> {
     let status = response.status();
     let is_redirect = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
-    if !is_redirect || request.judged.is_success(status.as_u16()) || request.judged.is_fatal(status.as_u16())
+    if !is_redirect
+        || request.status_rules.is_success(status.as_u16())
+        || request.status_rules.is_fatal(status.as_u16())
     {
         return None;
     }
     let location = response.headers().get(LOCATION)?;
-    let wrong = || format!("{status} with a `Location` that cannot be read");
+    let wrong = || format!("{status} with an invalid `Location`");
     let target = location.to_str().map_err(|_| wrong());
     Some(target.and_then(|target| request.url.join(target).map_err(|_| wrong())))
 }
 
 fn follow(request: &mut Request, target: Url, status: StatusCode) {
-    // As browsers do: these ask to fetch what there is now, not to send everything again.
+    // As browsers do: these statuses turn the request into a GET.
     let becomes_get = match status.as_u16() {
         303 => request.method != Method::HEAD,
         301 | 302 => request.method == Method::POST,
@@ -139,7 +142,7 @@ fn follow(request: &mut Request, target: Url, status: StatusCode) {
     request.url = target;
 }
 
-/// What may be told to another origin. Any other field may be a credential, whatever it is called.
+/// Keeps the headers that are safe to send to another origin. Any other may be a credential.
 fn keep_harmless(headers: &mut HeaderMap) {
     const HARMLESS: [&str; 5] =
         ["accept", "accept-language", "content-type", "content-language", "user-agent"];
@@ -154,8 +157,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_shows_neither_query_nor_password() {
+    fn a_redacted_url_has_neither_query_nor_password() {
         let url = Url::parse("https://u:p@example.org:8443/a?token=s3cret#f").unwrap();
-        assert_eq!(place(&url), "https://example.org:8443/a");
+        assert_eq!(redacted(&url), "https://example.org:8443/a");
     }
 }

@@ -1,4 +1,4 @@
-//! Commands: what is allowed, and what they leave in the record and the log.
+//! `exec`: the allow-list, and the result and the log of commands.
 
 use serde_json::json;
 use weaver_core::prelude::*;
@@ -6,7 +6,7 @@ use weaver_handlers::{BuiltIn, ExecHandler, ExecPolicy, register};
 use weaver_process::Isolation;
 use weaver_runtime::Registry;
 
-use crate::rig::{Dir, Rig, error, in_time, result, settle};
+use crate::harness::{Dir, Harness, error, in_time, result, settle};
 
 fn sh(dir: &Dir, script: &str) -> ExecPolicy {
     ExecPolicy::new(dir.path()).unconfined().allow("sh", "/bin/sh", ["-c", script])
@@ -17,9 +17,9 @@ fn task(payload: &serde_json::Value) -> NewTask {
 }
 
 async fn run(policy: ExecPolicy, payload: serde_json::Value, state: TaskState) -> (TaskRecord, Vec<String>) {
-    let rig = Rig::new();
-    let record = rig.run(rig.exec(policy), task(&payload), state).await;
-    let log = rig.log(&record.key, 1).await;
+    let harness = Harness::new();
+    let record = harness.run(harness.exec(policy), task(&payload), state).await;
+    let log = harness.log(&record.key, 1).await;
     (record, log)
 }
 
@@ -37,7 +37,7 @@ async fn a_command_succeeds_with_its_output_as_result_and_its_lines_in_the_log()
 }
 
 #[tokio::test]
-async fn a_value_is_one_argument_whatever_is_in_it() {
+async fn a_value_is_always_one_argument() {
     let dir = Dir::new();
     let args = ["[%s]", "--to={to}", "fixed", "--", "{file}"];
     let policy = ExecPolicy::new(dir.path()).unconfined().allow("print", "/usr/bin/printf", args);
@@ -48,27 +48,24 @@ async fn a_value_is_one_argument_whatever_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_not_allowed_is_dead_at_once_and_told_what_is() {
+async fn a_command_that_is_not_allowed_is_dead_at_once_and_the_error_lists_the_allowed_ones() {
     let dir = Dir::new();
     let policy = sh(&dir, "true").allow("backup", "/bin/true", [""; 0]);
-    let rig = Rig::new();
+    let harness = Harness::new();
     let task = NewTask::new("exec").json(&json!({"command": "/bin/rm"})).unwrap();
-    let record = rig.run(rig.exec(policy), task, TaskState::Dead).await;
+    let record = harness.run(harness.exec(policy), task, TaskState::Dead).await;
     assert_eq!(record.executions, 1);
-    assert_eq!(error(&record), "the command `/bin/rm` is not allowed; these are: `backup`, `sh`");
+    assert_eq!(error(&record), "command `/bin/rm` is not allowed; allowed: `backup`, `sh`");
 }
 
 #[tokio::test]
-async fn what_the_policy_does_not_foresee_is_refused_and_never_run() {
+async fn what_the_policy_does_not_allow_is_refused_and_never_run() {
     let dir = Dir::new();
     for (payload, said) in [
         (json!({"command": "echo"}), "`values.what` is missing"),
         (json!({"command": "echo", "values": {"what": "-n"}}), "option"),
-        (json!({"command": "echo", "values": {"what": "x", "more": "y"}}), "takes no value `more`"),
-        (
-            json!({"command": "echo", "values": {"what": "x"}, "env": {"LD_PRELOAD": "x"}}),
-            "these may: `LANG`",
-        ),
+        (json!({"command": "echo", "values": {"what": "x", "more": "y"}}), "has no value `more`"),
+        (json!({"command": "echo", "values": {"what": "x"}, "env": {"LD_PRELOAD": "x"}}), "allowed: `LANG`"),
         (json!({"command": "echo", "values": {"what": "x"}, "args": ["y"]}), "args"),
     ] {
         let mut policy = ExecPolicy::new(dir.path()).unconfined().allow("echo", "/bin/echo", ["{what}"]);
@@ -80,7 +77,7 @@ async fn what_the_policy_does_not_foresee_is_refused_and_never_run() {
 }
 
 #[tokio::test]
-async fn a_command_sees_only_the_environment_that_was_allowed() {
+async fn a_command_has_only_the_allowed_environment() {
     let dir = Dir::new();
     let mut policy = ExecPolicy::new(dir.path()).unconfined().allow("env", "/usr/bin/env", [""; 0]);
     policy.inherit_env.insert("PATH".to_owned());
@@ -115,26 +112,26 @@ async fn a_directory_below_the_root_is_entered_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_says_its_code_or_signal_and_the_end_of_its_output() {
+async fn the_error_of_a_failed_command_has_its_code_or_signal_and_its_last_output() {
     let dir = Dir::new();
     let (record, _) =
         run(sh(&dir, "echo disk full >&2; exit 3"), json!({"command": "sh"}), TaskState::Dead).await;
-    assert_eq!(error(&record), "`sh` exited with code 3; the end of its output:\ndisk full");
+    assert_eq!(error(&record), "`sh` exited with code 3; last output:\ndisk full");
     let (record, _) = run(sh(&dir, "kill -9 $$"), json!({"command": "sh"}), TaskState::Dead).await;
-    assert_eq!(error(&record), "`sh` was ended by signal 9 and said nothing");
+    assert_eq!(error(&record), "`sh` was killed by signal 9 without output");
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_a_failure_that_is_retried() {
-    let (rig, dir) = (Rig::new(), Dir::new());
+async fn a_missing_program_is_a_failure_that_is_retried() {
+    let (harness, dir) = (Harness::new(), Dir::new());
     let policy = ExecPolicy::new(dir.path()).unconfined().allow("gone", "/nowhere/gone", [""; 0]);
     let task = NewTask::new("exec").json(&json!({"command": "gone"})).unwrap();
-    let record = rig.run(rig.exec(policy), task, TaskState::RetryScheduled).await;
-    assert!(error(&record).contains("`gone` (/nowhere/gone) cannot be run"), "{}", error(&record));
+    let record = harness.run(harness.exec(policy), task, TaskState::RetryScheduled).await;
+    assert!(error(&record).contains("cannot run `gone` (/nowhere/gone)"), "{}", error(&record));
 }
 
 #[tokio::test]
-async fn a_flood_of_output_is_cut_in_the_log_and_its_end_is_the_result() {
+async fn a_flood_of_output_is_truncated_in_the_log_and_its_tail_is_the_result() {
     let dir = Dir::new();
     let mut policy = sh(&dir, "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; echo the end");
     policy.output_max_bytes = 4000;
@@ -151,7 +148,7 @@ async fn a_flood_of_output_is_cut_in_the_log_and_its_end_is_the_result() {
 }
 
 #[tokio::test]
-async fn output_that_is_no_text_and_lines_without_end_do_no_harm() {
+async fn binary_output_and_endless_lines_are_handled() {
     let dir = Dir::new();
     let script = r"printf 'a\377\000b\n'; head -c 10000 /dev/zero | tr '\0' x";
     let mut policy = sh(&dir, script);
@@ -164,30 +161,30 @@ async fn output_that_is_no_text_and_lines_without_end_do_no_harm() {
 
 #[tokio::test]
 async fn output_is_in_the_log_while_the_command_still_runs() {
-    let (rig, dir) = (Rig::new(), Dir::new());
+    let (harness, dir) = (Harness::new(), Dir::new());
     let begun = dir.pipe("begun");
     let mut policy = sh(&dir, "echo hello; echo > begun; exec sleep 1000");
     policy.inherit_env.insert("PATH".to_owned());
-    let running = rig.work(rig.exec(policy));
-    let key = rig.enqueue(task(&json!({"command": "sh"}))).await;
+    let running = harness.work(harness.exec(policy));
+    let key = harness.enqueue(task(&json!({"command": "sh"}))).await;
     begun.read().await;
     let logged = async {
-        while rig.log(&key, 1).await != ["hello"] {
+        while harness.log(&key, 1).await != ["hello"] {
             // Logs are written once a second.
-            rig.clock.advance(std::time::Duration::from_secs(1));
+            harness.clock.advance(std::time::Duration::from_secs(1));
             settle().await;
         }
     };
     in_time("the line is in the log", logged).await;
-    assert_eq!(rig.record(&key).await.state, TaskState::Running);
+    assert_eq!(harness.record(&key).await.state, TaskState::Running);
     running.worker.abort();
 }
 
 #[tokio::test]
 async fn exec_is_off_until_the_operator_writes_a_policy_for_it() {
-    let (rig, dir) = (Rig::new(), Dir::new());
+    let (harness, dir) = (Harness::new(), Dir::new());
     let types = |built_in: BuiltIn| {
-        let registry = register(Registry::new(), built_in, &Isolation::default(), &rig.clock()).unwrap();
+        let registry = register(Registry::new(), built_in, &Isolation::default(), &harness.clock()).unwrap();
         registry.types().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(types(BuiltIn::default()), ["http"]);
@@ -198,13 +195,13 @@ async fn exec_is_off_until_the_operator_writes_a_policy_for_it() {
 }
 
 #[tokio::test]
-async fn a_policy_that_makes_no_sense_says_where() {
+async fn an_invalid_policy_is_refused_with_its_key() {
     let dir = Dir::new();
-    let rig = Rig::new();
+    let harness = Harness::new();
     let refused =
-        |policy| ExecHandler::new(policy, &Isolation::default(), rig.clock()).unwrap_err().to_string();
+        |policy| ExecHandler::new(policy, &Isolation::default(), harness.clock()).unwrap_err().to_string();
     let relative = refused(ExecPolicy::new(dir.path()).unconfined().allow("ls", "ls", [""; 0]));
-    assert_eq!(relative, "exec.commands.ls: `ls` is no absolute path");
+    assert_eq!(relative, "exec.commands.ls: `ls` is not an absolute path");
     let template = refused(ExecPolicy::new(dir.path()).unconfined().allow("ls", "/bin/ls", ["{"]));
     assert!(template.starts_with("exec.commands.ls: `{`"), "{template}");
     assert!(refused(ExecPolicy::new("work")).starts_with("exec.working_root"));

@@ -1,4 +1,4 @@
-//! Calling URLs: what becomes of the answer.
+//! `http`: from responses to outcomes.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use serde_json::json;
 use weaver_core::prelude::*;
 use weaver_handlers::HttpPolicy;
 
-use crate::rig::{Rig, error, in_time, result};
+use crate::harness::{Harness, error, in_time, result};
 
-/// A server on a port of its own, gone with the test's runtime. Gives its address.
+/// A server on a free port, which ends with the test's runtime. Returns its URL.
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 pub(crate) async fn serve(router: Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -22,7 +22,7 @@ pub(crate) async fn serve(router: Router) -> String {
     format!("http://{address}")
 }
 
-/// Loopback is where tests live.
+/// Tests run on loopback.
 pub(crate) fn policy() -> HttpPolicy {
     HttpPolicy { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], ..HttpPolicy::default() }
 }
@@ -32,11 +32,11 @@ pub(crate) fn task(payload: &serde_json::Value) -> NewTask {
 }
 
 pub(crate) async fn run(policy: HttpPolicy, payload: serde_json::Value, state: TaskState) -> TaskRecord {
-    let rig = Rig::new();
-    rig.run(rig.http(policy), task(&payload), state).await
+    let harness = Harness::new();
+    harness.run(harness.http(policy), task(&payload), state).await
 }
 
-/// Answers with what it was sent.
+/// Responds with what it was sent.
 async fn echo(method: Method, headers: HeaderMap, body: Bytes) -> axum::Json<serde_json::Value> {
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
     let (content_type, token) = (header("content-type"), header("x-token"));
@@ -45,8 +45,8 @@ async fn echo(method: Method, headers: HeaderMap, body: Bytes) -> axum::Json<ser
 }
 
 #[tokio::test]
-async fn a_call_that_succeeds_keeps_status_headers_and_body_and_says_so_in_the_log() {
-    let rig = Rig::new();
+async fn a_successful_call_keeps_status_headers_and_body_and_is_logged() {
+    let harness = Harness::new();
     let url = serve(Router::new().route("/echo", any(echo))).await;
     let payload = json!({
         "url": format!("{url}/echo?key=s3cret"),
@@ -54,7 +54,7 @@ async fn a_call_that_succeeds_keeps_status_headers_and_body_and_says_so_in_the_l
         "headers": {"X-Token": "t0ken"},
         "body": {"a": [1]},
     });
-    let record = rig.run(rig.http(policy()), task(&payload), TaskState::Succeeded).await;
+    let record = harness.run(harness.http(policy()), task(&payload), TaskState::Succeeded).await;
     let kept = result(&record);
     assert_eq!((&kept["status"], &kept["body_cut"]), (&json!(200), &json!(false)));
     assert_eq!(kept["headers"], json!({"content-type": "application/json"}));
@@ -63,7 +63,7 @@ async fn a_call_that_succeeds_keeps_status_headers_and_body_and_says_so_in_the_l
         sent,
         json!({"method": "PUT", "type": "application/json", "token": "t0ken", "body": "{\"a\":[1]}"})
     );
-    let log = rig.log(&record.key, 1).await;
+    let log = harness.log(&record.key, 1).await;
     assert_eq!(log, [format!("PUT {url}/echo: 200 OK after 0 redirects")]);
 }
 
@@ -85,23 +85,24 @@ async fn retry_after_is_the_delay_of_the_next_attempt() {
         (StatusCode::SERVICE_UNAVAILABLE, "Thu, 01 Jan 2026 01:00:00 GMT", 3600),
         (StatusCode::SERVICE_UNAVAILABLE, "99999999999", 86_400),
     ] {
-        let rig = Rig::new();
+        let harness = Harness::new();
         let answer = move || async move { (status, [("retry-after", header)], "busy") };
         let url = serve(Router::new().route("/", get(answer))).await;
-        let record = rig.run(rig.http(policy()), task(&json!({"url": url})), TaskState::RetryScheduled).await;
-        assert_eq!(record.next_run_at().unwrap().since(rig.clock.now()), Duration::from_secs(delay));
+        let record =
+            harness.run(harness.http(policy()), task(&json!({"url": url})), TaskState::RetryScheduled).await;
+        assert_eq!(record.next_run_at().unwrap().since(harness.clock.now()), Duration::from_secs(delay));
         assert_eq!(error(&record), format!("GET {url}/: {status}: busy"));
     }
 }
 
 #[tokio::test]
 async fn other_statuses_are_retried_by_the_tasks_own_policy() {
-    let rig = Rig::new();
+    let harness = Harness::new();
     let answer = || async { (StatusCode::NOT_FOUND, [("retry-after", "7777")], "") };
     let url = serve(Router::new().route("/", get(answer))).await;
     let own = task(&json!({"url": url})).retry(RetryPolicy::Fixed { delay: Duration::from_secs(33) });
-    let record = rig.run(rig.http(policy()), own, TaskState::RetryScheduled).await;
-    assert_eq!(record.next_run_at().unwrap().since(rig.clock.now()), Duration::from_secs(33));
+    let record = harness.run(harness.http(policy()), own, TaskState::RetryScheduled).await;
+    assert_eq!(record.next_run_at().unwrap().since(harness.clock.now()), Duration::from_secs(33));
     assert_eq!((record.failures, error(&record)), (1, format!("GET {url}/: 404 Not Found")));
 }
 
@@ -113,7 +114,7 @@ async fn a_fatal_status_is_dead_at_once() {
 }
 
 #[tokio::test]
-async fn a_task_can_say_which_statuses_it_expects() {
+async fn a_task_can_choose_the_statuses_it_expects() {
     let router = Router::new().route("/", get(|| async { Redirect::to("/elsewhere") }));
     let url = serve(router.route("/ok", get(|| async { "fine" }))).await;
     let record = run(policy(), json!({"url": url, "expect": [303]}), TaskState::Succeeded).await;
@@ -126,7 +127,7 @@ async fn a_task_can_say_which_statuses_it_expects() {
 }
 
 #[tokio::test]
-async fn a_huge_body_is_cut_at_a_character_and_the_rest_is_not_waited_for() {
+async fn a_huge_body_is_truncated_at_a_character_and_the_rest_is_not_read() {
     let endless = || async {
         let chunk = Ok::<_, std::io::Error>(Bytes::from("é".repeat(500)));
         let chunks = futures_util::stream::repeat_with(move || chunk.as_ref().unwrap().clone());
@@ -140,7 +141,7 @@ async fn a_huge_body_is_cut_at_a_character_and_the_rest_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_text_is_kept_in_hexadecimal_digits() {
+async fn a_binary_body_is_stored_in_hex() {
     let url = serve(Router::new().route("/", get(|| async { vec![0, 255, 128, 10] }))).await;
     let record = run(policy(), json!({"url": url}), TaskState::Succeeded).await;
     assert_eq!(result(&record)["body"], json!({"hex": "00ff800a"}));
@@ -148,23 +149,23 @@ async fn a_body_that_is_no_text_is_kept_in_hexadecimal_digits() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_in_time_is_a_failure() {
-    let rig = Rig::new();
+    let harness = Harness::new();
     let (asked, mut was_asked) = tokio::sync::mpsc::channel::<()>(1);
     let silent = move || async move {
         asked.send(()).await.unwrap();
         std::future::pending::<()>().await;
     };
     let url = serve(Router::new().route("/", get(silent))).await;
-    let _running = rig.work(rig.http(policy()));
-    let key = rig.enqueue(task(&json!({"url": url, "timeout_ms": 1500}))).await;
+    let _running = harness.work(harness.http(policy()));
+    let key = harness.enqueue(task(&json!({"url": url, "timeout_ms": 1500}))).await;
     in_time("the server is asked", was_asked.recv()).await.unwrap();
-    rig.clock.advance(Duration::from_millis(1500));
-    let record = rig.until(&key, TaskState::RetryScheduled).await;
-    assert_eq!(error(&record), format!("GET {url}/: no complete answer within 1500 ms"));
+    harness.clock.advance(Duration::from_millis(1500));
+    let record = harness.until(&key, TaskState::RetryScheduled).await;
+    assert_eq!(error(&record), format!("GET {url}/: no complete response within 1500 ms"));
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_failure_that_shows_no_query() {
+async fn a_refused_connection_is_a_failure_whose_message_has_no_query() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/?token=s3cret", listener.local_addr().unwrap());
     drop(listener);
@@ -173,14 +174,14 @@ async fn nobody_listening_is_a_failure_that_shows_no_query() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_fails_a_call_by_https() {
+async fn an_https_call_to_a_server_without_tls_fails() {
     let url = serve(Router::new().route("/", any(echo))).await.replace("http:", "https:");
     let record = run(policy(), json!({"url": url, "body": "s3cret"}), TaskState::RetryScheduled).await;
     assert!(error(&record).contains("InvalidContentType"), "{}", error(&record));
 }
 
 #[tokio::test]
-async fn redirects_are_followed_as_browsers_do_and_only_so_many() {
+async fn redirects_are_followed_as_browsers_do_up_to_the_limit() {
     let router = Router::new()
         .route("/seen", any(echo))
         .route("/see-other", any(|| async { Redirect::to("/seen") }))

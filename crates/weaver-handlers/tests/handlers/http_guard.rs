@@ -1,4 +1,4 @@
-//! Calling URLs: where a task may not go, and what it may not give away.
+//! `http`: SSRF protection, and credentials across redirects.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use serde_json::json;
 use weaver_core::prelude::*;
 use weaver_handlers::HttpPolicy;
 
+use crate::harness::{error, result};
 use crate::http::{policy, run, serve};
-use crate::rig::{error, result};
 
-/// A server that notes the header fields of every request.
+/// A server that records the header fields of every request.
 async fn noting() -> (String, Arc<Mutex<Vec<HeaderMap>>>) {
     let noted = Arc::<Mutex<Vec<HeaderMap>>>::default();
     let notes = Arc::clone(&noted);
@@ -29,7 +29,7 @@ async fn refused(policy: HttpPolicy, url: &str) -> String {
 }
 
 #[tokio::test]
-async fn an_inner_address_is_refused_and_never_connected_to() {
+async fn an_internal_address_is_refused_and_never_connected_to() {
     let (url, noted) = noting().await;
     let said = refused(HttpPolicy::default(), &url).await;
     assert!(said.contains("a loopback address") && said.contains("`http.allow_networks`"), "{said}");
@@ -39,13 +39,13 @@ async fn an_inner_address_is_refused_and_never_connected_to() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_an_inner_address_is_refused_and_never_connected_to() {
+async fn a_name_that_resolves_to_an_internal_address_is_refused_and_never_connected_to() {
     let (url, noted) = noting().await;
     let url = url.replace("127.0.0.1", "localhost");
     let said = refused(HttpPolicy::default(), &url).await;
-    assert!(said.contains("`localhost` leads to a loopback address"), "{said}");
+    assert!(said.contains("`localhost` is a loopback address"), "{said}");
     assert!(noted.lock().is_empty());
-    // The same name passes if the address does.
+    // The same name is allowed if its address is.
     run(policy(), json!({"url": url}), TaskState::Succeeded).await;
     assert_eq!(noted.lock().len(), 1);
 }
@@ -78,7 +78,7 @@ async fn other_schemes_and_user_names_are_refused_on_every_hop() {
 }
 
 #[tokio::test]
-async fn credentials_stay_with_the_origin_they_were_given_for() {
+async fn credentials_are_not_sent_to_another_origin() {
     let (other, noted) = noting().await;
     let to = format!("{other}/?next");
     let url = serve(Router::new().route("/", get(move || async move { Redirect::temporary(&to) }))).await;
@@ -96,7 +96,7 @@ async fn credentials_stay_with_the_origin_they_were_given_for() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_wrong_is_dead_one_of_a_newer_form_is_retried_and_both_say_why() {
+async fn an_invalid_request_is_dead_and_one_of_a_newer_version_is_retried() {
     let newer = json!({"url": "http://127.0.0.1/", "proxy": "of a newer version"});
     for (payload, state, said) in [
         (newer, TaskState::RetryScheduled, "proxy"),

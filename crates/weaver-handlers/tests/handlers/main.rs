@@ -5,6 +5,6 @@
 
 mod exec;
 mod exec_ends;
+mod harness;
 mod http;
 mod http_guard;
-mod rig;

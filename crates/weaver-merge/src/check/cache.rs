@@ -1,5 +1,7 @@
-//! A directory that all checks of a repository share, if the operator declared one. It is shared trust: what
-//! the code of one change writes there, the checks of the next change read. Never between repositories.
+//! A cache directory that all checks of one repository share, if the operator configured one.
+//!
+//! It is shared trust: what the code of one change writes there, the checks of the next change read. It is
+//! never shared between repositories.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
@@ -10,10 +12,10 @@ use weaver_process::confine::User;
 
 use crate::domain::Repository;
 
-/// How much of a repository's hash is in the name: enough to tell any two apart.
+/// Bytes of the location's hash in the directory's name: enough to be unique.
 const HASH_BYTES: usize = 8;
 
-/// The cache of a repository, made if it is not there, for the user that checks are.
+/// The cache of a repository, created if missing and owned by the user that runs checks.
 pub(super) fn directory(parent: &Path, repository: &Repository, user: Option<User>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(parent)?;
     let hash = Sha256::digest(repository.location.as_bytes());
@@ -25,7 +27,7 @@ pub(super) fn directory(parent: &Path, repository: &Repository, user: Option<Use
     }
     let found = std::fs::symlink_metadata(&path)?;
     if !found.is_dir() {
-        return Err(io::Error::other(format!("{} is no directory", path.display())));
+        return Err(io::Error::other(format!("{} is not a directory", path.display())));
     }
     if let Some(user) = user.filter(|user| user.uid != found.uid()) {
         chown(&path, Some(user.uid), Some(user.gid))?;

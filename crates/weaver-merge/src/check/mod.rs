@@ -1,10 +1,11 @@
-//! `weaver.check`: the task that runs a check. Its payload names a check and never a command: what the check
-//! is stands in the configuration on the base branch, so whoever may enqueue tasks can run nothing else by
-//! it.
+//! `weaver.check`: the task that runs a check.
+//!
+//! Its payload names a check and never a command. The command comes from the configuration on the base
+//! branch, so permission to enqueue tasks is not permission to run other programs.
 
 mod cache;
 mod handler;
-mod place;
+mod workspace;
 
 use std::time::Duration;
 
@@ -13,14 +14,14 @@ use weaver_core::retry::RetryPolicy;
 
 pub use handler::{CheckHandler, CheckOptions};
 
-use crate::domain::{CheckName, EntryId, Oid, On, QueueId, RunEnd};
+use crate::domain::{CheckName, CheckTarget, EntryId, Oid, QueueId, RunOutcome};
 
-/// The type of these tasks.
+/// Task type of a check.
 pub const CHECK_TASK_TYPE: &str = "weaver.check";
-/// The queue they are in.
+/// Queue of checks and of notifications.
 pub const CHECK_QUEUE: &str = "merge";
-/// When a check or a message of the queue that could not be run is tried again: always within a minute,
-/// because changes wait for the one and people for the other.
+/// Backoff of a check or notification that could not run: always within a minute, because changes wait for
+/// the one and people for the other.
 pub const MERGE_RETRY: RetryPolicy = RetryPolicy::Exponential {
     base: Duration::from_secs(10),
     factor: 2,
@@ -28,28 +29,28 @@ pub const MERGE_RETRY: RetryPolicy = RetryPolicy::Exponential {
     jitter: true,
 };
 
-/// What is to be checked.
+/// Payload of a check task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckPayload {
-    /// For which merge queue.
+    /// The merge queue the check is for.
     pub queue: QueueId,
-    /// For which entry.
+    /// The entry whose candidate is tested.
     pub entry: EntryId,
-    /// Which check.
+    /// Name of the check in the configuration of `base`.
     pub check: CheckName,
-    /// Whose configuration says what it is: a commit of the base branch.
+    /// Commit of the base branch whose configuration defines the check.
     pub base: Oid,
-    /// What is tested.
+    /// Commit to check out and test.
     pub commit: Oid,
-    /// Whether that is the candidate or the base alone.
-    pub on: On,
+    /// Whether `commit` is the merge candidate or the base alone.
+    pub on: CheckTarget,
 }
 
-/// What came of it. A check that fails is a task that succeeded: it found out.
+/// Result of a check task. A failed check is a task that succeeded: it has an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// How it ended.
+    /// Stored without a field of its own: `{"end": "passed", …}`.
     #[serde(flatten)]
-    pub end: RunEnd,
+    pub outcome: RunOutcome,
 }

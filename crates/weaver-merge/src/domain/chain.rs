@@ -1,62 +1,62 @@
-//! Where a queue's base should be, and what others did to it.
+//! The commit a queue's base should be at, and changes of the base outside the queue.
 
 use serde::{Deserialize, Serialize};
 
 use super::{EntryId, Oid};
 
-/// The end of a queue's chain of links. It is part of the queue's document, so its conditional write moves
-/// it.
+/// The newest link of a queue's chain. It is part of the queue's document, so the same conditional write
+/// advances both.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
-    /// The last link.
+    /// The newest link, stored inline.
     #[serde(flatten)]
     pub link: LinkId,
-    /// Where the base is by it.
+    /// Tip of the base according to that link.
     pub commit: Oid,
-    /// Where the base was when the chain began. What is in there was never this queue's to test.
+    /// Tip of the base when the chain began. This queue tested nothing up to here.
     pub start: Oid,
 }
 
-/// A link, by its place and its contents.
+/// Identifies a link by position and contents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkId {
-    /// Counted from 0.
+    /// Position in the chain, from 0.
     pub sequence: u64,
-    /// The SHA-256 of the link as it is signed.
+    /// SHA-256 of the signed link, in hexadecimal.
     pub hash: String,
 }
 
-/// A move of the base that this queue did not make.
+/// A change of the base branch that this queue did not make.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignMove {
-    /// Where the base was by the chain.
+    /// Tip of the base according to the chain.
     pub from: Oid,
-    /// Where it was found.
+    /// Tip of the base that was found.
     pub to: Oid,
-    /// How many commits came.
+    /// Commits that were added.
     pub commits: u64,
-    /// How many went: more than none if the base was moved back.
+    /// Commits that were removed; not 0 if the base was rewound.
     #[serde(default)]
     pub lost: u64,
-    /// Entries whose landing went with them.
+    /// Entries whose landing was removed with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_back: Vec<EntryId>,
-    /// Who, as far as commits and the reflog tell.
+    /// Authors, committers and pushers, as far as commits and the reflog tell.
     pub by: Vec<String>,
 }
 
 impl ForeignMove {
-    /// Whether the base no longer has what the chain says it has.
+    /// Whether the base was rewound: it no longer contains what the chain says it has.
     pub fn is_back(&self) -> bool {
         self.lost > 0
     }
 
-    /// For people.
+    /// One line for messages, pause reasons and reports.
     pub fn describe(&self) -> String {
         let by = if self.by.is_empty() { String::new() } else { format!(", {}", self.by.join(", ")) };
         let mut text = format!("{} to {}, {} commits{by}", self.from, self.to, self.commits);
         if self.is_back() {
-            text += &format!("; {} commits are missing", self.lost);
+            text += &format!("; {} commits were removed", self.lost);
         }
         if !self.taken_back.is_empty() {
             let entries: Vec<String> = self.taken_back.iter().map(EntryId::to_string).collect();
@@ -66,11 +66,11 @@ impl ForeignMove {
     }
 }
 
-/// Entries that a hook declined one after the other in the same words.
+/// Consecutive entries that a hook declined with the same text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Declines {
-    /// The words.
+    /// Output of the hook.
     pub text: String,
-    /// The entries.
+    /// Distinct entries, oldest first.
     pub entries: Vec<EntryId>,
 }

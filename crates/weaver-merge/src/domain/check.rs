@@ -1,4 +1,4 @@
-//! The checks of a candidate: which runs there were, how they ended, and what follows from that.
+//! The checks of a merge candidate: their runs, the outcome of each run, and the conclusion.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::id::TaskId;
@@ -6,212 +6,211 @@ use weaver_core::time::Timestamp;
 
 use super::CheckName;
 
-/// The most runs one check of one candidate may have: the first, its retry, the control, and a few that got
-/// lost.
+/// Runs of one check on one candidate: the first, its retry, the control run, and a few lost ones.
 pub const RUNS_MAX: usize = 12;
 
-/// A check of a candidate.
+/// A check of a merge candidate, with its runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Its name in the configuration.
+    /// Name in the configuration of the base.
     pub name: CheckName,
-    /// Passed by the same tree before, and not run again.
+    /// The same tree passed the same checks before, so it is not run again.
     #[serde(default)]
     pub is_reused: bool,
-    /// Its runs, in the order they were asked for.
+    /// In the order they were requested; at most [`RUNS_MAX`].
     pub runs: Vec<CheckRun>,
 }
 
-/// One run of a check, which is a task.
+/// One run of a check. Each run is one task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRun {
-    /// What it runs on.
-    pub on: On,
-    /// Distinguishes runs of one check on one candidate, so that asking twice for one makes one task.
+    /// The candidate, or the base as a control.
+    pub on: CheckTarget,
+    /// From 0, unique per check and candidate. Part of the task's idempotency key.
     pub number: u32,
-    /// When it was asked for: stored before the task exists.
+    /// Stored before the task is enqueued.
     pub requested_at: Timestamp,
-    /// The task, once it is known to exist.
+    /// None until the task is known to exist.
     pub task: Option<TaskId>,
-    /// How it ended.
-    pub end: Option<RunEnd>,
+    /// None while it waits or runs.
+    #[serde(rename = "end")]
+    pub outcome: Option<RunOutcome>,
 }
 
-/// What a check runs on.
+/// The commit a check runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum On {
-    /// The candidate.
+pub enum CheckTarget {
+    /// The merge commit of head and base.
     Candidate,
-    /// The base alone: a control run, to tell whose fault a failure is.
+    /// The base alone: a control run that tells a broken base from a broken change.
     Base,
 }
 
-/// How a run ended.
+/// Outcome of one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "end")]
-pub enum RunEnd {
-    /// The command ended with 0.
+pub enum RunOutcome {
+    /// The command exited with code 0.
     Passed {
-        /// The hash of its log.
+        /// SHA-256 of all output, in hexadecimal.
         log_hash: String,
     },
-    /// The command ended otherwise.
+    /// The command exited with another code or by a signal, or could not be executed.
     Failed {
-        /// How it ended, and the end of its log.
+        /// Exit status and the tail of the log.
         summary: String,
-        /// The hash of its log.
+        /// SHA-256 of all output, in hexadecimal.
         log_hash: String,
     },
-    /// It did not end in time, or nothing was heard of it.
+    /// The time limit passed, or the run stopped renewing its lease.
     TimedOut,
-    /// It did not run to its end for reasons of ours: a lost worker, no room for its files. Says nothing
-    /// about the change.
+    /// It was not completed, for reasons that are not the change's: a lost worker, a full disk.
     Lost {
-        /// What happened.
+        /// For people; not interpreted.
         reason: String,
     },
 }
 
-impl RunEnd {
-    /// Whether it says that something is wrong with what was tested.
-    pub fn is_red(&self) -> bool {
+impl RunOutcome {
+    /// Whether it counts against the commit that was tested.
+    pub fn is_failure(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::TimedOut)
     }
 }
 
-/// What the runs of a check say.
+/// The conclusion from all runs of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
-    /// Nothing yet: these runs are needed and not under way.
+pub enum Conclusion {
+    /// No conclusion yet; says which runs are needed and not active.
     Open {
-        /// A run on the candidate.
+        /// A run on the candidate is needed.
         needs_candidate: bool,
-        /// A run on the base.
+        /// A control run on the base is needed.
         needs_base: bool,
     },
-    /// It passed.
+    /// It passed without a failed run.
     Passed,
-    /// It failed, and passed when repeated.
+    /// It failed, then passed on the same candidate.
     Flaky,
     /// It fails on the candidate and on the base alone.
     BrokenBase,
     /// It fails on the candidate and passes on the base.
     Culprit,
-    /// It got lost so often that it will not be tried again before somebody looks.
+    /// [`RUNS_MAX`] runs without an answer: an operator has to look.
     GaveUp,
 }
 
 impl Check {
-    /// A check that has not run.
+    /// A check without runs.
     pub fn new(name: CheckName) -> Self {
         Self { name, is_reused: false, runs: Vec::new() }
     }
 
-    /// What the runs say. A red run on the candidate is repeated, and run on the base: the two answers tell a
+    /// A failed run on the candidate is repeated, and run on the base as a control. The two outcomes tell a
     /// flaky check, a broken base and a culprit apart.
-    pub fn judge(&self) -> Judgement {
+    pub fn conclusion(&self) -> Conclusion {
         if self.is_reused {
-            return Judgement::Passed;
+            return Conclusion::Passed;
         }
-        let (candidate, base) = (self.ends(On::Candidate), self.ends(On::Base));
+        let (candidate, base) = (self.count(CheckTarget::Candidate), self.count(CheckTarget::Base));
         if candidate.passed > 0 {
-            return if candidate.red > 0 { Judgement::Flaky } else { Judgement::Passed };
+            return if candidate.failed > 0 { Conclusion::Flaky } else { Conclusion::Passed };
         }
-        match (candidate.red, base.passed, base.red) {
-            (2.., 1.., _) => return Judgement::Culprit,
-            (2.., 0, 1..) => return Judgement::BrokenBase,
+        match (candidate.failed, base.passed, base.failed) {
+            (2.., 1.., _) => return Conclusion::Culprit,
+            (2.., 0, 1..) => return Conclusion::BrokenBase,
             _ => {}
         }
         if self.runs.len() >= RUNS_MAX && candidate.open == 0 && base.open == 0 {
-            return Judgement::GaveUp;
+            return Conclusion::GaveUp;
         }
         let has_room = self.runs.len() < RUNS_MAX;
-        Judgement::Open {
-            needs_candidate: has_room && candidate.open == 0 && candidate.red < 2,
-            needs_base: has_room && candidate.red > 0 && base.open + base.passed + base.red == 0,
+        Conclusion::Open {
+            needs_candidate: has_room && candidate.open == 0 && candidate.failed < 2,
+            needs_base: has_room && candidate.failed > 0 && base.open + base.passed + base.failed == 0,
         }
     }
 
-    /// The runs that have not ended.
+    /// The runs without an outcome.
     pub fn open_runs(&self) -> impl Iterator<Item = &CheckRun> {
-        self.runs.iter().filter(|run| run.end.is_none())
+        self.runs.iter().filter(|run| run.outcome.is_none())
     }
 
-    fn ends(&self, on: On) -> Ends {
-        let mut ends = Ends::default();
+    fn count(&self, on: CheckTarget) -> OutcomeCounts {
+        let mut counts = OutcomeCounts::default();
         for run in self.runs.iter().filter(|run| run.on == on) {
-            match &run.end {
-                None => ends.open += 1,
-                Some(RunEnd::Passed { .. }) => ends.passed += 1,
-                Some(RunEnd::Lost { .. }) => {}
-                Some(RunEnd::Failed { .. } | RunEnd::TimedOut) => ends.red += 1,
+            match &run.outcome {
+                None => counts.open += 1,
+                Some(RunOutcome::Passed { .. }) => counts.passed += 1,
+                Some(RunOutcome::Lost { .. }) => {}
+                Some(RunOutcome::Failed { .. } | RunOutcome::TimedOut) => counts.failed += 1,
             }
         }
-        ends
+        counts
     }
 }
 
 #[derive(Default)]
-struct Ends {
+struct OutcomeCounts {
     open: u32,
     passed: u32,
-    red: u32,
+    failed: u32,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn end(code: char) -> Option<RunEnd> {
+    fn outcome(code: char) -> Option<RunOutcome> {
         match code {
-            '+' => Some(RunEnd::Passed { log_hash: String::new() }),
-            '-' => Some(RunEnd::Failed { summary: String::new(), log_hash: String::new() }),
-            't' => Some(RunEnd::TimedOut),
-            'x' => Some(RunEnd::Lost { reason: String::new() }),
+            '+' => Some(RunOutcome::Passed { log_hash: String::new() }),
+            '-' => Some(RunOutcome::Failed { summary: String::new(), log_hash: String::new() }),
+            't' => Some(RunOutcome::TimedOut),
+            'x' => Some(RunOutcome::Lost { reason: String::new() }),
             _ => None,
         }
     }
 
-    /// Runs on the candidate, then on the base; `.` has not ended.
-    fn judged(candidate: &str, base: &str) -> Judgement {
-        let runs = candidate.chars().map(|code| (On::Candidate, code));
-        let runs = runs.chain(base.chars().map(|code| (On::Base, code)));
+    /// Runs on the candidate, then on the base; `.` has no outcome yet.
+    fn conclusion(candidate: &str, base: &str) -> Conclusion {
+        let runs = candidate.chars().map(|code| (CheckTarget::Candidate, code));
+        let runs = runs.chain(base.chars().map(|code| (CheckTarget::Base, code)));
         let run = |(number, (on, code))| CheckRun {
             on,
             number,
             requested_at: Timestamp::MIN,
             task: None,
-            end: end(code),
+            outcome: outcome(code),
         };
         Check { name: CheckName("unit".into()), is_reused: false, runs: (0..).zip(runs).map(run).collect() }
-            .judge()
+            .conclusion()
     }
 
     #[test]
-    fn the_runs_of_a_check_tell_a_flaky_one_a_broken_base_and_a_culprit_apart() {
-        let open = |needs_candidate, needs_base| Judgement::Open { needs_candidate, needs_base };
+    fn runs_tell_a_flaky_check_a_broken_base_and_a_culprit_apart() {
+        let open = |needs_candidate, needs_base| Conclusion::Open { needs_candidate, needs_base };
         let table = [
             ("", "", open(true, false)),
             (".", "", open(false, false)),
-            ("+", "", Judgement::Passed),
+            ("+", "", Conclusion::Passed),
             ("x", "", open(true, false)),
-            ("x+", "", Judgement::Passed),
+            ("x+", "", Conclusion::Passed),
             ("-", "", open(true, true)),
             ("t", "", open(true, true)),
             ("-.", ".", open(false, false)),
-            ("-+", ".", Judgement::Flaky),
-            ("-+", "-", Judgement::Flaky),
+            ("-+", ".", Conclusion::Flaky),
+            ("-+", "-", Conclusion::Flaky),
             ("--", ".", open(false, false)),
             ("--", "x", open(false, true)),
-            ("--", "+", Judgement::Culprit),
-            ("--", "-", Judgement::BrokenBase),
-            ("tt", "t", Judgement::BrokenBase),
-            ("-t", "+", Judgement::Culprit),
-            ("xxxxxxxxxxxx", "", Judgement::GaveUp),
+            ("--", "+", Conclusion::Culprit),
+            ("--", "-", Conclusion::BrokenBase),
+            ("tt", "t", Conclusion::BrokenBase),
+            ("-t", "+", Conclusion::Culprit),
+            ("xxxxxxxxxxxx", "", Conclusion::GaveUp),
         ];
         for (candidate, base, expected) in table {
-            assert_eq!(judged(candidate, base), expected, "candidate {candidate:?}, base {base:?}");
+            assert_eq!(conclusion(candidate, base), expected, "candidate {candidate:?}, base {base:?}");
         }
     }
 }

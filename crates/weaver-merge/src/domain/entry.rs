@@ -1,40 +1,40 @@
-//! An entry: a change in line, and the candidate made of it.
+//! An entry of a merge queue, and its merge candidate.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 
 use super::{Check, EntryId, MergeError, Oid, Status};
 
-/// A change somebody wants landed: a pull request, or a branch of a plain repository.
+/// A change to land: a pull request, or a branch of a plain repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullRequest {
-    /// Its identity within the repository: a number on a forge, the branch's name on plain git.
+    /// Unique in the repository: a number on a forge, the branch's name on plain git.
     pub id: String,
-    /// The branch it is on.
+    /// Name of its branch, without `refs/heads/`.
     pub head_ref: String,
-    /// What that branch was when it was enqueued.
+    /// Tip of that branch when it was enqueued.
     pub head: Oid,
 }
 
-/// A change as its forge shows it.
+/// A change as the forge reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequestState {
-    /// The change.
+    /// With its current head.
     pub pull_request: PullRequest,
-    /// The branch it is to land on.
+    /// The branch it targets.
     pub base_branch: String,
-    /// Whether it is open.
+    /// Neither closed nor merged.
     pub is_open: bool,
-    /// Whether it is a draft.
+    /// Drafts cannot be enqueued.
     pub is_draft: bool,
-    /// Whether it is known to conflict.
+    /// Known to conflict with its base.
     pub is_conflicted: bool,
-    /// Whether what put it in the queue (a label, a comment) is still there.
+    /// Whether the trigger (a label, a comment) is still there.
     pub has_trigger: bool,
 }
 
 impl PullRequestState {
-    /// Refuses what cannot be landed (seed 003, 4.1).
+    /// Refuses a change that cannot land (seed 003, 4.1).
     pub fn validate(&self, base_branch: &str) -> Result<(), MergeError> {
         let id = || self.pull_request.id.clone();
         if !self.is_open {
@@ -44,7 +44,7 @@ impl PullRequestState {
             return Err(MergeError::PullRequestDraft(id()));
         }
         if self.base_branch != base_branch {
-            let problem = format!("`{}` is to land on `{}`", id(), self.base_branch);
+            let problem = format!("`{}` targets `{}`", id(), self.base_branch);
             return Err(MergeError::InvalidBaseBranch { base_branch: base_branch.to_owned(), problem });
         }
         if self.is_conflicted {
@@ -54,88 +54,87 @@ impl PullRequestState {
     }
 }
 
-/// A change in line.
+/// A change in a merge queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueEntry {
-    /// Its identity.
+    /// Unique in the queue, never reused.
     pub id: EntryId,
-    /// The change.
+    /// The change to land.
     pub pull_request: PullRequest,
-    /// Where it is, counted from 0. Stored although it follows from the order: a list that was tampered with
-    /// shows.
+    /// From 0. Redundant with the order of the list, so that tampering with the list is detected.
     pub position: usize,
-    /// From 0, the most urgent, to 9.
+    /// From 0, the most urgent, to 9; 5 by default.
     pub priority: u8,
-    /// What it is doing.
+    /// Only the head of the queue may be processed.
     pub status: Status,
-    /// When it came.
+    /// By the clock of the node that enqueued it.
     pub enqueued_at: Timestamp,
-    /// When it was first processed.
+    /// When its first candidate was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When it left.
+    /// When it landed or was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// How many candidates there were.
+    /// Candidates so far; the number of the newest one.
     #[serde(default)]
     pub candidates: u32,
-    /// What is being built or tested.
+    /// The candidate being built or tested; none while pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidate: Option<Candidate>,
-    /// The checks of the candidate.
+    /// Checks of that candidate; empty until it is built.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
-    /// What went wrong for now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<Trouble>,
+    /// The last transient error, cleared by the next success.
+    #[serde(default, rename = "trouble", skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
 }
 
 /// The merge of one exact head onto one exact base.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its number among those of the entry. The same base and head may be tried again after a pause, and that
-    /// is another candidate: its runs are not those of the first.
+    /// From 1 within the entry. The same base and head may be tried again after a pause: that is another
+    /// candidate with runs of its own.
     pub number: u32,
-    /// The base's tip it is built on: its first parent, and the only value the base may have when it lands.
+    /// First parent, and the only value from which the base may move to it (compare-and-set).
     pub base: Oid,
-    /// The change's head it is built of.
+    /// Second parent: the head of the change.
     pub head: Oid,
-    /// Which checks it must pass, from the configuration on that base.
+    /// Id of the check set in the configuration of `base`.
     pub checks_id: String,
-    /// What came of it; none while it is being built.
+    /// None while it is being built.
     pub merged: Option<Merged>,
 }
 
-/// A merge that exists as an object.
+/// The git objects of a merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Merged {
-    /// What is tested.
+    /// The tree that is tested.
     pub tree: Oid,
-    /// What lands.
+    /// The merge commit that lands.
     pub commit: Oid,
 }
 
-/// An error that should pass.
+/// A transient error, retried with backoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trouble {
-    /// How often in a row.
+pub struct Fault {
+    /// Consecutive failures, from 1.
     pub count: u32,
-    /// What it said last.
+    /// The last error, for people.
     pub message: String,
-    /// Not tried again before.
+    /// Earliest time of the next try.
     pub retry_at: Timestamp,
 }
 
 impl QueueEntry {
-    /// Whether the queue is at work on it. The seed adds "and is the first", which would make its invariant
-    /// true of any queue; here the invariant says it.
+    /// Whether it is being built, checked or landed. The seed adds "and is the first", which would make its
+    /// invariant trivially true; here the invariant says it.
     pub fn is_processing(&self) -> bool {
         self.status.is_processing()
     }
 
-    /// Whether somebody may be moving the base to its candidate right now. Then it can neither be taken out
-    /// nor rebuilt: it could land all the same, and again. One that was tried and failed counts too: another
-    /// process may still be at it.
+    /// Whether a process may be moving the base to its candidate right now. Then it can neither be removed
+    /// nor rebuilt: it could land anyway, and twice. A failed try counts too: another process may still be
+    /// landing it.
     pub fn is_landing(&self) -> bool {
         self.status == Status::Ready
     }

@@ -1,103 +1,103 @@
-//! What can go wrong, by the seed's names.
+//! Errors of the merge queue, by the seed's names.
 
 use super::EntryId;
 
-/// Why something was not done to a queue.
+/// Why a command on a queue was refused, or a step failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// The change is in the queue.
-    #[error("`{pull_request}` is in the queue at position {position}: wait for it, or cancel it first")]
+    /// The change is already in the queue.
+    #[error("`{pull_request}` is already in the queue at position {position}; cancel it to enqueue it again")]
     AlreadyInQueue {
-        /// Which change.
+        /// Id of the change.
         pull_request: String,
-        /// Where, counted from 1.
+        /// Position in the queue, from 1.
         position: usize,
     },
     /// The change is not open.
-    #[error("`{0}` is closed or its branch is gone: open it again, or push the branch")]
+    #[error("`{0}` is closed or its branch does not exist; reopen it, or push the branch")]
     PullRequestClosed(String),
     /// The change is a draft.
-    #[error("`{0}` is a draft: mark it ready for review first")]
+    #[error("`{0}` is a draft; mark it ready for review first")]
     PullRequestDraft(String),
     /// The change cannot be merged.
-    #[error("`{0}` conflicts with its base: merge the base into it, or rebase it, and push")]
+    #[error("`{0}` conflicts with its base; merge the base into it, or rebase it, and push")]
     PullRequestConflicted(String),
-    /// The change is for another branch, or there is none of this name.
-    #[error("`{base_branch}` is no base branch here: {problem}")]
+    /// The change targets another branch, or the branch does not exist.
+    #[error("`{base_branch}` is not a valid base branch: {problem}")]
     InvalidBaseBranch {
-        /// The branch.
+        /// Name of the branch.
         base_branch: String,
-        /// What is wrong.
+        /// What is wrong, for people.
         problem: String,
     },
-    /// There is no such entry.
-    #[error("no entry {0} in this queue: it has landed, was removed, or never was")]
+    /// The entry is not in the queue.
+    #[error("no entry {0} in this queue: it landed, was removed, or never existed")]
     EntryNotFound(EntryId),
-    /// An entry says it is somewhere else than it is.
-    #[error("the entry at position {expected} says it is at {actual}")]
+    /// The stored position of an entry differs from its place in the list.
+    #[error("the entry at position {expected} is stored with position {actual}")]
     InvalidPosition {
-        /// Where it is, counted from 0.
+        /// Place in the list, from 0.
         expected: usize,
-        /// What it says.
+        /// The position that is stored.
         actual: usize,
     },
     /// A change is in the queue twice.
     #[error("`{0}` is in the queue twice")]
     DuplicatePr(String),
-    /// More than one entry, or one that is not the first, is processed.
-    #[error("entry {0} is processed although it is not at the head of the queue")]
+    /// An entry that is not the head of the queue is being processed.
+    #[error("entry {0} is being processed but is not at the head of the queue")]
     MultipleProcessing(EntryId),
-    /// The merge conflicts.
+    /// The head conflicts with the base.
     #[error("entry {entry} conflicts with the base in {}", .paths.join(", "))]
     Conflicted {
-        /// Which entry.
+        /// Number of the entry.
         entry: EntryId,
-        /// Where.
+        /// Conflicting files, at most 50.
         paths: Vec<String>,
     },
     /// Checks failed on the candidate and pass on the base.
-    #[error("entry {entry} failed {}", .checks.join(", "))]
+    #[error("entry {entry} failed its checks: {}", .checks.join(", "))]
     ChecksFailed {
-        /// Which entry.
+        /// Number of the entry.
         entry: EntryId,
-        /// Which checks.
+        /// Names of the failed checks.
         checks: Vec<String>,
     },
     /// A candidate could not be built for now; the entry stays.
-    #[error("the candidate of entry {entry} could not be built: {reason}; it is tried again")]
+    #[error("the candidate of entry {entry} could not be built: {reason}; it will be retried")]
     PrUpdateFailed {
-        /// Which entry.
+        /// Number of the entry.
         entry: EntryId,
-        /// What happened.
+        /// The last error, for people.
         reason: String,
     },
     /// The base could not be moved for now; the entry stays.
-    #[error("entry {entry} could not be landed: {reason}; it is tried again")]
+    #[error("entry {entry} could not be landed: {reason}; it will be retried")]
     MergeFailed {
-        /// Which entry.
+        /// Number of the entry.
         entry: EntryId,
-        /// What happened.
+        /// The last error, for people.
         reason: String,
     },
-    /// What is stored cannot be right. The queue pauses; nothing is removed.
-    #[error("the queue is corrupted: {0}; it is paused, look at it and resume it")]
+    /// The stored queue breaks an invariant. The queue pauses; nothing is removed.
+    #[error("the queue is corrupted: {0}; it is paused until an operator repairs and resumes it")]
     QueueCorrupted(String),
-    /// The repository cannot be found. The queue pauses; nothing is removed.
-    #[error("the repository or its base branch is gone: {0}; bring it back and resume the queue")]
+    /// The repository or branch does not exist. The queue pauses; nothing is removed.
+    #[error("repository or base branch not found: {0}; restore it and resume the queue")]
     RepositoryNotFound(String),
-    /// The change is landing at this moment.
-    #[error("entry {0} has passed and is landing: it cannot be taken out before the base moves")]
+    /// The entry passed its checks and can no longer be removed.
+    #[error("entry {0} passed its checks and is landing; it can no longer be removed")]
     Landing(EntryId),
-    /// There is no such move of the base to accept.
+    /// The commit is not a change of the base that could be accepted.
     #[error("{commit} cannot be accepted: {problem}")]
     NothingToAccept {
-        /// Which commit.
+        /// The commit that was named.
         commit: String,
-        /// Why not, and what to do.
+        /// The reason and what to do.
         problem: String,
     },
-    /// The queue is as long as it may be.
-    #[error("the queue is full: it has {0} entries, the most it may have")]
+    /// The queue has the maximum number of entries.
+    #[error("the queue is full: {0} entries is the limit")]
     QueueFull(usize),
 }

@@ -1,17 +1,17 @@
-//! Names of things.
+//! Identifiers.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A queue: one per repository and base branch.
+/// Id of a merge queue, `<repository>:<base branch>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct QueueId(pub String);
 
 impl QueueId {
-    /// The queue of a base branch.
+    /// Composes the id of the queue of a base branch.
     pub fn of(repository: &str, base_branch: &str) -> Self {
         Self(format!("{repository}:{base_branch}"))
     }
@@ -23,7 +23,7 @@ impl fmt::Display for QueueId {
     }
 }
 
-/// An entry of a queue: numbers of one queue only grow, so that one never means another entry.
+/// Number of an entry, from 1 within its queue. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EntryId(pub u64);
@@ -34,7 +34,7 @@ impl fmt::Display for EntryId {
     }
 }
 
-/// A check, by the name it has in the configuration on the base branch.
+/// Name of a check in the configuration on the base branch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CheckName(pub String);
@@ -51,18 +51,18 @@ impl fmt::Display for CheckName {
 #[serde(try_from = "String", into = "String")]
 pub struct Oid(String);
 
-/// Text that is no object name.
+/// The text is not a full object name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no object name: 40 or 64 hexadecimal digits are")]
+#[error("`{0}` is not a git object name: expected 40 or 64 lowercase hexadecimal digits")]
 pub struct BadOid(String);
 
 impl Oid {
-    /// Its digits.
+    /// All 40 or 64 digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Enough of it for people.
+    /// The first ten digits, for display.
     pub fn short(&self) -> &str {
         &self.0[..10]
     }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ref_an_option_or_an_abbreviation_is_no_object_name() {
+    fn a_ref_an_option_or_an_abbreviation_is_not_an_object_name() {
         for text in ["main", "--all", "abc123", "", &"A".repeat(40), &"a".repeat(41)] {
             assert!(text.parse::<Oid>().is_err(), "{text}");
         }

@@ -1,12 +1,12 @@
-//! What is true of every queue that is saved (seed 003, 1.2), and of every change from one save to the next.
+//! Invariants of every saved queue (seed 003, 1.2), and of the transition from one save to the next.
 
 use std::collections::{HashMap, HashSet};
 
 use super::{EntryId, MergeError, MergeQueue, QueueEntry, Status};
 
 impl MergeQueue {
-    /// Checks the queue by itself: positions are contiguous from 0, only the head is processed, each change
-    /// is there once, and candidates are where the statuses say.
+    /// Checks one queue: positions are contiguous from 0, only the head is processed, no change is there
+    /// twice, and candidates match the statuses.
     pub fn validate(&self) -> Result<(), MergeError> {
         let mut seen = HashSet::with_capacity(self.entries.len());
         for (expected, entry) in self.entries.iter().enumerate() {
@@ -25,17 +25,17 @@ impl MergeQueue {
         Ok(())
     }
 
-    /// Checks the change from what was saved before: every entry moved along an edge of the table or not at
-    /// all, none came back, and none but the processed one may have landed.
+    /// Checks the transition from the queue saved before: every status changed along an edge of the table or
+    /// not at all, no entry came back, and neither entry numbers nor the chain went back.
     pub fn validate_after(&self, before: &Self) -> Result<(), MergeError> {
         self.validate()?;
         let corrupted = |problem: String| Err(MergeError::QueueCorrupted(problem));
         if self.next_entry < before.next_entry {
-            return corrupted("the numbers of entries went back".to_owned());
+            return corrupted("entry numbers went backwards".to_owned());
         }
         let sequence = |queue: &Self| queue.chain.as_ref().map(|chain| chain.link.sequence);
         if sequence(self) < sequence(before) {
-            return corrupted("the chain of landings went back".to_owned());
+            return corrupted("the chain of landings went backwards".to_owned());
         }
         let known: HashMap<EntryId, &QueueEntry> =
             before.entries.iter().map(|entry| (entry.id, entry)).collect();
@@ -45,7 +45,7 @@ impl MergeQueue {
                     return corrupted(format!("entry {} came back", entry.id));
                 }
                 None if entry.status != Status::Pending => {
-                    return corrupted(format!("entry {} began as {:?}", entry.id, entry.status));
+                    return corrupted(format!("entry {} started as {:?}", entry.id, entry.status));
                 }
                 None => {}
                 Some(was) if was.status == entry.status || was.status.edge(entry.status).is_some() => {}
@@ -64,15 +64,17 @@ impl MergeQueue {
 fn validate_entry(entry: &QueueEntry, next_entry: u64) -> Result<(), MergeError> {
     let corrupted = |problem: &str| Err(MergeError::QueueCorrupted(format!("entry {} {problem}", entry.id)));
     if entry.id.0 >= next_entry {
-        return corrupted("has a number that was never given");
+        return corrupted("has a number that was never assigned");
     }
     match entry.status {
-        Status::Failed | Status::Cancelled => corrupted("has left and is still there"),
-        Status::Pending if entry.candidate.is_some() => corrupted("waits and has a candidate"),
+        Status::Failed | Status::Cancelled => corrupted("has a final status but is still in the queue"),
+        Status::Pending if entry.candidate.is_some() => corrupted("is pending but has a candidate"),
         Status::Checking | Status::Ready if entry.merged().is_none() => {
-            corrupted("is tested without a candidate")
+            corrupted("is being checked without a candidate")
         }
-        Status::Checking | Status::Ready if entry.checks.is_empty() => corrupted("has no checks to pass"),
+        Status::Checking | Status::Ready if entry.checks.is_empty() => {
+            corrupted("is being checked without checks")
+        }
         _ => Ok(()),
     }
 }

@@ -1,38 +1,38 @@
-//! What a merge queue is: entries in order, what each is doing, and what is always true of them.
+//! The domain of a merge queue: entries, statuses, candidates, checks and invariants. Pure.
 //!
 //! ```text
-//! status.rs      what an entry is doing; the allowed moves as data
-//! entry.rs       an entry, the change it is for, its candidate
-//! chain.rs       where the base should be, and what others did to it
-//! check.rs       the checks of a candidate and how each run ended
-//! queue.rs       the queue: in, out, order, priority
-//! invariant.rs   what every saved queue must satisfy, by itself and against the one before
-//! departure.rs   how an entry leaves
-//! times.rs       how long it took, in numbers
-//! error.rs       what can go wrong, by name
-//! id.rs          names of things
+//! status.rs      status of an entry; the allowed transitions as data
+//! entry.rs       an entry, its change and its merge candidate
+//! chain.rs       where the base should be; changes outside the queue
+//! check.rs       checks of a candidate, their runs and conclusions
+//! queue.rs       the queue: enqueue, remove, order, priority
+//! invariant.rs   invariants of a saved queue and of each transition
+//! outcome.rs     how an entry leaves; notices
+//! duration_histogram.rs  turnaround and wait times
+//! error.rs       errors
+//! id.rs          identifiers
 //! ```
 
 mod chain;
 mod check;
-mod departure;
+mod duration_histogram;
 mod entry;
 mod error;
 mod id;
 mod invariant;
+mod outcome;
 mod queue;
 mod status;
-mod times;
 
 pub use chain::{ChainHead, Declines, ForeignMove, LinkId};
-pub use check::{Check, CheckRun, Judgement, On, RUNS_MAX, RunEnd};
-pub use departure::{Departure, Notice, Reason};
-pub use entry::{Candidate, Merged, PullRequest, PullRequestState, QueueEntry, Trouble};
+pub use check::{Check, CheckRun, CheckTarget, Conclusion, RUNS_MAX, RunOutcome};
+pub use duration_histogram::{BOUNDS_S, DurationHistogram};
+pub use entry::{Candidate, Fault, Merged, PullRequest, PullRequestState, QueueEntry};
 pub use error::MergeError;
 pub use id::{BadOid, CheckName, EntryId, Oid, QueueId};
+pub use outcome::{EntryOutcome, Notice, Reason};
 pub use queue::{
     ENTRIES_MAX, MergeQueue, OnForeign, PASSED_MAX, PRIORITY_DEFAULT, PRIORITY_LOWEST, PassedTree, Pause,
     PauseCause, Repository, Tally,
 };
 pub use status::{Edge, Status, TABLE};
-pub use times::{BOUNDS_S, Times};

@@ -1,4 +1,4 @@
-//! The queue: who comes, who leaves, in which order.
+//! The merge queue of one base branch: enqueue, remove, order and priority.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,84 +8,84 @@ use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
 use super::{
-    ChainHead, Declines, Departure, EntryId, ForeignMove, MergeError, Notice, Oid, PullRequestState,
-    QueueEntry, QueueId, Reason, RunEnd, Status, Times,
+    ChainHead, Declines, DurationHistogram, EntryId, EntryOutcome, ForeignMove, MergeError, Notice, Oid,
+    PullRequestState, QueueEntry, QueueId, Reason, RunOutcome, Status,
 };
 
-/// The most entries a queue may have: its document must hold them all.
+/// Entries of one queue: its document must hold them all.
 pub const ENTRIES_MAX: usize = 1000;
-/// An entry's or a queue's priority if nobody says.
+/// Default priority of entries and queues.
 pub const PRIORITY_DEFAULT: u8 = 5;
-/// The least urgent priority.
+/// The least urgent priority; higher numbers are clamped to it.
 pub const PRIORITY_LOWEST: u8 = 9;
-/// How many trees that passed are remembered.
+/// Passed trees that are remembered for reuse.
 pub const PASSED_MAX: usize = 32;
 
-/// Changes in line for one base branch.
+/// The merge queue of one base branch. Stored as one document, written by compare-and-set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeQueue {
-    /// Its identity.
+    /// Composed as `<repository>:<base branch>`.
     pub id: QueueId,
-    /// Where the branch is.
+    /// The repository that has the branch.
     pub repository: Repository,
-    /// The branch that moves.
+    /// The branch that entries land on.
     pub base_branch: String,
-    /// From 0 to 9: which queue gets check slots first.
+    /// 0 to 9; the lowest number gets check slots first.
     pub priority: u8,
-    /// Who waits, in order.
+    /// In landing order; only the first is processed.
     pub entries: Vec<QueueEntry>,
-    /// When it was made.
+    /// By the clock of the node that created it.
     pub created_at: Timestamp,
-    /// Why nothing new is started, if so.
+    /// While set, nothing new is started.
     #[serde(default)]
     pub paused: Option<Pause>,
-    /// The number of the next entry.
+    /// Number of the next entry; only grows.
     pub next_entry: u64,
-    /// Tasks that were told to stop and may still run: they count against the budget of checks.
+    /// Cancelled check tasks that may still run: they count against `check_budget`.
     #[serde(default)]
     pub stopping: Vec<TaskId>,
-    /// Trees that passed, newest last.
+    /// Trees that passed their checks, newest last; at most [`PASSED_MAX`].
     #[serde(default)]
     pub passed: Vec<PassedTree>,
-    /// What is still to be told.
+    /// Notices not yet published.
     #[serde(default)]
     pub outbox: Vec<Notice>,
-    /// What happened so far, in numbers.
+    /// Counters since the queue was created.
     #[serde(default)]
     pub tally: Tally,
-    /// Where the chain of links ends; none in a queue of an older version that was not looked at yet.
+    /// Head of the chain of links; none until a queue of an older version is first reconciled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainHead>,
-    /// What to do when others moved the base; as its repository's kind says if not given.
+    /// What to do when the base is changed outside the queue; none for the forge's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_foreign: Option<OnForeign>,
-    /// Entries that a hook declined in a row in the same words.
+    /// Consecutive entries that a hook declined with the same text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declines: Option<Declines>,
 }
 
-/// What a queue does when others moved its base forward.
+/// What a queue does when its base is moved forward outside the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = MergeOnForeign))]
 #[serde(rename_all = "snake_case")]
 pub enum OnForeign {
-    /// What they brought is taken as it is, named as untested.
+    /// Accept the commits and record them as untested.
     Accept,
-    /// Nothing lands before an operator accepts it.
+    /// Pause until an operator accepts the commits.
     Pause,
 }
 
-/// Where a queue's branches are.
+/// The repository of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
-    /// Its name here.
+    /// Part of the queue's id.
     pub name: String,
-    /// Its place: a path for plain git.
+    /// A path for plain git.
     pub location: String,
 }
 
 impl Repository {
-    /// One at a path, named after it unless it has a name.
+    /// A repository at a path, named after the path's file stem by default.
     pub fn at(location: String, name: Option<String>) -> Self {
         let stem = || Path::new(&location).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = name.or_else(stem).unwrap_or_else(|| "repository".to_owned());
@@ -93,37 +93,37 @@ impl Repository {
     }
 }
 
-/// Why a queue does nothing new.
+/// Why and since when a queue is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Why, for people.
+    /// For people, with what to do.
     pub reason: String,
-    /// Since when.
+    /// By the clock of the node that paused it.
     pub since: Timestamp,
-    /// What kind of reason it is.
+    /// The category, for programs.
     #[serde(default)]
     pub cause: PauseCause,
 }
 
-/// What kind of reason a queue paused for.
+/// Category of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseCause {
-    /// An operator asked for it, or a reason without a kind of its own.
+    /// By an operator, or a reason without a category of its own.
     #[default]
     Other,
-    /// Others moved the base forward.
+    /// The base was moved forward outside the queue.
     Foreign,
-    /// The base no longer has what landed.
+    /// The base was rewound: it no longer contains what landed.
     MovedBack,
-    /// The repository refuses landings: an unfit hook, or a rule of its own.
+    /// The repository refuses landings: an insecure hook, or a rule of its own.
     Refused,
-    /// A hook declined several changes in the same words.
+    /// A hook declined several changes with the same text.
     Declined,
 }
 
 impl PauseCause {
-    /// As it is written.
+    /// The stored word, also in the API.
     pub fn word(self) -> &'static str {
         match self {
             Self::Other => "other",
@@ -135,41 +135,41 @@ impl PauseCause {
     }
 }
 
-/// A tree that passed a set of checks.
+/// A tree that passed a check set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PassedTree {
-    /// The tree.
+    /// Object name of the tree.
     pub tree: Oid,
-    /// The set.
+    /// Id of the check set.
     pub checks_id: String,
 }
 
-/// Counters for metrics.
+/// Counters since the queue was created, for metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Changes that landed.
+    /// Entries that landed, in total.
     pub landed: u64,
-    /// Changes that left otherwise, by reason.
+    /// Removed entries by [`Reason::word`].
     pub removed: BTreeMap<String, u64>,
-    /// Runs of checks that were asked for.
+    /// Check runs that were requested.
     pub runs: u64,
-    /// Checks that failed and then passed on the same candidate.
+    /// Flaky checks: failed, then passed on the same candidate.
     pub flaky: u64,
-    /// Checks not run because the tree had passed.
+    /// Checks skipped because the same tree had passed.
     pub reused: u64,
-    /// Checks that ran and came to a judgement about the change: they passed, or it was to blame.
+    /// Checks that ran and reached a conclusion about the change: passed, flaky or culprit.
+    #[serde(default, rename = "judged")]
+    pub concluded: u64,
+    /// Time from enqueue to landing.
     #[serde(default)]
-    pub judged: u64,
-    /// From coming to landing.
+    pub turnaround: DurationHistogram,
+    /// Time from enqueue to the first candidate, of completed entries.
     #[serde(default)]
-    pub turnaround: Times,
-    /// From coming to being processed, of those that left.
-    #[serde(default)]
-    pub wait: Times,
+    pub wait: DurationHistogram,
 }
 
 impl MergeQueue {
-    /// An empty queue.
+    /// An empty queue with the default priority.
     pub fn new(repository: Repository, base_branch: &str, now: Timestamp) -> Self {
         Self {
             id: QueueId::of(&repository.name, base_branch),
@@ -190,7 +190,7 @@ impl MergeQueue {
         }
     }
 
-    /// Puts a change in line: behind everybody of its priority or a more urgent one.
+    /// Adds a change behind all entries of the same or a more urgent priority.
     pub fn enqueue(
         &mut self,
         change: &PullRequestState,
@@ -222,20 +222,20 @@ impl MergeQueue {
             candidates: 0,
             candidate: None,
             checks: Vec::new(),
-            trouble: None,
+            fault: None,
         };
         let position = self.insert(entry.clone());
         self.outbox.push(Notice::Added { entry: Box::new(entry), position: position + 1 });
         Ok(id)
     }
 
-    /// Takes out the first entry.
+    /// Removes the first entry.
     pub fn dequeue(&mut self) -> Option<QueueEntry> {
         let first = self.entries.first()?.id;
         self.remove(first).ok()
     }
 
-    /// Takes out an entry.
+    /// Removes an entry without a notice; see [`complete`](Self::complete).
     pub fn remove(&mut self, id: EntryId) -> Result<QueueEntry, MergeError> {
         let index = self.index(id)?;
         let entry = self.entries.remove(index);
@@ -243,12 +243,12 @@ impl MergeQueue {
         Ok(entry)
     }
 
-    /// Takes out an entry that landed or cannot, stops its checks and leaves word of it. Answers the tasks to
-    /// stop.
-    pub fn depart(
+    /// Removes an entry that landed or cannot, stops its checks and adds a notice. Returns the tasks to
+    /// cancel.
+    pub fn complete(
         &mut self,
         id: EntryId,
-        departure: Departure,
+        outcome: EntryOutcome,
         now: Timestamp,
     ) -> Result<Vec<TaskId>, MergeError> {
         let stopped = self.stop_checks(id)?;
@@ -257,36 +257,36 @@ impl MergeQueue {
         if let Some(started_at) = entry.started_at {
             self.tally.wait.add(started_at.since(entry.enqueued_at));
         }
-        match &departure {
-            Departure::Landed => {
+        match &outcome {
+            EntryOutcome::Landed => {
                 self.tally.landed += 1;
                 self.declines = None;
                 self.tally.turnaround.add(now.since(entry.enqueued_at));
             }
-            Departure::Removed(reason) => {
+            EntryOutcome::Removed(reason) => {
                 entry.status = reason.status();
                 *self.tally.removed.entry(reason.word().to_owned()).or_default() += 1;
             }
         }
-        self.outbox.push(Notice::Left { entry: Box::new(entry), departure, link: None });
+        self.outbox.push(Notice::Completed { entry: Box::new(entry), outcome, link: None });
         Ok(stopped)
     }
 
-    /// Takes out an entry because somebody wants it out.
+    /// Removes an entry at an operator's request; refused while it is landing.
     pub fn cancel(&mut self, id: EntryId, now: Timestamp) -> Result<Vec<TaskId>, MergeError> {
         if self.entry(id)?.is_landing() {
             return Err(MergeError::Landing(id));
         }
-        self.depart(id, Departure::Removed(Reason::Cancelled), now)
+        self.complete(id, EntryOutcome::Removed(Reason::Cancelled), now)
     }
 
-    /// Moves the runs of an entry that have not ended to those that are stopping.
+    /// Marks the active runs of an entry as lost, and their tasks as stopping.
     pub(crate) fn stop_checks(&mut self, id: EntryId) -> Result<Vec<TaskId>, MergeError> {
         let index = self.index(id)?;
         let mut stopped = Vec::new();
         for run in self.entries[index].checks.iter_mut().flat_map(|check| &mut check.runs) {
-            if run.end.is_none() {
-                run.end = Some(RunEnd::Lost { reason: "it was stopped".to_owned() });
+            if run.outcome.is_none() {
+                run.outcome = Some(RunOutcome::Lost { reason: "stopped by the merge queue".to_owned() });
                 stopped.extend(run.task);
             }
         }
@@ -294,8 +294,8 @@ impl MergeQueue {
         Ok(stopped)
     }
 
-    /// Gives an entry another priority: it goes behind everybody of that priority, and never before one that
-    /// is processed.
+    /// Changes an entry's priority: it moves behind all entries of that priority, and never ahead of one that
+    /// is being processed. Returns its position, from 1.
     pub fn set_priority(&mut self, id: EntryId, priority: u8) -> Result<usize, MergeError> {
         let index = self.index(id)?;
         let priority = priority.min(PRIORITY_LOWEST);
@@ -308,17 +308,17 @@ impl MergeQueue {
         Ok(self.insert(entry) + 1)
     }
 
-    /// Where an entry is, counted from 1, for people.
+    /// Position of an entry, from 1.
     pub fn position(&self, id: EntryId) -> Option<usize> {
         self.index(id).ok().map(|index| index + 1)
     }
 
-    /// The first entry: the one that is or will be processed.
+    /// The head of the queue: the entry that is or will be processed.
     pub fn current_entry(&self) -> Option<&QueueEntry> {
         self.entries.first()
     }
 
-    /// An entry.
+    /// Looks an entry up.
     pub fn entry(&self, id: EntryId) -> Result<&QueueEntry, MergeError> {
         self.index(id).map(|index| &self.entries[index])
     }
@@ -327,31 +327,32 @@ impl MergeQueue {
         self.index(id).map(|index| &mut self.entries[index])
     }
 
-    /// Stops anything new, and leaves word of it once.
+    /// Pauses the queue, with one notice. A queue that is paused already keeps its reason.
     pub fn pause(&mut self, reason: String, now: Timestamp) {
         self.pause_for(PauseCause::Other, reason, now);
     }
 
-    /// The same, for a reason of a kind. One that became another of the same kind is told again.
+    /// Pauses the queue for a category of reasons. A changed reason of the same category replaces the old
+    /// one, with another notice.
     pub fn pause_for(&mut self, cause: PauseCause, reason: String, now: Timestamp) {
-        let is_news = self
+        let is_new = self
             .paused
             .as_ref()
             .is_none_or(|pause| cause != PauseCause::Other && pause.cause == cause && pause.reason != reason);
-        if is_news {
+        if is_new {
             self.outbox.push(Notice::Paused { reason: reason.clone() });
             self.paused = Some(Pause { reason, since: now, cause });
         }
     }
 
-    /// Takes what others did to the base as it is: a link of the chain says so.
+    /// Accepts a change of the base outside the queue; a link of the chain will record it.
     pub fn accept(&mut self, moved: ForeignMove, accepted_by: String) {
         self.outbox.push(Notice::Foreign { moved: Box::new(moved), accepted_by, link: None });
     }
 
-    /// Counts an entry that a hook declined; says whether that makes `limit` different ones in a row in the
-    /// same words.
-    pub(crate) fn note_declined(&mut self, id: EntryId, text: &str, limit: usize) -> bool {
+    /// Counts an entry that a hook declined. True if that makes `limit` different entries in a row with the
+    /// same text.
+    pub(crate) fn record_decline(&mut self, id: EntryId, text: &str, limit: usize) -> bool {
         let mut declines = self.declines.take().filter(|declines| declines.text == text);
         let known = declines.get_or_insert_with(|| Declines { text: text.to_owned(), entries: Vec::new() });
         if !known.entries.contains(&id) {
@@ -364,13 +365,13 @@ impl MergeQueue {
         false
     }
 
-    /// Goes on.
+    /// Clears the pause, if there is one.
     pub fn resume(&mut self) {
         self.paused = None;
     }
 
-    /// How many checks are under way, those that are stopping included.
-    pub fn checks_under_way(&self) -> usize {
+    /// Check runs that count against `check_budget`, including those being cancelled.
+    pub fn active_checks(&self) -> usize {
         let open =
             |entry: &QueueEntry| entry.checks.iter().map(|check| check.open_runs().count()).sum::<usize>();
         self.entries.iter().map(open).sum::<usize>() + self.stopping.len()
@@ -381,8 +382,8 @@ impl MergeQueue {
     }
 
     fn insert(&mut self, entry: QueueEntry) -> usize {
-        let goes_first = |other: &QueueEntry| other.is_processing() || other.priority <= entry.priority;
-        let index = self.entries.iter().rposition(goes_first).map_or(0, |last| last + 1);
+        let is_ahead = |other: &QueueEntry| other.is_processing() || other.priority <= entry.priority;
+        let index = self.entries.iter().rposition(is_ahead).map_or(0, |last| last + 1);
         self.entries.insert(index, entry);
         self.reindex();
         index

@@ -1,37 +1,37 @@
-//! What an entry is doing, and what it may do next (seed 003, 1.1), as a table.
+//! Status of an entry and the allowed transitions (seed 003, 1.1), as a table.
 
 use serde::{Deserialize, Serialize};
 
-/// What an entry is doing.
+/// Status of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Waiting in the queue.
     Pending,
-    /// Its candidate is being built: the merge of its exact head onto the exact base.
+    /// Its merge candidate is being built: its exact head merged onto the exact base.
     Updating,
-    /// Checks run on the candidate.
+    /// The checks of the candidate run.
     Checking,
     /// Every check passed; the base is about to move.
     Ready,
-    /// It left: a conflict or a failed check.
+    /// Final: ejected for a conflict, a failed check or a hook.
     Failed,
-    /// It left: somebody or something took it out.
+    /// Final: removed for another reason.
     Cancelled,
 }
 
-/// What kind of a move it is.
+/// Kind of a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edge {
-    /// On the way to landing.
+    /// One step closer to landing.
     Forward,
-    /// Back, because the candidate is void (base or head moved, base broken) or an error will pass.
+    /// Back: the candidate is void (base or head moved, base broken), or an error is transient.
     Back,
-    /// Out of the queue without landing.
+    /// Removed from the queue without landing.
     Out,
 }
 
-/// Every allowed move. Landing is not one: an entry that is ready and landed is removed.
+/// Every allowed transition. Landing is not one: an entry that landed is removed from the queue.
 pub const TABLE: &[(Status, Status, Edge)] = &[
     (Status::Pending, Status::Updating, Edge::Forward),
     (Status::Pending, Status::Checking, Edge::Forward),
@@ -51,16 +51,16 @@ pub const TABLE: &[(Status, Status, Edge)] = &[
 ];
 
 impl Status {
-    /// Every status.
+    /// Every status, in the order of the enum.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Updating, Self::Checking, Self::Ready, Self::Failed, Self::Cancelled];
 
-    /// The kind of move from this to another, if there is one.
+    /// The kind of the transition, `None` if it is not allowed.
     pub fn edge(self, to: Self) -> Option<Edge> {
         TABLE.iter().find(|(from, target, _)| (*from, *target) == (self, to)).map(|(_, _, edge)| *edge)
     }
 
-    /// Whether the queue is at work on the entry.
+    /// Whether the entry is being built, checked or landed.
     pub fn is_processing(self) -> bool {
         matches!(self, Self::Updating | Self::Checking | Self::Ready)
     }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pair_of_statuses_is_allowed_or_forbidden_as_the_design_says() {
+    fn every_pair_of_statuses_is_allowed_or_forbidden_as_the_seed_says() {
         use Status::{Cancelled, Checking, Failed, Pending, Ready, Updating};
         let allowed = [
             (Pending, &[Updating, Checking, Failed, Cancelled][..]),
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_void_candidate_or_a_passing_error_leads_back() {
+    fn only_a_void_candidate_or_a_transient_error_leads_back() {
         let back: Vec<_> = TABLE.iter().filter(|(_, _, edge)| *edge == Edge::Back).collect();
         assert_eq!(back.len(), 3);
         assert!(back.iter().all(|(from, to, _)| from > to && to.is_live()));
     }
 
     #[test]
-    fn what_has_left_does_not_come_back() {
+    fn a_final_status_has_no_transitions() {
         for (from, _, _) in TABLE {
             assert!(from.is_live());
         }

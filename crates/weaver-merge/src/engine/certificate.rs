@@ -1,4 +1,5 @@
-//! What landed, and what says that it was tested. Anybody with the repository and the keys can check it.
+//! Certificates: what landed, and the evidence that it was tested. They can be verified with the repository
+//! and the public keys alone.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
@@ -6,55 +7,56 @@ use weaver_core::time::Timestamp;
 use super::{ChainExport, ChainReport, EngineError, Fact, MergeEngine, verify};
 use crate::config::MergeConfig;
 use crate::domain::{
-    Check, CheckName, Departure, EntryId, Judgement, MergeQueue, Oid, On, QueueEntry, QueueId, RunEnd,
+    Check, CheckName, CheckTarget, Conclusion, EntryId, EntryOutcome, MergeQueue, Oid, QueueEntry, QueueId,
+    RunOutcome,
 };
 
-/// One landing.
+/// Certificate of one landing. Part of a signed link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Certificate {
-    /// Through which queue.
+    /// The queue it landed through.
     pub queue: QueueId,
-    /// By which entry.
+    /// Its entry in that queue.
     pub entry: EntryId,
-    /// The change.
+    /// Id of the change.
     pub pull_request: String,
-    /// The branch it was on, if that is not the change's name.
+    /// Its branch, if that differs from the change's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_ref: Option<String>,
-    /// Where the base was.
+    /// Tip of the base before: the first parent.
     pub base: Oid,
-    /// What was merged onto it.
+    /// Head of the change: the second parent.
     pub head: Oid,
-    /// What was tested.
+    /// The tree that was tested.
     pub tree: Oid,
-    /// Where the base is now.
+    /// The merge commit: tip of the base after.
     pub commit: Oid,
-    /// What the tree passed.
+    /// Checks that the tree passed.
     pub checks: Vec<CertifiedCheck>,
-    /// When.
+    /// By the clock of the node that landed it.
     pub landed_at: Option<Timestamp>,
 }
 
-/// A check that passed.
+/// A passed check of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CertifiedCheck {
-    /// Which.
+    /// Name in the configuration of the base.
     pub name: CheckName,
-    /// The program and its arguments; nothing in certificates of older versions.
+    /// Program and arguments; empty in certificates of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// `passed`, `flaky` (it passed when repeated) or `reused` (the same tree had passed); nothing in older
+    /// `passed`, `flaky` (passed when repeated) or `reused` (the same tree had passed); empty in older
     /// versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub result: String,
-    /// The SHA-256 of all the output of the run that passed; none if the same tree had passed before.
+    /// SHA-256 of the output of the passed run; none if the result was reused.
     pub log_hash: Option<String>,
-    /// How many runs it took on the candidate and the base.
+    /// Runs on the candidate and the base.
     pub runs: usize,
 }
 
 impl Certificate {
-    /// Of an entry whose candidate landed, with the configuration of its base.
+    /// Certifies an entry whose candidate landed; `None` if it has no built candidate.
     pub fn of(queue: &MergeQueue, entry: &QueueEntry, config: Option<&MergeConfig>) -> Option<Self> {
         let (candidate, merged) = (entry.candidate.as_ref()?, entry.merged()?);
         let pull_request = &entry.pull_request;
@@ -63,8 +65,8 @@ impl Certificate {
             name: check.name.clone(),
             command: command(check).unwrap_or_default(),
             result: result(check).to_owned(),
-            log_hash: check.runs.iter().find_map(|run| match (&run.end, run.on) {
-                (Some(RunEnd::Passed { log_hash }), On::Candidate) => Some(log_hash.clone()),
+            log_hash: check.runs.iter().find_map(|run| match (&run.outcome, run.on) {
+                (Some(RunOutcome::Passed { log_hash }), CheckTarget::Candidate) => Some(log_hash.clone()),
                 _ => None,
             }),
             runs: check.runs.len(),
@@ -89,24 +91,24 @@ impl Certificate {
 }
 
 fn result(check: &Check) -> &'static str {
-    match check.judge() {
-        Judgement::Passed if check.is_reused => "reused",
-        Judgement::Passed => "passed",
-        Judgement::Flaky => "flaky",
+    match check.conclusion() {
+        Conclusion::Passed if check.is_reused => "reused",
+        Conclusion::Passed => "passed",
+        Conclusion::Flaky => "flaky",
         _ => "not passed",
     }
 }
 
-/// What came of checking a certificate.
+/// Result of verifying a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// What was checked.
+    /// As stored with the entry.
     pub certificate: Certificate,
-    /// What is not as it says; nothing if all is well.
+    /// What does not match; empty if it is valid.
     pub differences: Vec<String>,
 }
 
-/// What the candidate of an entry says, so that whoever has the same parents makes the same commit.
+/// Commit message of a candidate: deterministic, so that the same parents give the same commit.
 pub(super) fn message(head_ref: &str, base_branch: &str, queue: &QueueId, entry: EntryId) -> String {
     format!("Merge `{head_ref}` into `{base_branch}`\n\nWeaver-Queue: {queue}\nWeaver-Entry: {entry}\n")
 }
@@ -116,11 +118,11 @@ pub(super) fn message_of(queue: &MergeQueue, entry: &QueueEntry) -> String {
 }
 
 impl MergeEngine {
-    /// Checks the certificate of an entry that landed: that a signed link of the chain has it, and against
-    /// the repository.
+    /// Verifies the certificate of a landed entry against the signed chain and the repository. `None` if the
+    /// entry has no certificate.
     pub async fn verify(&self, queue: &QueueId, id: EntryId) -> Result<Option<Verified>, EngineError> {
         let stored = self.get(queue).await?.queue;
-        let detail = self.ledger.entry(&self.options.namespace, queue, id).await?;
+        let detail = self.documents.entry(&self.options.namespace, queue, id).await?;
         let Some(certificate) = detail.and_then(|detail| detail.certificate) else { return Ok(None) };
         let Some(chain) = self.export(queue).await? else {
             let differences = self.audit_unsigned(&stored, &certificate).await?;
@@ -129,7 +131,7 @@ impl MergeEngine {
         let signed = Self::landing(&chain.links, id);
         let mut differences = match &signed {
             Some(signed) if *signed == certificate => Vec::new(),
-            Some(_) => vec!["the signed link of this entry says something else".to_owned()],
+            Some(_) => vec!["the signed link of this entry has a different certificate".to_owned()],
             None => self.audit_unsigned(&stored, &certificate).await?,
         };
         let sequences = chain.links.iter().filter_map(|link| link.read().ok());
@@ -143,8 +145,8 @@ impl MergeEngine {
         Ok(Some(Verified { certificate, differences }))
     }
 
-    /// Checks the whole chain; against the repository the links of `audited`. With the first of them, every
-    /// entry that says it landed is compared with the chain.
+    /// Verifies the whole chain, and the links of `audited` against the repository too. If `audited` starts
+    /// at 0, every entry stored as landed is compared with the chain.
     pub async fn verify_all(
         &self,
         queue: &QueueId,
@@ -153,15 +155,15 @@ impl MergeEngine {
         let stored = self.get(queue).await?.queue;
         let Some(chain) = self.export(queue).await? else {
             let differences =
-                vec!["the queue has no chain yet: it begins when the queue is next looked at".to_owned()];
+                vec!["the queue has no chain yet: it begins with the next reconciliation".to_owned()];
             return Ok(ChainReport { differences, ..ChainReport::default() });
         };
         let is_first = audited.start == 0;
         let mut report = self.check_chain(&stored, &chain, audited).await?;
-        // Once: every document of an entry is read.
+        // Only once: it reads every entry's document.
         let count = if is_first { u64::MAX } else { 0 };
-        for detail in self.ledger.entries(&self.options.namespace, &stored, count).await? {
-            let (id, Some(Departure::Landed)) = (detail.entry.id, &detail.departure) else { continue };
+        for detail in self.documents.entries(&self.options.namespace, &stored, count).await? {
+            let (id, Some(EntryOutcome::Landed)) = (detail.entry.id, &detail.outcome) else { continue };
             match (detail.certificate, Self::landing(&chain.links, id)) {
                 (Some(stored), Some(signed)) if stored == signed => {}
                 (Some(certificate), None) => {
@@ -170,13 +172,15 @@ impl MergeEngine {
                         .differences
                         .extend(differences.into_iter().map(|text| format!("entry {id}: {text}")));
                 }
-                _ => report.differences.push(format!("entry {id}: the signed link says something else")),
+                _ => report
+                    .differences
+                    .push(format!("entry {id}: the signed link has a different certificate")),
             }
         }
         Ok(report)
     }
 
-    /// The chain of a queue; none while it has not begun.
+    /// Exports the chain of a queue; `None` if it has not begun.
     pub async fn export(&self, queue: &QueueId) -> Result<Option<ChainExport>, EngineError> {
         let stored = self.get(queue).await?.queue;
         let Some(head) = stored.chain.clone() else { return Ok(None) };
@@ -194,7 +198,7 @@ impl MergeEngine {
         chain.verify(&*forge, &self.options.keyring.trusted()?, audited).await
     }
 
-    /// One that no link has: it counts only if it landed before there was a chain.
+    /// Audits a certificate without a link: valid only if it landed before the chain began.
     async fn audit_unsigned(
         &self,
         queue: &MergeQueue,
@@ -206,26 +210,26 @@ impl MergeEngine {
         if let Some(chain) = &queue.chain
             && !forge.contains(&chain.start, &certificate.commit).await?
         {
-            differences.push("no signed link of the chain has this landing".to_owned());
+            differences.push("no signed link of the chain records this landing".to_owned());
         }
         differences.extend(verify::audit(&*forge, &queue.base_branch, certificate, tip.as_ref()).await?);
         Ok(differences)
     }
 
-    /// Checks a landing that was just made, and answers its certificate as it is signed.
+    /// Audits a landing that was just made. Returns its signed certificate, and what does not match.
     pub(super) async fn audit_landing(
         &self,
         queue: &MergeQueue,
         link: &crate::domain::LinkId,
     ) -> Result<(Option<Certificate>, Vec<String>), EngineError> {
-        let found = self.ledger.link(&self.options.namespace, &queue.id, link).await?;
+        let found = self.documents.link(&self.options.namespace, &queue.id, link).await?;
         let Some(Fact::Landing { certificate }) =
             found.and_then(|found| found.read().ok()).map(|link| link.fact)
         else {
             return Ok((None, vec![format!("link {} is missing", link.sequence)]));
         };
         let forge = self.forges.open(&queue.repository);
-        // Whether the base still has it is asked before anything else lands.
+        // Whether the base still contains it is checked before the next landing.
         let differences = verify::audit(&*forge, &queue.base_branch, &certificate, None).await?;
         Ok((Some(*certificate), differences))
     }

@@ -1,20 +1,21 @@
-//! The chain of a queue: every move of its base, signed. Links are written before the queue that names the
-//! last of them, under names that have their hashes: what a process writes that is then not the first is a
-//! document no chain leads to.
+//! Extends and walks the signed chain of a queue: one link per change of its base.
+//!
+//! A link is written before the queue that references it, under a name that contains its hash. If the
+//! queue's compare-and-set then loses against another process, the link is a document that no chain leads to.
 
 use weaver_core::time::Timestamp;
 
-use super::{Certificate, EngineError, Fact, Link, MergeEngine, SignedLink, Stored, read_config};
-use crate::domain::{ChainHead, Departure, EntryId, ForeignMove, LinkId, MergeQueue, Notice, Oid, Status};
+use super::{Certificate, EngineError, Fact, Link, MergeEngine, SignedLink, VersionedQueue, read_config};
+use crate::domain::{ChainHead, EntryId, EntryOutcome, ForeignMove, LinkId, MergeQueue, Notice, Oid, Status};
 use crate::forge::{Forge, Moved};
 
-/// How many landings are named that a base lost.
+/// Lost landings that are listed.
 const TAKEN_BACK_MAX: usize = 100;
 
 impl MergeEngine {
-    /// Begins the chain of a queue that has none: where its base is, or was before a landing that is not
-    /// reported yet.
-    pub(super) async fn start_chain(&self, stored: &mut Stored) -> Result<bool, EngineError> {
+    /// Begins the chain of a queue that has none, at the tip of its base, or at the tip before a landing that
+    /// is not reported yet.
+    pub(super) async fn start_chain(&self, stored: &mut VersionedQueue) -> Result<bool, EngineError> {
         let forge = self.forges.open(&stored.queue.repository);
         let Some(tip) = forge.tip(&stored.queue.base_branch).await? else { return Ok(false) };
         let mut start = tip.clone();
@@ -27,7 +28,7 @@ impl MergeEngine {
         }
         let mut next = stored.queue.clone();
         self.begin(&mut next, start, self.clock.now()).await?;
-        self.ledger.save(&self.options.namespace, stored, next, &[]).await
+        self.documents.save(&self.options.namespace, stored, next, &[]).await
     }
 
     pub(super) async fn begin(
@@ -42,8 +43,7 @@ impl MergeEngine {
         Ok(())
     }
 
-    /// Makes the links of what a queue is about to say, and moves the end of its chain. Answers what they
-    /// certify.
+    /// Writes the links of the new notices of a queue, and advances its chain. Returns the certificates.
     pub(super) async fn certify(
         &self,
         before: &MergeQueue,
@@ -55,7 +55,7 @@ impl MergeEngine {
                 continue;
             }
             let fact = match &next.outbox[index] {
-                Notice::Left { entry, departure: Departure::Landed, link: None } => {
+                Notice::Completed { entry, outcome: EntryOutcome::Landed, link: None } => {
                     let forge = self.forges.open(&next.repository);
                     let base = entry.candidate.as_ref().map(|candidate| &candidate.base);
                     let Some(base) = base else { continue };
@@ -73,7 +73,7 @@ impl MergeEngine {
             let commit = fact.to().clone();
             let link = self.write_link(next, Some(&chain.link), fact, self.clock.now()).await?;
             next.chain = Some(ChainHead { link: link.clone(), commit, start: chain.start });
-            if let Notice::Left { link: place, .. } | Notice::Foreign { link: place, .. } =
+            if let Notice::Completed { link: place, .. } | Notice::Foreign { link: place, .. } =
                 &mut next.outbox[index]
             {
                 *place = Some(link);
@@ -98,11 +98,11 @@ impl MergeEngine {
         };
         let signed = SignedLink::new(&link, &self.options.keyring)?;
         let id = signed.id(link.sequence);
-        self.ledger.put_link(&self.options.namespace, &queue.id, &id, &signed).await?;
+        self.documents.put_link(&self.options.namespace, &queue.id, &id, &signed).await?;
         Ok(id)
     }
 
-    /// A queue's links, the newest first, as far back as one leads to the next.
+    /// Links of a queue, newest first, until one is missing or unreadable.
     pub(super) async fn links(&self, queue: &MergeQueue) -> Result<Vec<SignedLink>, EngineError> {
         let (mut links, mut walk) = (Vec::new(), walk(queue));
         while let Some((signed, _)) = self.step_back(queue, &mut walk).await? {
@@ -111,14 +111,14 @@ impl MergeEngine {
         Ok(links)
     }
 
-    /// The next older link of a walk. One whose text cannot be read leads nowhere; verifying says so.
+    /// The next older link of a walk. An unreadable link ends the walk; verification reports it.
     async fn step_back(
         &self,
         queue: &MergeQueue,
         walk: &mut Option<LinkId>,
     ) -> Result<Option<(SignedLink, Option<Link>)>, EngineError> {
         let Some(id) = walk.take() else { return Ok(None) };
-        let found = self.ledger.link(&self.options.namespace, &queue.id, &id).await?;
+        let found = self.documents.link(&self.options.namespace, &queue.id, &id).await?;
         let Some(signed) = found else { return Ok(None) };
         let link = signed.read().ok().filter(|link| link.sequence == id.sequence);
         *walk = link.as_ref().and_then(|link| {
@@ -128,7 +128,7 @@ impl MergeEngine {
         Ok(Some((signed, link)))
     }
 
-    /// What others did to the base since the end of the chain, of a base that is not there.
+    /// Describes how the base was changed outside the queue since the last link.
     pub(super) async fn foreign(
         &self,
         forge: &dyn Forge,
@@ -139,7 +139,7 @@ impl MergeEngine {
         let is_ahead = forge.contains(to, from).await?;
         let moved = match forge.moved(&queue.base_branch, from, to).await {
             Ok(moved) => moved,
-            // What the base had is gone from the repository, too.
+            // The old tip may be pruned from the repository.
             Err(_) if !is_ahead => Moved::default(),
             Err(error) => return Err(error.into()),
         };
@@ -159,30 +159,35 @@ impl MergeEngine {
         Ok(ForeignMove { from, to, commits: moved.commits, lost, taken_back, by: moved.by })
     }
 
-    /// Whether a change that the base has came there by a move that this queue did not make.
-    pub(super) async fn came_from_outside(
+    /// Whether a change that the base contains got there outside this queue.
+    pub(super) async fn was_merged_outside(
         &self,
         forge: &dyn Forge,
         queue: &MergeQueue,
         base: &Oid,
         head: &Oid,
     ) -> Result<bool, EngineError> {
-        let (Some(chain), Some(brought_by)) = (&queue.chain, forge.brought_by(base, head).await?) else {
+        let (Some(chain), Some(introduced_by)) = (&queue.chain, forge.introduced_by(base, head).await?)
+        else {
             return Ok(false);
         };
-        if forge.contains(&chain.start, &brought_by).await? {
+        if forge.contains(&chain.start, &introduced_by).await? {
             return Ok(false);
         }
         let mut walk = walk(queue);
         while let Some((_, Some(link))) = self.step_back(queue, &mut walk).await? {
-            if link.fact.entry().is_some() && *link.fact.to() == brought_by {
+            if link.fact.entry().is_some() && *link.fact.to() == introduced_by {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Goes on, and accepts where the base is: others moved it to `accept`.
+    /// Accepts that the base was changed to `accept` outside the queue, and resumes the queue.
+    ///
+    /// # Errors
+    /// [`MergeError::NothingToAccept`](crate::domain::MergeError::NothingToAccept) if `accept` is not such a
+    /// change.
     pub async fn accept(
         &self,
         id: &crate::domain::QueueId,
@@ -200,19 +205,19 @@ impl MergeEngine {
             return Err(refused(format!("there is no branch `{branch}`")).into());
         };
         let Some(chain) = stored.queue.chain.clone() else {
-            return Err(refused("the queue has not looked at its base yet; resume it".to_owned()).into());
+            return Err(refused("the queue has not been reconciled yet; resume it first".to_owned()).into());
         };
         if *accept == chain.commit {
-            return Err(refused(format!("`{branch}` was there by the queue's own doing")).into());
+            return Err(refused(format!("the queue itself moved `{branch}` there")).into());
         }
         let is_between = forge.contains(&tip, accept).await? && forge.contains(accept, &chain.commit).await?;
         if *accept != tip && !is_between {
-            return Err(refused(format!("`{branch}` is at {tip}: look at that, and accept it")).into());
+            return Err(refused(format!("`{branch}` is at {tip}; review and accept that commit")).into());
         }
         let moved = self.foreign(&*forge, &stored.queue, &chain.commit, accept).await?;
         let change = |next: &mut MergeQueue| {
             if next.chain.as_ref().is_none_or(|now| now.link != chain.link) {
-                return Err(refused("the queue moved its base meanwhile; look again".to_owned()));
+                return Err(refused("the queue moved its base in the meantime; review it again".to_owned()));
             }
             next.accept(moved.clone(), accepted_by.to_owned());
             next.resume();
@@ -222,7 +227,7 @@ impl MergeEngine {
         Ok(moved)
     }
 
-    /// The link that an entry landed by.
+    /// The signed certificate of an entry.
     pub(super) fn landing(links: &[SignedLink], id: EntryId) -> Option<Certificate> {
         links.iter().filter_map(|signed| signed.read().ok()).find_map(|link| match link.fact {
             Fact::Landing { certificate } if certificate.entry == id => Some(*certificate),

@@ -1,30 +1,33 @@
-//! What people do with queues.
+//! Commands of operators and producers.
 
-use super::{EngineError, EntryDetail, MergeEngine, Stored};
+use super::{EngineError, EntryDetail, MergeEngine, VersionedQueue};
 use crate::domain::{EntryId, MergeError, MergeQueue, OnForeign, PRIORITY_LOWEST, QueueId, Repository};
 use crate::forge::{Forge, ForgeError, MergeOutcome, MergeRequest};
 
-/// How often a command is tried again when others change the queue.
+/// Optimistic-concurrency retries of a command.
 const TRIES_MAX: usize = 32;
-/// The longest name of a repository together with its branch: it is part of keys.
+/// Length of a queue's id, which is part of document keys.
 const NAME_MAX_BYTES: usize = 100;
 
-/// Where a change is.
+/// Position of an enqueued change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Its entry.
+    /// Number of its entry.
     pub entry: EntryId,
-    /// Counted from 1.
+    /// From 1, the head of the queue.
     pub position: usize,
 }
 
 impl MergeEngine {
-    /// Looks whether a queue for a branch of a repository can work.
+    /// Checks that a queue for this branch can work: git version, branch, hooks.
+    ///
+    /// # Errors
+    /// What is wrong and what to do.
     pub async fn examine(&self, repository: &Repository, base_branch: &str) -> Result<(), ForgeError> {
         self.forges.open(repository).examine(base_branch).await
     }
 
-    /// Makes the queue of a base branch; one that is there stays as it is.
+    /// Creates the queue of a base branch; an existing one is left unchanged.
     pub async fn add_queue(
         &self,
         repository: Repository,
@@ -37,23 +40,23 @@ impl MergeEngine {
         let mut queue = MergeQueue::new(repository, base_branch, now);
         let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
         if queue.id.0.len() > NAME_MAX_BYTES || !queue.id.0.chars().all(is_plain) {
-            let problem = format!("names are at most {NAME_MAX_BYTES} bytes, without spaces");
+            let problem = format!("a queue id has at most {NAME_MAX_BYTES} bytes and no whitespace");
             return Err(invalid(problem));
         }
         let forge = self.forges.open(&queue.repository);
         let Some(tip) = forge.tip(base_branch).await? else {
-            return Err(invalid("there is no such branch: push one first".to_owned()));
+            return Err(invalid("no such branch; push it first".to_owned()));
         };
         super::read_config(&*forge, &tip).await?.map_err(invalid)?;
-        if self.ledger.load(&self.options.namespace, &queue.id).await?.is_none() {
+        if self.documents.load(&self.options.namespace, &queue.id).await?.is_none() {
             self.begin(&mut queue, tip, now).await?;
         }
-        self.ledger.create(&self.options.namespace, &queue).await?;
+        self.documents.create(&self.options.namespace, &queue).await?;
         self.changed.send_modify(|count| *count += 1);
         Ok(self.get(&queue.id).await?.queue)
     }
 
-    /// Puts a change in line, by the name its forge knows it by.
+    /// Enqueues a change by its id on the forge: a branch name on plain git.
     pub async fn enqueue(
         &self,
         queue: &QueueId,
@@ -67,7 +70,7 @@ impl MergeEngine {
             return Err(MergeError::PullRequestClosed(change.to_owned()).into());
         };
         if state.pull_request.id == base_branch {
-            let problem = "it cannot land on itself".to_owned();
+            let problem = "a branch cannot land on itself".to_owned();
             return Err(MergeError::InvalidBaseBranch { base_branch, problem }.into());
         }
         state.is_conflicted |= conflicts(&*forge, &base_branch, &state.pull_request.head).await?;
@@ -79,13 +82,13 @@ impl MergeEngine {
         answer.await
     }
 
-    /// Takes an entry out.
+    /// Cancels an entry; refused while it is landing.
     pub async fn cancel(&self, queue: &QueueId, id: EntryId) -> Result<(), EngineError> {
         let now = self.clock.now();
         self.change(queue, |next| next.cancel(id, now).map(drop)).await
     }
 
-    /// Gives an entry another priority; answers its position.
+    /// Changes an entry's priority, 0 to 9. Returns its position, from 1.
     pub async fn set_priority(
         &self,
         queue: &QueueId,
@@ -95,7 +98,7 @@ impl MergeEngine {
         self.change(queue, |next| next.set_priority(id, priority)).await
     }
 
-    /// Gives a queue another priority among the queues.
+    /// Changes a queue's priority among the queues, 0 to 9.
     pub async fn set_queue_priority(&self, queue: &QueueId, priority: u8) -> Result<(), EngineError> {
         let set = |next: &mut MergeQueue| {
             next.priority = priority.min(PRIORITY_LOWEST);
@@ -104,7 +107,7 @@ impl MergeEngine {
         self.change(queue, set).await
     }
 
-    /// Says what a queue does when others moved its base; `None` for what its repository's kind says.
+    /// Sets what a queue does when its base is changed outside; `None` for the forge's default.
     pub async fn set_on_foreign(
         &self,
         queue: &QueueId,
@@ -117,12 +120,12 @@ impl MergeEngine {
         self.change(queue, set).await
     }
 
-    /// What a queue does when others moved its base.
+    /// The effective setting: the queue's own, or the forge's default.
     pub fn on_foreign(&self, queue: &MergeQueue) -> OnForeign {
         queue.on_foreign.unwrap_or_else(|| self.forges.open(&queue.repository).on_foreign())
     }
 
-    /// Stops anything new.
+    /// Pauses a queue: nothing new is started.
     pub async fn pause(&self, queue: &QueueId, reason: &str) -> Result<(), EngineError> {
         let now = self.clock.now();
         let pause = |next: &mut MergeQueue| {
@@ -132,7 +135,7 @@ impl MergeEngine {
         self.change(queue, pause).await
     }
 
-    /// Goes on.
+    /// Resumes a paused queue.
     pub async fn resume(&self, queue: &QueueId) -> Result<(), EngineError> {
         let resume = |next: &mut MergeQueue| {
             next.resume();
@@ -141,38 +144,41 @@ impl MergeEngine {
         self.change(queue, resume).await
     }
 
-    /// Every queue.
+    /// All readable queues of the namespace, by id.
     pub async fn queues(&self) -> Result<Vec<MergeQueue>, EngineError> {
-        self.ledger.list(&self.options.namespace).await
+        self.documents.list(&self.options.namespace).await
     }
 
-    /// A queue.
-    pub async fn get(&self, queue: &QueueId) -> Result<Stored, EngineError> {
-        let found = self.ledger.load(&self.options.namespace, queue).await?;
+    /// A queue and its version.
+    ///
+    /// # Errors
+    /// [`EngineError::NoQueue`] if it does not exist.
+    pub async fn get(&self, queue: &QueueId) -> Result<VersionedQueue, EngineError> {
+        let found = self.documents.load(&self.options.namespace, queue).await?;
         found.ok_or_else(|| EngineError::NoQueue(queue.clone()))
     }
 
-    /// An entry, in the queue or gone.
+    /// An entry, waiting or completed.
     pub async fn entry(&self, queue: &QueueId, id: EntryId) -> Result<EntryDetail, EngineError> {
         let stored = self.get(queue).await?;
-        let detail = self.ledger.entry(&self.options.namespace, queue, id).await?;
+        let detail = self.documents.entry(&self.options.namespace, queue, id).await?;
         match (stored.queue.entry(id), detail) {
-            (Ok(entry), _) => Ok(EntryDetail { entry: entry.clone(), departure: None, certificate: None }),
-            (Err(_), Some(detail)) if detail.departure.is_some() => Ok(detail),
+            (Ok(entry), _) => Ok(EntryDetail { entry: entry.clone(), outcome: None, certificate: None }),
+            (Err(_), Some(detail)) if detail.outcome.is_some() => Ok(detail),
             (Err(unknown), _) => Err(unknown.into()),
         }
     }
 
-    /// The last entries that left, newest first.
-    pub async fn departed(&self, queue: &QueueId, count: u64) -> Result<Vec<EntryDetail>, EngineError> {
+    /// Completed entries among the last `count`, newest first.
+    pub async fn history(&self, queue: &QueueId, count: u64) -> Result<Vec<EntryDetail>, EngineError> {
         let stored = self.get(queue).await?;
-        let mut details = self.ledger.entries(&self.options.namespace, &stored.queue, count).await?;
-        details.retain(|detail| detail.departure.is_some() && stored.queue.entry(detail.entry.id).is_err());
+        let mut details = self.documents.entries(&self.options.namespace, &stored.queue, count).await?;
+        details.retain(|detail| detail.outcome.is_some() && stored.queue.entry(detail.entry.id).is_err());
         details.reverse();
         Ok(details)
     }
 
-    /// Changes a queue; again, if somebody else was faster.
+    /// Changes a queue by compare-and-set, retried on conflict.
     pub(super) async fn change<T>(
         &self,
         id: &QueueId,
@@ -191,8 +197,8 @@ impl MergeEngine {
     }
 }
 
-/// Whether a change conflicts with the base as it is now. By the time it is its turn this may have changed
-/// either way: the plan goes by the candidate.
+/// Whether a change conflicts with the base now. By the time it is processed this may have changed: the plan
+/// goes by the candidate.
 async fn conflicts(
     forge: &dyn Forge,
     base_branch: &str,

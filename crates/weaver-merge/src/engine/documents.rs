@@ -1,4 +1,6 @@
-//! Queues and entries as documents.
+//! Queues, entries and links as documents of the store.
+//!
+//! Every write of a queue is a compare-and-set on its version, which fences out a process with an older view.
 
 use std::sync::Arc;
 
@@ -11,55 +13,63 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::{Document, DocumentKey, Expect, Store};
 
 use super::{Certificate, EngineError, SignedLink};
-use crate::domain::{Departure, EntryId, LinkId, MergeQueue, Notice, QueueEntry, QueueId};
+use crate::domain::{EntryId, EntryOutcome, LinkId, MergeQueue, Notice, QueueEntry, QueueId};
 
-/// The kind of the documents that are queues.
+/// Document kind of queues.
 pub const QUEUE_KIND: &str = "merge_queue";
-/// The kind of the documents that are entries.
+/// Document kind of entries.
 pub const ENTRY_KIND: &str = "merge_entry";
-/// The kind of the documents that are links of chains.
+/// Document kind of chain links.
 pub const LINK_KIND: &str = "merge_link";
 
 /// A queue and the version it was read at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
-    /// The queue.
+pub struct VersionedQueue {
+    /// As it was read.
     pub queue: MergeQueue,
-    /// Its document's version.
+    /// Version of its document: the expected version of the next write.
     pub version: Version,
 }
 
-/// What is kept of an entry, also after it left. While it is in the queue, the queue's own word counts.
+/// The document of an entry, kept after it completed. While it is in the queue, the queue's document is
+/// authoritative.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryDetail {
     /// The entry as it was when this was written.
     pub entry: QueueEntry,
-    /// How it left.
-    pub departure: Option<Departure>,
-    /// If it landed: what landed, and what says that it was tested.
+    /// None while it is in the queue.
+    #[serde(rename = "departure")]
+    pub outcome: Option<EntryOutcome>,
+    /// Only if it landed.
     pub certificate: Option<Certificate>,
 }
 
-/// Reads and writes queues.
+/// Reads and writes the documents of merge queues.
 #[derive(Clone)]
-pub struct Ledger {
+pub struct MergeDocuments {
     store: Arc<dyn Store>,
 }
 
-impl Ledger {
-    /// Over a store.
+impl MergeDocuments {
+    /// Uses the document port of `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store }
     }
 
-    /// A queue.
-    pub async fn load(&self, namespace: &Namespace, id: &QueueId) -> Result<Option<Stored>, EngineError> {
+    /// Loads a queue; `None` if it does not exist.
+    pub async fn load(
+        &self,
+        namespace: &Namespace,
+        id: &QueueId,
+    ) -> Result<Option<VersionedQueue>, EngineError> {
         let found = self.store.get_document(&queue_key(namespace, id)).await?;
-        found.map(|document| Ok(Stored { queue: decode(&document)?, version: document.version })).transpose()
+        found
+            .map(|document| Ok(VersionedQueue { queue: decode(&document)?, version: document.version }))
+            .transpose()
     }
 
-    /// Every queue of a namespace, by name. One whose document cannot be read is left out and logged: it
-    /// stops nothing but its own, and [`load`](Self::load) says what is wrong with it.
+    /// All queues of a namespace, by id. An unreadable document is skipped and logged, so that it does not
+    /// stop other queues; [`load`](Self::load) reports what is wrong with it.
     pub async fn list(&self, namespace: &Namespace) -> Result<Vec<MergeQueue>, EngineError> {
         let (mut queues, mut cursor) = (Vec::new(), None);
         loop {
@@ -74,7 +84,7 @@ impl Ledger {
         }
     }
 
-    /// Makes a queue, unless it is there.
+    /// Creates a queue; false if it exists.
     pub async fn create(&self, namespace: &Namespace, queue: &MergeQueue) -> Result<bool, EngineError> {
         queue.validate()?;
         self.put(&queue_key(namespace, &queue.id), queue, Expect::Absent)
@@ -82,12 +92,12 @@ impl Ledger {
             .map(|version| version.is_some())
     }
 
-    /// Saves what comes after what is stored, entries first, those that landed with their certificates;
-    /// `false` if that is no longer what is stored.
+    /// Saves `next` if `stored` is still the current version, documents of its entries first; false on a
+    /// conflict.
     pub async fn save(
         &self,
         namespace: &Namespace,
-        stored: &mut Stored,
+        stored: &mut VersionedQueue,
         next: MergeQueue,
         certificates: &[Certificate],
     ) -> Result<bool, EngineError> {
@@ -97,8 +107,8 @@ impl Ledger {
             let Some(detail) = detail_of(notice, certificates) else { continue };
             let entry_key = entry_key(namespace, &next.id, detail.entry.id);
             let written = self.store.get_document(&entry_key).await?;
-            // Whoever stores the queue tells of the entry and writes it for good. Looked at in this order, a
-            // process that comes too late cannot write over that.
+            // The process that saves the queue publishes the entry and writes its final document. Reading in
+            // this order fences out a process that is too late.
             let now = self.store.get_document(&key).await?;
             if now.is_none_or(|now| now.version != stored.version) {
                 return Ok(false);
@@ -108,14 +118,14 @@ impl Ledger {
         }
         match self.put(&key, &next, Expect::Version(stored.version)).await? {
             Some(version) => {
-                *stored = Stored { queue: next, version };
+                *stored = VersionedQueue { queue: next, version };
                 Ok(true)
             }
             None => Ok(false),
         }
     }
 
-    /// Saves a queue whose invariants are broken already, to pause it.
+    /// Saves a corrupted queue without validation, to pause it.
     pub(super) async fn save_unchecked(
         &self,
         namespace: &Namespace,
@@ -125,7 +135,7 @@ impl Ledger {
         self.put(&queue_key(namespace, &next.id), next, Expect::Version(version)).await.map(drop)
     }
 
-    /// An entry, in the queue or not.
+    /// Loads the document of an entry.
     pub async fn entry(
         &self,
         namespace: &Namespace,
@@ -136,8 +146,7 @@ impl Ledger {
         found.as_ref().map(decode).transpose()
     }
 
-    /// The entries of a queue that came last, the oldest of them first. Those that cannot be read are left
-    /// out and logged.
+    /// The last `count` entries of a queue, oldest first. Unreadable documents are skipped and logged.
     pub async fn entries(
         &self,
         namespace: &Namespace,
@@ -156,7 +165,7 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// A link of a queue's chain, `None` if it is not there.
+    /// Loads a link of a queue's chain; `None` if it is missing.
     pub async fn link(
         &self,
         namespace: &Namespace,
@@ -167,7 +176,7 @@ impl Ledger {
         found.as_ref().map(decode).transpose()
     }
 
-    /// Writes a link. Its name has its hash: two nodes that write it write the same.
+    /// Writes a link. Its name contains its hash, so concurrent writes are identical.
     pub(super) async fn put_link(
         &self,
         namespace: &Namespace,
@@ -178,7 +187,7 @@ impl Ledger {
         self.put(&link_key(namespace, queue, id), link, Expect::Anything).await.map(drop)
     }
 
-    /// Writes what is kept of an entry that left.
+    /// Writes the final document of a completed entry.
     pub(super) async fn put_entry(
         &self,
         namespace: &Namespace,
@@ -224,22 +233,22 @@ fn decode<T: DeserializeOwned>(document: &Document) -> Result<T, EngineError> {
     })
 }
 
-/// Leaves out of a list what cannot be read, so that one damaged document does not hide all others.
+/// Skips an unreadable document of a list, so that it does not hide the others.
 fn readable<T>(read: Result<T, EngineError>) -> Option<T> {
-    read.inspect_err(|error| tracing::error!(%error, "left out of a list of the merge queue")).ok()
+    read.inspect_err(|error| tracing::error!(%error, "skipped an unreadable merge queue document")).ok()
 }
 
 fn detail_of(notice: &Notice, certificates: &[Certificate]) -> Option<EntryDetail> {
     match notice {
         Notice::Added { entry, .. } => {
-            Some(EntryDetail { entry: (**entry).clone(), departure: None, certificate: None })
+            Some(EntryDetail { entry: (**entry).clone(), outcome: None, certificate: None })
         }
-        // Written again when it is told: which link is the queue's is known only after the queue is written.
-        Notice::Left { entry, departure, .. } => Some(EntryDetail {
+        // Written again when published: which link is the queue's is known only after the queue is saved.
+        Notice::Completed { entry, outcome, .. } => Some(EntryDetail {
             entry: (**entry).clone(),
-            departure: Some(departure.clone()),
+            outcome: Some(outcome.clone()),
             certificate: certificates.iter().find(|certificate| certificate.entry == entry.id).cloned(),
         }),
-        Notice::Foreign { .. } | Notice::Paused { .. } | Notice::Trouble { .. } => None,
+        Notice::Foreign { .. } | Notice::Paused { .. } | Notice::Fault { .. } => None,
     }
 }

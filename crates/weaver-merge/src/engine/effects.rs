@@ -1,4 +1,4 @@
-//! Doing what a plan asks for.
+//! Performs the actions of a plan.
 
 use weaver_core::error::Error;
 use weaver_core::id::TaskKey;
@@ -11,20 +11,24 @@ use crate::domain::{EntryId, MergeQueue, Oid};
 use crate::forge::{Forge, Landing, MergeOutcome, MergeRequest};
 use crate::plan::{Action, Report};
 
-/// How often a check is tried again when it could not be run at all (no room for its files, say). What a
-/// check finds out is never a failure of its task.
+/// Attempts of a check task that could not run at all (a full disk, for instance). A failed check is not a
+/// failure of its task.
 const RUN_ATTEMPTS: u32 = 3;
 
-/// What came of an action.
-pub(super) enum Performed {
+/// Result of an action.
+pub(super) enum ActionResult {
     Report(Report),
-    /// The world is not what was planned on.
-    LookAgain,
+    /// The observations are out of date: plan again.
+    Replan,
     Nothing,
 }
 
 impl MergeEngine {
-    pub(super) async fn perform(&self, queue: &MergeQueue, action: Action) -> Result<Performed, EngineError> {
+    pub(super) async fn perform(
+        &self,
+        queue: &MergeQueue,
+        action: Action,
+    ) -> Result<ActionResult, EngineError> {
         match action {
             Action::Build { entry, base, head } => self.build(queue, entry, base, head).await,
             Action::StartCheck { entry, candidate, check, on, number, base, commit } => {
@@ -45,12 +49,12 @@ impl MergeEngine {
                     .label("merge_entry", entry.to_string())
                     .idempotency_key(key);
                 let task = self.store.enqueue(task).await?.key.id;
-                Ok(Performed::Report(Report::Started { entry, candidate, check, number, task }))
+                Ok(ActionResult::Report(Report::Started { entry, candidate, check, number, task }))
             }
             Action::StopCheck { task } => {
                 match self.store.cancel(&TaskKey::new(self.options.namespace.clone(), task)).await {
-                    // It has ended, or was purged: there is nothing to stop.
-                    Ok(()) | Err(Error::Refused { .. } | Error::NotFound { .. }) => Ok(Performed::Nothing),
+                    // It has ended or was purged: nothing to cancel.
+                    Ok(()) | Err(Error::Refused { .. } | Error::NotFound { .. }) => Ok(ActionResult::Nothing),
                     Err(error) => Err(error.into()),
                 }
             }
@@ -64,41 +68,41 @@ impl MergeEngine {
         id: EntryId,
         base: &Oid,
         commit: Oid,
-    ) -> Result<Performed, EngineError> {
+    ) -> Result<ActionResult, EngineError> {
         let forge = self.forges.open(&queue.repository);
-        if let Some(performed) = self.hold_back(&*forge, queue, id, base, &commit).await? {
+        if let Some(performed) = self.preflight(&*forge, queue, id, base, &commit).await? {
             return Ok(performed);
         }
         let report = match forge.land(&queue.base_branch, base, &commit).await {
             Ok(Landing::Done) => Report::Landed { entry: id, commit },
-            Ok(Landing::BaseMoved) => return Ok(Performed::LookAgain),
+            Ok(Landing::BaseMoved) => return Ok(ActionResult::Replan),
             Ok(Landing::Declined(text)) => Report::Declined { entry: id, commit, text },
             Ok(Landing::Refused(problem)) => Report::Refused { entry: id, commit, problem },
-            Err(error) => return Ok(trouble(id, &error)),
+            Err(error) => return Ok(fault(id, &error)),
         };
-        Ok(Performed::Report(report))
+        Ok(ActionResult::Report(report))
     }
 
-    /// Looks once more before the base moves: that it is where the chain says, that the landing can be
-    /// signed, and that what lands is what its parents make. No ref leads to a candidate: one that `git gc`
-    /// took away is made again by this.
-    async fn hold_back(
+    /// Checks before landing: the landing can be signed, the base is where the chain ends, and rebuilding the
+    /// candidate gives the tested commit. No ref points to a candidate: this restores one that `git gc`
+    /// removed.
+    async fn preflight(
         &self,
         forge: &dyn Forge,
         queue: &MergeQueue,
         id: EntryId,
         base: &Oid,
         commit: &Oid,
-    ) -> Result<Option<Performed>, EngineError> {
+    ) -> Result<Option<ActionResult>, EngineError> {
         let refused = |problem: String| {
-            Ok(Some(Performed::Report(Report::Refused { entry: id, commit: commit.clone(), problem })))
+            Ok(Some(ActionResult::Report(Report::Refused { entry: id, commit: commit.clone(), problem })))
         };
         if let Err(problem) = self.options.keyring.sign(b"") {
-            return refused(format!("{problem}; a landing that cannot be signed is not made"));
+            return refused(format!("{problem}; nothing lands without a signature"));
         }
         if let Some(chain) = queue.chain.as_ref().filter(|chain| chain.commit != *base) {
             return refused(format!(
-                "the candidate is built on {base}, and the chain ends at {}",
+                "the candidate is based on {base}, but the chain ends at {}",
                 chain.commit
             ));
         }
@@ -108,11 +112,11 @@ impl MergeEngine {
         match forge.merge(&MergeRequest { base: base.clone(), head, message }).await {
             Ok(MergeOutcome::Merged(again)) if again == *merged => Ok(None),
             Ok(MergeOutcome::Merged(again)) => {
-                let problem = format!("its parents make {} with the tree {}", again.commit, again.tree);
-                refused(format!("{commit} with the tree {} is not what was tested: {problem}", merged.tree))
+                let problem = format!("its parents give {} with tree {}", again.commit, again.tree);
+                refused(format!("{commit} with tree {} is not what was tested: {problem}", merged.tree))
             }
-            Ok(other) => refused(format!("{commit} cannot be made again from its parents: {other:?}")),
-            Err(error) => Ok(Some(trouble(id, &error))),
+            Ok(other) => refused(format!("{commit} cannot be rebuilt from its parents: {other:?}")),
+            Err(error) => Ok(Some(fault(id, &error))),
         }
     }
 
@@ -122,7 +126,7 @@ impl MergeEngine {
         id: EntryId,
         base: Oid,
         head: Oid,
-    ) -> Result<Performed, EngineError> {
+    ) -> Result<ActionResult, EngineError> {
         let forge = self.forges.open(&queue.repository);
         let message = certificate::message_of(queue, queue.entry(id)?);
         let request = MergeRequest { base: base.clone(), head: head.clone(), message };
@@ -130,29 +134,29 @@ impl MergeEngine {
         let merged = match forge.merge(&request).await {
             Ok(MergeOutcome::Merged(merged)) => merged,
             Ok(MergeOutcome::Conflict(paths)) => {
-                return Ok(Performed::Report(Report::Conflict { entry, base, head, paths }));
+                return Ok(ActionResult::Report(Report::Conflict { entry, base, head, paths }));
             }
             Ok(MergeOutcome::AlreadyMerged) => {
-                return Ok(match self.came_from_outside(&*forge, queue, &base, &head).await {
+                return Ok(match self.was_merged_outside(&*forge, queue, &base, &head).await {
                     Ok(is_outside) => {
-                        Performed::Report(Report::AlreadyMerged { entry, base, head, is_outside })
+                        ActionResult::Report(Report::AlreadyMerged { entry, base, head, is_outside })
                     }
-                    Err(error) => trouble(entry, &error),
+                    Err(error) => fault(entry, &error),
                 });
             }
-            Err(error) => return Ok(trouble(entry, &error)),
+            Err(error) => return Ok(fault(entry, &error)),
         };
         Ok(match read_config(&*forge, &base).await {
             Ok(Ok(config)) => {
                 let checks = config.check_set().names;
-                Performed::Report(Report::Built { entry, base, head, merged, checks })
+                ActionResult::Report(Report::Built { entry, base, head, merged, checks })
             }
-            Ok(Err(_)) => Performed::LookAgain,
-            Err(error) => trouble(entry, &error),
+            Ok(Err(_)) => ActionResult::Replan,
+            Err(error) => fault(entry, &error),
         })
     }
 }
 
-fn trouble(entry: EntryId, error: &dyn std::fmt::Display) -> Performed {
-    Performed::Report(Report::Trouble { entry, message: error.to_string() })
+fn fault(entry: EntryId, error: &dyn std::fmt::Display) -> ActionResult {
+    ActionResult::Report(Report::Fault { entry, message: error.to_string() })
 }

@@ -1,43 +1,43 @@
-//! What can go wrong around a queue.
+//! Errors of the engine.
 
 use crate::domain::{MergeError, QueueId};
 use crate::forge::ForgeError;
 use crate::keys::KeyError;
 
-/// Why an engine did not do what it was asked.
+/// Why a call to the engine failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The queue does not allow it.
+    /// Refused by the rules of the queue.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// The store did not.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] weaver_core::error::Error),
-    /// The repository did not.
+    /// The repository failed.
     #[error(transparent)]
     Forge(#[from] ForgeError),
-    /// There is no key to sign or to verify with.
+    /// No usable key to sign or verify with.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// There is no such queue.
-    #[error("there is no merge queue `{0}`: make it with `weaver merge add-repo`")]
+    /// The queue does not exist.
+    #[error("no such merge queue: `{0}`; create it with `weaver merge add-repo`")]
     NoQueue(QueueId),
-    /// A document cannot be read.
+    /// A document or payload cannot be decoded or encoded.
     #[error("{what} cannot be read: {problem}")]
     Unreadable {
-        /// Which.
+        /// Kind and id of the document.
         what: String,
-        /// Why.
+        /// The decoder's message.
         problem: String,
     },
-    /// Others kept changing the queue.
-    #[error("the queue changed each time it was to be written: try again")]
+    /// Every optimistic-concurrency retry lost against another process.
+    #[error("the merge queue is changing too fast: concurrent updates won every time; retry")]
     Busy,
 }
 
 impl EngineError {
-    /// Whether a document is there and cannot be read, by the engine or by the store.
+    /// Whether a document exists but cannot be decoded, by the engine or by the store.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(self, Self::Unreadable { .. } | Self::Store(weaver_core::error::Error::Damaged { .. }))
     }

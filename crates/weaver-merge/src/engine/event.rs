@@ -1,85 +1,85 @@
-//! What programs are told: entries of the journal, after what they tell of is stored.
+//! Events for programs: appended to the journal after the change they report is stored.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::name::Namespace;
 use weaver_core::ports::StreamKey;
 
 use crate::domain::{
-    Check, Departure, EntryId, ForeignMove, MergeQueue, Notice, Oid, QueueEntry, QueueId, Reason,
+    Check, EntryId, EntryOutcome, ForeignMove, MergeQueue, Notice, Oid, QueueEntry, QueueId, Reason,
 };
 
-/// The stream of a queue's events.
+/// Journal stream of a queue's events.
 pub fn event_stream(namespace: &Namespace, queue: &QueueId) -> StreamKey {
     StreamKey::new(namespace.clone(), format!("merge/{queue}"))
 }
 
-/// An event as it stands in the journal.
+/// An event as it is stored in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// Of which queue.
+pub struct JournalEvent {
+    /// The queue it happened to.
     pub queue: QueueId,
-    /// The same for the same event, if it is written twice.
+    /// Deduplication key: equal if the same event was appended twice.
     pub key: String,
-    /// What happened.
+    /// Stored inline, tagged by `event`.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// Something that happened. It may be written twice (a crash between writing and noting that): `entry` and
-/// `event` say whether two are one.
+/// An event of a merge queue. Delivery is at-least-once: a crash may append it twice; `key` deduplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum Event {
-    /// An entry came.
+    /// An entry was enqueued.
     QueueEntryAdded {
-        /// Which.
+        /// Number of the entry.
         entry: EntryId,
-        /// The change.
+        /// Id of the change.
         pull_request: String,
-        /// Where, counted from 1.
+        /// Position in the queue, from 1.
         position: usize,
     },
-    /// An entry left without landing.
+    /// An entry was removed without landing.
     QueueEntryRemoved {
-        /// Which.
+        /// Number of the entry.
         entry: EntryId,
-        /// The change.
+        /// Id of the change.
         pull_request: String,
-        /// Why.
+        /// Stored inline, tagged by `reason`.
         #[serde(flatten)]
         reason: Reason,
-        /// Its checks, with every run.
+        /// Checks of its last candidate, with every run.
         results: Vec<Check>,
     },
-    /// An entry landed.
+    /// An entry landed on the base.
     PullRequestMerged {
-        /// Which.
+        /// Number of the entry.
         entry: EntryId,
-        /// The change.
+        /// Id of the change.
         pull_request: String,
-        /// Where the base is now.
+        /// New tip of the base.
         commit: Option<Oid>,
-        /// What was tested.
+        /// The tested tree.
         tree: Option<Oid>,
     },
-    /// A move of the base by others was accepted.
+    /// A change of the base outside the queue was accepted.
     BaseMovedOutside {
-        /// What they did.
+        /// What changed, stored inline.
         #[serde(flatten)]
         moved: ForeignMove,
-        /// By whom it was accepted, or by which setting.
+        /// Operator, or the setting that accepted it.
         accepted_by: String,
     },
-    /// The queue paused.
+    /// The queue was paused.
     QueuePaused {
-        /// Why.
+        /// The reason and what to do.
         problem: String,
     },
-    /// Something goes wrong and is tried again.
-    QueueTrouble {
-        /// With which entry.
+    /// A step keeps failing and is retried.
+    #[serde(rename = "queue_trouble")]
+    QueueFault {
+        /// Number of the entry.
         entry: EntryId,
-        /// What.
+        /// The last error, for people.
         problem: String,
     },
 }
@@ -92,20 +92,20 @@ impl Event {
                 pull_request: entry.pull_request.id.clone(),
                 position: *position,
             },
-            Notice::Left { entry, departure: Departure::Landed, .. } => Self::merged(entry),
-            Notice::Left { entry, departure: Departure::Removed(reason), .. } => Self::QueueEntryRemoved {
-                entry: entry.id,
-                pull_request: entry.pull_request.id.clone(),
-                reason: reason.clone(),
-                results: entry.checks.clone(),
-            },
+            Notice::Completed { entry, outcome: EntryOutcome::Landed, .. } => Self::merged(entry),
+            Notice::Completed { entry, outcome: EntryOutcome::Removed(reason), .. } => {
+                Self::QueueEntryRemoved {
+                    entry: entry.id,
+                    pull_request: entry.pull_request.id.clone(),
+                    reason: reason.clone(),
+                    results: entry.checks.clone(),
+                }
+            }
             Notice::Foreign { moved, accepted_by, .. } => {
                 Self::BaseMovedOutside { moved: (**moved).clone(), accepted_by: accepted_by.clone() }
             }
             Notice::Paused { reason } => Self::QueuePaused { problem: reason.clone() },
-            Notice::Trouble { entry, message } => {
-                Self::QueueTrouble { entry: *entry, problem: message.clone() }
-            }
+            Notice::Fault { entry, message } => Self::QueueFault { entry: *entry, problem: message.clone() },
         }
     }
 
@@ -119,7 +119,7 @@ impl Event {
         }
     }
 
-    /// The same for the same event of a queue, whoever writes it.
+    /// Deduplication key: the same for the same event, on every node.
     pub(crate) fn key(&self, queue: &MergeQueue) -> String {
         let (word, entry) = match self {
             Self::BaseMovedOutside { moved, .. } => {
@@ -131,7 +131,7 @@ impl Event {
             Self::QueuePaused { .. } => {
                 ("paused", queue.paused.as_ref().map_or(0, |pause| pause.since.as_micros().unsigned_abs()))
             }
-            Self::QueueTrouble { entry, .. } => ("trouble", entry.0),
+            Self::QueueFault { entry, .. } => ("trouble", entry.0),
         };
         format!("merge-notice:{}:{word}:{entry}", queue.id)
     }

@@ -1,7 +1,7 @@
-//! The links of a queue's chain: signed, each with the hash of the one before. Pure.
+//! Links of a queue's chain: signed, each with the hash of the previous one. Pure.
 //!
-//! What is signed is the text of a link, kept as it was signed: a reader checks the bytes first and reads
-//! them after.
+//! The signature covers the JSON text of a link, which is stored verbatim: a reader verifies the bytes before
+//! it parses them.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -11,50 +11,50 @@ use super::Certificate;
 use crate::domain::{EntryId, ForeignMove, LinkId, Oid, QueueId};
 use crate::keys::{KeyError, Keyring, PublicKey, hex, unhex};
 
-/// So that a signature of anything else is never one of a link.
+/// Domain separation: a signature of anything else is never valid for a link.
 const DOMAIN: &str = "weaver merge link 1\n";
 
-/// One move of a base, or the place a chain begins.
+/// One change of a base branch, or the start of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Of which queue.
+    /// The queue whose chain it is part of.
     pub queue: QueueId,
-    /// Counted from 0.
+    /// Position in the chain, from 0.
     pub sequence: u64,
-    /// The hash of the link before; none of the first.
+    /// Hash of the previous link; none for the first.
     pub previous: Option<String>,
-    /// When it was made, by the clock of the node that signed it.
+    /// By the clock of the node that signed it.
     pub at: Timestamp,
-    /// What it says.
+    /// Stored inline, tagged by `kind`.
     #[serde(flatten)]
     pub fact: Fact,
 }
 
-/// What a link says.
+/// The statement of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Fact {
-    /// The chain begins: the base was here.
+    /// The chain begins.
     Start {
-        /// Where.
+        /// Tip of the base at that time.
         commit: Oid,
     },
     /// A change landed.
     Landing {
-        /// What it was, and what it passed.
+        /// What landed, and the checks it passed.
         certificate: Box<Certificate>,
     },
-    /// Others moved the base, and that was accepted. Nothing of it was tested here.
+    /// A change of the base outside the queue was accepted. It was not tested here.
     Foreign {
-        /// What they did.
+        /// Old and new tip, and who moved it.
         moved: Box<ForeignMove>,
-        /// By whom it was accepted, or by which setting.
+        /// Operator, or the setting that accepted it.
         accepted_by: String,
     },
 }
 
 impl Fact {
-    /// Where the base was before; none where the chain begins.
+    /// Tip of the base before; none for the start of the chain.
     pub fn from(&self) -> Option<&Oid> {
         match self {
             Self::Start { .. } => None,
@@ -63,7 +63,7 @@ impl Fact {
         }
     }
 
-    /// Where the base is after.
+    /// Tip of the base after.
     pub fn to(&self) -> &Oid {
         match self {
             Self::Start { commit } => commit,
@@ -72,7 +72,7 @@ impl Fact {
         }
     }
 
-    /// The entry that landed.
+    /// The entry, if it is a landing.
     pub fn entry(&self) -> Option<EntryId> {
         match self {
             Self::Landing { certificate } => Some(certificate.entry),
@@ -80,7 +80,7 @@ impl Fact {
         }
     }
 
-    /// As it is written.
+    /// The stored word: `start`, `landing` or `foreign`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",
@@ -90,14 +90,14 @@ impl Fact {
     }
 }
 
-/// A link as it is kept.
+/// A link with its signature, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedLink {
-    /// The text that is signed: a [`Link`] as JSON.
+    /// The signed text: a [`Link`] as JSON.
     pub body: String,
-    /// The key it is signed with.
+    /// Public key of the signer.
     pub key: PublicKey,
-    /// The signature, in hexadecimal digits.
+    /// Ed25519 signature, in hexadecimal.
     pub signature: String,
 }
 
@@ -105,16 +105,15 @@ impl SignedLink {
     /// Signs a link.
     ///
     /// # Errors
-    /// If there is no key that can be used.
+    /// If there is no usable key.
     pub fn new(link: &Link, keyring: &Keyring) -> Result<Self, KeyError> {
-        // Plain data: it can always be written.
+        // Plain data: encoding cannot fail.
         let body = serde_json::to_string(link).unwrap_or_default();
         let (key, signature) = keyring.sign(&signed_bytes(&body))?;
         Ok(Self { body, key, signature: hex(&signature) })
     }
 
-    /// The hash that the next link has of this one: of all of it, so that neither text nor signature can be
-    /// another.
+    /// SHA-256 of body, key and signature: the `previous` of the next link.
     pub fn hash(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(DOMAIN);
@@ -125,27 +124,26 @@ impl SignedLink {
         hex(&hash.finalize())
     }
 
-    /// What it says; the signature is not checked here.
+    /// Parses the body; does not verify the signature.
     ///
     /// # Errors
-    /// If its text is no link.
+    /// If the body is not a link.
     pub fn read(&self) -> Result<Link, String> {
-        serde_json::from_str(&self.body).map_err(|error| format!("its text is no link: {error}"))
+        serde_json::from_str(&self.body).map_err(|error| format!("invalid link: {error}"))
     }
 
-    /// Its place, by what it says.
+    /// Its id at a position of the chain.
     pub fn id(&self, sequence: u64) -> LinkId {
         LinkId { sequence, hash: self.hash() }
     }
 
-    /// What is wrong with its signature, if anything is.
-    pub fn distrust(&self, trusted: &[PublicKey]) -> Option<String> {
+    /// Why the signature is not accepted; `None` if it is valid and its key trusted.
+    pub fn signature_problem(&self, trusted: &[PublicKey]) -> Option<String> {
         if !trusted.contains(&self.key) {
-            return Some(format!("it is signed with {}, which is not among the trusted keys", self.key));
+            return Some(format!("signed with {}, which is not among the trusted keys", self.key));
         }
         let signature = unhex(&self.signature).unwrap_or_default();
-        (!self.key.verifies(&signed_bytes(&self.body), &signature))
-            .then(|| "its signature is not one of its text".to_owned())
+        (!self.key.verifies(&signed_bytes(&self.body), &signature)).then(|| "invalid signature".to_owned())
     }
 }
 

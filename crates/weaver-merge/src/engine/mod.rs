@@ -1,12 +1,15 @@
-//! What makes plans come true: documents, effects, events.
+//! Executes plans: documents, effects, events.
 //!
 //! ```text
 //! reconcile ── load ─▶ observe ─▶ plan ─▶ save ─▶ perform ─▶ apply ─▶ save ─▶ publish ─▶ save
 //! ```
 //!
-//! What is to be done is stored before it is done, and what came of it after. Every write of the queue
-//! expects the version that was read, so two processes on one queue disturb each other and harm nothing.
-//! Entry documents are written before the queue that mentions them.
+//! An action is stored before it is performed, and its result after.
+//!
+//! Every write of the queue is a compare-and-set on the version that was read. Two processes on one queue
+//! slow each other down, and cause no harm: the version fences out the slower one.
+//!
+//! Entry documents are written before the queue that references them.
 
 mod certificate;
 mod chain;
@@ -33,9 +36,9 @@ use weaver_core::time::Timestamp;
 
 pub use certificate::{Certificate, CertifiedCheck, Verified};
 pub use commands::Position;
-pub use documents::{ENTRY_KIND, EntryDetail, LINK_KIND, Ledger, QUEUE_KIND, Stored};
+pub use documents::{ENTRY_KIND, EntryDetail, LINK_KIND, MergeDocuments, QUEUE_KIND, VersionedQueue};
 pub use error::EngineError;
-pub use event::{Event, Written, event_stream};
+pub use event::{Event, JournalEvent, event_stream};
 pub use link::{Fact, Link, SignedLink};
 pub(crate) use observe::read_config;
 pub use readable::check_body;
@@ -46,22 +49,22 @@ use crate::forge::Forges;
 use crate::keys::Keyring;
 use crate::notify::Notifications;
 use crate::plan::{Policy, apply, plan};
-use effects::Performed;
+use effects::ActionResult;
 
-/// How many plans one call makes at most. Each makes progress, so only a queue that others keep changing
-/// takes as many.
+/// Plans per reconciliation. Each makes progress, so only a queue that other processes keep changing needs as
+/// many.
 const ROUNDS_MAX: usize = 200;
 
-/// What an engine works with.
+/// Settings of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Where its documents and tasks are.
+    /// Namespace of its documents and tasks.
     pub namespace: Namespace,
-    /// Limits and times.
+    /// Limits and intervals of the operator.
     pub policy: Policy,
-    /// Who is told what.
+    /// Webhook, command and templates.
     pub notifications: Notifications,
-    /// What links of chains are signed with, and whose signatures count.
+    /// Signing key and trusted keys of the chains.
     pub keyring: Keyring,
 }
 
@@ -69,53 +72,51 @@ pub struct EngineOptions {
 #[derive(Clone)]
 pub struct MergeEngine {
     store: Arc<dyn Store>,
-    ledger: Ledger,
+    documents: MergeDocuments,
     forges: Arc<dyn Forges>,
     clock: Arc<dyn Clock>,
     options: Arc<EngineOptions>,
-    /// Grows with every change a command makes here, so that any number of tasks can wait for the next.
+    /// Incremented with every change by a command, so that any number of tasks can wait for the next.
     changed: watch::Sender<u64>,
-    /// The same for events that were written here.
-    told: watch::Sender<u64>,
+    /// Incremented with every published event.
+    published: watch::Sender<u64>,
 }
 
 impl MergeEngine {
-    /// An engine over a store. Any number may work on the same one.
+    /// Any number of engines, on any number of nodes, may share a store.
     pub fn new(
         store: Arc<dyn Store>,
         forges: Arc<dyn Forges>,
         clock: Arc<dyn Clock>,
         options: EngineOptions,
     ) -> Self {
-        let ledger = Ledger::new(Arc::clone(&store));
-        let (changed, told) = (watch::Sender::default(), watch::Sender::default());
-        Self { store, ledger, forges, clock, options: Arc::new(options), changed, told }
+        let documents = MergeDocuments::new(Arc::clone(&store));
+        let (changed, published) = (watch::Sender::default(), watch::Sender::default());
+        Self { store, documents, forges, clock, options: Arc::new(options), changed, published }
     }
 
-    /// Where its documents and tasks are.
+    /// Namespace of its documents and tasks.
     pub fn namespace(&self) -> &Namespace {
         &self.options.namespace
     }
 
-    /// What the operator decided.
+    /// Limits and intervals of the operator.
     pub fn policy(&self) -> &Policy {
         &self.options.policy
     }
 
-    /// Changes when somebody changed a queue through this engine or a clone of it.
+    /// Changes when a command changed a queue through this engine or a clone of it.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// Changes when this engine or a clone of it wrote events. Others may write too: look every so often
-    /// anyway.
-    pub fn told(&self) -> watch::Receiver<u64> {
-        self.told.subscribe()
+    /// Changes when this engine or a clone of it published events. Other processes publish too: poll as well.
+    pub fn published(&self) -> watch::Receiver<u64> {
+        self.published.subscribe()
     }
 
-    /// Brings every queue as far as it goes now, the most urgent first. Answers when there is something to do
-    /// next even if nothing happens, and what went wrong with which queue: one in trouble does not hold up
-    /// the others.
+    /// Reconciles every queue, the most urgent first. Returns when to reconcile again at the latest, and the
+    /// errors by queue: a failing queue does not hold up the others.
     pub async fn reconcile_all(
         &self,
     ) -> Result<(Option<Timestamp>, Vec<(QueueId, EngineError)>), EngineError> {
@@ -131,7 +132,7 @@ impl MergeEngine {
         Ok((wake_at, problems))
     }
 
-    /// Brings a queue as far as it goes now.
+    /// Advances a queue until it has to wait. Returns when to reconcile again at the latest.
     pub async fn reconcile(&self, id: &QueueId) -> Result<Option<Timestamp>, EngineError> {
         for _ in 0..ROUNDS_MAX {
             let stored = self.get(id).await?;
@@ -143,7 +144,7 @@ impl MergeEngine {
         Ok(Some(self.clock.now()))
     }
 
-    async fn round(&self, mut stored: Stored) -> Result<Round, EngineError> {
+    async fn round(&self, mut stored: VersionedQueue) -> Result<Round, EngineError> {
         if stored.queue.chain.is_none()
             && stored.queue.validate().is_ok()
             && self.start_chain(&mut stored).await?
@@ -156,44 +157,44 @@ impl MergeEngine {
             Ok(plan) => plan,
             Err(broken) => return self.pause_corrupted(stored, &broken.to_string()).await,
         };
-        let mut held = Held { progress: plan.queue != stored.queue, stored };
-        if held.progress && !self.save(&mut held.stored, plan.queue).await? {
+        let mut round = RoundState { progress: plan.queue != stored.queue, stored };
+        if round.progress && !self.save(&mut round.stored, plan.queue).await? {
             return Ok(Round::Progress);
         }
         for action in plan.actions {
-            match self.perform(&held.stored.queue, action).await? {
-                Performed::Nothing => {}
-                Performed::LookAgain => held.progress = true,
-                Performed::Report(report) => {
-                    let mut next = held.stored.queue.clone();
+            match self.perform(&round.stored.queue, action).await? {
+                ActionResult::Nothing => {}
+                ActionResult::Replan => round.progress = true,
+                ActionResult::Report(report) => {
+                    let mut next = round.stored.queue.clone();
                     if apply(&mut next, report, &self.options.policy, self.clock.now())? {
-                        held.progress = true;
-                        if !self.save(&mut held.stored, next).await? {
+                        round.progress = true;
+                        if !self.save(&mut round.stored, next).await? {
                             return Ok(Round::Progress);
                         }
                     }
                 }
             }
         }
-        held.progress |= self.publish(&mut held.stored).await?;
-        Ok(if held.progress { Round::Progress } else { Round::Waits(plan.wake_at) })
+        round.progress |= self.publish(&mut round.stored).await?;
+        Ok(if round.progress { Round::Progress } else { Round::Waits(plan.wake_at) })
     }
 
-    /// Saves what comes next; `false` if somebody else was faster and it must be planned again.
-    async fn save(&self, stored: &mut Stored, mut next: MergeQueue) -> Result<bool, EngineError> {
+    /// Saves the next queue with its links; false on a conflict, which needs a new plan.
+    async fn save(&self, stored: &mut VersionedQueue, mut next: MergeQueue) -> Result<bool, EngineError> {
         let certificates = self.certify(&stored.queue, &mut next).await?;
-        self.ledger.save(&self.options.namespace, stored, next, &certificates).await
+        self.documents.save(&self.options.namespace, stored, next, &certificates).await
     }
 
-    /// What is stored breaks the invariants: nothing is removed, nothing is done, people are told.
-    async fn pause_corrupted(&self, stored: Stored, broken: &str) -> Result<Round, EngineError> {
+    /// The stored queue breaks an invariant: pauses it and removes nothing.
+    async fn pause_corrupted(&self, stored: VersionedQueue, broken: &str) -> Result<Round, EngineError> {
         if stored.queue.paused.is_none() {
             let mut next = stored.queue.clone();
             next.pause(
                 crate::domain::MergeError::QueueCorrupted(broken.to_owned()).to_string(),
                 self.clock.now(),
             );
-            self.ledger.save_unchecked(&self.options.namespace, stored.version, &next).await?;
+            self.documents.save_unchecked(&self.options.namespace, stored.version, &next).await?;
         }
         let mut stored = self.get(&stored.queue.id).await?;
         self.publish(&mut stored).await?;
@@ -201,12 +202,11 @@ impl MergeEngine {
     }
 }
 
-struct Held {
-    stored: Stored,
+struct RoundState {
+    stored: VersionedQueue,
     progress: bool,
 }
 
-/// What came of one plan.
 enum Round {
     Progress,
     Waits(Option<Timestamp>),

@@ -1,4 +1,4 @@
-//! Looking at the world before planning.
+//! Collects the observations for planning.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use weaver_core::task::{Cause, TaskRecord, TaskState};
 use super::{EngineError, MergeEngine};
 use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
-use crate::domain::{Check, EntryId, MergeQueue, Oid, On, QueueEntry, RunEnd, Status};
+use crate::domain::{Check, CheckTarget, EntryId, MergeQueue, Oid, QueueEntry, RunOutcome, Status};
 use crate::forge::{Forge, ForgeError};
 use crate::plan::{BaseSeen, Demand, Observations, PullRequestSeen, RunSeen, allot};
 
@@ -21,7 +21,7 @@ impl MergeEngine {
         if let (BaseSeen::Tip { oid, .. }, Some(merged)) = (&base, ready.and_then(|entry| entry.merged())) {
             match forge.contains(oid, &merged.commit).await {
                 Ok(has) => base_has_candidate = has,
-                // Whether it landed is not known: then nothing may be done about it.
+                // Unknown whether it landed: nothing may be done about it.
                 Err(error) => base = BaseSeen::Unreachable(error.to_string()),
             }
         }
@@ -54,21 +54,21 @@ impl MergeEngine {
         for entry in &queue.entries {
             for check in &entry.checks {
                 let started = check.open_runs().filter_map(|run| Some((run.task?, run.on)));
-                tasks.extend(started.map(|(task, on)| (task, asked_for(queue, entry, check, on))));
+                tasks.extend(started.map(|(task, on)| (task, expected_payload(queue, entry, check, on))));
             }
         }
         tasks.extend(queue.stopping.iter().map(|task| (*task, None)));
         let key = |(id, _): &(TaskId, _)| TaskKey::new(self.options.namespace.clone(), *id);
         let keys: Vec<TaskKey> = tasks.iter().map(key).collect();
         let records = self.store.get_tasks(&keys).await?;
-        let seen = |((id, asked), record): ((TaskId, Option<CheckPayload>), &Option<TaskRecord>)| {
-            (id, run_seen(record.as_ref(), asked.as_ref()))
+        let seen = |((id, expected), record): ((TaskId, Option<CheckPayload>), &Option<TaskRecord>)| {
+            (id, run_seen(record.as_ref(), expected.as_ref()))
         };
         Ok(tasks.into_iter().zip(&records).map(seen).collect())
     }
 }
 
-/// The configuration of a base. The outer error may pass; the inner one is for people.
+/// The configuration of a base. The outer error is transient; the inner one is for people.
 pub(crate) async fn read_config(
     forge: &dyn Forge,
     base: &Oid,
@@ -76,28 +76,28 @@ pub(crate) async fn read_config(
     let read = forge.read_file(base, CONFIG_PATH, CONFIG_MAX_BYTES).await?;
     Ok(match read {
         Some(text) => MergeConfig::parse(&text),
-        None => {
-            Err(format!("{CONFIG_PATH} is not there: add one with a `[[check]]` and push it to the base"))
-        }
+        None => Err(format!(
+            "{CONFIG_PATH} does not exist: add it with a `[[check]]` and push it to the base branch"
+        )),
     })
 }
 
 async fn base(forge: &dyn Forge, base_branch: &str) -> BaseSeen {
     let seen = async {
         let Some(oid) = forge.tip(base_branch).await? else {
-            return Ok(BaseSeen::Gone(format!("branch `{base_branch}`")));
+            return Ok(BaseSeen::Missing(format!("branch `{base_branch}`")));
         };
         let config = read_config(forge, &oid).await?;
         Ok(BaseSeen::Tip { oid, checks: config.map(|config| config.check_set()) })
     };
     match seen.await {
         Ok(seen) => seen,
-        Err(ForgeError::Gone(what)) => BaseSeen::Gone(what),
+        Err(ForgeError::NotFound(what)) => BaseSeen::Missing(what),
         Err(ForgeError::Unavailable(why)) => BaseSeen::Unreachable(why),
     }
 }
 
-/// What cannot be asked about is left out: those entries stay as they are.
+/// Empty if the forge cannot be queried: the entries stay as they are.
 async fn pull_requests(forge: &dyn Forge, queue: &MergeQueue) -> HashMap<EntryId, PullRequestSeen> {
     if queue.entries.is_empty() {
         return HashMap::new();
@@ -107,48 +107,53 @@ async fn pull_requests(forge: &dyn Forge, queue: &MergeQueue) -> HashMap<EntryId
     queue.entries.iter().map(|entry| entry.id).zip(seen).collect()
 }
 
-/// What the task of a run was asked to find out.
-fn asked_for(queue: &MergeQueue, entry: &QueueEntry, check: &Check, on: On) -> Option<CheckPayload> {
+/// The payload that the task of a run must have.
+fn expected_payload(
+    queue: &MergeQueue,
+    entry: &QueueEntry,
+    check: &Check,
+    on: CheckTarget,
+) -> Option<CheckPayload> {
     let (candidate, merged) = entry.candidate.as_ref().zip(entry.merged())?;
     Some(CheckPayload {
         queue: queue.id.clone(),
         entry: entry.id,
         check: check.name.clone(),
         base: candidate.base.clone(),
-        commit: if on == On::Base { candidate.base.clone() } else { merged.commit.clone() },
+        commit: if on == CheckTarget::Base { candidate.base.clone() } else { merged.commit.clone() },
         on,
     })
 }
 
-fn run_seen(record: Option<&TaskRecord>, asked: Option<&CheckPayload>) -> RunSeen {
-    let lost = |reason: &str| RunSeen::Over(RunEnd::Lost { reason: reason.to_owned() });
-    let Some(record) = record else { return lost("its task is gone") };
-    // Whoever may enqueue can guess the key of a run and be there first, with a task that says what they
-    // like.
+fn run_seen(record: Option<&TaskRecord>, expected: Option<&CheckPayload>) -> RunSeen {
+    let lost = |reason: &str| RunSeen::Ended(RunOutcome::Lost { reason: reason.to_owned() });
+    let Some(record) = record else { return lost("its task no longer exists") };
+    // A client that may enqueue tasks can guess a run's idempotency key and enqueue a task of its own under
+    // it.
     let envelope = &record.spec.envelope;
-    let is_it = |asked: &CheckPayload| {
+    let is_expected = |expected: &CheckPayload| {
         envelope.task_type.as_str() == CHECK_TASK_TYPE
-            && envelope.decode::<CheckPayload>().is_ok_and(|payload| payload == *asked)
+            && envelope.decode::<CheckPayload>().is_ok_and(|payload| payload == *expected)
     };
-    if !asked.is_none_or(is_it) {
-        return lost("its task is not the one that was asked for");
+    if !expected.is_none_or(is_expected) {
+        return lost("its task is not the one the merge queue requested");
     }
     match record.state {
         TaskState::Succeeded => {
             let result = record.result.as_deref().unwrap_or_default();
             match serde_json::from_slice::<CheckResult>(result) {
-                Ok(result) => RunSeen::Over(result.end),
-                Err(error) => lost(&format!("its result cannot be read: {error}")),
+                Ok(result) => RunSeen::Ended(result.outcome),
+                Err(error) => lost(&format!("cannot decode its result: {error}")),
             }
         }
-        TaskState::Dead if record.cause == Some(Cause::TimedOut) => RunSeen::Over(RunEnd::TimedOut),
+        TaskState::Dead if record.cause == Some(Cause::TimedOut) => RunSeen::Ended(RunOutcome::TimedOut),
         TaskState::Dead => lost(record.last_error.as_deref().unwrap_or("its worker was lost")),
         TaskState::Cancelled if record.has_hold() => RunSeen::Stopping,
         TaskState::Cancelled => lost("its task was cancelled"),
         _ => {
-            // A renewal is a sign of life too.
+            // A lease renewal is progress too.
             let renewed_at = record.lease.as_ref().map(|held| held.expires_at.saturating_sub(held.ttl));
-            RunSeen::UnderWay { last_sign_at: record.updated_at.max(renewed_at.unwrap_or_default()) }
+            RunSeen::Active { last_seen_at: record.updated_at.max(renewed_at.unwrap_or_default()) }
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Whether a document of a merge queue can be read.
+//! Checks whether a document of a merge queue can be decoded.
 
 use serde::de::DeserializeOwned;
 
 use super::{ENTRY_KIND, EntryDetail, LINK_KIND, QUEUE_KIND, SignedLink};
 use crate::domain::MergeQueue;
 
-/// Why the body of a document of this kind cannot be read. A kind that is not a merge queue's is answered
-/// with `Ok`.
+/// Decodes the body of a document and drops it. Kinds of other subsystems are `Ok`.
+///
+/// # Errors
+/// The decoder's message.
 pub fn check_body(kind: &str, body: &[u8]) -> Result<(), String> {
     match kind {
         QUEUE_KIND => reads::<MergeQueue>(body),

@@ -1,4 +1,4 @@
-//! The loop: at once on a change, and every so often anyway.
+//! The reconciliation loop: on every change, and at an interval.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -11,29 +11,28 @@ use weaver_core::queue::{Interest, Wake};
 
 use super::MergeEngine;
 
-/// How long one wait for changes of tasks lasts at most.
+/// Longest wait for changes of tasks.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// How many changes of tasks are read at once.
 const BATCH: u32 = 1000;
 
 impl MergeEngine {
-    /// Reconciles until told to stop. Every round waits, also one that failed: an error must not make a loop
-    /// hot.
+    /// Reconciles until `stop` resolves. Every round waits, also a failed one, so that an error does not
+    /// cause a busy loop.
     pub async fn run(&self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop);
         let mut changed = self.changes();
         loop {
             changed.mark_unchanged();
-            let after = self.now_in_stream().await;
+            let after = self.current_cursor().await;
             let wake_at = match self.reconcile_all().await {
                 Ok((wake_at, problems)) => {
                     for (queue, problem) in problems {
-                        tracing::warn!(%queue, %problem, "a merge queue could not be brought forward");
+                        tracing::warn!(%queue, %problem, "merge queue reconciliation failed; retrying");
                     }
                     wake_at
                 }
                 Err(problem) => {
-                    tracing::warn!(%problem, "the merge queues could not be brought forward");
+                    tracing::warn!(%problem, "merge queue reconciliation failed; retrying");
                     None
                 }
             };
@@ -44,7 +43,7 @@ impl MergeEngine {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                // An error would mean that nobody can change anything any more, and this engine can.
+                // It cannot fail: this engine holds the sender.
                 _ = changed.changed() => {}
                 () = self.task_changed(after) => {}
                 () = self.clock.sleep_until(deadline) => {}
@@ -52,16 +51,16 @@ impl MergeEngine {
         }
     }
 
-    /// The end of the stream of changes: taken before a round, so that what happens during it is not missed.
-    async fn now_in_stream(&self) -> Option<ChangeCursor> {
+    /// Cursor at the end of the change stream, taken before a round so that no change during it is missed.
+    async fn current_cursor(&self) -> Option<ChangeCursor> {
         match self.store.changes(None, 1).await {
             Ok(Changes::Next { next, .. } | Changes::Resync { next }) => Some(next),
-            // The next round is when the interval says.
+            // The next round starts after the interval.
             Err(_) => None,
         }
     }
 
-    /// Waits until a task of a check moved. Others do not count: a server has thousands of them a second.
+    /// Waits for a transition of a check task. Other tasks are ignored: a server has thousands per second.
     async fn task_changed(&self, after: Option<ChangeCursor>) {
         let watched = self.watched().await;
         let Some(mut after) = after.filter(|_| !watched.is_empty()) else {
@@ -77,9 +76,9 @@ impl MergeEngine {
                     if items.iter().any(|change| is_ours(&change.key)) {
                         return;
                     }
-                    let is_all = items.is_empty();
+                    let is_caught_up = items.is_empty();
                     after = next;
-                    if !is_all {
+                    if !is_caught_up {
                         continue;
                     }
                 }
@@ -92,9 +91,9 @@ impl MergeEngine {
         }
     }
 
-    /// The tasks whose end the queues wait for.
+    /// Active check tasks of all queues.
     async fn watched(&self) -> HashSet<TaskId> {
-        // What cannot be read now is looked at when the interval says.
+        // After an error the interval applies.
         let queues = self.queues().await.unwrap_or_default();
         let open = queues.iter().flat_map(|queue| &queue.entries).flat_map(|entry| &entry.checks);
         let open = open.flat_map(|check| check.open_runs()).filter_map(|run| run.task);

@@ -1,4 +1,4 @@
-//! Checking a chain, from an export of it, the repository, and public keys: no store, no server.
+//! Verifies a chain from an export, a repository and public keys. Needs neither store nor server.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -11,49 +11,49 @@ use crate::domain::{ChainHead, EntryId, Oid, QueueId};
 use crate::forge::{Forge, MergeOutcome, MergeRequest};
 use crate::keys::PublicKey;
 
-/// A queue's chain, to be checked elsewhere.
+/// An exported chain, for verification elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainExport {
-    /// Of which queue.
+    /// Id of the queue.
     pub queue: QueueId,
-    /// The branch that it moves.
+    /// Branch of the queue.
     pub base_branch: String,
-    /// Where it ends.
+    /// Id of the newest link.
     pub head: ChainHead,
-    /// Its links, the newest first.
+    /// Signed links, newest first.
     pub links: Vec<SignedLink>,
 }
 
-/// What came of checking a chain.
+/// Result of verifying a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChainReport {
-    /// The links that were looked at against the repository, the oldest first.
+    /// Audited links, and those with problems; oldest first.
     pub links: Vec<LinkReport>,
-    /// What is wrong with the chain as a whole; nothing if all is well.
+    /// Problems of the chain as a whole; empty if there are none.
     pub differences: Vec<String>,
-    /// Where the base is, if not where the chain ends.
+    /// How the tip of the base differs from the end of the chain; none if it does not.
     pub base: Option<String>,
 }
 
-/// What came of checking a link.
+/// Result of verifying a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkReport {
-    /// Its place.
+    /// Position in the chain, from 0.
     pub sequence: u64,
     /// `start`, `landing` or `foreign`.
     pub kind: &'static str,
-    /// The entry that landed.
+    /// Only for a landing.
     pub entry: Option<EntryId>,
-    /// Where the base was then.
+    /// Tip of the base after it.
     pub commit: Oid,
-    /// What came to the base untested, and how.
+    /// Untested commits that it records; none for a landing.
     pub untested: Option<String>,
-    /// What is not as it says; nothing if all is well.
+    /// What does not match; empty if it is valid.
     pub differences: Vec<String>,
 }
 
 impl ChainReport {
-    /// Whether everything is as the chain says.
+    /// Whether no problem was found.
     pub fn is_sound(&self) -> bool {
         self.differences.is_empty()
             && self.base.is_none()
@@ -62,11 +62,10 @@ impl ChainReport {
 }
 
 impl ChainExport {
-    /// Checks every signature and every hash; the links of `audited` are checked against the repository
-    /// besides.
+    /// Verifies every signature and hash, and audits the links of `audited` against the repository.
     ///
     /// # Errors
-    /// If the repository cannot be asked.
+    /// If the repository is unavailable.
     pub async fn verify(
         &self,
         forge: &dyn Forge,
@@ -82,19 +81,19 @@ impl ChainExport {
         let mut seen = BTreeSet::new();
         for (link, signed) in &links {
             let mut differences = Vec::new();
-            differences.extend(signed.distrust(trusted));
+            differences.extend(signed.signature_problem(trusted));
             if link.queue != self.queue {
-                differences.push(format!("it is of the queue {}", link.queue));
+                differences.push(format!("belongs to queue {}", link.queue));
             }
             match (link.fact.from(), before) {
-                (None, Some(_)) => differences.push("the chain begins again in its middle".to_owned()),
+                (None, Some(_)) => differences.push("the chain starts again in the middle".to_owned()),
                 (Some(from), Some(before)) if from != before => {
-                    differences.push(format!("it goes on from {from}, and the one before ends at {before}"));
+                    differences.push(format!("starts at {from}, but the previous link ends at {before}"));
                 }
                 _ => {}
             }
             if let Some(entry) = link.fact.entry().filter(|entry| !seen.insert(*entry)) {
-                differences.push(format!("entry {entry} landed before"));
+                differences.push(format!("entry {entry} had landed already"));
             }
             before = Some(link.fact.to());
             let is_audited = audited.contains(&link.sequence);
@@ -115,14 +114,14 @@ impl ChainExport {
         }
         let ends_at = before.unwrap_or(&self.head.commit);
         if *ends_at != self.head.commit {
-            let problem = format!("the chain ends at {ends_at}, and the queue says {}", self.head.commit);
+            let problem = format!("the chain ends at {ends_at}, but the queue records {}", self.head.commit);
             report.differences.push(problem);
         }
         report.base = self.compare_base(forge, tip.as_ref(), ends_at).await?;
         Ok(report)
     }
 
-    /// The links from the first to the last, as far as each leads to the next.
+    /// Links from oldest to newest, as far back as the hashes lead.
     fn unbroken(&self, differences: &mut Vec<String>) -> Vec<(Link, &SignedLink)> {
         let by_hash: HashMap<String, &SignedLink> =
             self.links.iter().map(|link| (link.hash(), link)).collect();
@@ -130,24 +129,24 @@ impl ChainExport {
         let mut links = Vec::new();
         while let Some(hash) = next {
             let Some(signed) = by_hash.get(&hash) else {
-                differences.push(format!("link {sequence} is missing (its hash is {hash})"));
+                differences.push(format!("link {sequence} is missing (hash {hash})"));
                 break;
             };
             let link = match signed.read() {
                 Ok(link) => link,
                 Err(problem) => {
-                    differences.push(format!("link {sequence} cannot be read: {problem}"));
+                    differences.push(format!("link {sequence} cannot be decoded: {problem}"));
                     break;
                 }
             };
             if link.sequence != sequence {
-                differences.push(format!("link {sequence} says that it is number {}", link.sequence));
+                differences.push(format!("link {sequence} is numbered {}", link.sequence));
                 break;
             }
             next = link.previous.clone();
             if next.is_some() == (sequence == 0) || next.is_none() != matches!(link.fact, Fact::Start { .. })
             {
-                differences.push(format!("the chain does not begin where it says, at link {sequence}"));
+                differences.push(format!("the chain has no valid start at link {sequence}"));
                 next = None;
             }
             sequence = sequence.saturating_sub(1);
@@ -157,7 +156,7 @@ impl ChainExport {
         links
     }
 
-    /// Where the base is, if not where the chain ends.
+    /// How the tip of the base differs from the end of the chain.
     async fn compare_base(
         &self,
         forge: &dyn Forge,
@@ -168,10 +167,11 @@ impl ChainExport {
         Ok(match tip {
             Some(tip) if tip == ends_at => None,
             Some(tip) if forge.contains(tip, ends_at).await? => Some(format!(
-                "`{branch}` is at {tip}, ahead of the chain, which ends at {ends_at}: what is between was not tested"
+                "`{branch}` is at {tip}, ahead of the chain, which ends at {ends_at}: \
+                 the commits in between were not tested"
             )),
             Some(tip) => {
-                Some(format!("`{branch}` is at {tip} and does not contain {ends_at}, where the chain ends"))
+                Some(format!("`{branch}` is at {tip} and does not contain {ends_at}, the end of the chain"))
             }
             None => Some(format!("there is no branch `{branch}`")),
         })
@@ -190,14 +190,13 @@ fn untested(fact: &Fact) -> Option<String> {
         Fact::Foreign { moved, accepted_by } => {
             Some(format!("from {}; accepted by {accepted_by}", moved.describe()))
         }
-        Fact::Start { commit } => Some(format!("everything up to {commit}, where the chain begins")),
+        Fact::Start { commit } => Some(format!("everything up to {commit}, the start of the chain")),
         Fact::Landing { .. } => None,
     }
 }
 
-/// Checks a certificate against the repository: the merge is made again from its parents, and the checks are
-/// compared with the configuration of its base. `tip` is that of the branch, if the landing must still be on
-/// it.
+/// Audits a certificate against the repository: rebuilds the merge from its parents, and compares the checks
+/// with the configuration of its base. `tip` is the branch's tip, if that must still contain the landing.
 pub(super) async fn audit(
     forge: &dyn Forge,
     base_branch: &str,
@@ -219,7 +218,7 @@ pub(super) async fn audit(
         }
     };
     if seen.tree != *tree {
-        differences.push(format!("commit {commit} has the tree {}, not {tree}", seen.tree));
+        differences.push(format!("commit {commit} has tree {}, not {tree}", seen.tree));
     }
     if seen.parents != [base.clone(), head.clone()] {
         differences.push(format!("commit {commit} does not have the parents {base} and {head}"));
@@ -230,28 +229,28 @@ pub(super) async fn audit(
     match forge.merge(&request).await? {
         MergeOutcome::Merged(again) if again.tree == *tree && again.commit == *commit => {}
         MergeOutcome::Merged(again) => {
-            differences.push(format!("merged again, it is {} with the tree {}", again.commit, again.tree));
+            differences.push(format!("rebuilding the merge gives {} with tree {}", again.commit, again.tree));
         }
-        other => differences.push(format!("it cannot be merged again: {other:?}")),
+        other => differences.push(format!("the merge cannot be rebuilt: {other:?}")),
     }
     match read_config(forge, base).await? {
         Ok(config) => differences.extend(compare_checks(certificate, &config)),
-        Err(problem) => differences.push(format!("the checks of {base} cannot be read: {problem}")),
+        Err(problem) => differences.push(format!("the configuration of {base} is invalid: {problem}")),
     }
     Ok(differences)
 }
 
-/// The checks that are certified are those that the base asks for, each passed, each with the hash of a log.
+/// The certified checks must be those of the base's configuration, each passed and with a log hash.
 fn compare_checks(certificate: &Certificate, config: &MergeConfig) -> Vec<String> {
     let mut differences = Vec::new();
-    for asked in &config.checks {
-        let Some(check) = certificate.checks.iter().find(|check| check.name == asked.name) else {
-            differences.push(format!("the check `{}` of its base is not certified", asked.name));
+    for required in &config.checks {
+        let Some(check) = certificate.checks.iter().find(|check| check.name == required.name) else {
+            differences.push(format!("check `{}` of its base is not certified", required.name));
             continue;
         };
-        // Certificates of older versions do not say which command it was.
-        if !check.command.is_empty() && check.command != asked.command {
-            differences.push(format!("the check `{}` is certified with another command", asked.name));
+        // Certificates of older versions have no command.
+        if !check.command.is_empty() && check.command != required.command {
+            differences.push(format!("check `{}` is certified with another command", required.name));
         }
         let is_hash = |hash: &String| {
             hash.len() == 64
@@ -264,15 +263,15 @@ fn compare_checks(certificate: &Certificate, config: &MergeConfig) -> Vec<String
             ("", None) => {}
             (result, hash) => {
                 differences.push(format!(
-                    "the check `{}` is certified as {result:?} with the log {hash:?}",
-                    asked.name
+                    "check `{}` is certified as {result:?} with log hash {hash:?}",
+                    required.name
                 ));
             }
         }
     }
     for check in &certificate.checks {
         if config.check(&check.name).is_none() {
-            differences.push(format!("its base has no check `{}`", check.name));
+            differences.push(format!("check `{}` is not in the configuration of its base", check.name));
         }
     }
     differences

@@ -1,5 +1,7 @@
-//! The port to where branches and changes live. Plain git is the first behind it; a forge with pull requests
-//! fits the same calls (`land` is a conditional update of a ref there, `changes` a query for pull requests).
+//! The port to the host of branches and changes.
+//!
+//! Plain git is the first implementation. A forge with pull requests fits the same calls: there, `land` is a
+//! conditional update of a ref, and `changes` a query for pull requests.
 
 pub mod git;
 
@@ -11,40 +13,40 @@ use async_trait::async_trait;
 use crate::domain::{Merged, Oid, OnForeign, PullRequestState, Repository};
 use crate::plan::PullRequestSeen;
 
-/// Repositories by where they are.
+/// Opens repositories by location.
 pub trait Forges: Send + Sync {
-    /// The repository, which need not be there.
+    /// Does not fail: a missing repository is reported by the calls.
     fn open(&self, repository: &Repository) -> Arc<dyn Forge>;
 }
 
 /// One repository.
 ///
 /// # Contract
-/// - Objects are named by [`Oid`] only. Whatever a ref means is asked once and then passed on as an object.
+/// - Objects are named by [`Oid`] only. A ref is resolved once and then passed on as an object.
 /// - [`merge`](Forge::merge) moves no ref, and the same request makes the same objects, on every machine.
-/// - [`land`](Forge::land) moves the base from `from` to `to` in one step, or leaves it.
-/// - [`ForgeError::Unavailable`] is for what may pass: nobody is removed because of it.
+/// - [`land`](Forge::land) is a compare-and-set of the base from `from` to `to`.
+/// - [`ForgeError::Unavailable`] is for transient errors: no entry is ejected because of it.
 #[async_trait]
 pub trait Forge: Send + Sync {
-    /// Looks whether a queue for this branch can work.
+    /// Checks that a queue for this branch can work.
     ///
     /// # Errors
-    /// With what is wrong and what to do.
+    /// What is wrong and what to do.
     async fn examine(&self, base_branch: &str) -> Result<(), ForgeError>;
 
-    /// The tip of a branch, `None` if there is no such branch.
+    /// The tip of a branch; `None` if the branch does not exist.
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError>;
 
-    /// A change, as somebody names it who wants it landed.
+    /// Looks a change up by the name a user gives it.
     async fn change(&self, name: &str, base_branch: &str) -> Result<Option<PullRequestState>, ForgeError>;
 
-    /// Changes as they are now, in the order of their ids.
+    /// Current states of changes, in the order of `ids`.
     async fn changes(&self, ids: &[String], base_branch: &str) -> Result<Vec<PullRequestSeen>, ForgeError>;
 
-    /// Takes back what put a change in the queue (a label), because it left. Can be repeated.
+    /// Removes the trigger (a label) of a change that left the queue. Idempotent.
     async fn clear_trigger(&self, id: &str) -> Result<(), ForgeError>;
 
-    /// A file of a commit, `None` if it is not there.
+    /// A file of a commit; `None` if it does not exist.
     async fn read_file(
         &self,
         commit: &Oid,
@@ -52,96 +54,95 @@ pub trait Forge: Send + Sync {
         max_bytes: u64,
     ) -> Result<Option<Vec<u8>>, ForgeError>;
 
-    /// Merges a head onto a base.
+    /// Builds a merge candidate.
     async fn merge(&self, request: &MergeRequest) -> Result<MergeOutcome, ForgeError>;
 
-    /// Whether a commit is the tip or one of its ancestors.
+    /// Whether `commit` is `tip` or one of its ancestors.
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError>;
 
-    /// Moves a branch, by whatever rules its place has for that: on plain git its server-side hooks run.
+    /// Moves a branch under the rules of its host: on plain git, server-side hooks run.
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError>;
 
-    /// What came to a branch between two commits, and who brought it as far as commits and the reflog tell.
+    /// Counts the commits between two tips, and names who made them as far as commits and the reflog tell.
     async fn moved(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Moved, ForgeError>;
 
-    /// The first commit of the branch's own history (by first parents) that has a commit; `None` if the tip
-    /// has not.
-    async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError>;
+    /// The oldest commit on the branch's first-parent history that contains `commit`; `None` if the tip does
+    /// not contain it.
+    async fn introduced_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError>;
 
-    /// What a queue does when its base was moved by others, unless it says so itself.
+    /// Default of [`OnForeign`] for queues of this forge.
     fn on_foreign(&self) -> OnForeign;
 
-    /// What a commit is made of.
+    /// Tree and parents of a commit.
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError>;
 
-    /// Writes the files of a commit into an empty directory, without anything that leads back to the
-    /// repository.
+    /// Writes the files of a commit into an empty directory, without a reference to the repository.
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
 }
 
-/// A merge to be made.
+/// Input of [`Forge::merge`]: everything the candidate depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeRequest {
-    /// The first parent.
+    /// First parent: tip of the base.
     pub base: Oid,
-    /// The second parent.
+    /// Second parent: head of the change.
     pub head: Oid,
-    /// What the commit says.
+    /// Message of the merge commit.
     pub message: String,
 }
 
-/// What comes of a merge.
+/// Result of a call to [`Forge::merge`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergeOutcome {
-    /// The objects exist.
+    /// The candidate was built.
     Merged(Merged),
-    /// It conflicts in these places.
+    /// Conflicting files, at most 50.
     Conflict(Vec<String>),
-    /// The base has the head.
+    /// The base contains the head.
     AlreadyMerged,
 }
 
-/// What comes of moving a branch.
+/// Result of a call to [`Forge::land`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a base that had moved was not moved again"]
 pub enum Landing {
-    /// It moved.
+    /// The branch is at `to`.
     Done,
-    /// It was not where it had to be.
+    /// The branch was not at `from`; it is unchanged.
     BaseMoved,
-    /// A hook declined this change, in these words.
+    /// A hook declined this change, with this output.
     Declined(String),
-    /// It is refused for a reason that is not the change's and does not pass by itself.
+    /// Refused until an operator acts, for a reason that is not the change's.
     Refused(String),
 }
 
-/// What came to a branch.
+/// Difference between two tips of a branch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Moved {
-    /// How many commits the new tip has and the old one has not.
+    /// Commits of the new tip that the old one lacks.
     pub commits: u64,
-    /// How many commits the old tip has and the new one has not: a branch that was moved back lost them.
+    /// Commits of the old tip that the new one lacks; not 0 if the branch was rewound.
     pub lost: u64,
-    /// Who, as far as it can be told: identities of commits and of the reflog, each once.
+    /// Distinct identities of commits and of the reflog.
     pub by: Vec<String>,
 }
 
-/// What a commit is made of.
+/// Tree and parents of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitSeen {
-    /// Its tree.
+    /// Object name of the tree.
     pub tree: Oid,
-    /// Its parents.
+    /// In order; the first is the base for a candidate.
     pub parents: Vec<Oid>,
 }
 
-/// Why a repository did not do what it was asked.
+/// Why a call to a repository failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
-    /// There is no such repository.
-    #[error("there is no repository: {0}")]
-    Gone(String),
-    /// It may pass, or is not understood.
+    /// The repository does not exist.
+    #[error("repository not found: {0}")]
+    NotFound(String),
+    /// Transient or unknown: the call can be retried.
     #[error("{0}")]
     Unavailable(String),
 }

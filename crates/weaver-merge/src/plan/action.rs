@@ -1,135 +1,135 @@
-//! What a plan asks for, and what is reported back.
+//! Actions of a plan, and the reports of their results.
 
 use weaver_core::id::TaskId;
 
-use crate::domain::{CheckName, EntryId, Merged, Oid, On};
+use crate::domain::{CheckName, CheckTarget, EntryId, Merged, Oid};
 
-/// Something to do. Each can be repeated, and each is asked for again until its report is stored.
+/// A side effect. Idempotent, and planned again until its report is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Merge the head onto the base, as objects that no ref points to.
+    /// Build a merge candidate: objects that no ref points to.
     Build {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// Onto this.
+        /// First parent of the candidate.
         base: Oid,
-        /// Of this.
+        /// Second parent of the candidate.
         head: Oid,
     },
-    /// Enqueue the task of a run.
+    /// Enqueue the task of a check run.
     StartCheck {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// This check.
+        /// Name in the base's configuration.
         check: CheckName,
-        /// On the candidate, or on the base alone.
-        on: On,
-        /// The run's number.
+        /// The candidate, or the base as a control.
+        on: CheckTarget,
+        /// Number of the run within the check.
         number: u32,
-        /// Whose configuration says what the check is.
+        /// Commit whose configuration defines the check.
         base: Oid,
-        /// What to test.
+        /// Commit to check out and test.
         commit: Oid,
-        /// The candidate's number.
+        /// Number of the candidate within the entry.
         candidate: u32,
     },
-    /// Cancel a task.
+    /// Cancel the task of a check run.
     StopCheck {
-        /// Which.
+        /// It may have ended already.
         task: TaskId,
     },
-    /// Move the base branch from its tested parent to the candidate.
+    /// Move the base branch to the candidate by compare-and-set.
     Land {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// From here, and from nowhere else.
+        /// Expected tip: the tested parent.
         base: Oid,
-        /// To here.
+        /// New tip: the tested merge commit.
         commit: Oid,
     },
 }
 
-/// What came of an action. Cancelling reports nothing: it is seen.
+/// Result of an action. Cancelling has no report: it is observed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Report {
-    /// The candidate exists.
+    /// The candidate was built.
     Built {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// Onto this.
+        /// First parent of the candidate.
         base: Oid,
-        /// Of this.
+        /// Second parent of the candidate.
         head: Oid,
-        /// The objects.
+        /// Its tree and commit.
         merged: Merged,
-        /// The checks it must pass, in the base's configuration.
+        /// Checks it must pass, from the base's configuration.
         checks: Vec<CheckName>,
     },
-    /// It cannot be merged.
+    /// Head and base conflict.
     Conflict {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// Onto this.
+        /// First parent of the candidate.
         base: Oid,
-        /// Of this.
+        /// Second parent of the candidate.
         head: Oid,
-        /// Where.
+        /// Conflicting files, at most 50.
         paths: Vec<String>,
     },
-    /// There is nothing to merge: the base has it.
+    /// The base already contains the head.
     AlreadyMerged {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// Onto this.
+        /// First parent of the candidate.
         base: Oid,
-        /// Of this.
+        /// Second parent of the candidate.
         head: Oid,
-        /// Whether it came there by a move that this queue did not make.
+        /// Whether it got there by a change outside this queue.
         is_outside: bool,
     },
-    /// The task of a run exists.
+    /// The task of a check run exists.
     Started {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// This check.
+        /// Name in the base's configuration.
         check: CheckName,
-        /// The run's number.
+        /// Number of the run within the check.
         number: u32,
-        /// The candidate's number.
+        /// Number of the candidate within the entry.
         candidate: u32,
-        /// The task.
+        /// The enqueued or deduplicated task.
         task: TaskId,
     },
     /// The base moved to the candidate.
     Landed {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// To here.
+        /// Merge commit of the candidate.
         commit: Oid,
     },
     /// A hook of the repository declined the candidate.
     Declined {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// Which candidate.
+        /// Merge commit of the candidate.
         commit: Oid,
-        /// What the hook said.
+        /// Output of the hook.
         text: String,
     },
-    /// The base may not be moved, for a reason that is not the change's and does not pass by itself.
+    /// The base cannot be moved until an operator acts, for a reason that is not the change's.
     Refused {
-        /// For this entry.
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// Which candidate.
+        /// Merge commit of the candidate.
         commit: Oid,
-        /// Why, and what to do.
+        /// The reason and what to do.
         problem: String,
     },
-    /// Something went wrong that may pass, or is not understood: either way the entry stays.
-    Trouble {
-        /// For this entry.
+    /// A transient or unknown error: the entry stays and is retried with backoff.
+    Fault {
+        /// Entry at the head of the queue.
         entry: EntryId,
-        /// What.
+        /// The error, for people.
         message: String,
     },
 }

@@ -1,23 +1,22 @@
-//! Reports, written into the queue. One about something that is no longer so (an older candidate, an entry
-//! that left) changes nothing: it came late.
+//! Applies reports to the queue. A late report, about an older candidate or a removed entry, changes nothing.
 
 use weaver_core::time::Timestamp;
 
 use super::{Policy, Report};
 use crate::domain::{
-    Check, CheckName, Departure, EntryId, MergeError, MergeQueue, Merged, Notice, Oid, PassedTree,
-    PauseCause, QueueEntry, Reason, Status, Trouble,
+    Check, CheckName, EntryId, EntryOutcome, Fault, MergeError, MergeQueue, Merged, Notice, Oid, PassedTree,
+    PauseCause, QueueEntry, Reason, Status,
 };
 
-/// Errors in a row after which people are told, and told again each time their number doubles.
-const TELL_AFTER: u32 = 4;
-/// So many different entries declined in a row in the same words are the hook's doing, and not theirs.
+/// Consecutive errors before a notification; another follows each time their number doubles.
+const NOTIFY_AFTER: u32 = 4;
+/// After this many different entries declined in a row with the same text, the hook is to blame.
 const DECLINES_MAX: usize = 3;
 
-/// Writes a report into the queue; says whether anything changed.
+/// Applies a report; true if the queue changed.
 ///
 /// # Errors
-/// None that the reporter could do something about: the queue lost an entry it has.
+/// Only if the queue is inconsistent.
 pub fn apply(
     queue: &mut MergeQueue,
     report: Report,
@@ -35,14 +34,14 @@ pub fn apply(
             if !is_building(queue, entry, &base, &head) {
                 return Ok(false);
             }
-            queue.depart(entry, Departure::Removed(Reason::Conflicted { paths }), now)?;
+            queue.complete(entry, EntryOutcome::Removed(Reason::Conflicted { paths }), now)?;
         }
         Report::AlreadyMerged { entry, base, head, is_outside } => {
             if !is_building(queue, entry, &base, &head) {
                 return Ok(false);
             }
             let reason = if is_outside { Reason::MergedOutside } else { Reason::AlreadyMerged };
-            queue.depart(entry, Departure::Removed(reason), now)?;
+            queue.complete(entry, EntryOutcome::Removed(reason), now)?;
         }
         Report::Started { entry, candidate, check, number, task } => {
             let is_known = knows(queue, task);
@@ -52,9 +51,9 @@ pub fn apply(
             let entry = queue.entry_mut(entry).ok().filter(is_current);
             let check = entry.and_then(|entry| entry.checks.iter_mut().find(|known| known.name == check));
             let run = check.and_then(|check| check.runs.iter_mut().find(|run| run.number == number));
-            match run.filter(|run| run.task.is_none() && run.end.is_none()) {
+            match run.filter(|run| run.task.is_none() && run.outcome.is_none()) {
                 Some(run) => run.task = Some(task),
-                // It was started for a candidate that is void by now. It must not be forgotten.
+                // It was started for a candidate that is void by now: it still has to be stopped.
                 None if !is_known => queue.stopping.push(task),
                 None => return Ok(false),
             }
@@ -63,7 +62,7 @@ pub fn apply(
             if !is_landing(queue, entry, &commit) {
                 return Ok(false);
             }
-            queue.depart(entry, Departure::Landed, now)?;
+            queue.complete(entry, EntryOutcome::Landed, now)?;
         }
         Report::Declined { entry, commit, text } => {
             if !is_landing(queue, entry, &commit) {
@@ -75,10 +74,10 @@ pub fn apply(
             if !is_landing(queue, entry, &commit) {
                 return Ok(false);
             }
-            let reason = format!("`{}` cannot be moved: {problem}", queue.base_branch);
+            let reason = format!("cannot move `{}`: {problem}", queue.base_branch);
             queue.pause_for(PauseCause::Refused, reason, now);
         }
-        Report::Trouble { entry, message } => return trouble(queue, entry, message, policy, now),
+        Report::Fault { entry, message } => return fault(queue, entry, message, policy, now),
     }
     Ok(true)
 }
@@ -89,14 +88,14 @@ fn is_landing(queue: &MergeQueue, id: EntryId, commit: &Oid) -> bool {
     })
 }
 
-/// The hook's word counts for the change, until it says the same of everybody.
+/// Ejects the entry, and pauses the queue if the hook declines every entry with the same text.
 fn declined(queue: &mut MergeQueue, id: EntryId, text: &str, now: Timestamp) -> Result<(), MergeError> {
-    let is_of_all = queue.note_declined(id, text, DECLINES_MAX);
-    queue.depart(id, Departure::Removed(Reason::HookDeclined { text: text.to_owned() }), now)?;
-    if is_of_all {
+    let is_hook_to_blame = queue.record_decline(id, text, DECLINES_MAX);
+    queue.complete(id, EntryOutcome::Removed(Reason::HookDeclined { text: text.to_owned() }), now)?;
+    if is_hook_to_blame {
         let reason = format!(
-            "a hook declined {DECLINES_MAX} changes in a row in the same words: {text}; look at the hook, put the changes in line \
-             again, and resume the queue"
+            "a hook declined {DECLINES_MAX} changes in a row with the same text: {text}; \
+             fix the hook, enqueue the changes again, and resume the queue"
         );
         queue.pause_for(PauseCause::Declined, reason, now);
     }
@@ -125,7 +124,7 @@ fn built(
 ) -> Result<(), MergeError> {
     let checks_id = queue.entry(id)?.candidate.as_ref().map(|candidate| candidate.checks_id.clone());
     let passed = PassedTree { tree: merged.tree.clone(), checks_id: checks_id.unwrap_or_default() };
-    // The same tree under the same checks gives the same answer, as far as checks answer for trees at all.
+    // The same tree under the same checks is assumed to have the same result.
     let is_reused = queue.passed.contains(&passed);
     if is_reused {
         queue.tally.reused += names.len() as u64;
@@ -133,14 +132,14 @@ fn built(
     let entry = queue.entry_mut(id)?;
     entry.checks = names.into_iter().map(|name| Check { is_reused, ..Check::new(name) }).collect();
     entry.status = Status::Checking;
-    entry.trouble = None;
+    entry.fault = None;
     if let Some(candidate) = &mut entry.candidate {
         candidate.merged = Some(merged);
     }
     Ok(())
 }
 
-fn trouble(
+fn fault(
     queue: &mut MergeQueue,
     id: EntryId,
     message: String,
@@ -148,15 +147,15 @@ fn trouble(
     now: Timestamp,
 ) -> Result<bool, MergeError> {
     let Ok(entry) = queue.entry_mut(id) else { return Ok(false) };
-    let count = entry.trouble.as_ref().map_or(0, |trouble| trouble.count).saturating_add(1);
-    entry.trouble = Some(Trouble { count, message: message.clone(), retry_at: policy.retry_at(count, now) });
+    let count = entry.fault.as_ref().map_or(0, |fault| fault.count).saturating_add(1);
+    entry.fault = Some(Fault { count, message: message.clone(), retry_at: policy.retry_at(count, now) });
     if entry.status == Status::Updating {
-        // Others do not wait behind it in a half-built state: it waits like everybody else.
+        // Not left half-built: it is pending until the backoff is over.
         entry.status = Status::Pending;
         entry.candidate = None;
     }
-    if count >= TELL_AFTER && count.is_power_of_two() {
-        queue.outbox.push(Notice::Trouble { entry: id, message });
+    if count >= NOTIFY_AFTER && count.is_power_of_two() {
+        queue.outbox.push(Notice::Fault { entry: id, message });
     }
     Ok(true)
 }

@@ -1,30 +1,30 @@
-//! Who may process, and how many checks may start: the seed's open points on parallel queues and their
-//! priority.
+//! Concurrency limits over all queues: which queues are active, and how many checks may start. The seed left
+//! parallel queues and their priority open.
 
 use weaver_core::time::Timestamp;
 
 use super::Policy;
 use crate::domain::{MergeQueue, QueueEntry, QueueId};
 
-/// What a queue has and wants.
+/// A queue's claim on the shared limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
-    /// Which queue.
+    /// Id of the claiming queue.
     pub id: QueueId,
-    /// From 0, the most urgent.
+    /// 0 to 9, 0 the most urgent.
     pub priority: u8,
-    /// The older goes first among equals.
+    /// Older queues go first among equals.
     pub created_at: Timestamp,
-    /// Whether an entry of it is processed.
+    /// Whether its head is being processed.
     pub is_processing: bool,
-    /// Whether it has something to process.
+    /// Whether it has entries and is not paused.
     pub has_work: bool,
-    /// Checks under way, those being cancelled included.
-    pub under_way: usize,
+    /// Active check runs, including those being cancelled.
+    pub active_checks: usize,
 }
 
 impl Demand {
-    /// Of a queue.
+    /// Derives the demand of a queue.
     pub fn of(queue: &MergeQueue) -> Self {
         Self {
             id: queue.id.clone(),
@@ -32,38 +32,38 @@ impl Demand {
             created_at: queue.created_at,
             is_processing: queue.current_entry().is_some_and(QueueEntry::is_processing),
             has_work: !queue.entries.is_empty() && queue.paused.is_none(),
-            under_way: queue.checks_under_way(),
+            active_checks: queue.active_checks(),
         }
     }
 }
 
-/// What a queue may do now.
+/// A queue's share of the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allotment {
-    /// Process an entry.
+    /// Whether it may process an entry.
     pub is_active: bool,
-    /// Start so many checks. All that is free: queues are planned by priority, one after the other, each with
-    /// what the ones before it left.
+    /// Checks it may start: all free ones. Queues are planned one after the other by priority, each with what
+    /// the ones before it left.
     pub slots: usize,
 }
 
-/// What one queue may do beside the others. Queues that are processing go on (a half-tested candidate is
-/// worth more than an untouched one), then come the more urgent, then the older.
+/// Allots the limits to one queue. Queues that are processing go on (a half-tested candidate is worth more
+/// than an untouched one), then more urgent queues, then older ones.
 pub fn allot(id: &QueueId, all: &[Demand], policy: &Policy) -> Allotment {
     let mut wanting: Vec<&Demand> = all.iter().filter(|demand| demand.has_work).collect();
     wanting.sort_by_key(|demand| (!demand.is_processing, demand.priority, demand.created_at, &demand.id));
     let is_active = wanting.iter().take(policy.max_active_queues).any(|demand| demand.id == *id);
-    let under_way: usize = all.iter().map(|demand| demand.under_way).sum();
-    Allotment { is_active, slots: policy.check_budget.saturating_sub(under_way) }
+    let active_checks: usize = all.iter().map(|demand| demand.active_checks).sum();
+    Allotment { is_active, slots: policy.check_budget.saturating_sub(active_checks) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn demand(name: &str, priority: u8, is_processing: bool, under_way: usize) -> Demand {
+    fn demand(name: &str, priority: u8, is_processing: bool, active_checks: usize) -> Demand {
         let (id, created_at) = (QueueId(name.into()), Timestamp::MIN);
-        Demand { id, priority, created_at, is_processing, has_work: true, under_way }
+        Demand { id, priority, created_at, is_processing, has_work: true, active_checks }
     }
 
     fn active(all: &[Demand], max_active_queues: usize) -> Vec<&str> {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_more_urgent_queues_are_active_first_and_one_at_work_is_not_interrupted() {
+    fn more_urgent_queues_are_active_first_and_a_processing_one_is_not_interrupted() {
         let all = [demand("a", 5, false, 0), demand("b", 1, false, 0), demand("c", 9, true, 1)];
         assert_eq!(active(&all, 1), ["c"]);
         assert_eq!(active(&all, 2), ["b", "c"]);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_work_takes_no_place() {
+    fn a_queue_without_work_takes_no_active_slot() {
         let idle = Demand { has_work: false, ..demand("a", 0, false, 0) };
         assert_eq!(active(&[idle, demand("b", 9, false, 0)], 1), ["b"]);
     }

@@ -1,97 +1,98 @@
-//! The checks of the head's candidate: note what ended, judge, start what is missing.
+//! The checks of the head's candidate: record outcomes, conclude, start missing runs.
 
 use weaver_core::time::Timestamp;
 
 use super::{Action, Observations, Plan, Policy, RunSeen};
 use crate::domain::{
-    CheckName, CheckRun, Departure, EntryId, Judgement, MergeError, On, PASSED_MAX, PassedTree, Reason,
-    RunEnd, Status,
+    CheckName, CheckRun, CheckTarget, Conclusion, EntryId, EntryOutcome, MergeError, PASSED_MAX, PassedTree,
+    Reason, RunOutcome, Status,
 };
 
 impl Plan {
-    pub(super) fn move_checks(
+    pub(super) fn advance_checks(
         &mut self,
         id: EntryId,
         seen: &Observations,
         policy: &Policy,
         now: Timestamp,
     ) -> Result<(), MergeError> {
-        self.note_ends(id, seen, policy, now)?;
+        self.record_outcomes(id, seen, policy, now)?;
         let checks = &self.queue.entry(id)?.checks;
-        let judged: Vec<(CheckName, Judgement)> =
-            checks.iter().map(|check| (check.name.clone(), check.judge())).collect();
-        let named = |wanted: Judgement| {
-            let found = judged.iter().filter(|(_, judgement)| *judgement == wanted);
+        let conclusions: Vec<(CheckName, Conclusion)> =
+            checks.iter().map(|check| (check.name.clone(), check.conclusion())).collect();
+        let named = |wanted: Conclusion| {
+            let found = conclusions.iter().filter(|(_, conclusion)| *conclusion == wanted);
             found.map(|(name, _)| name.clone()).collect::<Vec<_>>()
         };
-        let broken = named(Judgement::BrokenBase);
+        let broken = named(Conclusion::BrokenBase);
         if !broken.is_empty() {
-            return self.blame_the_base(id, &broken, now);
+            return self.pause_for_broken_base(id, &broken, now);
         }
-        let culprits = named(Judgement::Culprit);
+        let culprits = named(Conclusion::Culprit);
         if !culprits.is_empty() {
-            self.queue.tally.judged += culprits.len() as u64;
+            self.queue.tally.concluded += culprits.len() as u64;
             let reason = Reason::ChecksFailed { checks: culprits };
-            let tasks = self.queue.depart(id, Departure::Removed(reason), now)?;
+            let tasks = self.queue.complete(id, EntryOutcome::Removed(reason), now)?;
             self.stop(tasks);
             return Ok(());
         }
-        if let Some(name) = named(Judgement::GaveUp).first() {
-            let reason = format!("the check `{name}` cannot be run to its end; see the log of its tasks");
-            return self.let_go(id, reason, now);
+        if let Some(name) = named(Conclusion::GaveUp).first() {
+            let reason =
+                format!("check `{name}` could not be completed; see its tasks' logs, then resume the queue");
+            return self.pause_and_discard(id, reason, now);
         }
-        let flaky = named(Judgement::Flaky).len();
-        if flaky + named(Judgement::Passed).len() == judged.len() {
+        let flaky = named(Conclusion::Flaky).len();
+        if flaky + named(Conclusion::Passed).len() == conclusions.len() {
             return self.pass(id, flaky, now);
         }
-        self.start_missing(id, &judged, seen.slots, now)
+        self.start_missing(id, &conclusions, seen.slots, now)
     }
 
-    /// Writes down how runs ended, and ends those that nothing was heard of for too long.
-    fn note_ends(
+    /// Records outcomes, and times out runs whose task made no progress for `check_timeout_s`.
+    fn record_outcomes(
         &mut self,
         id: EntryId,
         seen: &Observations,
         policy: &Policy,
         now: Timestamp,
     ) -> Result<(), MergeError> {
-        let mut silent = Vec::new();
+        let mut stopped = Vec::new();
         let mut next_deadline: Option<Timestamp> = None;
         let entry = self.queue.entry_mut(id)?;
         for run in entry.checks.iter_mut().flat_map(|check| &mut check.runs) {
-            let (Some(task), None) = (run.task, &run.end) else { continue };
-            let last_sign_at = match seen.runs.get(&task) {
-                Some(RunSeen::Over(end)) => {
-                    run.end = Some(end.clone());
+            let (Some(task), None) = (run.task, &run.outcome) else { continue };
+            let last_seen_at = match seen.runs.get(&task) {
+                Some(RunSeen::Ended(outcome)) => {
+                    run.outcome = Some(outcome.clone());
                     continue;
                 }
                 Some(RunSeen::Stopping) => {
-                    // Somebody cancelled the task by hand. It is asked for again.
-                    run.end = Some(RunEnd::Lost { reason: "its task was cancelled".to_owned() });
-                    silent.push(task);
+                    // An operator cancelled the task. It is requested again.
+                    run.outcome = Some(RunOutcome::Lost { reason: "its task was cancelled".to_owned() });
+                    stopped.push(task);
                     continue;
                 }
-                Some(RunSeen::UnderWay { last_sign_at }) => *last_sign_at,
+                Some(RunSeen::Active { last_seen_at }) => *last_seen_at,
                 None => run.requested_at,
             };
-            let deadline = last_sign_at.max(run.requested_at).saturating_add(policy.check_timeout());
+            let deadline = last_seen_at.max(run.requested_at).saturating_add(policy.check_timeout());
             if deadline <= now {
-                run.end = Some(RunEnd::TimedOut);
-                silent.push(task);
+                run.outcome = Some(RunOutcome::TimedOut);
+                stopped.push(task);
             } else {
                 next_deadline = Some(next_deadline.map_or(deadline, |other| other.min(deadline)));
             }
         }
-        self.queue.stopping.extend(&silent);
-        self.stop(silent);
+        self.queue.stopping.extend(&stopped);
+        self.stop(stopped);
         if let Some(deadline) = next_deadline {
             self.wake(deadline);
         }
         Ok(())
     }
 
-    /// The base fails by itself: nobody in the queue is to blame, and nothing can land until it is mended.
-    fn blame_the_base(
+    /// The checks fail on the base alone: no entry is ejected, and nothing can land until the base is fixed.
+    fn pause_for_broken_base(
         &mut self,
         id: EntryId,
         checks: &[CheckName],
@@ -99,12 +100,12 @@ impl Plan {
     ) -> Result<(), MergeError> {
         let names: Vec<&str> = checks.iter().map(|name| name.0.as_str()).collect();
         let base = self.queue.base_branch.clone();
-        let reason = format!("`{base}` itself fails {}; mend it and resume the queue", names.join(", "));
-        self.let_go(id, reason, now)
+        let reason = format!("`{base}` itself fails {}; fix it and resume the queue", names.join(", "));
+        self.pause_and_discard(id, reason, now)
     }
 
-    /// Pauses and gives the candidate up, blaming nobody.
-    fn let_go(&mut self, id: EntryId, reason: String, now: Timestamp) -> Result<(), MergeError> {
+    /// Pauses the queue and discards the candidate. The entry stays.
+    fn pause_and_discard(&mut self, id: EntryId, reason: String, now: Timestamp) -> Result<(), MergeError> {
         let tasks = self.queue.stop_checks(id)?;
         self.stop(tasks);
         let entry = self.queue.entry_mut(id)?;
@@ -118,12 +119,12 @@ impl Plan {
     fn pass(&mut self, id: EntryId, flaky: usize, now: Timestamp) -> Result<(), MergeError> {
         self.queue.tally.flaky += flaky as u64;
         let ran = self.queue.entry(id)?.checks.iter().filter(|check| !check.is_reused).count();
-        self.queue.tally.judged += ran as u64;
+        self.queue.tally.concluded += ran as u64;
         let tasks = self.queue.stop_checks(id)?;
         self.stop(tasks);
         let entry = self.queue.entry_mut(id)?;
         entry.status = Status::Ready;
-        entry.trouble = None;
+        entry.fault = None;
         let passed = entry.candidate.as_ref().zip(entry.merged());
         let passed = passed.map(|(candidate, merged)| PassedTree {
             tree: merged.tree.clone(),
@@ -137,36 +138,37 @@ impl Plan {
         self.land(id, now)
     }
 
-    /// Asks for the runs that are missing, as far as there are slots, and again for those whose task is not
-    /// known.
+    /// Requests missing runs as far as there are slots, and again those whose task is not known.
     fn start_missing(
         &mut self,
         id: EntryId,
-        judged: &[(CheckName, Judgement)],
+        conclusions: &[(CheckName, Conclusion)],
         mut slots: usize,
         now: Timestamp,
     ) -> Result<(), MergeError> {
-        if self.is_waiting_out_trouble(id, now)? {
+        if self.is_backing_off(id, now)? {
             return Ok(());
         }
         let mut count = 0;
         let entry = self.queue.entry_mut(id)?;
-        for (check, (_, judgement)) in entry.checks.iter_mut().zip(judged) {
-            let Judgement::Open { needs_candidate, needs_base } = *judgement else { continue };
-            for (on, is_needed) in [(On::Candidate, needs_candidate), (On::Base, needs_base)] {
+        for (check, (_, conclusion)) in entry.checks.iter_mut().zip(conclusions) {
+            let Conclusion::Open { needs_candidate, needs_base } = *conclusion else { continue };
+            for (on, is_needed) in
+                [(CheckTarget::Candidate, needs_candidate), (CheckTarget::Base, needs_base)]
+            {
                 if is_needed && slots > 0 {
                     slots -= 1;
                     count += 1;
                     let number = check.runs.len() as u32;
-                    check.runs.push(CheckRun { on, number, requested_at: now, task: None, end: None });
+                    check.runs.push(CheckRun { on, number, requested_at: now, task: None, outcome: None });
                 }
             }
         }
         self.queue.tally.runs += count;
-        self.ask_for_runs(id)
+        self.request_runs(id)
     }
 
-    fn ask_for_runs(&mut self, id: EntryId) -> Result<(), MergeError> {
+    fn request_runs(&mut self, id: EntryId) -> Result<(), MergeError> {
         let entry = self.queue.entry(id)?;
         let Some((candidate, merged)) = entry.candidate.as_ref().zip(entry.merged()) else { return Ok(()) };
         for check in &entry.checks {
@@ -178,8 +180,8 @@ impl Plan {
                     number: run.number,
                     base: candidate.base.clone(),
                     commit: match run.on {
-                        On::Candidate => merged.commit.clone(),
-                        On::Base => candidate.base.clone(),
+                        CheckTarget::Candidate => merged.commit.clone(),
+                        CheckTarget::Base => candidate.base.clone(),
                     },
                     candidate: candidate.number,
                 });

@@ -1,13 +1,13 @@
-//! The head of the queue: one step towards landing, or back.
+//! Advances the head of the queue: one transition towards landing, or back.
 
 use weaver_core::time::Timestamp;
 
-use super::leave::is_on;
+use super::eject::is_on;
 use super::{Action, CheckSet, Observations, Plan, Policy, PullRequestSeen};
 use crate::domain::{Candidate, EntryId, MergeError, Oid, QueueEntry, Status};
 
 impl Plan {
-    pub(super) fn move_head(
+    pub(super) fn advance_head(
         &mut self,
         seen: &Observations,
         base: &Oid,
@@ -23,18 +23,18 @@ impl Plan {
         });
         match status {
             Status::Pending | Status::Updating => self.build(id, base, &head, checks, now),
-            // Somebody may be moving the base at this moment. What was tested lands, and a later push is a
+            // Another process may be moving the base right now. What was tested lands; a later push is a
             // later change.
             Status::Ready if entry.is_landing() && is_on(entry, base) => self.land(id, now),
-            // Whatever was tested is no longer what would land.
+            // What was tested is no longer what would land.
             Status::Checking | Status::Ready if is_void => self.rebuild(id, base, &head, checks, now),
-            Status::Checking => self.move_checks(id, seen, policy, now),
+            Status::Checking => self.advance_checks(id, seen, policy, now),
             Status::Ready => self.land(id, now),
             Status::Failed | Status::Cancelled => Err(MergeError::EntryNotFound(id)),
         }
     }
 
-    /// Stores which candidate is to be built, and asks for it.
+    /// Records which candidate to build, and plans the build.
     fn build(
         &mut self,
         id: EntryId,
@@ -43,18 +43,18 @@ impl Plan {
         checks: &CheckSet,
         now: Timestamp,
     ) -> Result<(), MergeError> {
-        if self.is_waiting_out_trouble(id, now)? {
+        if self.is_backing_off(id, now)? {
             return Ok(());
         }
         let entry = self.queue.entry_mut(id)?;
         entry.status = Status::Updating;
         entry.started_at.get_or_insert(now);
         entry.checks = Vec::new();
-        let is_asked_for = |candidate: &Candidate| {
+        let is_requested = |candidate: &Candidate| {
             candidate.merged.is_none()
                 && (&candidate.base, &candidate.head, &candidate.checks_id) == (base, head, &checks.id)
         };
-        if !entry.candidate.as_ref().is_some_and(is_asked_for) {
+        if !entry.candidate.as_ref().is_some_and(is_requested) {
             entry.candidates += 1;
             entry.candidate = Some(Candidate {
                 number: entry.candidates,
@@ -78,14 +78,14 @@ impl Plan {
     ) -> Result<(), MergeError> {
         let tasks = self.queue.stop_checks(id)?;
         self.stop(tasks);
-        // What went wrong with the old one says nothing about the new one.
-        self.queue.entry_mut(id)?.trouble = None;
+        // Errors of the old candidate say nothing about the new one.
+        self.queue.entry_mut(id)?.fault = None;
         self.build(id, base, head, checks, now)
     }
 
-    /// Asks for the base to be moved, from the tested parent only.
+    /// Plans the landing, from the tested parent only.
     pub(super) fn land(&mut self, id: EntryId, now: Timestamp) -> Result<(), MergeError> {
-        if self.is_waiting_out_trouble(id, now)? {
+        if self.is_backing_off(id, now)? {
             return Ok(());
         }
         let entry = self.queue.entry(id)?;
@@ -96,8 +96,8 @@ impl Plan {
         Ok(())
     }
 
-    pub(super) fn is_waiting_out_trouble(&mut self, id: EntryId, now: Timestamp) -> Result<bool, MergeError> {
-        let retry_at = self.queue.entry(id)?.trouble.as_ref().map(|trouble| trouble.retry_at);
+    pub(super) fn is_backing_off(&mut self, id: EntryId, now: Timestamp) -> Result<bool, MergeError> {
+        let retry_at = self.queue.entry(id)?.fault.as_ref().map(|fault| fault.retry_at);
         match retry_at {
             Some(at) if at > now => {
                 self.wake(at);
@@ -110,8 +110,8 @@ impl Plan {
 
 fn newest_head(entry: &QueueEntry, seen: &Observations) -> Oid {
     match seen.pull_requests.get(&entry.id) {
-        Some(PullRequestSeen::Is(change)) => change.pull_request.head.clone(),
-        // Not asked: what is known stands.
+        Some(PullRequestSeen::Present(change)) => change.pull_request.head.clone(),
+        // Not observed: keep what is known.
         _ => entry.candidate.as_ref().map_or(&entry.pull_request.head, |candidate| &candidate.head).clone(),
     }
 }

@@ -1,5 +1,6 @@
-//! Planning: what is stored and what is seen in, what will be stored and what is to be done out. Pure, so
-//! that every situation is a test.
+//! Planning: the stored queue and observations in, the next queue and actions out.
+//!
+//! It is pure, so that every situation can be tested without git or a store.
 //!
 //! ```text
 //! queue ─┐                     ┌─▶ queue, saved first            ┌─▶ queue, saved again
@@ -7,18 +8,19 @@
 //! seen ──┘                     └─▶ actions ─▶ effects ─▶ Report ─┴─ apply(report)
 //! ```
 //!
-//! A plan moves each entry along at most one edge. Whatever stops between the arrows, planning again from
-//! what is stored and seen comes to the same actions, and each of those can be repeated: building makes the
-//! same objects, starting a run finds the task of that run, landing moves the base from the tested parent or
-//! not at all.
+//! A plan moves each entry along at most one edge.
+//!
+//! After a crash between any two arrows, planning again gives the same actions, and each action is
+//! idempotent. Building a candidate makes the same objects. Starting a run finds the run's task by its
+//! idempotency key. Landing is a compare-and-set from the tested parent.
 
 mod action;
 mod apply;
 mod budget;
 mod checks;
+mod eject;
 mod foreign;
 mod head;
-mod leave;
 mod observe;
 mod policy;
 
@@ -32,23 +34,22 @@ use weaver_core::time::Timestamp;
 
 use crate::domain::{MergeError, MergeQueue};
 
-/// What comes of planning.
+/// Result of planning: the next queue and its actions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a plan does nothing until it is saved and its actions are done"]
 pub struct Plan {
-    /// The queue as it is to be saved before anything is done.
+    /// To be saved before any action is performed.
     pub queue: MergeQueue,
-    /// What to do then, in order.
+    /// To be performed after that, in order.
     pub actions: Vec<Action>,
-    /// When to plan again, if nothing happens before.
+    /// When to plan again at the latest; none to wait for a change.
     pub wake_at: Option<Timestamp>,
 }
 
-/// Plans.
+/// Plans the next step of a queue.
 ///
 /// # Errors
-/// If the queue is not one that was ever saved: [`MergeError::QueueCorrupted`] or one of the broken
-/// invariants.
+/// The broken invariant, if the stored queue is corrupted.
 pub fn plan(
     queue: &MergeQueue,
     seen: &Observations,
@@ -57,43 +58,43 @@ pub fn plan(
 ) -> Result<Plan, MergeError> {
     queue.validate()?;
     let mut plan = Plan { queue: queue.clone(), actions: Vec::new(), wake_at: None };
-    plan.settle(seen);
+    plan.drop_stopped(seen);
     let base = match &seen.base {
         BaseSeen::Tip { oid, checks } => (oid, checks),
-        BaseSeen::Gone(what) => {
+        BaseSeen::Missing(what) => {
             plan.queue.pause(MergeError::RepositoryNotFound(what.clone()).to_string(), now);
             return Ok(plan);
         }
-        // It will pass; nothing is known that could be acted on.
+        // Transient: nothing is known that could be acted on.
         BaseSeen::Unreachable(_) => return Ok(plan),
     };
-    // Before anything else: a change that landed has landed, whatever became of its branch since.
-    if plan.note_landing(seen, now)? {
+    // First: a change that landed has landed, whatever happened to its branch since.
+    if plan.detect_landing(seen, now)? {
         return Ok(plan);
     }
-    if plan.take_foreign(seen, now) {
+    if plan.handle_foreign_move(seen, now) {
         return Ok(plan);
     }
-    plan.take_out_departed(seen, base.0, now)?;
+    plan.eject_withdrawn(seen, base.0, now)?;
     if plan.queue.paused.is_none() && seen.is_active {
         let checks = match base.1 {
             Ok(checks) => checks,
             Err(problem) => {
-                plan.queue.pause(format!("the checks of the base cannot be read: {problem}"), now);
+                plan.queue.pause(format!("the configuration on the base branch is invalid: {problem}"), now);
                 return Ok(plan);
             }
         };
-        plan.move_head(seen, base.0, checks, policy, now)?;
+        plan.advance_head(seen, base.0, checks, policy, now)?;
     }
     debug_assert_eq!(plan.queue.validate_after(queue), Ok(()));
     Ok(plan)
 }
 
 impl Plan {
-    /// Forgets the tasks that were told to stop and have.
-    fn settle(&mut self, seen: &Observations) {
-        self.queue.stopping.retain(|task| !seen.runs.get(task).is_some_and(RunSeen::is_over));
-        // Telling them again costs nothing; whoever was to tell them may have died before.
+    /// Forgets cancelled tasks that have ended, and cancels the others again: the process that was to cancel
+    /// them may have died.
+    fn drop_stopped(&mut self, seen: &Observations) {
+        self.queue.stopping.retain(|task| !seen.runs.get(task).is_some_and(RunSeen::is_ended));
         self.actions.extend(self.queue.stopping.iter().map(|task| Action::StopCheck { task: *task }));
     }
 

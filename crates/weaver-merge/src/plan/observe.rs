@@ -1,83 +1,84 @@
-//! What planning is told of the world.
+//! Observations: the input of planning besides the stored queue.
 
 use std::collections::HashMap;
 
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
-use crate::domain::{CheckName, EntryId, ForeignMove, Oid, OnForeign, PullRequestState, RunEnd};
+use crate::domain::{CheckName, EntryId, ForeignMove, Oid, OnForeign, PullRequestState, RunOutcome};
 
-/// What was seen before planning. It may be old by the time it is used: every effect checks for itself.
+/// State of repository, tasks and limits before planning. It may be stale by the time it is used: every
+/// effect is conditional.
 #[derive(Debug, Clone)]
 pub struct Observations {
-    /// The base branch.
+    /// Tip and configuration of the base branch.
     pub base: BaseSeen,
-    /// The changes. One that is missing could not be asked about and stays.
+    /// Changes by entry. One that is missing could not be queried and stays as it is.
     pub pull_requests: HashMap<EntryId, PullRequestSeen>,
-    /// Whether the base has the candidate of the head entry, by ancestry; asked when that entry is ready.
+    /// Whether the base contains the candidate of the head entry; queried when that entry is ready.
     pub base_has_candidate: bool,
-    /// What others did to the base since the last link of the chain; asked unless the base has the candidate.
+    /// Change of the base since the last link of the chain; not queried if the base contains the candidate.
     pub foreign: Option<ForeignMove>,
-    /// What to do about it.
+    /// The effective setting of the queue.
     pub on_foreign: OnForeign,
-    /// The tasks of runs that have not ended and of those that are stopping.
+    /// Tasks of active and of stopping runs.
     pub runs: HashMap<TaskId, RunSeen>,
     /// Whether the queue may process an entry now (`max_active_queues`).
     pub is_active: bool,
-    /// How many more checks it may start now.
+    /// Checks it may start now (`check_budget`).
     pub slots: usize,
 }
 
-/// The base branch.
+/// Observation of the base branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BaseSeen {
-    /// Its tip, and the checks its configuration asks for.
+    /// The branch exists; its current state.
     Tip {
-        /// The tip.
+        /// Tip of the branch.
         oid: Oid,
-        /// The checks, or what is wrong with the configuration.
+        /// Checks of its configuration, or what is wrong with that.
         checks: Result<CheckSet, String>,
     },
-    /// There is no such branch or repository.
-    Gone(String),
-    /// It could not be asked now.
+    /// The branch or repository does not exist.
+    Missing(String),
+    /// It could not be queried; transient.
     Unreachable(String),
 }
 
-/// The checks a configuration asks for.
+/// The checks of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckSet {
-    /// The same for the same checks with the same commands.
+    /// Hash of names, commands and limits.
     pub id: String,
-    /// Their names, at least one.
+    /// At least one, in the order of the file.
     pub names: Vec<CheckName>,
 }
 
-/// A change.
+/// Observation of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullRequestSeen {
-    /// As it is.
-    Is(PullRequestState),
-    /// Its branch is gone.
+    /// The branch exists; its current state.
+    Present(PullRequestState),
+    /// The branch does not exist.
     BranchDeleted,
 }
 
-/// The task of a run.
+/// Observation of the task of a check run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunSeen {
-    /// It waits or runs.
-    UnderWay {
-        /// When something was last heard of it.
-        last_sign_at: Timestamp,
+    /// The task waits or runs.
+    Active {
+        /// Last transition or lease renewal.
+        last_seen_at: Timestamp,
     },
-    /// It is over, and nothing of it runs.
-    Over(RunEnd),
-    /// It was cancelled, and may still run for a moment.
+    /// Ended, and none of its processes run.
+    Ended(RunOutcome),
+    /// Cancelled; its worker has not confirmed that it stopped.
     Stopping,
 }
 
 impl RunSeen {
-    pub(crate) fn is_over(&self) -> bool {
-        matches!(self, Self::Over(_))
+    pub(crate) fn is_ended(&self) -> bool {
+        matches!(self, Self::Ended(_))
     }
 }

@@ -1,25 +1,25 @@
-//! What the operator decided.
+//! Limits and intervals, from the operator's configuration.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 
-/// Limits and times.
+/// Limits and intervals of the merge queues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// How often a queue is looked at if nothing happens.
+    /// Seconds between reconciliations when nothing happens; 30 by default.
     pub reconcile_every_s: u64,
-    /// How long nothing may be heard of a check before it counts as timed out; also the most one may take.
+    /// Seconds without progress after which a check has timed out, and its longest run; 3600 by default.
     pub check_timeout_s: u64,
-    /// How many queues are processed at once.
+    /// Queues that are processed at once; 16 by default.
     pub max_active_queues: usize,
-    /// How many checks are under way at once, over all queues; those that are being cancelled count.
+    /// Active checks over all queues, including those being cancelled; 4 by default.
     pub check_budget: usize,
-    /// How long to wait after a first error that should pass; doubled with each further one.
+    /// Backoff in seconds after a first transient error, doubled with each further one; 5 by default.
     pub backoff_first_s: u64,
-    /// And at most.
+    /// Longest backoff in seconds; 900 by default.
     pub backoff_max_s: u64,
 }
 
@@ -37,12 +37,12 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The longest silence of a check.
+    /// `check_timeout_s` as a duration.
     pub fn check_timeout(&self) -> Duration {
         Duration::from_secs(self.check_timeout_s)
     }
 
-    /// When to try again after so many errors in a row.
+    /// Time of the next try after `count` consecutive errors, from 1.
     pub fn retry_at(&self, count: u32, now: Timestamp) -> Timestamp {
         let factor = 1u64.checked_shl(count.saturating_sub(1)).unwrap_or(u64::MAX);
         let seconds = self.backoff_first_s.saturating_mul(factor).min(self.backoff_max_s);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_after_errors_doubles_up_to_its_limit() {
+    fn the_backoff_doubles_up_to_its_limit() {
         let (policy, now) = (Policy::default(), Timestamp::MIN);
         let waits: Vec<u64> = [1, 2, 3, 8, 9, 64, 65, u32::MAX]
             .map(|count| policy.retry_at(count, now).since(now).as_secs())

@@ -1,18 +1,17 @@
 //! The merge queue as a whole: real repositories, real processes, a store in memory.
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
-mod bench;
 mod checks;
-mod denied;
 mod flow;
 mod foreign;
-mod forged;
-mod forgeries;
+mod forged_documents;
+mod forged_task;
+mod harness;
 #[path = "../support/hooked.rs"]
 mod hooked;
 mod hooks;
 mod lossy;
-mod people;
+mod notifications;
 #[path = "../support/proof.rs"]
 mod proof;
 mod races;
@@ -20,3 +19,4 @@ mod races;
 #[expect(dead_code, reason = "it is shared with the tests of the forge, which use all of it")]
 mod repo;
 mod steps;
+mod unwritable_repository;

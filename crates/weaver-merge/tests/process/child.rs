@@ -1,5 +1,4 @@
-//! A process of the merge queue, as `weaver merge run --until-idle` is one; killed at one of its effects if
-//! it is told to.
+//! A merge queue process, like `weaver merge run --until-idle`, that kills itself at a chosen effect.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -28,12 +27,12 @@ use weaver_testkit::faults::{CallSite, Fault, FaultyStore, Plan, SkewedClock};
 
 use crate::hooked::{Hook, HookedForges};
 
-/// The word that makes this binary a process of the merge queue, followed by its orders.
+/// Argument that makes this binary a merge queue process; its orders follow.
 pub(crate) const RUN: &str = "merge-queue";
-/// The word that makes it merge: a repository, a base and a head follow.
+/// Argument that makes it merge; a repository, a base and a head follow.
 pub(crate) const MERGE: &str = "merge-commits";
 
-/// What a process writes.
+/// Store calls that count as effects.
 const WRITES: [&str; 9] = [
     "enqueue_batch",
     "lease",
@@ -45,26 +44,26 @@ const WRITES: [&str; 9] = [
     "append_entries",
     "trim_entries",
 ];
-/// How often it is looked whether everything is done.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long a store may be somebody else's.
+/// Poll interval.
+const POLL_EVERY: Duration = Duration::from_millis(20);
+/// How long another process may have the store open.
 const STORE_WAIT: Duration = Duration::from_secs(5);
 
-/// What a process is to do.
+/// Configuration of a child process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Orders {
     /// A directory, or the URL of a database.
     pub(crate) store: String,
     /// Where checks run.
     pub(crate) checks: PathBuf,
-    /// What landings are signed with.
+    /// Path of the signing key.
     pub(crate) key: PathBuf,
-    /// How far its clock is ahead: leases of those who died are over by then.
+    /// How far its clock is ahead, in seconds: leases of dead processes have expired by then.
     pub(crate) ahead_s: u32,
-    /// At which effect it dies, counted from 0, and whether before or after it.
+    /// The effect at which it kills itself, from 0, and whether before or after it.
     pub(crate) dies: Option<(u64, When)>,
-    /// Whether it hears of nothing that happens.
-    pub(crate) is_deaf: bool,
+    /// Whether waits and change streams fail, so that it gets no wake-ups.
+    pub(crate) without_wakeups: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +76,7 @@ pub(crate) enum When {
 #[derive(Debug)]
 struct Life {
     dies: Option<(u64, When)>,
-    is_deaf: bool,
+    without_wakeups: bool,
     begun: AtomicU64,
     done: AtomicU64,
 }
@@ -102,12 +101,12 @@ impl Hook for Life {
     }
 }
 
-/// The same, as the plan of a store.
+/// The same for store calls.
 struct Watched(Arc<Life>);
 
 impl Plan for Watched {
     fn fault(&self, site: &CallSite) -> Fault {
-        if self.0.is_deaf && matches!(site.method, "wait" | "changes") {
+        if self.0.without_wakeups && matches!(site.method, "wait" | "changes") {
             return Fault::FailBefore;
         }
         if WRITES.contains(&site.method) {
@@ -135,10 +134,9 @@ pub(crate) async fn open(store: &str, clock: &Arc<dyn Clock>) -> Arc<dyn Store> 
     let deadline = clock.monotonic().saturating_add(STORE_WAIT);
     loop {
         match EmbeddedStore::open(store, Arc::clone(clock)) {
-            // A thread beside the one that had it open is just starting a process, which holds all files
-            // until it is another program.
+            // Another thread may be between fork and exec: the child still holds the open files.
             Err(StoreError::InUse { .. }) if clock.monotonic() < deadline => {
-                clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await;
+                clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
             }
             opened => return Arc::new(opened.unwrap()),
         }
@@ -155,7 +153,7 @@ pub(crate) fn options(key: &Path) -> EngineOptions {
     }
 }
 
-/// Does as it is told, then says how many effects it had.
+/// Runs until idle, then prints the number of effects.
 pub(crate) fn run(orders: &OsStr) -> ExitCode {
     let orders: Orders = serde_json::from_str(orders.to_str().unwrap()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -169,7 +167,7 @@ async fn process(orders: Orders) -> u64 {
     let plain = open(&orders.store, &clock).await;
     let life = Arc::new(Life {
         dies: orders.dies,
-        is_deaf: orders.is_deaf,
+        without_wakeups: orders.without_wakeups,
         begun: AtomicU64::new(0),
         done: AtomicU64::new(0),
     });
@@ -183,7 +181,7 @@ async fn process(orders: Orders) -> u64 {
         directory: orders.checks,
         path: std::env::var_os("PATH").unwrap(),
         grace: Duration::from_millis(200),
-        // These tests' checks write down what they tested, outside of every cell.
+        // These tests' checks write down what they tested, outside of every sandbox.
         isolation: Isolation {
             confiner: Some(Arc::new(Confiner::new(
                 std::env::current_exe().unwrap(),
@@ -204,7 +202,7 @@ async fn process(orders: Orders) -> u64 {
         .build()
         .unwrap();
     let engine = MergeEngine::new(store, forges, Arc::clone(&clock), options(&orders.key));
-    let onlooker = MergeEngine::new(
+    let observer = MergeEngine::new(
         plain,
         Arc::new(GitForges::new(Arc::clone(&clock))),
         clock.clone(),
@@ -212,15 +210,15 @@ async fn process(orders: Orders) -> u64 {
     );
     let shutdown = Shutdown::new();
     let work = async {
-        engine.run(rest(&onlooker, &*clock)).await;
-        shutdown.ask();
+        engine.run(until_idle(&observer, &*clock)).await;
+        shutdown.request();
     };
     tokio::join!(Box::pin(worker.run(shutdown.clone())), Box::pin(work));
     life.begun.load(Ordering::SeqCst)
 }
 
-/// Resolves when nobody waits and everything is told.
-async fn rest(engine: &MergeEngine, clock: &dyn Clock) {
+/// Resolves when all queues are empty and every notice is published.
+async fn until_idle(engine: &MergeEngine, clock: &dyn Clock) {
     loop {
         let queues = engine.queues().await.unwrap();
         let is_done = |queue: &weaver_merge::domain::MergeQueue| {
@@ -229,11 +227,11 @@ async fn rest(engine: &MergeEngine, clock: &dyn Clock) {
         if queues.iter().all(is_done) {
             return;
         }
-        clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await;
+        clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
     }
 }
 
-/// Merges, and shows what came of it.
+/// Merges, and prints the result.
 pub(crate) fn merge(words: &[OsString]) -> ExitCode {
     let [repository, base, head] = words else { panic!("{words:?}") };
     let oid = |word: &OsString| word.to_str().unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! A git that gets in the way, at the worst moment. It is the real one, behind a script.
+//! Faults of git at the worst moment, through a wrapper script around the real git.
 
 use libtest_mimic::Trial;
 
@@ -8,14 +8,14 @@ use crate::world::{End, World, end};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("a_head_that_vanishes_while_it_is_merged_is_an_error_and_never_a_conflict", vanishing_head),
-        trial("an_order_to_land_that_outlives_its_process_moves_nothing_twice", || outliving_order(false)),
-        trial("a_landing_that_was_done_after_its_process_died_counts_once", || outliving_order(true)),
+        trial("a_head_that_disappears_during_a_merge_is_an_error_and_never_a_conflict", disappearing_head),
+        trial("a_push_that_outlives_its_process_moves_the_base_once", || outliving_push(false)),
+        trial("a_landing_completed_after_its_process_died_counts_once", || outliving_push(true)),
     ]
 }
 
-/// `git merge-tree` ends with 1 for a conflict, and also for a commit that is not there.
-fn vanishing_head() {
+/// `git merge-tree` exits with 1 for a conflict, and also for a missing commit.
+fn disappearing_head() {
     let mut world = World::new(&[("a", "a")]);
     let head = world.repo.tip("a");
     let (directory, file) = head.as_str().split_at(2);
@@ -41,12 +41,12 @@ fn vanishing_head() {
     assert!(merge(&world).starts_with("Ok(Merged("));
 }
 
-/// The process is killed while its git moves the base. That git goes on, before or after another process is
-/// started.
-fn outliving_order(is_released_first: bool) {
+/// The process is killed while its git moves the base. That git continues, before or after another process
+/// is started.
+fn outliving_push(is_released_first: bool) {
     let mut world = World::new(&[("a", "a"), ("b", "b")]);
     let notes = world.repo.scratch("notes");
-    // Whoever opens a pipe to read waits for somebody who writes.
+    // Opening a FIFO for reading blocks until there is a writer.
     let pipe = |name: &str| {
         let made = std::process::Command::new("mkfifo").arg(notes.join(name)).status().unwrap();
         assert!(made.success());
@@ -58,7 +58,7 @@ fn outliving_order(is_released_first: bool) {
            kill -KILL $PPID; read word < {0}/go; $GIT \"$@\" > /dev/null 2>&1; echo $? > {0}/over; exit 1; fi;; esac",
         notes.display()
     ));
-    // Its output is the script's too, which lives on.
+    // The script shares its stdout and outlives it.
     let mut child = world.start(&world.orders());
     drop(child.stdout.take());
     assert_eq!(end(child), End::Killed);
@@ -67,12 +67,12 @@ fn outliving_order(is_released_first: bool) {
         std::fs::read_to_string(notes.join("over")).unwrap().trim().to_owned()
     };
     if is_released_first {
-        assert_eq!(release(), "0", "it landed, and nobody knows");
+        assert_eq!(release(), "0", "it landed without a report");
         world.restart();
     } else {
         world.restart();
         let before = world.repo.tip("main");
-        assert_ne!(release(), "0", "the base is not where it was");
+        assert_ne!(release(), "0", "the base has moved");
         assert_eq!(world.repo.tip("main"), before);
     }
     assert_eq!(world.state().tally.landed, 2);

@@ -1,5 +1,5 @@
-//! A process is killed by SIGKILL before and after every effect; another one is started and comes to the same
-//! end. A gate kills at a sample of the effects, other ones for each commit ([`sample`]).
+//! A process is killed by SIGKILL before and after every effect; another one is started and reaches the same
+//! result. A gate kills at a sample of the effects, a different one for each commit ([`sample`]).
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,46 +13,45 @@ use crate::repo::Repo;
 use crate::world::{End, World};
 use crate::{trial, world};
 
-/// At how many effects of a landing a gate kills.
+/// Sampled effects of one landing.
 const OF_A_LANDING: usize = 12;
-/// The same of a world with three changes.
+/// Sampled effects of a world with three changes.
 const OF_MANY: usize = 5;
-/// How many worlds there are at once.
+/// Worlds that run concurrently.
 const WORLDS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        trial("killed_before_any_effect_of_a_landing_it_lands_once", || {
+        trial("a_process_killed_before_any_effect_of_a_landing_lands_once", || {
             let effects = sweep(&[("a", "a")], When::Before, OF_A_LANDING);
             assert!(effects > 15, "{effects}");
         }),
-        trial("killed_after_any_effect_of_a_landing_it_lands_once", || {
+        trial("a_process_killed_after_any_effect_of_a_landing_lands_once", || {
             let effects = sweep(&[("a", "a")], When::After, OF_A_LANDING);
             assert!(effects > 15, "{effects}");
         }),
-        trial("killed_before_an_effect_of_many_it_comes_to_the_same_end", || many(When::Before)),
-        trial("killed_after_an_effect_of_many_it_comes_to_the_same_end", || many(When::After)),
-        trial("killed_while_a_check_runs_nothing_of_the_check_is_left", killed_while_a_check_runs),
-        trial("a_process_that_hears_of_nothing_comes_to_the_end", || {
+        trial("a_process_killed_before_an_effect_of_many_reaches_the_same_result", || many(When::Before)),
+        trial("a_process_killed_after_an_effect_of_many_reaches_the_same_result", || many(When::After)),
+        trial("a_process_killed_during_a_check_leaves_no_process_of_the_check", killed_while_a_check_runs),
+        trial("a_process_without_wakeups_still_finishes", || {
             let world = World::new(&[("a", "a"), ("bad", "bad")]);
-            let end = world.run(&Orders { is_deaf: true, ..world.orders() });
+            let end = world.run(&Orders { without_wakeups: true, ..world.orders() });
             assert!(matches!(end, End::Done(_)), "{end:?}");
             world.prove_all_done(&[]);
         }),
     ]
 }
 
-/// One lands, one is taken out after three runs of its check, one lands onto the first.
+/// One lands, one is ejected after three runs of its check, one lands onto the first.
 fn many(when: When) {
     let effects = sweep(&[("a", "a"), ("bad", "bad"), ("c", "c")], when, OF_MANY);
     assert!(effects > 40, "{effects}");
 }
 
-/// A world in which nothing is killed, and one for each of so many of its effects. Says how many effects it
-/// has.
+/// Runs one world without kills, and one for each sampled effect. Returns the number of effects.
 fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
     let whole = World::new(changes);
-    let End::Done(effects) = whole.run(&whole.orders()) else { panic!("nothing killed it") };
+    let End::Done(effects) = whole.run(&whole.orders()) else { panic!("it was not killed") };
     whole.prove_all_done(&[]);
     let effects = usize::try_from(effects).expect("so many fit");
     let name = format!("effects of {} changes, killed {when:?}", changes.len());
@@ -67,14 +66,14 @@ fn sweep(changes: &[(&str, &str)], when: When, wanted: usize) -> usize {
             world.prove_all_done(&[]);
         }
     };
-    // Most of the time they wait: for leases, and for each other's disks.
+    // They mostly wait: for leases and for the disk.
     std::thread::scope(|scope| (0..WORLDS).for_each(|_| drop(scope.spawn(worlds))));
     effects
 }
 
 fn killed_while_a_check_runs() {
-    // The first run of the check leaves a process in a session of its own, kills the queue's process and
-    // stays.
+    // The first run of the check starts a process in a session of its own, kills the queue's process and
+    // keeps running.
     let script = |root: &Path| {
         format!(
             "if test ! -e {0}/ran; then touch {0}/ran; \

@@ -1,9 +1,9 @@
-//! The merge queue as real processes: killed by SIGKILL at every effect, two at once, deaf, and with a git
-//! that gets in their way.
+//! The merge queue as real processes: killed by SIGKILL at every effect, two at once, without wake-ups, and
+//! with a faulty git.
 //!
 //! ```text
 //! world.rs   a repository and a store; starts processes, and proves what must be true after them
-//! child.rs   such a process: engine and worker, until nothing is left to do or it is killed at an effect
+//! child.rs   such a process: engine and worker, until idle or killed at an effect
 //! ```
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
-    // It stands guard over a check of one of its children.
+    // The guard of a check.
     if let Some(code) = weaver_process::guard::run_if_asked() {
         return ExitCode::from(code);
     }

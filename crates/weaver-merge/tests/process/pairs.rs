@@ -15,13 +15,13 @@ const CHANGES: [(&str, &str); 5] = [("a", "a"), ("bad", "bad"), ("c", "c"), ("d"
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("two_processes_on_one_queue_land_each_change_once", two_processes),
-        trial("two_processes_that_land_at_the_same_moment_land_once", the_same_moment),
-        trial("what_one_process_leaves_when_it_is_killed_the_other_finishes", one_is_killed),
+        trial("two_processes_that_land_concurrently_land_once", the_same_moment),
+        trial("work_of_a_killed_process_is_finished_by_another", one_is_killed),
     ]
 }
 
-/// A world whose store is a database, as only that can be shared. Its schema is left to the server, which is
-/// thrown away.
+/// A world whose store is PostgreSQL, the only one that processes can share. The throw-away server keeps the
+/// schema.
 fn shared_world(server: &Shared) -> World {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ fn two_processes() {
     world.prove_all_done(&[]);
 }
 
-/// Whoever comes to move the base waits until somebody else has come to move it too.
+/// Each process waits before the push until the other one is about to push too.
 fn the_same_moment() {
     let server = Shared::server();
     let mut world = shared_world(&server);

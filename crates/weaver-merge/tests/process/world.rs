@@ -1,5 +1,4 @@
-//! A repository, a store and changes in line; processes that are started on them; and what must be true
-//! afterwards.
+//! A repository, a store and queued changes; processes on them; and the invariants checked afterwards.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -9,7 +8,7 @@ use std::sync::Arc;
 
 use weaver_core::name::Namespace;
 use weaver_core::ports::TaskQuery;
-use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, QueueId, Repository};
+use weaver_merge::domain::{EntryId, EntryOutcome, MergeQueue, Oid, QueueId, Repository};
 use weaver_merge::engine::MergeEngine;
 use weaver_merge::forge::git::GitForges;
 
@@ -17,7 +16,7 @@ use crate::child::{self, Orders, When, clock, options};
 use crate::proof::{Proof, checks_directory, config, unit};
 use crate::repo::Repo;
 
-/// How much later the world is looked at than its processes ran.
+/// Clock offset of inspections after the processes ran.
 const LATER_S: u32 = 3600;
 
 pub(crate) struct World {
@@ -33,7 +32,7 @@ pub(crate) struct World {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Killed,
-    /// By itself, after so many effects.
+    /// It exited after this many effects.
     Done(u64),
 }
 
@@ -58,7 +57,7 @@ impl World {
         let location = repo.path().to_str().unwrap().to_owned();
         let mut world =
             Self { repo, store, queue: QueueId(String::new()), first, runtime: runtime.unwrap(), path: None };
-        world.queue = world.look(0, async |engine| {
+        world.queue = world.inspect(0, async |engine| {
             let repository = Repository { name: "demo".into(), location };
             let queue = engine.add_queue(repository, "main").await.unwrap().id;
             for (branch, _) in changes {
@@ -69,7 +68,7 @@ impl World {
         world
     }
 
-    /// Puts a script before git: it ends with `exec $GIT "$@"`.
+    /// Wraps git in a script that ends with `exec $GIT "$@"`.
     pub(crate) fn wrap_git(&mut self, script: &str) {
         let (directory, path) = (self.repo.scratch("bin"), std::env::var("PATH").unwrap());
         let find = |part: &str| Some(PathBuf::from(part).join("git")).filter(|program| program.is_file());
@@ -83,7 +82,7 @@ impl World {
     pub(crate) fn orders(&self) -> Orders {
         let (store, checks) = (self.store.clone(), checks_directory(&self.repo));
         let key = self.repo.scratch("key").join("merge.key");
-        Orders { store, checks, key, ahead_s: 0, dies: None, is_deaf: false }
+        Orders { store, checks, key, ahead_s: 0, dies: None, without_wakeups: false }
     }
 
     pub(crate) fn command(&self) -> Command {
@@ -107,23 +106,23 @@ impl World {
         self.run(&Orders { dies: Some((at, when)), ..self.orders() })
     }
 
-    /// Runs one to the end, ten minutes later: what the dead held has run out.
+    /// Runs a process to the end, ten minutes later: leases of dead processes have expired.
     pub(crate) fn restart(&self) {
         let end = self.run(&Orders { ahead_s: 600, ..self.orders() });
         assert!(matches!(end, End::Done(_)), "{end:?}");
     }
 
-    /// Looks at the store, with no process on it.
-    pub(crate) fn look<T>(&self, ahead_s: u32, look: impl AsyncFnOnce(&MergeEngine) -> T) -> T {
+    /// Inspects the store while no process has it open.
+    pub(crate) fn inspect<T>(&self, ahead_s: u32, inspect: impl AsyncFnOnce(&MergeEngine) -> T) -> T {
         let clock = clock(ahead_s);
         self.runtime.block_on(async {
             let store = child::open(&self.store, &clock).await;
             let forges = Arc::new(GitForges::new(Arc::clone(&clock)));
-            look(&MergeEngine::new(store, forges, clock, options(&self.orders().key))).await
+            inspect(&MergeEngine::new(store, forges, clock, options(&self.orders().key))).await
         })
     }
 
-    /// Every task there is: a run of a check that was asked for twice is one task.
+    /// Number of tasks: a check run that was requested twice is one task.
     fn tasks(&self) -> usize {
         let clock = clock(LATER_S);
         self.runtime.block_on(async {
@@ -134,23 +133,22 @@ impl World {
     }
 
     pub(crate) fn state(&self) -> MergeQueue {
-        self.look(LATER_S, async |engine| engine.get(&self.queue).await.unwrap().queue)
+        self.inspect(LATER_S, async |engine| engine.get(&self.queue).await.unwrap().queue)
     }
 
-    /// Those of the changes that end with `bad` left because of a check, all others landed; and what must
-    /// always be true is.
+    /// Changes named `…bad` were ejected by a check, all others landed, and the invariants hold.
     pub(crate) fn prove_all_done(&self, outsiders: &[Oid]) {
         let (tasks, runs) = (self.tasks(), self.state().tally.runs);
         assert!(tasks as u64 <= runs, "{tasks} tasks for {runs} runs");
-        self.look(LATER_S, async |engine| {
+        self.inspect(LATER_S, async |engine| {
             let queue = engine.get(&self.queue).await.unwrap().queue;
             assert_eq!((queue.entries.len(), &queue.paused), (0, &None));
             for number in 1..queue.next_entry {
                 let detail = engine.entry(&self.queue, EntryId(number)).await.unwrap();
                 let is_bad = detail.entry.pull_request.id.ends_with("bad");
-                match detail.departure.unwrap() {
-                    Departure::Landed => assert!(!is_bad),
-                    Departure::Removed(reason) => {
+                match detail.outcome.unwrap() {
+                    EntryOutcome::Landed => assert!(!is_bad),
+                    EntryOutcome::Removed(reason) => {
                         assert!(is_bad && reason.word() == "checks_failed", "{reason:?}");
                     }
                 }

@@ -1,19 +1,19 @@
-//! From waiting to a candidate, and out again.
+//! From pending to a candidate, and ejection.
 
-use weaver_merge::domain::{Departure, MergeError, Notice, Reason, Status};
+use weaver_merge::domain::{EntryOutcome, MergeError, Notice, Reason, Status};
 use weaver_merge::plan::{Action, BaseSeen, PullRequestSeen, Report};
 
 use crate::scene::{Scene, change, merged, oid, passed};
 
 fn reason(scene: &Scene) -> Option<Reason> {
     scene.queue.outbox.iter().rev().find_map(|notice| match notice {
-        Notice::Left { departure: Departure::Removed(reason), .. } => Some(reason.clone()),
+        Notice::Completed { outcome: EntryOutcome::Removed(reason), .. } => Some(reason.clone()),
         _ => None,
     })
 }
 
 #[test]
-fn the_head_is_built_onto_the_exact_base_of_its_exact_head_and_nobody_else_is() {
+fn only_the_head_entry_is_built_from_its_exact_head_onto_the_exact_base() {
     let mut scene = Scene::new(&["a", "b"], &["unit"]);
     let actions = scene.plan();
     assert_eq!(actions, [Action::Build { entry: scene.first(), base: oid(100), head: oid(1) }]);
@@ -22,14 +22,14 @@ fn the_head_is_built_onto_the_exact_base_of_its_exact_head_and_nobody_else_is() 
 }
 
 #[test]
-fn a_build_whose_report_was_lost_is_asked_for_again() {
+fn a_build_whose_report_was_lost_is_requested_again() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     let first = scene.plan();
     assert_eq!(scene.plan(), first);
 }
 
 #[test]
-fn a_conflict_takes_the_change_out_and_says_where() {
+fn a_conflict_ejects_the_change_and_names_the_files() {
     let mut scene = Scene::new(&["a", "b"], &["unit"]);
     scene.plan();
     let entry = scene.first();
@@ -52,34 +52,34 @@ fn a_report_about_another_base_or_head_changes_nothing() {
 }
 
 #[test]
-fn an_error_that_passes_keeps_the_entry_and_backs_off() {
+fn a_transient_error_keeps_the_entry_and_backs_off() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     for count in 1..=3 {
         assert_eq!(scene.plan().len(), 1, "try {count}");
-        scene.report(Report::Trouble { entry: scene.first(), message: "no space left".into() });
+        scene.report(Report::Fault { entry: scene.first(), message: "no space left".into() });
         assert_eq!(scene.status(), Some(Status::Pending));
         assert_eq!(scene.plan(), [], "it waits");
         scene.pass(5 << (count - 1));
     }
     scene.step();
     assert_eq!(scene.status(), Some(Status::Checking));
-    assert_eq!(scene.queue.current_entry().unwrap().trouble, None);
+    assert_eq!(scene.queue.current_entry().unwrap().fault, None);
 }
 
 #[test]
-fn people_are_told_of_errors_that_do_not_pass_and_nobody_is_removed() {
+fn persistent_errors_are_published_and_eject_no_entry() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     for _ in 0..20 {
         scene.plan();
-        scene.report(Report::Trouble { entry: scene.first(), message: "denied".into() });
+        scene.report(Report::Fault { entry: scene.first(), message: "denied".into() });
         scene.pass(1000);
     }
-    let told = scene.queue.outbox.iter().filter(|notice| matches!(notice, Notice::Trouble { .. }));
-    assert_eq!((told.count(), scene.queue.entries.len()), (3, 1), "after 4, 8 and 16 errors");
+    let faults = scene.queue.outbox.iter().filter(|notice| matches!(notice, Notice::Fault { .. }));
+    assert_eq!((faults.count(), scene.queue.entries.len()), (3, 1), "after 4, 8 and 16 errors");
 }
 
 #[test]
-fn a_change_that_was_closed_deleted_retargeted_made_a_draft_or_untriggered_leaves() {
+fn a_change_that_was_closed_deleted_retargeted_drafted_or_untriggered_is_removed() {
     let mut closed = change("a", 1);
     closed.is_open = false;
     let mut draft = change("a", 1);
@@ -90,16 +90,16 @@ fn a_change_that_was_closed_deleted_retargeted_made_a_draft_or_untriggered_leave
     untriggered.has_trigger = false;
     let table = [
         (PullRequestSeen::BranchDeleted, Reason::BranchDeleted),
-        (PullRequestSeen::Is(closed), Reason::Closed),
-        (PullRequestSeen::Is(draft), Reason::Draft),
-        (PullRequestSeen::Is(retargeted), Reason::Retargeted),
-        (PullRequestSeen::Is(untriggered), Reason::TriggerRemoved),
+        (PullRequestSeen::Present(closed), Reason::Closed),
+        (PullRequestSeen::Present(draft), Reason::Draft),
+        (PullRequestSeen::Present(retargeted), Reason::Retargeted),
+        (PullRequestSeen::Present(untriggered), Reason::TriggerRemoved),
     ];
     for (seen, expected) in table {
         let mut scene = Scene::new(&["a", "b"], &["unit", "lint"]);
         scene.step();
         scene.step();
-        assert_eq!(scene.queue.checks_under_way(), 2);
+        assert_eq!(scene.queue.active_checks(), 2);
         scene.seen.pull_requests.insert(scene.first(), seen);
         let actions = scene.plan();
         let stops = actions.iter().filter(|action| matches!(action, Action::StopCheck { .. })).count();
@@ -109,7 +109,7 @@ fn a_change_that_was_closed_deleted_retargeted_made_a_draft_or_untriggered_leave
 }
 
 #[test]
-fn a_branch_that_could_not_be_asked_about_stays() {
+fn a_branch_that_could_not_be_queried_stays() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.seen.pull_requests.clear();
     scene.step();
@@ -120,17 +120,17 @@ fn a_branch_that_could_not_be_asked_about_stays() {
 fn a_missing_repository_pauses_the_queue_and_removes_nothing() {
     let mut scene = Scene::new(&["a", "b"], &["unit"]);
     scene.step();
-    scene.seen.base = BaseSeen::Gone("demo.git".into());
+    scene.seen.base = BaseSeen::Missing("demo.git".into());
     assert_eq!(scene.plan(), []);
     assert_eq!(scene.queue.entries.len(), 2);
     assert!(scene.queue.paused.as_ref().unwrap().reason.contains("demo.git"));
-    let told = scene.queue.outbox.len();
+    let notices = scene.queue.outbox.len();
     scene.plan();
-    assert_eq!(scene.queue.outbox.len(), told, "it is told once");
+    assert_eq!(scene.queue.outbox.len(), notices, "one notice");
 }
 
 #[test]
-fn a_base_that_cannot_be_asked_now_changes_nothing() {
+fn an_unreachable_base_changes_nothing() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     let before = scene.queue.clone();
@@ -140,7 +140,7 @@ fn a_base_that_cannot_be_asked_now_changes_nothing() {
 }
 
 #[test]
-fn checks_that_cannot_be_read_pause_the_queue_and_blame_nobody() {
+fn an_invalid_configuration_pauses_the_queue_and_ejects_no_entry() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.seen.base = BaseSeen::Tip { oid: oid(100), checks: Err("no `[[check]]`".into()) };
     assert_eq!(scene.plan(), []);
@@ -173,7 +173,7 @@ fn a_tree_that_passed_the_same_checks_is_not_tested_again() {
     scene.step();
     scene.step();
     scene.end_runs(|_, _| passed());
-    // Ready; then somebody moves the base, and the rebuilt candidate happens to have the same tree.
+    // Ready; then the base moves, and the rebuilt candidate happens to have the same tree.
     scene.plan();
     scene.set_base(&oid(101));
     scene.plan();

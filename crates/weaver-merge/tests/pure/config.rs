@@ -1,4 +1,4 @@
-//! Changed configurations: refused with a message that names the file, or read back as they are written.
+//! Fuzzed configurations: refused with a message that names the file, or round-tripped.
 
 use weaver_merge::config::{CONFIG_PATH, MergeConfig};
 use weaver_testkit::fuzz::Target;

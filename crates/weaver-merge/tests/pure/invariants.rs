@@ -1,4 +1,4 @@
-//! What no saved queue may be.
+//! Invariants of a saved queue.
 
 use weaver_merge::domain::{EntryId, MergeError, MergeQueue, Status};
 
@@ -48,7 +48,7 @@ fn a_status_changes_only_along_the_table() {
 }
 
 #[test]
-fn nobody_who_left_comes_back() {
+fn a_completed_entry_does_not_come_back() {
     let mut before = three();
     let removed = before.remove(EntryId(1)).unwrap();
     let mut after = before.clone();
@@ -72,7 +72,7 @@ fn nothing_is_tested_without_a_candidate_and_checks() {
 }
 
 #[test]
-fn an_entry_that_has_left_is_not_in_the_queue() {
+fn an_entry_with_a_final_status_is_not_in_the_queue() {
     for status in [Status::Failed, Status::Cancelled] {
         let mut queue = three();
         queue.entries[0].status = status;

@@ -1,6 +1,6 @@
 //! From a candidate to the base.
 
-use weaver_merge::domain::{Departure, MergeError, Notice, On, Status};
+use weaver_merge::domain::{CheckTarget, EntryOutcome, MergeError, Notice, Status};
 use weaver_merge::plan::{Action, PullRequestSeen, Report, RunSeen};
 
 use crate::scene::{Scene, change, failed, merged, oid, passed};
@@ -14,7 +14,8 @@ fn ready() -> Scene {
 }
 
 fn landed(scene: &Scene) -> usize {
-    let is_landed = |notice: &&Notice| matches!(notice, Notice::Left { departure: Departure::Landed, .. });
+    let is_landed =
+        |notice: &&Notice| matches!(notice, Notice::Completed { outcome: EntryOutcome::Landed, .. });
     scene.queue.outbox.iter().filter(is_landed).count()
 }
 
@@ -27,11 +28,11 @@ fn a_candidate_whose_checks_all_passed_lands_from_its_tested_parent() {
     assert_eq!(scene.status(), Some(Status::Ready));
     scene.report(Report::Landed { entry, commit });
     assert_eq!((landed(&scene), scene.queue.tally.landed), (1, 1));
-    assert_eq!(scene.status(), Some(Status::Pending), "the next one is untouched");
+    assert_eq!(scene.status(), Some(Status::Pending), "the next one is unchanged");
 }
 
 #[test]
-fn an_entry_knows_when_it_came_when_it_was_begun_and_when_it_left() {
+fn an_entry_records_when_it_was_enqueued_started_and_completed() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     let came = scene.now;
     scene.pass(10);
@@ -42,13 +43,13 @@ fn an_entry_knows_when_it_came_when_it_was_begun_and_when_it_left() {
     scene.end_runs(|_, _| passed());
     scene.pass(10);
     scene.step();
-    let Some(Notice::Left { entry, .. }) = scene.queue.outbox.last() else { panic!() };
+    let Some(Notice::Completed { entry, .. }) = scene.queue.outbox.last() else { panic!() };
     let times = (entry.enqueued_at, entry.started_at, entry.completed_at);
     assert_eq!(times, (came, Some(begun), Some(scene.now)));
 }
 
 #[test]
-fn every_change_lands_in_turn_each_on_the_one_before() {
+fn changes_land_in_order_each_on_the_previous_one() {
     let mut scene = Scene::new(&["a", "b", "c"], &["unit"]);
     for _ in 0..20 {
         if scene.queue.entries.is_empty() {
@@ -61,18 +62,18 @@ fn every_change_lands_in_turn_each_on_the_one_before() {
 }
 
 #[test]
-fn one_check_that_has_not_passed_keeps_the_candidate_from_landing() {
+fn a_candidate_does_not_land_until_every_check_passed() {
     let mut scene = Scene::new(&["a"], &["unit", "lint"]);
     scene.step();
     scene.step();
     let unit = scene.queue.entries[0].checks[0].runs[0].task.unwrap();
-    scene.seen.runs.insert(unit, RunSeen::Over(passed()));
+    scene.seen.runs.insert(unit, RunSeen::Ended(passed()));
     assert_eq!(scene.plan(), []);
     assert_eq!(scene.status(), Some(Status::Checking));
 }
 
 #[test]
-fn a_landing_whose_report_was_lost_is_seen_and_not_repeated() {
+fn a_landing_whose_report_was_lost_is_detected_and_not_repeated() {
     let mut scene = ready();
     scene.plan();
     scene.set_base(&merged(&oid(100), &oid(1)).commit);
@@ -82,7 +83,7 @@ fn a_landing_whose_report_was_lost_is_seen_and_not_repeated() {
 }
 
 #[test]
-fn a_landing_counts_even_if_the_branch_was_deleted_before_it_was_seen() {
+fn a_landing_counts_even_if_the_branch_was_deleted_before_it_was_observed() {
     let mut scene = ready();
     scene.plan();
     scene.set_base(&merged(&oid(100), &oid(1)).commit);
@@ -116,13 +117,13 @@ fn a_push_to_the_head_makes_the_candidate_void_and_stops_its_checks() {
     scene.step();
     scene.step();
     let task = scene.queue.entries[0].checks[0].runs[0].task.unwrap();
-    scene.seen.pull_requests.insert(scene.first(), PullRequestSeen::Is(change("a", 50)));
+    scene.seen.pull_requests.insert(scene.first(), PullRequestSeen::Present(change("a", 50)));
     let actions = scene.plan();
     let build = Action::Build { entry: scene.first(), base: oid(100), head: oid(50) };
     assert_eq!(actions, [Action::StopCheck { task }, build]);
     // It passes after all, too late.
     scene.act(&actions[1..]);
-    scene.seen.runs.insert(task, RunSeen::Over(passed()));
+    scene.seen.runs.insert(task, RunSeen::Ended(passed()));
     scene.plan();
     assert_eq!(scene.status(), Some(Status::Checking));
     assert_eq!(scene.queue.entries[0].checks[0].runs.len(), 1, "a run of its own");
@@ -130,18 +131,18 @@ fn a_push_to_the_head_makes_the_candidate_void_and_stops_its_checks() {
 }
 
 #[test]
-fn once_it_is_landing_a_change_is_neither_rebuilt_nor_taken_out() {
+fn a_landing_change_is_neither_rebuilt_nor_removed() {
     let mut scene = ready();
     scene.plan();
     let (entry, now) = (scene.first(), scene.now);
-    for seen in [PullRequestSeen::Is(change("a", 50)), PullRequestSeen::BranchDeleted] {
+    for seen in [PullRequestSeen::Present(change("a", 50)), PullRequestSeen::BranchDeleted] {
         scene.seen.pull_requests.insert(entry, seen);
         let actions = scene.plan();
         assert!(matches!(actions[..], [Action::Land { .. }]), "{actions:?}");
     }
     assert_eq!(scene.queue.cancel(entry, now), Err(MergeError::Landing(entry)));
-    // That it could not be done does not mean that nobody is doing it.
-    scene.report(Report::Trouble { entry, message: "denied".into() });
+    // A failed try does not mean that no process is landing it.
+    scene.report(Report::Fault { entry, message: "denied".into() });
     scene.pass(5);
     let actions = scene.plan();
     assert!(matches!(actions[..], [Action::Land { .. }]), "{actions:?}");
@@ -152,7 +153,7 @@ fn once_it_is_landing_a_change_is_neither_rebuilt_nor_taken_out() {
 }
 
 #[test]
-fn a_late_start_of_an_old_candidate_is_stopped_and_not_forgotten() {
+fn a_late_run_of_an_old_candidate_is_stopped_and_still_counted() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     let actions = scene.plan();
@@ -160,11 +161,11 @@ fn a_late_start_of_an_old_candidate_is_stopped_and_not_forgotten() {
     scene.plan();
     scene.act(&actions);
     assert_eq!(scene.queue.stopping.len(), 1);
-    assert_eq!(scene.queue.checks_under_way(), 1);
+    assert_eq!(scene.queue.active_checks(), 1);
 }
 
 #[test]
-fn a_late_report_of_a_landing_that_is_not_the_candidates_lands_nobody() {
+fn a_late_landing_report_of_another_candidate_is_ignored() {
     let old = merged(&oid(100), &oid(1)).commit;
     // It landed; before its process could say so, the base was forced elsewhere and the change built onto
     // that.
@@ -201,10 +202,10 @@ fn a_candidate_that_is_still_checked_is_not_landed_by_a_report() {
 }
 
 #[test]
-fn a_landing_that_fails_for_now_is_tried_again_and_removes_nobody() {
+fn a_transient_landing_error_is_retried_and_ejects_no_entry() {
     let mut scene = ready();
     scene.plan();
-    scene.report(Report::Trouble { entry: scene.first(), message: "cannot lock ref".into() });
+    scene.report(Report::Fault { entry: scene.first(), message: "cannot lock ref".into() });
     assert_eq!((scene.status(), scene.plan().len()), (Some(Status::Ready), 0));
     scene.pass(5);
     assert_eq!(scene.plan().len(), 1);
@@ -224,7 +225,7 @@ fn no_more_checks_start_than_there_are_slots() {
 }
 
 #[test]
-fn a_run_whose_task_is_not_known_is_asked_for_under_the_same_number() {
+fn a_run_whose_task_is_not_known_is_requested_with_the_same_number() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     let first = scene.plan();
@@ -233,7 +234,7 @@ fn a_run_whose_task_is_not_known_is_asked_for_under_the_same_number() {
 }
 
 #[test]
-fn a_silent_check_is_timed_out_and_stopped_and_still_counts_until_it_is_gone() {
+fn a_check_without_progress_times_out_and_counts_until_it_has_stopped() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     scene.step();
@@ -243,33 +244,33 @@ fn a_silent_check_is_timed_out_and_stopped_and_still_counts_until_it_is_gone() {
     scene.seen.slots = 0;
     let actions = scene.plan();
     assert!(matches!(actions[..], [Action::StopCheck { .. }]), "{actions:?}");
-    assert_eq!(scene.queue.checks_under_way(), 1);
+    assert_eq!(scene.queue.active_checks(), 1);
     scene.act(&actions);
     scene.plan();
-    assert_eq!(scene.queue.checks_under_way(), 0);
+    assert_eq!(scene.queue.active_checks(), 0);
 }
 
 #[test]
-fn a_check_that_gives_signs_of_life_is_not_timed_out() {
+fn a_check_that_renews_its_lease_is_not_timed_out() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     scene.step();
     scene.pass(3599);
     let task = scene.queue.entries[0].checks[0].runs[0].task.unwrap();
-    scene.seen.runs.insert(task, RunSeen::UnderWay { last_sign_at: scene.now });
+    scene.seen.runs.insert(task, RunSeen::Active { last_seen_at: scene.now });
     scene.pass(3599);
     assert_eq!(scene.plan(), []);
 }
 
 #[test]
-fn a_candidate_lands_although_its_control_run_goes_on() {
+fn a_candidate_lands_while_its_control_run_is_still_active() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.step();
     scene.step();
     scene.end_runs(|_, _| failed());
     scene.step();
-    let retry = scene.queue.entries[0].checks[0].runs.iter().rfind(|run| run.on == On::Candidate);
-    scene.seen.runs.insert(retry.unwrap().task.unwrap(), RunSeen::Over(passed()));
+    let retry = scene.queue.entries[0].checks[0].runs.iter().rfind(|run| run.on == CheckTarget::Candidate);
+    scene.seen.runs.insert(retry.unwrap().task.unwrap(), RunSeen::Ended(passed()));
     let actions = scene.plan();
     assert!(matches!(actions[..], [Action::StopCheck { .. }, Action::Land { .. }]), "{actions:?}");
     assert_eq!(scene.queue.tally.flaky, 1);

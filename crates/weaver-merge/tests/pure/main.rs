@@ -3,10 +3,10 @@
 
 mod build;
 mod config;
+mod failed_checks;
 mod invariants;
 mod landing;
 mod order;
 mod random;
-mod red;
 mod scene;
 mod size;

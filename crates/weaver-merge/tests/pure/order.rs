@@ -1,4 +1,4 @@
-//! Who stands where.
+//! Order and priority.
 
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{ENTRIES_MAX, EntryId, MergeError, MergeQueue, Status};
@@ -14,7 +14,7 @@ fn ids(queue: &MergeQueue) -> String {
 }
 
 #[test]
-fn changes_of_equal_priority_stand_in_the_order_they_came() {
+fn changes_of_equal_priority_are_fifo() {
     let mut queue = queue();
     for id in ["a", "b", "c"] {
         add(&mut queue, id, 5);
@@ -27,7 +27,7 @@ fn changes_of_equal_priority_stand_in_the_order_they_came() {
 }
 
 #[test]
-fn whoever_leaves_makes_everybody_behind_move_up() {
+fn removing_an_entry_moves_all_entries_behind_it_up() {
     let mut queue = queue();
     for id in ["a", "b", "c", "d"] {
         add(&mut queue, id, 5);
@@ -41,7 +41,7 @@ fn whoever_leaves_makes_everybody_behind_move_up() {
 }
 
 #[test]
-fn an_urgent_change_goes_before_the_others_and_never_before_one_that_is_processed() {
+fn an_urgent_change_goes_ahead_of_others_but_not_of_a_processed_one() {
     let mut queue = queue();
     add(&mut queue, "a", 5);
     add(&mut queue, "b", 5);
@@ -52,7 +52,7 @@ fn an_urgent_change_goes_before_the_others_and_never_before_one_that_is_processe
 }
 
 #[test]
-fn a_raised_change_goes_behind_those_of_its_new_priority() {
+fn a_change_with_a_new_priority_goes_behind_others_of_that_priority() {
     let mut queue = queue();
     for (id, priority) in [("a", 2), ("b", 2), ("c", 5), ("d", 5)] {
         add(&mut queue, id, priority);
@@ -65,7 +65,7 @@ fn a_raised_change_goes_behind_those_of_its_new_priority() {
 }
 
 #[test]
-fn the_priority_it_has_already_moves_nobody() {
+fn setting_the_same_priority_moves_no_entry() {
     let mut queue = queue();
     add(&mut queue, "a", 5);
     add(&mut queue, "b", 5);
@@ -74,7 +74,7 @@ fn the_priority_it_has_already_moves_nobody() {
 }
 
 #[test]
-fn what_cannot_land_is_refused_by_name() {
+fn a_change_that_cannot_land_is_refused_with_a_named_error() {
     let mut queue = queue();
     let mut refused = |change: &_| queue.enqueue(change, 5, Timestamp::MIN).unwrap_err();
     let good = change("a", 1);
@@ -112,7 +112,7 @@ fn a_queue_has_a_limit() {
 }
 
 #[test]
-fn a_number_is_never_given_twice() {
+fn an_entry_number_is_never_reused() {
     let mut queue = queue();
     let first = add(&mut queue, "a", 5);
     queue.remove(first).unwrap();

@@ -1,8 +1,8 @@
-//! Any order of events: the invariants hold, and what is promised of landing holds.
+//! Random orders of events: the invariants hold, and only tested candidates land.
 
 use proptest::prelude::*;
 use weaver_core::time::Timestamp;
-use weaver_merge::domain::{Departure, EntryId, MergeQueue, Notice, On, RunEnd};
+use weaver_merge::domain::{CheckTarget, EntryId, EntryOutcome, MergeQueue, Notice, RunOutcome};
 use weaver_merge::plan::{Action, PullRequestSeen, Report, RunSeen};
 
 use crate::scene::{Scene, change, failed, oid, passed, queue};
@@ -50,7 +50,7 @@ enum Event {
     PushHead(u8),
     DeleteBranch(u8),
     Cancel(u8),
-    Trouble,
+    Fault,
     Resume,
     Pass(u16),
 }
@@ -66,7 +66,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..9u8).prop_map(Event::PushHead),
         1 => (0..9u8).prop_map(Event::DeleteBranch),
         1 => (0..9u8).prop_map(Event::Cancel),
-        1 => Just(Event::Trouble),
+        1 => Just(Event::Fault),
         2 => Just(Event::Resume),
         2 => any::<u16>().prop_map(Event::Pass),
     ]
@@ -87,14 +87,14 @@ impl World {
         Self { history: vec![scene.base()], scene, landed: Vec::new(), last: Vec::new(), late: Vec::new() }
     }
 
-    fn look(&mut self) {
+    fn observe(&mut self) {
         let merged = self.scene.queue.current_entry().and_then(|entry| entry.merged());
         self.scene.seen.base_has_candidate =
             merged.is_some_and(|merged| self.history.contains(&merged.commit));
     }
 
     fn happen(&mut self, event: Event) {
-        self.look();
+        self.observe();
         let scene = &mut self.scene;
         let nth = |queue: &MergeQueue, index: u8| queue.entries.get(usize::from(index)).map(|entry| entry.id);
         match event {
@@ -113,9 +113,9 @@ impl World {
                     let end = match (bits >> (index % 7)) & 3 {
                         0 => failed(),
                         1 | 2 => passed(),
-                        _ => RunEnd::Lost { reason: "lost".into() },
+                        _ => RunOutcome::Lost { reason: "lost".into() },
                     };
-                    scene.seen.runs.insert(task, RunSeen::Over(end));
+                    scene.seen.runs.insert(task, RunSeen::Ended(end));
                 }
             }
             Event::MoveBase => {
@@ -127,7 +127,7 @@ impl World {
                 if let Some(id) = nth(&scene.queue, index) {
                     let name = scene.queue.entry(id).unwrap().pull_request.id.clone();
                     let head = 500 + u64::from(index);
-                    scene.seen.pull_requests.insert(id, PullRequestSeen::Is(change(&name, head)));
+                    scene.seen.pull_requests.insert(id, PullRequestSeen::Present(change(&name, head)));
                 }
             }
             Event::DeleteBranch(index) => {
@@ -140,9 +140,9 @@ impl World {
                     let _ = scene.queue.cancel(id, scene.now); // Refused while it is landing.
                 }
             }
-            Event::Trouble => {
+            Event::Fault => {
                 if let Some(id) = nth(&scene.queue, 0) {
-                    scene.report(Report::Trouble { entry: id, message: "trouble".into() });
+                    scene.report(Report::Fault { entry: id, message: "fault".into() });
                 }
             }
             Event::Resume => scene.queue.resume(),
@@ -179,19 +179,19 @@ impl World {
         queue.validate().unwrap();
         let mut landed = Vec::new();
         for notice in &queue.outbox {
-            if let Notice::Left { entry, departure, .. } = notice {
-                assert!(queue.entry(entry.id).is_err(), "it left and is there");
+            if let Notice::Completed { entry, outcome, .. } = notice {
+                assert!(queue.entry(entry.id).is_err(), "a completed entry is still queued");
                 let has_landed = self.landed.contains(&entry.id);
-                assert_eq!(*departure == Departure::Landed, has_landed, "people are told what is so");
+                assert_eq!(*outcome == EntryOutcome::Landed, has_landed, "the notice matches what happened");
                 if has_landed {
                     let merged = entry.merged().unwrap();
                     assert!(self.history.contains(&merged.commit));
                     let passed = |check: &weaver_merge::domain::Check| {
-                        let on_candidate = check.runs.iter().filter(|run| run.on == On::Candidate);
+                        let on_candidate = check.runs.iter().filter(|run| run.on == CheckTarget::Candidate);
                         check.is_reused
                             || on_candidate
                                 .into_iter()
-                                .any(|run| matches!(run.end, Some(RunEnd::Passed { .. })))
+                                .any(|run| matches!(run.outcome, Some(RunOutcome::Passed { .. })))
                     };
                     assert!(entry.checks.len() == 2 && entry.checks.iter().all(passed));
                     landed.push(entry.id);
@@ -200,7 +200,7 @@ impl World {
         }
         let count = landed.len();
         landed.dedup();
-        assert_eq!(landed.len(), count, "told once");
+        assert_eq!(landed.len(), count, "one notice per landing");
     }
 }
 
@@ -208,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_done_to_a_queue_its_invariants_hold(steps in prop::collection::vec(step(), 1..60)) {
+    fn any_command_order_preserves_the_invariants_of_a_queue(steps in prop::collection::vec(step(), 1..60)) {
         let mut queue = queue();
         for step in steps {
             let before = queue.clone();
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_only_tested_candidates_land_and_each_at_most_once(
+    fn any_event_order_lands_only_tested_candidates_each_at_most_once(
         events in prop::collection::vec(event(), 1..120)
     ) {
         let mut world = World::new();

@@ -7,7 +7,7 @@ use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
     CheckName, EntryId, MergeQueue, Merged, Oid, OnForeign, PullRequest, PullRequestState, Repository,
-    RunEnd, Status,
+    RunOutcome, Status,
 };
 use weaver_merge::plan::{
     Action, BaseSeen, CheckSet, Observations, Plan, Policy, PullRequestSeen, Report, RunSeen, apply, plan,
@@ -39,7 +39,7 @@ pub(crate) struct Scene {
     pub(crate) seen: Observations,
     pub(crate) policy: Policy,
     pub(crate) now: Timestamp,
-    /// Every report there was.
+    /// Every report so far.
     pub(crate) reports: Vec<Report>,
 }
 
@@ -61,13 +61,13 @@ impl Scene {
         let mut scene = Self { queue: queue(), seen, policy, now, reports: Vec::new() };
         for (head, id) in (1..).zip(changes) {
             let entry = scene.queue.enqueue(&change(id, head), 5, scene.now).unwrap();
-            scene.seen.pull_requests.insert(entry, PullRequestSeen::Is(change(id, head)));
+            scene.seen.pull_requests.insert(entry, PullRequestSeen::Present(change(id, head)));
         }
         scene.queue.outbox.clear();
         scene
     }
 
-    /// Plans, keeps what would be saved, answers what is to be done.
+    /// Plans, keeps the queue to be saved, and returns the actions.
     pub(crate) fn plan(&mut self) -> Vec<Action> {
         let Plan { queue, actions, .. } = plan(&self.queue, &self.seen, &self.policy, self.now).unwrap();
         queue.validate_after(&self.queue).unwrap();
@@ -83,7 +83,7 @@ impl Scene {
         changed
     }
 
-    /// Does what is asked for as a perfect world would; runs become tasks 1000 and up.
+    /// Performs actions without faults; runs become tasks 1000 and up.
     pub(crate) fn act(&mut self, actions: &[Action]) {
         for action in actions {
             match action.clone() {
@@ -94,7 +94,7 @@ impl Scene {
                 }
                 Action::StartCheck { entry, candidate, check, number, .. } => {
                     let task = TaskId(1000 + self.seen.runs.len() as u64);
-                    self.seen.runs.insert(task, RunSeen::UnderWay { last_sign_at: self.now });
+                    self.seen.runs.insert(task, RunSeen::Active { last_seen_at: self.now });
                     self.report(Report::Started { entry, candidate, check, number, task });
                 }
                 Action::Land { entry, commit, base } => {
@@ -103,7 +103,7 @@ impl Scene {
                     self.report(Report::Landed { entry, commit });
                 }
                 Action::StopCheck { task } => {
-                    self.seen.runs.insert(task, over(None));
+                    self.seen.runs.insert(task, ended(None));
                 }
             }
         }
@@ -115,12 +115,15 @@ impl Scene {
         actions
     }
 
-    /// Ends every run that is under way, on the candidate or on the base, as the function says.
-    pub(crate) fn end_runs(&mut self, end: impl Fn(&str, weaver_merge::domain::On) -> RunEnd) {
+    /// Ends every active run with the outcome that the function returns.
+    pub(crate) fn end_runs(
+        &mut self,
+        outcome: impl Fn(&str, weaver_merge::domain::CheckTarget) -> RunOutcome,
+    ) {
         let entry = self.queue.current_entry().unwrap();
         for check in &entry.checks {
             for run in check.open_runs() {
-                self.seen.runs.insert(run.task.unwrap(), RunSeen::Over(end(&check.name.0, run.on)));
+                self.seen.runs.insert(run.task.unwrap(), RunSeen::Ended(outcome(&check.name.0, run.on)));
             }
         }
     }
@@ -158,14 +161,14 @@ pub(crate) fn merged(base: &Oid, head: &Oid) -> Merged {
     Merged { tree: oid(both | 1 << 62), commit: oid(both | 1 << 63) }
 }
 
-pub(crate) fn over(end: Option<RunEnd>) -> RunSeen {
-    RunSeen::Over(end.unwrap_or(RunEnd::Lost { reason: "stopped".into() }))
+pub(crate) fn ended(outcome: Option<RunOutcome>) -> RunSeen {
+    RunSeen::Ended(outcome.unwrap_or(RunOutcome::Lost { reason: "stopped".into() }))
 }
 
-pub(crate) fn passed() -> RunEnd {
-    RunEnd::Passed { log_hash: "hash".into() }
+pub(crate) fn passed() -> RunOutcome {
+    RunOutcome::Passed { log_hash: "hash".into() }
 }
 
-pub(crate) fn failed() -> RunEnd {
-    RunEnd::Failed { summary: "exited with code 1".into(), log_hash: "hash".into() }
+pub(crate) fn failed() -> RunOutcome {
+    RunOutcome::Failed { summary: "exited with code 1".into(), log_hash: "hash".into() }
 }

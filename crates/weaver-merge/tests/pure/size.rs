@@ -13,7 +13,7 @@ fn a_thousand_entries_fit_one_document_and_one_plan_moves_only_the_head() {
     for number in 0..ENTRIES_MAX {
         let change = change(&format!("feature/a-branch-{number}"), number as u64);
         let entry = scene.queue.enqueue(&change, 5, Timestamp::from_micros(1_767_225_600_000_000)).unwrap();
-        scene.seen.pull_requests.insert(entry, PullRequestSeen::Is(change));
+        scene.seen.pull_requests.insert(entry, PullRequestSeen::Present(change));
         scene.queue.outbox.clear();
     }
     let before = scene.queue.clone();

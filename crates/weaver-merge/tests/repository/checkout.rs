@@ -5,7 +5,7 @@ use weaver_merge::forge::Forge;
 use crate::repo::Repo;
 
 #[tokio::test]
-async fn a_checkout_has_every_file_of_the_commit_and_no_way_back_to_the_repository() {
+async fn a_checkout_has_every_file_of_the_commit_and_no_link_to_the_repository() {
     let files = [
         ("src/a", "1\n"),
         ("run", "#!/bin/sh\n"),

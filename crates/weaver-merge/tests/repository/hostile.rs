@@ -1,4 +1,4 @@
-//! A repository whose own configuration, attributes and refs want to run programs as the server.
+//! A hostile repository: its configuration, attributes and refs name programs that must not run.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use weaver_merge::forge::{Forge, MergeOutcome, MergeRequest};
 
 use crate::repo::Repo;
 
-/// A program that writes down that it ran, and passes its input on.
+/// A program that records that it ran, and copies its input.
 fn trap(repo: &Repo) -> (PathBuf, PathBuf) {
     let directory = repo.scratch("trap");
     let (program, marker) = (directory.join("run"), directory.join("ran"));
@@ -21,7 +21,7 @@ fn set(repo: &Repo, key: &str, value: &str) {
     repo.git(&["config", key, value]);
 }
 
-/// Everything the queue asks a repository, once.
+/// Makes every call of the port once.
 async fn use_it(repo: &Repo, head: &Oid) -> MergeOutcome {
     let (forge, base) = (repo.forge(), repo.tip("main"));
     forge.examine("main").await.unwrap();
@@ -139,7 +139,7 @@ async fn a_signature_is_not_shown_by_a_program_of_the_repositorys_config() {
     let (program, marker) = trap(&repo);
     set(&repo, "log.showSignature", "true");
     set(&repo, "gpg.program", program.to_str().unwrap());
-    // A commit that says it is signed.
+    // A commit that claims to be signed.
     let plain = repo.commit("feature", Some("main"), &[("b", "2\n")]);
     let text = repo.git(&["cat-file", "commit", plain.as_str()]);
     let (head, message) = text.split_once("\n\n").unwrap();

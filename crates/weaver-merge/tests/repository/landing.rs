@@ -1,4 +1,4 @@
-//! Moving the base.
+//! Landing: moving the base branch.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use weaver_runtime::SystemClock;
 use crate::repo::{Repo, write_hook, write_script};
 
 #[tokio::test]
-async fn the_base_moves_from_where_it_was_tested_and_from_nowhere_else() {
+async fn the_base_moves_only_from_the_tested_parent() {
     let repo = Repo::new(&[("a", "1\n")]);
     let base = repo.tip("main");
     let next = repo.commit("feature", Some("main"), &[("b", "2\n")]);
@@ -23,7 +23,7 @@ async fn the_base_moves_from_where_it_was_tested_and_from_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_landing_that_is_repeated_is_done() {
+async fn landing_is_idempotent() {
     let repo = Repo::new(&[("a", "1\n")]);
     let base = repo.tip("main");
     let next = repo.commit("feature", Some("main"), &[("b", "2\n")]);
@@ -33,7 +33,7 @@ async fn a_landing_that_is_repeated_is_done() {
 }
 
 #[tokio::test]
-async fn a_lock_that_somebody_left_behind_is_an_error_that_may_pass() {
+async fn a_stale_lock_file_is_a_transient_error() {
     let repo = Repo::new(&[("a", "1\n")]);
     let base = repo.tip("main");
     let next = repo.commit("feature", Some("main"), &[("b", "2\n")]);
@@ -70,7 +70,7 @@ async fn server_side_hooks_run_on_a_landing_and_no_others_do() {
 }
 
 #[tokio::test]
-async fn a_hook_sees_the_update_the_repository_and_nothing_of_the_servers_environment() {
+async fn a_hook_gets_the_update_and_the_repository_and_no_server_environment() {
     let repo = Repo::new(&[("a", "1\n")]);
     let said = repo.scratch("said");
     let script = format!(
@@ -111,7 +111,7 @@ async fn hooks_may_come_from_a_directory_of_the_servers_configuration() {
 }
 
 #[tokio::test]
-async fn a_hook_that_declines_is_told_from_every_other_refusal() {
+async fn a_declining_hook_is_distinguished_from_every_other_refusal() {
     let repo = Repo::new(&[("a", "1\n")]);
     let base = repo.tip("main");
     let next = repo.commit("feature", Some("main"), &[("b", "2\n")]);
@@ -124,13 +124,13 @@ async fn a_hook_that_declines_is_told_from_every_other_refusal() {
         );
         std::fs::remove_file(repo.path().join("hooks").join(hook)).unwrap();
     }
-    // What comes after the branch has moved cannot take it back.
+    // A post-receive hook cannot undo the move.
     write_script(&repo, "post-receive", "exit 1");
     assert_eq!(repo.forge().land("main", &base, &next).await, Ok(Landing::Done));
 }
 
 #[tokio::test]
-async fn a_hook_that_others_could_have_written_is_refused_and_never_skipped() {
+async fn a_hook_writable_by_other_users_is_refused_and_never_skipped() {
     let repo = Repo::new(&[("a", "1\n")]);
     let base = repo.tip("main");
     let next = repo.commit("feature", Some("main"), &[("b", "2\n")]);
@@ -145,10 +145,10 @@ async fn a_hook_that_others_could_have_written_is_refused_and_never_skipped() {
     {
         mode(path, bad);
         let refused = repo.forge().land("main", &base, &next).await;
-        let is_told =
-            |text: &String| text.contains("written to by others") && text.contains("merge.hooks_path");
+        let has_remedy =
+            |text: &String| text.contains("writable by other users") && text.contains("merge.hooks_path");
         assert!(
-            matches!(&refused, Ok(Landing::Refused(text)) if is_told(text)),
+            matches!(&refused, Ok(Landing::Refused(text)) if has_remedy(text)),
             "{}: {refused:?}",
             path.display()
         );
@@ -172,7 +172,7 @@ async fn a_hook_that_others_could_have_written_is_refused_and_never_skipped() {
 }
 
 #[tokio::test]
-async fn a_base_that_was_checked_out_since_is_refused_and_its_files_are_left() {
+async fn landing_on_a_checked_out_base_is_refused() {
     let repo = Repo::new(&[("a", "1\n")]);
     let base = repo.tip("main");
     let next = repo.commit("feature", Some("main"), &[("b", "2\n")]);
@@ -188,7 +188,7 @@ async fn a_base_that_was_checked_out_since_is_refused_and_its_files_are_left() {
 }
 
 #[tokio::test]
-async fn a_landing_keeps_the_repositorys_rights_and_its_log_of_moves() {
+async fn a_landing_keeps_the_repositorys_permissions_and_reflog() {
     let repo = Repo::new(&[("a", "1\n")]);
     repo.git(&["config", "core.sharedRepository", "0660"]);
     let base = repo.tip("main");
@@ -213,14 +213,14 @@ async fn a_repository_of_sha256_objects_is_merged_and_landed() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_gone_says_so() {
+async fn a_missing_repository_is_reported_as_not_found() {
     let repo = Repo::new(&[("a", "1\n")]);
     std::fs::rename(repo.path(), repo.path().with_extension("away")).unwrap();
-    assert!(matches!(repo.forge().tip("main").await, Err(ForgeError::Gone(_))));
+    assert!(matches!(repo.forge().tip("main").await, Err(ForgeError::NotFound(_))));
 }
 
 #[tokio::test]
-async fn a_base_that_is_checked_out_or_not_there_is_refused_before_anything_is_done() {
+async fn a_base_that_is_missing_or_checked_out_is_refused_on_setup() {
     let repo = Repo::new(&[("a", "1\n")]);
     repo.forge().examine("main").await.unwrap();
     let missing = repo.forge().examine("nowhere").await.unwrap_err().to_string();

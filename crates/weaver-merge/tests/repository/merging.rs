@@ -1,4 +1,4 @@
-//! Candidates.
+//! Merge candidates.
 
 use weaver_merge::domain::{Merged, Oid};
 use weaver_merge::forge::{Forge, MergeOutcome, MergeRequest};
@@ -48,7 +48,7 @@ async fn a_conflict_names_the_files() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_not_there_is_an_error_and_never_a_conflict() {
+async fn a_missing_object_is_an_error_and_never_a_conflict() {
     let repo = Repo::new(&[("a", "1\n")]);
     let (base, missing) = (repo.tip("main"), "ab".repeat(20).parse().unwrap());
     let request = MergeRequest { base, head: missing, message: "x".into() };
@@ -56,7 +56,7 @@ async fn an_object_that_is_not_there_is_an_error_and_never_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_head_the_base_has_is_already_merged() {
+async fn a_head_that_the_base_contains_is_already_merged() {
     let repo = Repo::new(&[("a", "1\n")]);
     let old = repo.tip("main");
     let base = repo.commit("main", None, &[("b", "2\n")]);
@@ -65,7 +65,7 @@ async fn a_head_the_base_has_is_already_merged() {
 }
 
 #[tokio::test]
-async fn histories_with_nothing_in_common_conflict() {
+async fn unrelated_histories_conflict() {
     let repo = Repo::new(&[("a", "1\n")]);
     let stranger = repo.commit("stranger", Some("refs/heads/none"), &[("b", "2\n")]);
     let outcome = merge(&repo, &repo.tip("main"), &stranger).await;

@@ -1,4 +1,4 @@
-//! Looking at branches and files.
+//! Reading branches and files.
 
 use weaver_merge::forge::Forge;
 use weaver_merge::plan::PullRequestSeen;
@@ -6,15 +6,15 @@ use weaver_merge::plan::PullRequestSeen;
 use crate::repo::Repo;
 
 #[tokio::test]
-async fn a_branch_is_a_change_as_long_as_it_is_there() {
+async fn a_branch_is_a_change_as_long_as_it_exists() {
     let repo = Repo::new(&[("a", "1\n")]);
     let head = repo.commit("feature/x", Some("main"), &[("b", "2\n")]);
     let forge = repo.forge();
     let change = forge.change("feature/x", "main").await.unwrap().unwrap();
     assert_eq!((change.pull_request.head.clone(), change.is_open), (head, true));
-    let seen = forge.changes(&["feature/x".into(), "gone".into()], "main").await.unwrap();
-    assert_eq!(seen, [PullRequestSeen::Is(change), PullRequestSeen::BranchDeleted]);
-    assert_eq!(forge.change("gone", "main").await, Ok(None));
+    let seen = forge.changes(&["feature/x".into(), "deleted".into()], "main").await.unwrap();
+    assert_eq!(seen, [PullRequestSeen::Present(change), PullRequestSeen::BranchDeleted]);
+    assert_eq!(forge.change("deleted", "main").await, Ok(None));
 }
 
 #[tokio::test]
@@ -40,13 +40,13 @@ async fn a_file_is_read_from_the_commit_that_is_named() {
 }
 
 #[tokio::test]
-async fn ancestry_is_told() {
+async fn contains_follows_ancestry() {
     let repo = Repo::new(&[("a", "1\n")]);
     let old = repo.tip("main");
     let new = repo.commit("main", None, &[("b", "2\n")]);
     assert_eq!(repo.forge().contains(&new, &old).await, Ok(true));
     assert_eq!(repo.forge().contains(&old, &new).await, Ok(false));
     let missing = "ab".repeat(20).parse().unwrap();
-    assert_eq!(repo.forge().contains(&new, &missing).await, Ok(false), "what is not there is nobody's");
-    assert!(repo.forge().contains(&missing, &new).await.is_err(), "nothing is known of it");
+    assert_eq!(repo.forge().contains(&new, &missing).await, Ok(false), "a missing commit is not an ancestor");
+    assert!(repo.forge().contains(&missing, &new).await.is_err(), "the tip is missing");
 }

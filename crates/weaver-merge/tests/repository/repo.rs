@@ -1,4 +1,4 @@
-//! A bare repository of one test, made with git itself and nobody's configuration.
+//! A bare repository for one test, created with git itself and without any configuration.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A forge whose effects somebody is told of, just before and just after each.
+//! A forge that calls a hook before and after each effect.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use weaver_merge::forge::{
 };
 use weaver_merge::plan::PullRequestSeen;
 
-/// Who is told.
+/// Called around each effect.
 pub(crate) trait Hook: Send + Sync {
     fn before(&self, effect: &'static str);
     fn after(&self, _effect: &'static str) {}
@@ -29,17 +29,17 @@ pub(crate) struct HookedForges {
 
 impl Forges for HookedForges {
     fn open(&self, repository: &Repository) -> Arc<dyn Forge> {
-        Arc::new(Hooked { forge: self.forges.open(repository), hook: Arc::clone(&self.hook) })
+        Arc::new(ObservedForge { forge: self.forges.open(repository), hook: Arc::clone(&self.hook) })
     }
 }
 
-struct Hooked {
+struct ObservedForge {
     forge: Arc<dyn Forge>,
     hook: Arc<dyn Hook>,
 }
 
-impl Hooked {
-    async fn told<T>(&self, effect: &'static str, done: impl Future<Output = T> + Send) -> T {
+impl ObservedForge {
+    async fn observed<T>(&self, effect: &'static str, done: impl Future<Output = T> + Send) -> T {
         self.hook.before(effect);
         let answer = done.await;
         self.hook.after(effect);
@@ -48,7 +48,7 @@ impl Hooked {
 }
 
 #[async_trait]
-impl Forge for Hooked {
+impl Forge for ObservedForge {
     async fn examine(&self, base: &str) -> Result<(), ForgeError> {
         self.forge.examine(base).await
     }
@@ -62,25 +62,25 @@ impl Forge for Hooked {
         self.forge.changes(ids, base).await
     }
     async fn clear_trigger(&self, id: &str) -> Result<(), ForgeError> {
-        self.told("clear_trigger", self.forge.clear_trigger(id)).await
+        self.observed("clear_trigger", self.forge.clear_trigger(id)).await
     }
     async fn read_file(&self, commit: &Oid, path: &str, max: u64) -> Result<Option<Vec<u8>>, ForgeError> {
         self.forge.read_file(commit, path, max).await
     }
     async fn merge(&self, request: &MergeRequest) -> Result<MergeOutcome, ForgeError> {
-        self.told("merge", self.forge.merge(request)).await
+        self.observed("merge", self.forge.merge(request)).await
     }
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
         self.forge.contains(tip, commit).await
     }
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
-        self.told("land", self.forge.land(branch, from, to)).await
+        self.observed("land", self.forge.land(branch, from, to)).await
     }
     async fn moved(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Moved, ForgeError> {
         self.forge.moved(branch, from, to).await
     }
-    async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {
-        self.forge.brought_by(tip, commit).await
+    async fn introduced_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {
+        self.forge.introduced_by(tip, commit).await
     }
     fn on_foreign(&self) -> OnForeign {
         self.forge.on_foreign()
@@ -89,6 +89,6 @@ impl Forge for Hooked {
         self.forge.commit(commit).await
     }
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
-        self.told("check_out", self.forge.check_out(commit, into)).await
+        self.observed("check_out", self.forge.check_out(commit, into)).await
     }
 }

@@ -1,19 +1,20 @@
-//! What must be true after every test, whatever happened in it. Nothing here takes the queue's word for what
-//! the repository can say itself: where the base has been is in its reflog, and what was tested is what the
-//! check wrote down.
+//! Invariants that hold after every test.
+//!
+//! They are checked against the repository, not against the queue's own record: the reflog says where the
+//! base has been, and the check's log says what was tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use weaver_merge::domain::{Departure, EntryId, MergeQueue, Oid, QueueId, Status};
+use weaver_merge::domain::{EntryId, EntryOutcome, MergeQueue, Oid, QueueId, Status};
 use weaver_merge::engine::{Certificate, MergeEngine};
 
 use crate::repo::Repo;
 
-/// Who the reflog of a branch says moved it when the queue did.
+/// Identity in the reflog when the queue moved the branch.
 const LANDING: &str = "Weaver merge queue <";
 
-/// A check that fails where there is a file `bad`, and writes down what it passed.
+/// A check that fails if there is a file `bad`, and logs the commits it passed.
 pub(crate) fn unit(repo: &Repo) -> String {
     let log = tested_log(repo);
     format!("if test -e bad; then echo it is bad; exit 3; fi; echo $WEAVER_COMMIT >> {}", log.display())
@@ -35,7 +36,7 @@ fn tested_log(repo: &Repo) -> PathBuf {
     repo.scratch("log").join("passed")
 }
 
-/// Where a member of the queue is.
+/// Where an entry is.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     Waiting,
@@ -53,28 +54,28 @@ pub(crate) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Panics unless all of it holds. `outsiders` are the commits that others pushed to the base.
+    /// Panics unless all invariants hold. `outsiders` are commits pushed to the base outside the queue.
     pub(crate) async fn prove(&self, outsiders: &[Oid]) {
         let queue = self.engine.get(self.queue).await.unwrap().queue;
         the_queue_is_in_order(&queue);
-        let certified = self.each_member_is_in_one_place(&queue).await;
+        let certified = self.each_entry_is_in_one_place(&queue).await;
         self.the_base_moved_only_by_landings(&certified, outsiders);
         self.what_landed_was_tested(certified, outsiders);
         let left = std::fs::read_dir(checks_directory(self.repo)).unwrap().count();
         assert_eq!(left, 0, "no files of checks are left");
     }
 
-    async fn each_member_is_in_one_place(&self, queue: &MergeQueue) -> BTreeMap<Oid, Certificate> {
+    async fn each_entry_is_in_one_place(&self, queue: &MergeQueue) -> BTreeMap<Oid, Certificate> {
         let mut certified = BTreeMap::new();
         let mut landed = BTreeSet::new();
         for number in 1..queue.next_entry {
             let id = EntryId(number);
             let detail = self.engine.entry(self.queue, id).await.unwrap();
-            let place = match (queue.entry(id).map(|entry| entry.status), &detail.departure) {
+            let place = match (queue.entry(id).map(|entry| entry.status), &detail.outcome) {
                 (Ok(Status::Pending | Status::Updating), None) => Place::Waiting,
                 (Ok(Status::Checking | Status::Ready), None) => Place::Checking,
-                (Err(_), Some(Departure::Landed)) => Place::Landed,
-                (Err(_), Some(Departure::Removed(_))) => Place::Ejected,
+                (Err(_), Some(EntryOutcome::Landed)) => Place::Landed,
+                (Err(_), Some(EntryOutcome::Removed(_))) => Place::Ejected,
                 other => panic!("entry {number} is in no place, or in two: {other:?}"),
             };
             assert_eq!(place == Place::Landed, detail.certificate.is_some(), "entry {number}");
@@ -90,8 +91,7 @@ impl Proof<'_> {
         certified
     }
 
-    /// By the reflog: from the tested parent to the candidate, once each, and by nobody else but the
-    /// outsiders.
+    /// By the reflog: from the tested parent to the candidate, once each, and otherwise only by outsiders.
     fn the_base_moved_only_by_landings(&self, certified: &BTreeMap<Oid, Certificate>, outsiders: &[Oid]) {
         let log = std::fs::read_to_string(self.repo.path().join("logs/refs/heads/main")).unwrap();
         let mut arrived = BTreeSet::new();
@@ -102,7 +102,7 @@ impl Proof<'_> {
         });
         for (old, new, mover) in moves.skip_while(|(_, new, _)| new != self.first).skip(1) {
             if !mover.starts_with(LANDING) {
-                assert!(outsiders.contains(&new), "somebody moved the base to {new}");
+                assert!(outsiders.contains(&new), "the base was moved to {new} outside the queue");
                 continue;
             }
             let certificate = certified.get(&new).expect("the base moves only to what is certified");

@@ -1,4 +1,4 @@
-//! The port `Admin`, and what is tidied up on the way.
+//! The port `Admin`, and the maintenance that runs beside it: pruning, vacuum, log files.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,19 +16,19 @@ use weaver_core::quarantine::{Quarantined, RecordKind};
 use super::log_files::remove;
 use super::{after, expectation};
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble, reason};
+use crate::error::{StoreFault, reason};
 use crate::names::words_of;
 use crate::row::{RUN_FORMAT, undecodable};
 use crate::types::micros;
 
-/// How often tables are looked at for rows that are gone.
-const VACUUM_EVERY: Duration = Duration::from_secs(2);
-/// Fewer of them are not worth it.
+/// How often tables are checked for dead rows.
+const VACUUM_INTERVAL: Duration = Duration::from_secs(2);
+/// Dead rows below which a table is not vacuumed.
 const DEAD_ROWS_MIN: i64 = 20_000;
-/// How often one process tidies up.
-const TIDY_EVERY: Duration = Duration::from_secs(5);
-/// How many rows it removes at once.
-const TIDY_BATCH: i32 = 5000;
+/// How often one process prunes old moves, expired keys and silent workers.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(5);
+/// Rows removed per table and call.
+const PRUNE_BATCH: i32 = 5000;
 
 #[async_trait]
 impl Admin for PostgresStore {
@@ -44,15 +44,15 @@ impl Admin for PostgresStore {
         expect: Expect,
     ) -> Result<Version> {
         settings.validate()?;
-        let version = self.again(|| self.set_queue(namespace, queue, settings, expect)).await?;
-        self.hints.work();
+        let version = self.retry_transient(|| self.set_queue(namespace, queue, settings, expect)).await?;
+        self.hints.work_ready();
         Ok(version)
     }
 
     async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged> {
         rule.validate()?;
-        let purged = self.again(|| self.purge(&rule, limit)).await?;
-        self.tidy_now_and_then().await;
+        let purged = self.retry_transient(|| self.purge(&rule, limit)).await?;
+        self.maintain_if_due().await;
         Ok(purged)
     }
 
@@ -64,11 +64,11 @@ impl Admin for PostgresStore {
 }
 
 impl PostgresStore {
-    pub(crate) async fn queues(&self, namespace: &Namespace) -> Outcome<Vec<QueueInfo>> {
+    pub(crate) async fn queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>, StoreFault> {
         let mut queues: BTreeMap<QueueName, (QueueSettings, Version)> = BTreeMap::new();
         let names = self.sql.queue_names.query().bind(namespace.as_str());
         for row in names.fetch_all(&self.connections).await? {
-            // A queue whose name is none has only tasks that cannot be read.
+            // A queue with an invalid name has only unreadable tasks.
             if let Ok(name) = QueueName::new(row.try_get::<String, _>(0)?) {
                 queues.insert(name, (QueueSettings::default(), Version(0)));
             }
@@ -79,10 +79,8 @@ impl PostgresStore {
             let (text, version): (String, i64) = (row.try_get(0)?, row.try_get(3)?);
             let (settings, why) = match settings_of(&row) {
                 Ok(settings) => (settings, None),
-                // As `weaver.is_set_to_pause` has it.
-                Err(trouble) => {
-                    (QueueSettings { paused: true, max_running: None }, Some(undecodable(trouble)))
-                }
+                // Paused, as in `weaver.is_set_to_pause`.
+                Err(fault) => (QueueSettings { paused: true, max_running: None }, Some(undecodable(fault))),
             };
             if let Some(why) = why {
                 let (kind, found_at) = (RecordKind::QueueSettings, self.clock.now());
@@ -110,7 +108,7 @@ impl PostgresStore {
         queue: &QueueName,
         settings: QueueSettings,
         expect: Expect,
-    ) -> Outcome<Version> {
+    ) -> Result<Version, StoreFault> {
         let (word, version) = expectation(expect);
         let row = self
             .sql
@@ -131,8 +129,8 @@ impl PostgresStore {
         }
     }
 
-    async fn purge(&self, rule: &PurgeRule, limit: u32) -> Outcome<Purged> {
-        // One more than may go is not asked for: a full batch means that there may be more.
+    async fn purge(&self, rule: &PurgeRule, limit: u32) -> Result<Purged, StoreFault> {
+        // A full batch means that there may be more.
         let row = self
             .sql
             .purge
@@ -150,7 +148,7 @@ impl PostgresStore {
         Ok(Purged { count, more: count == limit && limit > 0 })
     }
 
-    async fn namespaces(&self, after: &str, limit: u32) -> Outcome<Page<Namespace>> {
+    async fn namespaces(&self, after: &str, limit: u32) -> Result<Page<Namespace>, StoreFault> {
         let rows = self
             .sql
             .namespaces
@@ -160,71 +158,72 @@ impl PostgresStore {
             .fetch_all(&self.connections)
             .await?;
         let name = |row: &PgRow| Namespace::new(row.try_get::<String, _>(0).ok()?).ok();
-        // Names that are none have no place in a list; the page is shorter by them.
+        // Invalid names are skipped; the page is then shorter.
         let items: Vec<Namespace> = rows.iter().take(limit as usize).filter_map(name).collect();
         let last = items.last().filter(|_| rows.len() > limit as usize);
         let next = last.map(|name| Cursor(name.to_string()));
         Ok(Page { items, next, complete: true })
     }
 
-    /// Off everybody's way: a few seconds apart, a batch at a time, by one node at once. What fails is done
-    /// next time.
-    pub(crate) async fn tidy_now_and_then(&self) {
-        self.vacuum_now_and_then().await;
+    /// Maintenance off the hot path: every few seconds, in batches, on one node at a time by advisory lock.
+    /// Failed work is retried at the next call.
+    pub(crate) async fn maintain_if_due(&self) {
+        self.vacuum_if_due().await;
         let now = self.clock.monotonic();
         {
-            let mut tidied_at = self.tidied_at.lock();
-            if tidied_at.is_some_and(|at| now < at.saturating_add(TIDY_EVERY)) {
+            let mut pruned_at = self.pruned_at.lock();
+            if pruned_at.is_some_and(|at| now < at.saturating_add(PRUNE_INTERVAL)) {
                 return;
             }
-            *tidied_at = Some(now);
+            *pruned_at = Some(now);
         }
-        let tidy = self.sql.tidy.scalar::<bool>().bind(TIDY_BATCH).fetch_one(&self.connections);
-        match tidy.await {
-            // There is more than one batch: the next call goes on.
-            Ok(true) => *self.tidied_at.lock() = None,
+        let prune = self.sql.prune.scalar::<bool>().bind(PRUNE_BATCH).fetch_one(&self.connections);
+        match prune.await {
+            // More than one batch is pending: the next call continues without waiting for the interval.
+            Ok(true) => *self.pruned_at.lock() = None,
             Ok(false) => {}
-            Err(error) => tracing::debug!(reason = reason(&error), "tidying up is put off"),
+            Err(error) => {
+                tracing::debug!(reason = reason(&error), "pruning failed; retrying at the next interval");
+            }
         }
         self.move_old_logs().await;
-        if let Err(trouble) = self.review_now_and_then().await {
-            let reason = weaver_core::error::Error::from(trouble).to_string();
-            tracing::debug!(reason, "unreadable records are looked at again later");
+        if let Err(fault) = self.review_if_due().await {
+            let reason = weaver_core::error::Error::from(fault).to_string();
+            tracing::debug!(reason, "review of unreadable records failed; retrying at the next interval");
         }
     }
 
-    /// Gives the room of rows that are gone back to their tables. The server's own vacuum looks once a
-    /// minute, in which a busy queue leaves many times its size behind; what it finds in order it leaves
-    /// alone, and so does this.
-    async fn vacuum_now_and_then(&self) {
+    /// Vacuums tables with many dead rows. Autovacuum checks once a minute, in which a busy queue produces
+    /// several times its size in dead rows.
+    async fn vacuum_if_due(&self) {
         let now = self.clock.monotonic();
         {
             let mut vacuumed_at = self.vacuumed_at.lock();
-            if vacuumed_at.is_some_and(|at| now < at.saturating_add(VACUUM_EVERY)) {
+            if vacuumed_at.is_some_and(|at| now < at.saturating_add(VACUUM_INTERVAL)) {
                 return;
             }
             *vacuumed_at = Some(now);
         }
         let worn = self
             .sql
-            .worn_tables
+            .bloated_tables
             .scalar::<String>()
             .bind(&self.options.schema)
             .bind(DEAD_ROWS_MIN)
             .fetch_all(&self.connections);
         for table in worn.await.unwrap_or_default() {
-            // Nobody waits for it, and it waits for nobody.
+            // SKIP_LOCKED: it waits for no lock. TRUNCATE OFF: no statement waits for it.
             let text = format!("VACUUM (SKIP_LOCKED, TRUNCATE OFF) {}.{table}", self.options.schema);
             if let Err(error) = self.connections.execute_bare(text).await {
-                tracing::debug!(reason = reason(&error), table, "vacuuming is left to the server");
+                tracing::debug!(reason = reason(&error), table, "vacuum failed; left to autovacuum");
             }
         }
     }
 }
 
-fn settings_of(row: &PgRow) -> Outcome<QueueSettings> {
+fn settings_of(row: &PgRow) -> Result<QueueSettings, StoreFault> {
     let max_running: Option<i64> = row.try_get(2)?;
-    let max_running = max_running.map(u32::try_from).transpose().map_err(Trouble::unreadable)?;
+    let max_running = max_running.map(u32::try_from).transpose().map_err(StoreFault::unreadable)?;
     let settings = QueueSettings { paused: row.try_get(1)?, max_running };
     settings.validate()?;
     Ok(settings)

@@ -1,4 +1,5 @@
-//! The port `Documents`. Kinds the seed has a table for have one; all others share one.
+//! The port `Documents`: conditional writes with optimistic concurrency. Kinds that the seed has a table for
+//! have their own; all others share one.
 
 use std::collections::HashMap;
 
@@ -18,16 +19,15 @@ use weaver_core::time::Timestamp;
 
 use super::{cut, expectation};
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
+use crate::error::StoreFault;
 use crate::row::undecodable;
-use crate::sql::{Statement, Wording};
+use crate::sql::{Statement, StatementOptions};
 use crate::types::At;
 
-/// The most documents one statement writes: each takes an advisory lock, and the server has a few thousand
-/// for everybody.
+/// Documents per statement: each takes an advisory lock, and the server has a few thousand for all clients.
 const WRITES_AT_ONCE_MAX: usize = 500;
 
-/// The tables documents are in.
+/// The tables that hold documents.
 #[derive(Debug)]
 pub(crate) struct DocumentTables {
     definitions: DocumentTable,
@@ -43,16 +43,16 @@ pub(crate) struct DocumentTable {
     get: Statement,
     list: Statement,
     due: Statement,
-    /// A leader's document, kept as it is until the moves it guards are stored.
+    /// Reads a leader's document and locks it until its transitions are committed.
     pub(crate) leader: Statement,
     put: Statement,
     put_many: Statement,
 }
 
 impl DocumentTable {
-    fn new(wording: Wording<'_>, name: &'static str) -> Self {
+    fn new(statement_options: StatementOptions<'_>, name: &'static str) -> Self {
         let columns = "namespace, id, version, due_at, updated_at, body";
-        let statement = |text: String| Statement::new(wording, &text);
+        let statement = |text: String| Statement::new(statement_options, &text);
         Self {
             name,
             get: statement(format!(
@@ -70,12 +70,12 @@ impl DocumentTable {
                 "SELECT version FROM weaver.{name} WHERE namespace = $1 AND kind = $2 AND id = $3 FOR SHARE"
             )),
             put: Statement::new(
-                wording,
+                statement_options,
                 "SELECT done, current FROM weaver.put_document($1, $2, $3, $4, $5, $6, $7, $8)",
             ),
-            // In one order, so that two batches never wait for each other.
+            // In one order, so that two batches cannot deadlock.
             put_many: Statement::new(
-                wording,
+                statement_options,
                 "SELECT i.place, p.done, p.current
                  FROM (SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[],
                      $7::text[], $8::bigint[]) WITH ORDINALITY AS i (namespace, kind, id, body, due_at, expect, version, place)
@@ -87,12 +87,12 @@ impl DocumentTable {
 }
 
 impl DocumentTables {
-    pub(crate) fn new(wording: Wording<'_>) -> Self {
+    pub(crate) fn new(statement_options: StatementOptions<'_>) -> Self {
         Self {
-            definitions: DocumentTable::new(wording, "job_definitions"),
-            events: DocumentTable::new(wording, "events"),
-            settings: DocumentTable::new(wording, "settings"),
-            others: DocumentTable::new(wording, "documents"),
+            definitions: DocumentTable::new(statement_options, "job_definitions"),
+            events: DocumentTable::new(statement_options, "events"),
+            settings: DocumentTable::new(statement_options, "settings"),
+            others: DocumentTable::new(statement_options, "documents"),
         }
     }
 
@@ -118,7 +118,7 @@ impl Documents for PostgresStore {
             .bind(key.namespace.as_str())
             .bind(storable_key(&key.kind))
             .bind(storable_key(&key.id));
-        let row = get.fetch_optional(&self.connections).await.map_err(Trouble::from)?;
+        let row = get.fetch_optional(&self.connections).await.map_err(StoreFault::from)?;
         Ok(row.map(|row| document(&key.kind, &row)).transpose()?)
     }
 
@@ -130,11 +130,11 @@ impl Documents for PostgresStore {
         due: Option<Timestamp>,
     ) -> Result<Version> {
         check_document(key, &body)?;
-        Ok(self.again(|| self.put(key, Some(&body), expect, due)).await?)
+        Ok(self.retry_transient(|| self.put(key, Some(&body), expect, due)).await?)
     }
 
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
-        self.again(|| self.put(key, None, expect, None)).await?;
+        self.retry_transient(|| self.put(key, None, expect, None)).await?;
         Ok(())
     }
 
@@ -148,13 +148,13 @@ impl Documents for PostgresStore {
         }
         for indexes in by_table.into_values() {
             for members in indexes.chunks(WRITES_AT_ONCE_MAX) {
-                let found = self.again(|| self.put_many(&writes, members)).await?;
+                let found = self.retry_transient(|| self.put_many(&writes, members)).await?;
                 for (index, answer) in found {
                     answers[index] = Some(answer);
                 }
             }
         }
-        let missing = || Trouble::unreadable("a document of the batch got no answer");
+        let missing = || StoreFault::unreadable("put_document returned no row for a document of the batch");
         answers.into_iter().map(|answer| Ok(answer.ok_or_else(missing)?)).collect()
     }
 
@@ -179,7 +179,7 @@ impl Documents for PostgresStore {
             .bind(i64::from(limit) + 1)
             .fetch_all(&self.connections)
             .await
-            .map_err(Trouble::from)?;
+            .map_err(StoreFault::from)?;
         let mut items = readable(kind, &rows);
         let next = cut(&mut items, limit, |document| document.key.id.clone());
         Ok(Page { items, next, complete: true })
@@ -197,7 +197,7 @@ impl Documents for PostgresStore {
             .bind(i64::from(limit))
             .fetch_all(&self.connections)
             .await
-            .map_err(Trouble::from)?;
+            .map_err(StoreFault::from)?;
         Ok(readable(kind, &rows))
     }
 }
@@ -209,7 +209,7 @@ impl PostgresStore {
         body: Option<&Bytes>,
         expect: Expect,
         due: Option<Timestamp>,
-    ) -> Outcome<Version> {
+    ) -> Result<Version, StoreFault> {
         let table = self.tables.of(&key.kind);
         let (word, version) = expectation(expect);
         let row = table
@@ -233,12 +233,12 @@ impl PostgresStore {
     }
 }
 
-/// What became of the members of a batch, by their place in it.
+/// The answers of a batch, by index.
 type Answers = Vec<(usize, Result<Option<Version>>)>;
 
 impl PostgresStore {
     /// Writes the members of a batch that go to one table, in one statement.
-    async fn put_many(&self, writes: &[DocumentWrite], members: &[usize]) -> Outcome<Answers> {
+    async fn put_many(&self, writes: &[DocumentWrite], members: &[usize]) -> Result<Answers, StoreFault> {
         let Some(first) = members.first() else { return Ok(Vec::new()) };
         let table = self.tables.of(&writes[*first].key.kind);
         let of = || members.iter().map(|index| &writes[*index]);
@@ -256,8 +256,10 @@ impl PostgresStore {
             .fetch_all(&self.connections)
             .await?;
         let answer = |row: &PgRow| {
-            let place = usize::try_from(row.try_get::<i64, _>(0)? - 1).map_err(Trouble::unreadable)?;
-            let index = *members.get(place).ok_or_else(|| Trouble::unreadable("a place beyond the batch"))?;
+            let place = usize::try_from(row.try_get::<i64, _>(0)? - 1).map_err(StoreFault::unreadable)?;
+            let index = *members
+                .get(place)
+                .ok_or_else(|| StoreFault::unreadable("put_document returned an index beyond the batch"))?;
             let found = row.try_get::<Option<i64>, _>(2)?.map(|found| Version(found.unsigned_abs()));
             let write = &writes[index];
             if row.try_get(1)? {
@@ -273,21 +275,22 @@ fn shown(key: &DocumentKey) -> String {
     format!("document {}/{}/{}", key.namespace, key.kind, key.id)
 }
 
-/// The documents of an answer. A body is any bytes: only a row in a namespace that is none cannot be read,
-/// and such a row belongs to no list.
+/// The documents of an answer. A body is any bytes: only a row with an invalid namespace cannot be read, and
+/// it is skipped.
 fn readable(kind: &str, rows: &[PgRow]) -> Vec<Document> {
     let read = |row: &PgRow| match document(kind, row) {
         Ok(document) => Some(document),
-        Err(trouble) => {
-            tracing::error!(kind, why = %undecodable(trouble), "unreadable document passed over");
+        Err(fault) => {
+            let reason = undecodable(fault);
+            tracing::error!(kind, %reason, "unreadable document skipped; `weaver store check` names it");
             None
         }
     };
     rows.iter().filter_map(read).collect()
 }
 
-fn document(kind: &str, row: &PgRow) -> Outcome<Document> {
-    let namespace = Namespace::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)?;
+fn document(kind: &str, row: &PgRow) -> Result<Document, StoreFault> {
+    let namespace = Namespace::new(row.try_get::<String, _>(0)?).map_err(StoreFault::unreadable)?;
     Ok(Document {
         key: DocumentKey::new(namespace, kind, row.try_get::<String, _>(1)?),
         body: Bytes::copy_from_slice(row.try_get(5)?),
@@ -297,7 +300,7 @@ fn document(kind: &str, row: &PgRow) -> Outcome<Document> {
     })
 }
 
-/// Reads may ask for any text; one that cannot be stored finds nothing.
+/// A read may ask for any text; one that cannot be stored matches nothing.
 fn storable_key(text: &str) -> String {
     crate::types::storable(text).into_owned()
 }

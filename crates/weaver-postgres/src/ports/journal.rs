@@ -1,5 +1,5 @@
-//! The port `Journal`. Logs of runs, the audit and everything else have a table each; what has left the
-//! database for a file is read from there.
+//! The port `Journal`. Task logs, the audit log and all other streams have a table each; entries that were
+//! moved to a file are read from there.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,11 +10,11 @@ use weaver_core::limits::check_page;
 use weaver_core::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
 
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
-use crate::sql::{Statement, Wording};
+use crate::error::StoreFault;
+use crate::sql::{Statement, StatementOptions};
 use crate::types::{At, storable};
 
-/// The tables entries are in.
+/// The tables that hold entries.
 #[derive(Debug)]
 pub(crate) struct StreamTables {
     logs: StreamTable,
@@ -34,8 +34,8 @@ struct StreamTable {
 }
 
 impl StreamTable {
-    fn new(wording: Wording<'_>, name: &'static str) -> Self {
-        let statement = |text: String| Statement::new(wording, &text);
+    fn new(statement_options: StatementOptions<'_>, name: &'static str) -> Self {
+        let statement = |text: String| Statement::new(statement_options, &text);
         let of_stream = format!("weaver.{name} WHERE namespace = $1 AND name = $2");
         Self {
             name,
@@ -51,7 +51,8 @@ impl StreamTable {
     }
 }
 
-/// What removes entries. Those of the audit are announced first: its guards refuse other removals.
+/// The statement that trims a stream. A trim of the audit log is recorded in `purges` first: its guards
+/// refuse any other delete.
 fn trim(name: &str, of_stream: &str) -> String {
     let delete = format!("DELETE FROM {of_stream}");
     if name != "audit" {
@@ -64,14 +65,14 @@ fn trim(name: &str, of_stream: &str) -> String {
 }
 
 impl StreamTables {
-    pub(crate) fn new(wording: Wording<'_>) -> Self {
+    pub(crate) fn new(statement_options: StatementOptions<'_>) -> Self {
         Self {
-            logs: StreamTable::new(wording, "job_run_logs"),
-            audit: StreamTable::new(wording, "audit"),
-            others: StreamTable::new(wording, "journal"),
-            append: Statement::new(wording, "SELECT weaver.append($1, $2, $3, $4, $5)"),
+            logs: StreamTable::new(statement_options, "job_run_logs"),
+            audit: StreamTable::new(statement_options, "audit"),
+            others: StreamTable::new(statement_options, "journal"),
+            append: Statement::new(statement_options, "SELECT weaver.append($1, $2, $3, $4, $5)"),
             last: Statement::new(
-                wording,
+                statement_options,
                 "SELECT coalesce((SELECT last_seq FROM weaver.streams WHERE namespace = $1 AND name = $2), 0)",
             ),
         }
@@ -86,7 +87,7 @@ impl StreamTables {
     }
 }
 
-/// The run a stream is a log of.
+/// The run whose log this stream is.
 fn run_of(name: &str) -> Option<i64> {
     name.strip_prefix("task/")?.split_once('/')?.0.parse().ok()
 }
@@ -118,13 +119,13 @@ impl Journal for PostgresStore {
                 table.trim_time.query().bind(stream.namespace.as_str()).bind(name).bind(At(instant))
             }
         };
-        trim.execute(&self.connections).await.map_err(Trouble::from)?;
+        trim.execute(&self.connections).await.map_err(StoreFault::from)?;
         Ok(())
     }
 }
 
 impl PostgresStore {
-    async fn append(&self, stream: &StreamKey, bodies: &[Bytes]) -> Outcome<Seq> {
+    async fn append(&self, stream: &StreamKey, bodies: &[Bytes]) -> Result<Seq, StoreFault> {
         let last: i64 = if bodies.is_empty() {
             self.streams
                 .last
@@ -149,7 +150,12 @@ impl PostgresStore {
         Ok(Seq(last.unsigned_abs()))
     }
 
-    async fn entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Outcome<JournalPage> {
+    async fn entries(
+        &self,
+        stream: &StreamKey,
+        from: ReadFrom,
+        limit: u32,
+    ) -> Result<JournalPage, StoreFault> {
         let table = self.streams.of(&stream.name);
         let name = storable(&stream.name).into_owned();
         let read = match from {
@@ -176,8 +182,13 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
-    /// Puts what has left for a file before what is here.
-    async fn add_moved(&self, stream: &StreamKey, from: ReadFrom, entries: &mut Vec<Entry>) -> Outcome<()> {
+    /// Prepends the entries that were moved to a file.
+    async fn add_moved(
+        &self,
+        stream: &StreamKey,
+        from: ReadFrom,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), StoreFault> {
         let wanted = match from {
             ReadFrom::After(_) => usize::MAX,
             ReadFrom::Last(count) => (count as usize).saturating_sub(entries.len()),
@@ -196,7 +207,7 @@ impl PostgresStore {
                 moved.drain(..moved.len().saturating_sub(wanted));
             }
         }
-        // Moved between the two reads: it is in the file now.
+        // Entries moved between the two reads are in the file now.
         moved.extend(entries.drain(..).filter(|entry| entry.seq.0 > until));
         *entries = moved;
         Ok(())

@@ -1,5 +1,5 @@
-//! Finding tasks. Both tables are read in the order of ids: live runs as they stand, looking at each;
-//! finished ones through the selector's own index.
+//! Listing tasks. Both tables are read in the order of ids: live runs by scanning, finished ones through the
+//! selector's index.
 
 use sqlx::Row;
 use weaver_core::error::{Invalid, Problem};
@@ -8,20 +8,20 @@ use weaver_core::ports::{Cursor, Order, Page, Selector, TaskFilter, TaskQuery};
 use weaver_core::task::{TaskRecord, TaskState};
 
 use crate::PostgresStore;
-use crate::error::Outcome;
+use crate::error::Result;
 use crate::names::words_of;
-use crate::sql::{Statement, Wording};
+use crate::sql::{Statement, StatementOptions};
 use crate::types::At;
 
-/// A stretch of candidates: ids in order with whether the filter keeps them, and the last id that was looked
-/// at if there may be more.
-struct Stretch {
+/// Candidate ids in order, each with whether the filter keeps it. `cut_at`: the last id scanned, if there may
+/// be more.
+struct CandidateBatch {
     ids: Vec<(i64, bool)>,
     cut_at: Option<i64>,
 }
 
 impl PostgresStore {
-    pub(super) async fn list(&self, query: &TaskQuery) -> Outcome<Page<TaskRecord>> {
+    pub(super) async fn list(&self, query: &TaskQuery) -> Result<Page<TaskRecord>> {
         let mut at = match &query.cursor {
             Some(Cursor(text)) => {
                 let id = text.parse::<TaskId>().ok().and_then(|id| i64::try_from(id.0).ok());
@@ -31,21 +31,21 @@ impl PostgresStore {
         };
         let (limit, mut budget) = (query.limit as usize, query.scan_max);
         let mut hits: Vec<i64> = Vec::new();
-        // Grows, so that a page without a filter is one look and a rare hit is found in few.
+        // Grows, so that a page without a filter takes one query and a rare match few.
         let mut size = query.limit.saturating_add(1);
         loop {
-            let stretch = self.stretch(query, at, size.min(budget)).await?;
-            for (looked, (id, keeps)) in stretch.ids.iter().enumerate() {
+            let batch = self.candidate_batch(query, at, size.min(budget)).await?;
+            for (index, (id, keeps)) in batch.ids.iter().enumerate() {
                 if *keeps {
                     hits.push(*id);
                 }
                 if hits.len() == limit {
-                    let more = looked + 1 < stretch.ids.len() || stretch.cut_at.is_some();
+                    let more = index + 1 < batch.ids.len() || batch.cut_at.is_some();
                     return self.page(query, &hits, more.then_some(*id), true).await;
                 }
             }
-            budget = budget.saturating_sub(stretch.ids.len().max(1) as u32);
-            let Some(last) = stretch.cut_at else { return self.page(query, &hits, None, true).await };
+            budget = budget.saturating_sub(batch.ids.len().max(1) as u32);
+            let Some(last) = batch.cut_at else { return self.page(query, &hits, None, true).await };
             if budget == 0 {
                 return self.page(query, &hits, Some(last), false).await;
             }
@@ -60,18 +60,18 @@ impl PostgresStore {
         hits: &[i64],
         next: Option<i64>,
         complete: bool,
-    ) -> Outcome<Page<TaskRecord>> {
+    ) -> Result<Page<TaskRecord>> {
         let key = |id: &i64| TaskKey::new(query.namespace.clone(), TaskId(id.unsigned_abs()));
         let keys: Vec<_> = hits.iter().map(key).collect();
-        // One that changed since it was found may not fit any more; one that was purged is gone.
+        // Since the scan a task may have changed, and no longer match, or have been purged.
         let records = self.read(&keys).await?.into_iter().flatten();
         let items =
             records.filter(|record| query.selector.selects(record) && query.filter.keeps(record)).collect();
         Ok(Page { items, next: next.map(|id| Cursor(id.to_string())), complete })
     }
 
-    /// The next candidates of both tables, as far as both are known.
-    async fn stretch(&self, query: &TaskQuery, at: Option<i64>, size: u32) -> Outcome<Stretch> {
+    /// The next candidates of both tables, up to where both have been scanned.
+    async fn candidate_batch(&self, query: &TaskQuery, at: Option<i64>, size: u32) -> Result<CandidateBatch> {
         let newest_first = query.order == Order::NewestFirst;
         let start = at.unwrap_or(if newest_first { i64::MAX } else { -1 });
         let mut ids = Vec::new();
@@ -87,11 +87,11 @@ impl PostgresStore {
             ids.extend(part);
         }
         ids.sort_unstable_by_key(|(id, _)| if newest_first { -*id } else { *id });
-        // Beyond the nearer end of the two, one table is not known yet.
+        // Beyond the nearer end, one of the tables has not been scanned yet.
         if let Some(cut) = cut_at {
             ids.retain(|(id, _)| if newest_first { *id >= cut } else { *id <= cut });
         }
-        Ok(Stretch { ids, cut_at })
+        Ok(CandidateBatch { ids, cut_at })
     }
 
     async fn candidates(
@@ -100,23 +100,22 @@ impl PostgresStore {
         table: Table,
         start: i64,
         size: u32,
-    ) -> Outcome<Vec<(i64, bool)>> {
+    ) -> Result<Vec<(i64, bool)>> {
         let (compare, order) = match query.order {
             Order::NewestFirst => ("<", "DESC"),
             Order::OldestFirst => (">", "ASC"),
         };
         let (selected, name, value) = condition(&query.selector);
-        // Live runs have an index for few selectors: the others are looked at one by one, up to what the
-        // caller allows.
+        // Live runs have an index for few selectors: for the others they are scanned, up to `scan_max`.
         let (inside, outside) = match table {
             Table::Live if !is_indexed_live(&query.selector) => ("true", selected),
-            // What it is found by is a hash.
+            // The label table stores hashes: the label itself is compared as well.
             Table::History if matches!(query.selector, Selector::Label(..)) => ("true", selected),
             Table::Live | Table::History => (selected, "true"),
         };
         let from = match (table, &query.selector) {
-            // The labels of finished runs are a table in the order of ids: the page is cut there, whatever
-            // the planner thinks.
+            // The labels of finished runs are in the order of ids: the LIMIT is inside, so that no plan reads
+            // all runs of a label.
             (Table::History, Selector::Label(..)) => format!(
                 "(SELECT l.run_id FROM weaver.job_run_labels l WHERE l.namespace = $1 AND l.run_id {compare} $2
                     AND l.label = weaver.label($10::text, $11::text) ORDER BY l.run_id {order} LIMIT $3) l
@@ -141,23 +140,25 @@ impl PostgresStore {
             Selector::State(state) => Some(state.index() as i16),
             _ => None,
         };
-        // Planned for these values each time: for any values, the planner thinks of reading a tenth of what
-        // is selected.
-        let rows = Statement::new(Wording { is_kept: false, ..self.options.wording() }, &text)
-            .query()
-            .bind(query.namespace.as_str())
-            .bind(start)
-            .bind(i64::from(size))
-            .bind(number)
-            .bind(states(&query.filter))
-            .bind((!query.filter.types.is_empty()).then(types))
-            .bind(query.filter.queue.as_ref().map(|queue| queue.as_str()))
-            .bind(query.filter.created_from.map(At))
-            .bind(query.filter.created_before.map(At))
-            .bind(name)
-            .bind(value)
-            .fetch_all(&self.connections)
-            .await?;
+        // A custom plan each time: a generic plan assumes that a tenth of the selected rows is read.
+        let rows = Statement::new(
+            StatementOptions { is_prepared: false, ..self.options.statement_options() },
+            &text,
+        )
+        .query()
+        .bind(query.namespace.as_str())
+        .bind(start)
+        .bind(i64::from(size))
+        .bind(number)
+        .bind(states(&query.filter))
+        .bind((!query.filter.types.is_empty()).then(types))
+        .bind(query.filter.queue.as_ref().map(|queue| queue.as_str()))
+        .bind(query.filter.created_from.map(At))
+        .bind(query.filter.created_before.map(At))
+        .bind(name)
+        .bind(value)
+        .fetch_all(&self.connections)
+        .await?;
         let candidate = |row: &sqlx::postgres::PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
         rows.iter().map(candidate).collect()
     }
@@ -178,7 +179,7 @@ impl Table {
     }
 }
 
-/// Where runs that a selector selects can be.
+/// The tables that can hold runs of a selector.
 fn tables(selector: &Selector) -> &'static [Table] {
     match selector {
         Selector::State(TaskState::Succeeded | TaskState::Dead) => &[Table::History],
@@ -195,7 +196,7 @@ fn is_indexed_live(selector: &Selector) -> bool {
     )
 }
 
-/// What a selector asks of a run, with the texts it compares with.
+/// The condition of a selector, with its parameters.
 fn condition(selector: &Selector) -> (&'static str, Option<String>, Option<String>) {
     match selector {
         Selector::All => ("true", None, None),

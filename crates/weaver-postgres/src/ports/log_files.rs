@@ -1,6 +1,8 @@
-//! Logs that have left the database for files (seed 004, section 5). The stream's row keeps `log_ref`, and up
-//! to which entry the file counts: an entry is read from the file up to there and from the table after it, so
-//! that a crash at any moment neither loses nor doubles one.
+//! Old task logs in files (seed 004, section 5).
+//!
+//! The stream's row keeps `log_ref` and the last sequence number that the file is used for. Entries up to it
+//! are read from the file, later ones from the table, so that a crash at any point neither loses nor
+//! duplicates one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,14 +17,14 @@ use weaver_core::ports::{Entry, Seq, StreamKey};
 use weaver_core::time::Timestamp;
 
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble, reason};
-use crate::sql::{Statement, Wording};
+use crate::error::{Result, StoreFault, reason};
+use crate::sql::{Statement, StatementOptions};
 use crate::types::{At, micros};
 
-/// How many streams are moved in one go.
+/// Streams moved per maintenance call.
 const STREAMS_MAX: i64 = 50;
 
-/// The statements of this file.
+/// The statements that move logs.
 #[derive(Debug)]
 pub(crate) struct LogStatements {
     old: Statement,
@@ -34,8 +36,8 @@ pub(crate) struct LogStatements {
 }
 
 impl LogStatements {
-    pub(crate) fn new(wording: Wording<'_>) -> Self {
-        let statement = |text: &str| Statement::new(wording, text);
+    pub(crate) fn new(statement_options: StatementOptions<'_>) -> Self {
+        let statement = |text: &str| Statement::new(statement_options, text);
         Self {
             old: statement(
                 "SELECT DISTINCT l.namespace, l.name, weaver.later(weaver.clock(), -$1::bigint) FROM weaver.job_run_logs l \
@@ -71,28 +73,31 @@ struct Line {
     body: String,
 }
 
-/// Where a stream's older entries are.
+/// The file with a stream's older entries.
 #[derive(Debug)]
 pub(super) struct Reference {
     path: PathBuf,
-    /// Up to this entry.
+    /// The last entry that is read from the file.
     pub(super) seq: u64,
 }
 
 impl PostgresStore {
-    /// Moves bodies of logs past their time to files; what fails is done next time.
+    /// Moves log entries older than `log_retention` to files; failures are retried at the next call.
     pub(crate) async fn move_old_logs(&self) {
         let Some(directory) = self.options.log_directory.clone() else { return };
-        if let Err(trouble) = self.move_some(&directory).await {
-            let reason = match trouble {
-                Trouble::Database(error) => reason(&error),
-                Trouble::Refused(error) => error.to_string(),
+        if let Err(fault) = self.move_some(&directory).await {
+            let reason = match fault {
+                StoreFault::Database(error) => reason(&error),
+                StoreFault::Refused(error) => error.to_string(),
             };
-            tracing::warn!(reason, "old logs stay in the database for now");
+            tracing::warn!(
+                reason,
+                "cannot move old task logs to `log_directory`; retrying at the next interval"
+            );
         }
     }
 
-    async fn move_some(&self, directory: &Path) -> Outcome<()> {
+    async fn move_some(&self, directory: &Path) -> Result<()> {
         let old = self.logs.old.query().bind(micros(self.options.log_retention)).bind(STREAMS_MAX);
         for row in old.fetch_all(&self.connections).await? {
             let (namespace, name): (String, String) = (row.try_get(0)?, row.try_get(1)?);
@@ -101,10 +106,10 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn move_stream(&self, directory: &Path, namespace: &str, name: &str, before: At) -> Outcome<()> {
+    async fn move_stream(&self, directory: &Path, namespace: &str, name: &str, before: At) -> Result<()> {
         let mut transaction = self.connections.begin().await?;
         let lock = self.logs.lock.query().bind(namespace).bind(name);
-        // Somebody else moves it, or it was purged.
+        // Another node is moving it, or it was purged.
         let Some(row) = lock.fetch_optional(&mut *transaction).await? else { return Ok(()) };
         let before_this = reference(&row)?;
         let entries = self.logs.entries.query().bind(namespace).bind(name).bind(before);
@@ -120,7 +125,7 @@ impl PostgresStore {
         written
             .map_err(io::Error::other)
             .and_then(|written| written)
-            .map_err(|error| trouble(&path, &error))?;
+            .map_err(|error| file_fault(&path, &error))?;
         let point = self.logs.point.query().bind(namespace).bind(name);
         point.bind(path.to_string_lossy().as_ref()).bind(last as i64).execute(&mut *transaction).await?;
         let delete = self.logs.delete.query().bind(namespace).bind(name).bind(last as i64);
@@ -128,25 +133,25 @@ impl PostgresStore {
         Ok(transaction.commit().await?)
     }
 
-    /// Where the older entries of a stream are, if they have left.
-    pub(super) async fn moved(&self, stream: &StreamKey) -> Outcome<Option<Reference>> {
+    /// The file of a stream's older entries, if there is one.
+    pub(super) async fn moved(&self, stream: &StreamKey) -> Result<Option<Reference>> {
         let found = self.logs.reference.query().bind(stream.namespace.as_str()).bind(&stream.name);
         found.fetch_optional(&self.connections).await?.map_or(Ok(None), |row| Ok(reference(&row)?))
     }
 
-    /// The entries of a stream that have left, oldest first.
-    pub(super) async fn read_moved(&self, reference: Reference) -> Outcome<Vec<Entry>> {
+    /// The entries in the file, oldest first.
+    pub(super) async fn read_moved(&self, reference: Reference) -> Result<Vec<Entry>> {
         let path = reference.path.clone();
         let read = tokio::task::spawn_blocking(move || read(&reference.path, reference.seq)).await;
-        read.map_err(io::Error::other).and_then(|read| read).map_err(|error| trouble(&path, &error))
+        read.map_err(io::Error::other).and_then(|read| read).map_err(|error| file_fault(&path, &error))
     }
 }
 
-/// Removes the files of purged runs. A file that stays harms nobody.
+/// Removes the files of purged runs. A file that cannot be removed does no harm.
 pub(super) fn remove(files: &[String]) {
     for file in files {
         if let Err(error) = fs::remove_file(file) {
-            tracing::debug!(file, %error, "the log of a purged task stays");
+            tracing::debug!(file, %error, "cannot remove the log file of a purged task");
         }
     }
 }
@@ -156,15 +161,14 @@ fn reference(row: &sqlx::postgres::PgRow) -> Result<Option<Reference>, sqlx::Err
     Ok(path.zip(seq).map(|(path, seq)| Reference { path: path.into(), seq: seq.unsigned_abs() }))
 }
 
-fn trouble(path: &Path, error: &io::Error) -> Trouble {
-    Trouble::Refused(Error::Damaged {
+fn file_fault(path: &Path, error: &io::Error) -> StoreFault {
+    StoreFault::Refused(Error::Damaged {
         what: format!("the log file {} ({error})", path.display()),
-        way_out: "make `log_directory` reachable from this node, or restore the file from a backup"
-            .to_owned(),
+        remedy: "make `log_directory` reachable from this node, or restore the file from a backup".to_owned(),
     })
 }
 
-/// One file per stream; names keep what every file system takes.
+/// One file per stream, with a name that every file system accepts.
 fn path_of(directory: &Path, namespace: &str, name: &str) -> PathBuf {
     let plain = |text: &str| -> String {
         let letter = |byte: u8| match byte {
@@ -176,10 +180,10 @@ fn path_of(directory: &Path, namespace: &str, name: &str) -> PathBuf {
     directory.join(plain(namespace)).join(format!("{}.jsonl", plain(name)))
 }
 
-/// Writes what the file had and what is new, whole or not at all.
+/// Writes the old and the new entries atomically.
 fn write(path: &Path, before: Option<&Reference>, lines: &[Line]) -> io::Result<()> {
     let parent = path.parent().unwrap_or(Path::new("."));
-    // What tasks print is for the owner's eyes, as the database is.
+    // Task output is as confidential as the database: accessible to the owner only.
     fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     let draft = path.with_extension("draft");
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;

@@ -1,4 +1,4 @@
-//! The ports beside the queue.
+//! The ports other than `Queue`.
 
 mod admin;
 mod documents;
@@ -17,7 +17,7 @@ pub(crate) use runners::runner;
 use weaver_core::error::{Invalid, Problem};
 use weaver_core::ports::{Cursor, Expect};
 
-/// What a conditional write expects, as the functions of the schema take it.
+/// The expectation of a conditional write, as the SQL functions take it.
 fn expectation(expect: Expect) -> (&'static str, Option<i64>) {
     match expect {
         Expect::Anything => ("anything", None),
@@ -26,7 +26,7 @@ fn expectation(expect: Expect) -> (&'static str, Option<i64>) {
     }
 }
 
-/// The name a page goes on after; no name sorts before the empty text.
+/// The name after which the page starts; the empty text sorts before every name.
 fn after(cursor: Option<Cursor>) -> Result<String, Invalid> {
     let Some(Cursor(text)) = cursor else { return Ok(String::new()) };
     match weaver_core::name::name_problem(&text) {
@@ -35,7 +35,7 @@ fn after(cursor: Option<Cursor>) -> Result<String, Invalid> {
     }
 }
 
-/// Cuts a page that was read one item too far, and says where to go on.
+/// Truncates a page that was read with one extra item; returns the cursor of the next.
 fn cut<T>(items: &mut Vec<T>, limit: u32, name: impl Fn(&T) -> String) -> Option<Cursor> {
     if items.len() <= limit as usize {
         return None;

@@ -1,4 +1,4 @@
-//! The port `Runners`.
+//! The port `Runners`: heartbeats and directives of workers.
 
 use async_trait::async_trait;
 use sqlx::Row;
@@ -11,7 +11,7 @@ use weaver_core::quarantine::{Quarantined, RecordKind};
 
 use super::after;
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
+use crate::error::StoreFault;
 use crate::row::undecodable;
 use crate::types::{At, storable};
 
@@ -24,20 +24,20 @@ impl Runners for PostgresStore {
         }
         let mut directives = Vec::with_capacity(beats.len());
         for beat in &beats {
-            directives.push(self.again(|| self.beat_one(beat)).await?);
+            directives.push(self.retry_transient(|| self.beat_one(beat)).await?);
         }
         Ok(directives)
     }
 
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
-        let direct = self
+        let set = self
             .sql
-            .direct
+            .set_directive
             .query()
             .bind(key.namespace.as_str())
             .bind(key.runner_id.as_str())
             .bind(word(directive));
-        direct.execute(&self.connections).await.map_err(Trouble::from)?;
+        set.execute(&self.connections).await.map_err(StoreFault::from)?;
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl Runners for PostgresStore {
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {
         let stop = self.sql.stop_runner.query();
         let stop = stop.bind(key.namespace.as_str()).bind(key.runner_id.as_str());
-        stop.execute(&self.connections).await.map_err(Trouble::from)?;
+        stop.execute(&self.connections).await.map_err(StoreFault::from)?;
         Ok(())
     }
 }
@@ -70,14 +70,14 @@ pub(crate) struct RunnerPage {
 }
 
 impl PostgresStore {
-    /// Workers after an id. One that cannot be read counts as absent until it beats again, which writes its
-    /// row anew.
+    /// Workers after an id. An unreadable one counts as absent until its next heartbeat, which rewrites its
+    /// row.
     pub(crate) async fn runner_page(
         &self,
         namespace: &Namespace,
         after: &str,
         limit: u32,
-    ) -> Outcome<RunnerPage> {
+    ) -> Result<RunnerPage, StoreFault> {
         let list = self.sql.list_runners.query().bind(namespace.as_str()).bind(after);
         let rows = list.bind(i64::from(limit) + 1).fetch_all(&self.connections).await?;
         let mut page = RunnerPage { items: Vec::new(), unreadable: Vec::new(), next: None };
@@ -88,13 +88,13 @@ impl PostgresStore {
                     self.quarantine.remove(namespace, RecordKind::Runner, &id);
                     page.items.push(item);
                 }
-                Err(trouble) => {
-                    let (why, found_at) = (undecodable(trouble), self.clock.now());
+                Err(fault) => {
+                    let (why, found_at) = (undecodable(fault), self.clock.now());
                     let kind = RecordKind::Runner;
                     page.unreadable.push(Quarantined::new(kind, namespace.clone(), &id, why, found_at));
                 }
             }
-            // A name that is none would not be taken as a cursor.
+            // An invalid name would be refused as a cursor.
             if rows.len() > limit as usize && weaver_core::name::name_problem(&id).is_none() {
                 page.next = Some(id);
             }
@@ -102,13 +102,13 @@ impl PostgresStore {
         Ok(page)
     }
 
-    async fn beat_one(&self, beat: &Beat) -> Outcome<Directive> {
+    async fn beat_one(&self, beat: &Beat) -> Result<Directive, StoreFault> {
         let queues: Vec<&str> = beat.queues.iter().map(|name| name.as_str()).collect();
         let types: Option<Vec<&str>> =
             beat.types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
         let directive: String = self
             .sql
-            .beat
+            .heartbeat
             .scalar()
             .bind(beat.key.namespace.as_str())
             .bind(beat.key.runner_id.as_str())
@@ -125,8 +125,8 @@ impl PostgresStore {
     }
 }
 
-pub(crate) fn runner(namespace: &Namespace, row: &PgRow) -> Outcome<RunnerRecord> {
-    let runner_id = WorkerId::new(row.try_get::<String, _>(0)?).map_err(Trouble::unreadable)?;
+pub(crate) fn runner(namespace: &Namespace, row: &PgRow) -> Result<RunnerRecord, StoreFault> {
+    let runner_id = WorkerId::new(row.try_get::<String, _>(0)?).map_err(StoreFault::unreadable)?;
     let queues = names(row.try_get(3)?, QueueName::new)?;
     let types: Option<Vec<String>> = row.try_get(4)?;
     let types = types.map(|types| names(types, TaskType::new)).transpose()?;
@@ -154,8 +154,8 @@ pub(crate) fn runner(namespace: &Namespace, row: &PgRow) -> Outcome<RunnerRecord
 fn names<T>(
     texts: Vec<String>,
     make: impl Fn(String) -> Result<T, weaver_core::error::Invalid>,
-) -> Outcome<Vec<T>> {
-    texts.into_iter().map(|text| make(text).map_err(Trouble::unreadable)).collect()
+) -> Result<Vec<T>, StoreFault> {
+    texts.into_iter().map(|text| make(text).map_err(StoreFault::unreadable)).collect()
 }
 
 fn word(directive: Directive) -> &'static str {

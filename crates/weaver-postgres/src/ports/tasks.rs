@@ -1,4 +1,4 @@
-//! The port `Tasks`.
+//! The port `Tasks`: reads of single tasks, groups, counts and queue positions.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use weaver_core::task::{TaskRecord, TaskState};
 
 use super::{after, cut};
 use crate::PostgresStore;
-use crate::error::Outcome;
+use crate::error::StoreFault;
 use crate::types::At;
 
 #[async_trait]
 impl Tasks for PostgresStore {
     async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>> {
-        // Ids are drawn from a sequence here: there are no foreign names to find.
+        // Ids are drawn from a sequence: no other client assigns ids.
         let id = |text: &String| text.parse::<TaskId>().ok();
         Ok(ids.iter().map(|text| id(text).map(|id| TaskKey::new(namespace.clone(), id))).collect())
     }
@@ -59,9 +59,9 @@ impl Tasks for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Reads runs, live or finished, in one snapshot: one that ends meanwhile is seen in one place or the
-    /// other.
-    pub(crate) async fn read(&self, keys: &[TaskKey]) -> Outcome<Vec<Option<TaskRecord>>> {
+    /// Reads live and finished runs in one snapshot, so that a run that ends meanwhile is found in exactly
+    /// one table.
+    pub(crate) async fn read(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>, StoreFault> {
         let known = |key: &&TaskKey| i64::try_from(key.id.0).is_ok();
         let namespaces: Vec<&str> = keys.iter().filter(known).map(|key| key.namespace.as_str()).collect();
         let ids: Vec<i64> = keys.iter().filter(known).map(|key| key.id.0 as i64).collect();
@@ -76,13 +76,18 @@ impl PostgresStore {
         Ok(keys.iter().map(|key| found.get(key).cloned()).collect())
     }
 
-    async fn groups(&self, namespace: &Namespace, after: &str, limit: u32) -> Outcome<Page<GroupSummary>> {
+    async fn groups(
+        &self,
+        namespace: &Namespace,
+        after: &str,
+        limit: u32,
+    ) -> Result<Page<GroupSummary>, StoreFault> {
         let (mut after, mut items) = (after.to_owned(), Vec::new());
         loop {
             let (found, last) = self.groups_after(namespace, &after, limit as i32 + 1).await?;
             items.extend(found);
             match last {
-                // Names that are none were left out: the page is filled from behind them.
+                // Invalid names were skipped: the page is filled from the rows after them.
                 Some(last) if items.len() <= limit as usize => after = last,
                 _ => break,
             }
@@ -91,13 +96,13 @@ impl PostgresStore {
         Ok(Page { items, next, complete: true })
     }
 
-    /// So many groups after a name; the last name there was, if there may be more.
+    /// Groups after a name, and the last name read if there may be more.
     async fn groups_after(
         &self,
         namespace: &Namespace,
         after: &str,
         count: i32,
-    ) -> Outcome<(Vec<GroupSummary>, Option<String>)> {
+    ) -> Result<(Vec<GroupSummary>, Option<String>), StoreFault> {
         let groups = self.sql.groups.query().bind(namespace.as_str()).bind(after).bind(count);
         let rows = groups.fetch_all(&self.connections).await?;
         let mut items = Vec::with_capacity(rows.len());
@@ -105,7 +110,7 @@ impl PostgresStore {
         for row in &rows {
             let name = row.try_get::<String, _>(0)?;
             last = Some(name.clone()).filter(|_| rows.len() == count as usize);
-            // Its tasks cannot be read either, and are quarantined where they are met.
+            // Its tasks are unreadable as well, and are quarantined when they are read.
             let Ok(id) = TaskGroupId::new(name) else { continue };
             let (states, numbers): (Vec<i16>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);
             let mut counts = StateCounts::default();
@@ -117,7 +122,7 @@ impl PostgresStore {
         Ok((items, last))
     }
 
-    async fn count(&self, scope: &Scope) -> Outcome<Counts> {
+    async fn count(&self, scope: &Scope) -> Result<Counts, StoreFault> {
         let (namespace, queue) = match scope {
             Scope::Namespace(namespace) => (namespace, None),
             Scope::Queue(namespace, queue) => (namespace, Some(queue.as_str())),
@@ -146,7 +151,7 @@ impl PostgresStore {
         Ok(Counts { values, oldest_ready_at: oldest.map(|at| at.0), as_of, exact: true })
     }
 
-    async fn ahead(&self, key: &TaskKey, cap: u32) -> Outcome<Option<Ahead>> {
+    async fn ahead(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>, StoreFault> {
         let Ok(id) = i64::try_from(key.id.0) else { return Ok(None) };
         let count: Option<i64> = self
             .sql
@@ -165,7 +170,7 @@ impl PostgresStore {
     }
 }
 
-/// A count by the number of its state.
+/// Adds to a count by the number of the state; an unknown number is ignored.
 pub(super) fn add(counts: &mut StateCounts, state: i16, count: i64) {
     let state = usize::try_from(state).ok().and_then(|index| TaskState::ALL.get(index));
     if let (Some(state), Ok(count)) = (state, u64::try_from(count)) {

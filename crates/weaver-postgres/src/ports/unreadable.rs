@@ -1,4 +1,4 @@
-//! The port `UnreadableRecords`.
+//! The port `UnreadableRecords`: list, show and discard records that this process cannot read.
 
 use async_trait::async_trait;
 use sqlx::Row;
@@ -10,7 +10,7 @@ use weaver_core::quarantine::{Discarded, Quarantined, RawTask, RecordKind};
 
 use super::log_files::remove;
 use crate::PostgresStore;
-use crate::error::Outcome;
+use crate::error::StoreFault;
 
 #[async_trait]
 impl UnreadableRecords for PostgresStore {
@@ -33,18 +33,18 @@ impl UnreadableRecords for PostgresStore {
     }
 
     async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
-        Ok(self.again(|| self.discard(key, expected)).await?)
+        Ok(self.retry_transient(|| self.discard(key, expected)).await?)
     }
 }
 
 impl PostgresStore {
-    async fn raw(&self, key: &TaskKey) -> Outcome<Option<RawTask>> {
+    async fn raw(&self, key: &TaskKey) -> Result<Option<RawTask>, StoreFault> {
         let Ok(id) = i64::try_from(key.id.0) else { return Ok(None) };
         let raw = self.sql.raw_run.scalar::<Option<String>>().bind(key.namespace.as_str()).bind(id);
         Ok(raw.fetch_one(&self.connections).await?.map(|text| RawTask { text }))
     }
 
-    async fn discard(&self, key: &TaskKey, expected: &RawTask) -> Outcome<Discarded> {
+    async fn discard(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded, StoreFault> {
         let Ok(id) = i64::try_from(key.id.0) else { return Ok(Discarded::Missing) };
         let discard = self.sql.discard.query().bind(key.namespace.as_str()).bind(id).bind(&expected.text);
         let row = discard.fetch_one(&self.connections).await?;
@@ -56,7 +56,7 @@ impl PostgresStore {
         self.quarantine.remove(&key.namespace, RecordKind::Task, &key.id.to_string());
         remove(&row.try_get::<Option<Vec<String>>, _>(1)?.unwrap_or_default());
         // A free key or slot is work for a waiting worker.
-        self.hints.work();
+        self.hints.work_ready();
         Ok(answer)
     }
 }

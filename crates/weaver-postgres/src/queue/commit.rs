@@ -1,4 +1,5 @@
-//! Decided moves: ends of attempts in batches by one statement each, everything else on locked rows.
+//! Commits of decided transitions: ends of attempts in batches of one statement, all others on locked rows.
+//! Fencing: an end applies only to a row with the lease's version and epoch.
 
 use std::collections::HashSet;
 
@@ -8,19 +9,19 @@ use weaver_core::error::Error;
 use weaver_core::id::{TaskKey, Version};
 use weaver_core::lease::Lease;
 use weaver_core::lifecycle::{HolderChange, Refused, Transition};
-use weaver_core::outcome::{Outcome as EndOfTask, RESULT_MAX_BYTES};
+use weaver_core::outcome::{Outcome, RESULT_MAX_BYTES};
 use weaver_core::ports::Tasks;
 use weaver_core::projection::job_run::State;
 use weaver_core::queue::{Committed, LeaderEpoch};
 use weaver_core::task::TaskState;
 
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
+use crate::error::{Result, StoreFault};
 use crate::names::{cause_word, outcome_word};
 use crate::row::RUN_FORMAT;
 use crate::types::{micros, storable};
 
-/// Moves that lock their rows before they are made: so many in one transaction.
+/// Transitions on locked rows per transaction.
 const MOVES_MAX: usize = 200;
 
 impl PostgresStore {
@@ -28,11 +29,11 @@ impl PostgresStore {
         &self,
         transitions: Vec<Transition>,
         leader: Option<LeaderEpoch>,
-    ) -> Outcome<Vec<Committed>> {
+    ) -> Result<Vec<Committed>> {
         if self.quarantine.is_empty() {
             return self.commit_readable(transitions, leader).await;
         }
-        // What was found unreadable is not changed, also by an end that needs no look at the run.
+        // An unreadable run is not changed, not even by an end that does not read the row.
         let is_quarantined: Vec<bool> =
             transitions.iter().map(|transition| self.is_quarantined(&transition.key)).collect();
         let readable =
@@ -47,10 +48,10 @@ impl PostgresStore {
         &self,
         transitions: Vec<Transition>,
         leader: Option<LeaderEpoch>,
-    ) -> Outcome<Vec<Committed>> {
+    ) -> Result<Vec<Committed>> {
         let mut answers = Vec::with_capacity(transitions.len());
         if let Some(leader) = leader {
-            answers = self.again(|| self.commit_led(&transitions, &leader)).await?;
+            answers = self.retry_transient(|| self.commit_as_leader(&transitions, &leader)).await?;
         } else {
             let mut rest = transitions.as_slice();
             while !rest.is_empty() {
@@ -73,8 +74,8 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// Plain ends of attempts, each of another run.
-    async fn commit_ends(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+    /// Ends of attempts that need no read first, each of a different run.
+    async fn commit_ends(&self, batch: &[Transition]) -> Result<Vec<Committed>> {
         let mut applied: HashSet<&TaskKey> = HashSet::with_capacity(batch.len());
         let mut groups: Vec<(Option<End>, Vec<&Transition>)> = Vec::new();
         for transition in batch {
@@ -89,12 +90,12 @@ impl PostgresStore {
         }
         let mut held = None;
         for (kind, members) in &groups {
-            let ids = match self.again(|| self.end(*kind, members)).await {
-                Err(trouble) if trouble.is_held() => {
-                    held = Some(self.end_free(*kind, members, trouble).await);
+            let ids = match self.retry_transient(|| self.end(*kind, members)).await {
+                Err(fault) if fault.is_lock_timeout() => {
+                    held = Some(self.end_unlocked(*kind, members, fault).await);
                     continue;
                 }
-                Err(trouble) if trouble.is_about_data() => self.end_each(*kind, members, trouble).await?,
+                Err(fault) if fault.is_about_data() => self.end_each(*kind, members, fault).await?,
                 ids => ids?,
             };
             let ids: HashSet<i64> = ids.into_iter().collect();
@@ -102,24 +103,23 @@ impl PostgresStore {
             applied.extend(made.map(|member| &member.key));
         }
         match held {
-            Some(trouble) => Err(trouble),
+            Some(fault) => Err(fault),
             None => self.answers(batch, &applied).await,
         }
     }
 
-    pub(super) async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Outcome<Vec<i64>> {
+    pub(super) async fn end(&self, kind: Option<End>, members: &[&Transition]) -> Result<Vec<i64>> {
         match kind {
             Some(End::Success) => self.succeed(members).await,
-            Some(End::Another) => self.retry(members).await,
-            Some(End::Failure) | None => self.give_up(members).await,
+            Some(End::Retry) => self.retry(members).await,
+            Some(End::Failure) | None => self.fail_permanently(members).await,
         }
     }
 
-    /// Somebody's transaction holds one of the runs: those that nobody holds are ended all the same, so that
-    /// a stranger stops one task and not a batch. Whoever repeats the call finds them ended, and is told
-    /// about the rest.
-    async fn end_free(&self, kind: Option<End>, members: &[&Transition], held: Trouble) -> Trouble {
-        let free = self.sql.free_runs.scalar().bind(members[0].key.namespace.as_str()).bind(ids(members));
+    /// Another transaction has locked one of the runs: the unlocked ones are ended nevertheless, so that the
+    /// lock delays one task and not the batch. A caller that repeats the call finds those already applied.
+    async fn end_unlocked(&self, kind: Option<End>, members: &[&Transition], held: StoreFault) -> StoreFault {
+        let free = self.sql.unlocked_runs.scalar().bind(members[0].key.namespace.as_str()).bind(ids(members));
         let free: HashSet<i64> = match free.fetch_all(&self.connections).await {
             Ok(free) => free.into_iter().collect(),
             Err(error) => return error.into(),
@@ -129,17 +129,17 @@ impl PostgresStore {
         if free.is_empty() {
             return held;
         }
-        match self.again(|| self.end(kind, &free)).await {
+        match self.retry_transient(|| self.end(kind, &free)).await {
             Ok(_) => {
                 self.hints.moved();
                 held
             }
-            Err(trouble) => trouble,
+            Err(fault) => fault,
         }
     }
 
-    /// What became of each: those that were not made were made before, or are stale.
-    async fn answers(&self, batch: &[Transition], applied: &HashSet<&TaskKey>) -> Outcome<Vec<Committed>> {
+    /// The answer for each: what was not applied now was applied before, or is stale.
+    async fn answers(&self, batch: &[Transition], applied: &HashSet<&TaskKey>) -> Result<Vec<Committed>> {
         let others: Vec<TaskKey> = batch
             .iter()
             .filter(|transition| !applied.contains(&transition.key))
@@ -159,7 +159,7 @@ impl PostgresStore {
         Ok(batch.iter().map(answer).collect())
     }
 
-    async fn succeed(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
+    async fn succeed(&self, members: &[&Transition]) -> Result<Vec<i64>> {
         let results: Vec<Option<&[u8]>> = members.iter().map(|member| member.result.as_deref()).collect();
         let row = self
             .sql
@@ -173,14 +173,14 @@ impl PostgresStore {
             .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
-        // A free key or slot is work for somebody.
+        // A freed serial key or slot may admit a waiting task.
         if row.try_get::<Option<bool>, _>(1)? == Some(true) {
-            self.hints.work();
+            self.hints.work_ready();
         }
         Ok(row.try_get::<Option<Vec<i64>>, _>(0)?.unwrap_or_default())
     }
 
-    async fn retry(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
+    async fn retry(&self, members: &[&Transition]) -> Result<Vec<i64>> {
         let delays: Vec<i64> =
             members.iter().map(|member| micros(member.ready_after.unwrap_or_default())).collect();
         let applied: Option<Vec<i64>> = self
@@ -202,17 +202,17 @@ impl PostgresStore {
             .fetch_one(&self.connections)
             .await?;
         if applied.is_some() {
-            self.hints.work();
+            self.hints.work_ready();
         }
         Ok(applied.unwrap_or_default())
     }
 
-    async fn give_up(&self, members: &[&Transition]) -> Outcome<Vec<i64>> {
+    async fn fail_permanently(&self, members: &[&Transition]) -> Result<Vec<i64>> {
         let states: Vec<&str> =
             members.iter().map(|member| State::project(member.to, member.cause).as_str()).collect();
         let applied: Option<Vec<i64>> = self
             .sql
-            .give_up
+            .fail_permanently
             .scalar()
             .bind(members[0].key.namespace.as_str())
             .bind(ids(members))
@@ -228,18 +228,18 @@ impl PostgresStore {
             .bind(RUN_FORMAT)
             .fetch_one(&self.connections)
             .await?;
-        // A free key or slot is work for somebody.
+        // A freed serial key or slot may admit a waiting task.
         if applied.is_some() {
-            self.hints.work();
+            self.hints.work_ready();
         }
         Ok(applied.unwrap_or_default())
     }
 
-    /// Ends a task well within a transaction of the handler's: its writes and the end are stored together or
-    /// not at all. What it yields is what the handler returns after its commit:
-    /// [`Outcome::Committed`](weaver_core::outcome::Outcome::Committed), upon which the worker reads the task
-    /// back.
-    /// [`Error::Stale`]: the lease was lost; return the error, and the transaction is rolled back with the rest.
+    /// Completes a task within the handler's transaction: its writes and the completion are committed
+    /// together or not at all. After its commit the handler returns the [`Outcome::Committed`], and the
+    /// worker reads the task back.
+    ///
+    /// [`Error::Stale`]: the lease was lost; return the error, and the transaction is rolled back.
     ///
     /// ```no_run
     /// # use weaver_core::{lease::Lease, outcome::Outcome};
@@ -253,14 +253,13 @@ impl PostgresStore {
     /// # }
     /// ```
     ///
-    /// A commit whose answer got lost may have been made: a handler that returns what this yielded all the
-    /// same has it looked up.
+    /// A commit without an answer may have been applied: return the outcome, and the worker finds out.
     pub async fn complete_in(
         &self,
         connection: &mut PgConnection,
         lease: &Lease,
         result: Option<Bytes>,
-    ) -> Result<EndOfTask, Error> {
+    ) -> Result<Outcome, Error> {
         let bytes = result.as_ref().map_or(0, Bytes::len);
         if bytes > RESULT_MAX_BYTES {
             let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
@@ -278,16 +277,20 @@ impl PostgresStore {
             .bind(RUN_FORMAT)
             .fetch_one(connection)
             .await
-            .map_err(Trouble::from)?;
-        let applied: Option<Vec<i64>> = row.try_get(0).map_err(Trouble::from)?;
+            .map_err(StoreFault::from)?;
+        let applied: Option<Vec<i64>> = row.try_get(0).map_err(StoreFault::from)?;
         match applied {
-            Some(_) => Ok(EndOfTask::Committed),
+            Some(_) => Ok(Outcome::Committed),
             None => Err(Error::Stale { key: lease.key.clone() }),
         }
     }
 
-    /// A leader's moves: all in one transaction, in which it still leads.
-    async fn commit_led(&self, transitions: &[Transition], leader: &LeaderEpoch) -> Outcome<Vec<Committed>> {
+    /// A leader's transitions, in one transaction that holds its document (the epoch) `FOR SHARE`.
+    async fn commit_as_leader(
+        &self,
+        transitions: &[Transition],
+        leader: &LeaderEpoch,
+    ) -> Result<Vec<Committed>> {
         let mut transaction = self.begin().await?;
         let table = self.tables.of(&leader.document.kind);
         let current: Option<i64> = table
@@ -309,52 +312,51 @@ impl PostgresStore {
             rest = after;
         }
         transaction.commit().await?;
-        self.hints.work();
+        self.hints.work_ready();
         Ok(answers)
     }
 
-    /// Moves that are no plain ends, each of another run, in one transaction.
-    pub(super) async fn commit_moves(&self, batch: &[Transition]) -> Outcome<Vec<Committed>> {
+    /// All other transitions, each of a different run, in one transaction.
+    pub(super) async fn commit_moves(&self, batch: &[Transition]) -> Result<Vec<Committed>> {
         let mut transaction = self.begin().await?;
         let answers = self.apply(&mut transaction, batch).await?;
         transaction.commit().await?;
         if answers.iter().any(|answer| matches!(answer, Committed::Applied { .. })) {
-            self.hints.work();
+            self.hints.work_ready();
         }
         Ok(answers)
     }
 }
 
-/// How many transitions from the beginning are of this kind, each of another run.
+/// The length of the longest prefix of this kind in which no run occurs twice.
 fn ahead(transitions: &[Transition], is_of_kind: impl Fn(&Transition) -> bool) -> usize {
     let mut keys = HashSet::new();
     transitions.iter().take_while(|transition| is_of_kind(transition) && keys.insert(&transition.key)).count()
 }
 
-/// The plain ends of attempts, which are made in batches without looking at the run first.
+/// Ends of attempts that are written in batches without reading the run first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The run has succeeded.
     Success,
-    /// The run goes on.
-    Another,
-    /// The run has ended without success.
+    /// The task is retried, or waits again after a release or snooze.
+    Retry,
+    /// Dead, or cancelled by its handler.
     Failure,
 }
 
 impl End {
     fn of(transition: &Transition) -> Option<Self> {
-        // What runs without a lease has no epoch to compare: it is moved on the locked row.
+        // A run without a lease has no epoch to compare: it is written on the locked row.
         let ends = transition.from == TaskState::Running
             && transition.expected_epoch.is_some()
-            && transition.holder == HolderChange::Nobody
+            && transition.holder == HolderChange::Clear
             && transition.attempt_ended.is_some();
         match transition.to {
             _ if !ends => None,
             TaskState::Succeeded if transition.expected_renewals.is_none() && transition.error.is_none() => {
                 Some(Self::Success)
             }
-            TaskState::RetryScheduled if transition.result.is_none() => Some(Self::Another),
+            TaskState::RetryScheduled if transition.result.is_none() => Some(Self::Retry),
             TaskState::Dead | TaskState::Cancelled if transition.result.is_none() => Some(Self::Failure),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! New tasks into rows.
+//! Enqueue: new tasks become rows of `job_runs`.
 
 use serde_json::{Map, Value, json};
 use sqlx::{PgConnection, Row};
@@ -8,31 +8,31 @@ use weaver_core::task::NewTask;
 use weaver_core::task::{ContentType, Start, TaskSpec, ValidTask, validate_batch};
 
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
-use crate::hints::Plain;
-use crate::row::RETRY_UNSAID;
+use crate::error::StoreFault;
+use crate::hints::ReadyTasks;
+use crate::row::RETRY_WHEN_NULL;
 use crate::types::{At, micros, storable};
 use weaver_core::queue::Enqueued;
 
-/// Tasks with keys take a lock each until they are stored; more of them than this go in several transactions.
+/// Tasks with keys per transaction: each holds an advisory lock until the commit.
 const KEYED_MAX: usize = 500;
 
-/// Wakes workers for tasks that were enqueued in a transaction of the caller's. Send it after the commit;
-/// workers that were not told find the tasks when they next poll.
+/// Wakes workers for tasks that were enqueued in the caller's transaction. Send it after the commit;
+/// otherwise workers find the tasks at their next poll.
 #[must_use = "send it after the commit, or workers find the tasks only when they next poll"]
 #[derive(Debug)]
 pub struct WakeUp(std::sync::Arc<crate::hints::Hints>);
 
 impl WakeUp {
-    /// Tells workers, here and on other nodes, to look.
+    /// Wakes waiting workers, on this node and by NOTIFY on the others.
     pub fn send(self) {
         self.0.moved();
-        self.0.work();
+        self.0.work_ready();
     }
 }
 
 impl PostgresStore {
-    /// Enqueues within a transaction of the caller's: the tasks are there if it commits, and not otherwise.
+    /// Enqueues within the caller's transaction: the tasks exist if it commits, and not otherwise.
     pub async fn enqueue_in(
         &self,
         connection: &mut PgConnection,
@@ -43,27 +43,30 @@ impl PostgresStore {
         Ok((answers, WakeUp(std::sync::Arc::clone(&self.hints))))
     }
 
-    pub(super) async fn enqueue_valid(&self, tasks: Vec<ValidTask>) -> Outcome<Vec<Result<Enqueued>>> {
+    pub(super) async fn enqueue_valid(
+        &self,
+        tasks: Vec<ValidTask>,
+    ) -> Result<Vec<Result<Enqueued>>, StoreFault> {
         let mut answers: Vec<Result<Enqueued>> = Vec::with_capacity(tasks.len());
         for part in parts(&tasks) {
-            // Told with the commit, if that is soon enough for others; else by the teller, after it.
-            let teller = self.hints.teller(self.clock.monotonic());
-            let stored = self.again(|| async {
+            // NOTIFY in the transaction if none was sent recently; otherwise the notifier sends it later.
+            let notify_as = self.hints.notify_as(self.clock.monotonic());
+            let stored = self.retry_transient(|| async {
                 let mut session = self.connections.session().await?;
-                let stored = self.insert(&mut session, part, teller).await?;
+                let stored = self.insert(&mut session, part, notify_as).await?;
                 session.end().await?;
                 Ok(stored)
             });
             match stored.await {
-                Ok((stored, plain)) => {
+                Ok((stored, ready)) => {
                     answers.extend(stored.into_iter().map(Ok));
                     self.hints.moved();
-                    self.hints.work_of(plain, teller.is_some());
+                    self.hints.work_ready_for(ready, notify_as.is_some());
                 }
-                // Nothing of this batch is stored: one answer for all. Later parts fail each with the same.
-                Err(trouble) if answers.is_empty() => return Err(trouble),
-                Err(trouble) => {
-                    let error = Error::from(trouble);
+                // Nothing of the batch is stored: one error for all. If a later part fails, its tasks get it.
+                Err(fault) if answers.is_empty() => return Err(fault),
+                Err(fault) => {
+                    let error = Error::from(fault);
                     answers.extend(part.iter().map(|_| Err(error.clone())));
                 }
             }
@@ -71,41 +74,41 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// Stores tasks; says what they are, if they are what anybody can lease.
+    /// Stores tasks; also names them if any worker of their queue and type can lease them.
     async fn insert(
         &self,
         connection: &mut PgConnection,
         tasks: &[ValidTask],
-        teller: Option<&str>,
-    ) -> Outcome<(Vec<Enqueued>, Option<Plain>)> {
+        notify_as: Option<&str>,
+    ) -> Result<(Vec<Enqueued>, Option<ReadyTasks>), StoreFault> {
         if tasks.is_empty() {
             return Ok((Vec::new(), None));
         }
-        let (ids, plain) = match tasks.iter().all(|task| is_like(task, &tasks[0])) {
-            true => self.insert_alike(connection, tasks, teller).await?,
-            false => (self.insert_many(connection, tasks, teller).await?, None),
+        let (ids, ready) = match tasks.iter().all(|task| differs_only_in_payload(task, &tasks[0])) {
+            true => self.insert_uniform(connection, tasks, notify_as).await?,
+            false => (self.insert_many(connection, tasks, notify_as).await?, None),
         };
         if ids.len() != tasks.len() {
-            return Err(Trouble::unreadable("an answer of another length"));
+            return Err(StoreFault::unreadable("an enqueue returned a wrong number of ids"));
         }
         let answer = |(id, task): (i64, &ValidTask)| Enqueued {
             key: TaskKey::new(task.namespace.clone(), TaskId(id.unsigned_abs())),
             existing: id < 0,
         };
-        Ok((ids.into_iter().zip(tasks).map(answer).collect(), plain))
+        Ok((ids.into_iter().zip(tasks).map(answer).collect(), ready))
     }
 
-    async fn insert_alike(
+    async fn insert_uniform(
         &self,
         connection: &mut PgConnection,
         tasks: &[ValidTask],
-        teller: Option<&str>,
-    ) -> Outcome<(Vec<i64>, Option<Plain>)> {
+        notify_as: Option<&str>,
+    ) -> Result<(Vec<i64>, Option<ReadyTasks>), StoreFault> {
         let first = &tasks[0];
         let payloads: Vec<&[u8]> = tasks.iter().map(|task| task.spec.envelope.payload.as_ref()).collect();
         let row = self
             .sql
-            .enqueue_alike
+            .enqueue_uniform
             .query()
             .bind(first.namespace.as_str())
             .bind(first.spec.queue.as_str())
@@ -115,23 +118,23 @@ impl PostgresStore {
             .bind(budget(first.spec.max_losses))
             .bind(retry(&first.spec).map(|policy| policy.to_string()))
             .bind(payloads)
-            .bind(teller)
+            .bind(notify_as)
             .fetch_one(connection)
             .await?;
-        let plain = || Plain {
+        let ready = || ReadyTasks {
             namespace: first.namespace.to_string(),
             queue: first.spec.queue.to_string(),
             task_type: first.spec.envelope.task_type.to_string(),
         };
-        Ok((row.try_get(0)?, row.try_get::<bool, _>(1)?.then(plain)))
+        Ok((row.try_get(0)?, row.try_get::<bool, _>(1)?.then(ready)))
     }
 
     async fn insert_many(
         &self,
         connection: &mut PgConnection,
         tasks: &[ValidTask],
-        teller: Option<&str>,
-    ) -> Outcome<Vec<i64>> {
+        notify_as: Option<&str>,
+    ) -> Result<Vec<i64>, StoreFault> {
         let namespaces: Vec<&str> = tasks.iter().map(|task| task.namespace.as_str()).collect();
         let queues: Vec<&str> = tasks.iter().map(|task| task.spec.queue.as_str()).collect();
         let types: Vec<&str> = tasks.iter().map(|task| task.spec.envelope.task_type.as_str()).collect();
@@ -165,13 +168,13 @@ impl PostgresStore {
             .bind(payloads)
             .bind(extras)
             .bind(micros(self.options.unique_for.max(self.options.retention)))
-            .bind(teller)
+            .bind(notify_as)
             .fetch_one(connection)
             .await?)
     }
 }
 
-/// The batch, or pieces of it if too many have keys.
+/// The batch, split if more than [`KEYED_MAX`] tasks have keys.
 fn parts(tasks: &[ValidTask]) -> impl Iterator<Item = &[ValidTask]> {
     let keyed =
         tasks.iter().filter(|task| task.spec.serial_key.is_some() || task.spec.has_unique_keys()).count();
@@ -179,8 +182,8 @@ fn parts(tasks: &[ValidTask]) -> impl Iterator<Item = &[ValidTask]> {
     tasks.chunks(size.max(1))
 }
 
-/// Whether two tasks differ in nothing but their payload, and have nothing that few tasks have.
-fn is_like(task: &ValidTask, other: &ValidTask) -> bool {
+/// Whether two tasks differ only in their payload and set no rare field.
+fn differs_only_in_payload(task: &ValidTask, other: &ValidTask) -> bool {
     let (spec, like) = (&task.spec, &other.spec);
     task.start == Start::Now
         && task.namespace == other.namespace
@@ -202,17 +205,17 @@ fn is_plain(spec: &TaskSpec) -> bool {
         && spec.origin.is_none()
 }
 
-/// A number of attempts as its column has it; core's limit is far below what that holds.
+/// `max_attempts` or `max_losses` as the column's type; core's limit is far below `i16::MAX`.
 fn budget(count: u32) -> i16 {
     i16::try_from(count).unwrap_or(i16::MAX)
 }
 
-/// The policy, if a row has to say it.
+/// The retry policy, unless it is the one that NULL stands for.
 fn retry(spec: &TaskSpec) -> Option<Value> {
-    (spec.retry != RETRY_UNSAID).then(|| json!(spec.retry))
+    (spec.retry != RETRY_WHEN_NULL).then(|| json!(spec.retry))
 }
 
-/// What few tasks have, and how often it is tried, by the names of the columns.
+/// Rare fields and the attempt limits, as JSON by column name.
 fn extra(spec: &TaskSpec) -> String {
     let mut extra = Map::new();
     let mut put = |name: &str, value: Option<Value>| {
@@ -238,6 +241,6 @@ fn extra(spec: &TaskSpec) -> String {
     put("retry_of", origin.retry_of.map(|id| json!(id.0)));
     put("trace", origin.trace.as_ref().map(|trace| json!(trace)));
     let text = Value::Object(extra).to_string();
-    // JSON in PostgreSQL cannot hold a zero character either.
+    // jsonb cannot store NUL either.
     storable(&text).replace("\\u0000", "\u{fffd}")
 }

@@ -1,10 +1,10 @@
-//! The port `Queue`.
+//! The port `Queue`: enqueue, lease, commit, renew, lease expiry, changes, wait.
 
 mod changes;
 mod commit;
 mod enqueue;
+mod one_by_one;
 mod renew;
-mod singly;
 mod wait;
 mod write;
 
@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use weaver_core::error::{Invalid, Problem, Result};
 use weaver_core::event::{ChangeCursor, Changes};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{OverdueWhy, Transition};
+use weaver_core::lifecycle::{OverdueReason, Transition};
 use weaver_core::limits::Limits;
 use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Queue, Wake};
 use weaver_core::task::{NewTask, TaskState, validate_batch};
@@ -23,17 +23,17 @@ pub(crate) use changes::Follower;
 pub use enqueue::WakeUp;
 
 use crate::PostgresStore;
-use crate::error::Outcome;
+use crate::error::StoreFault;
 use crate::row::RUN_FORMAT;
 use crate::types::{Token, micros};
 
-/// How often a lease call tries again when everything it took could not be read.
+/// Rounds of a lease call whose runs were all unreadable.
 const CLAIMS_MAX: usize = 8;
 
-/// What a lease call took.
+/// The result of one round of a lease call.
 struct Claimed {
     leased: Vec<Leased>,
-    /// Whether it took others as well, could not read them, and gave them back.
+    /// Whether it leased unreadable runs as well and released them.
     released: bool,
 }
 
@@ -51,13 +51,13 @@ impl Queue for PostgresStore {
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
         request.validate()?;
         for _ in 1..CLAIMS_MAX {
-            // All that was taken was given back: there may be more behind it.
-            match self.again(|| self.claim(&request)).await? {
+            // Everything was unreadable and released: there may be readable runs behind them.
+            match self.retry_transient(|| self.claim(&request)).await? {
                 Claimed { leased, released } if leased.is_empty() && released => {}
                 Claimed { leased, .. } => return Ok(leased),
             }
         }
-        Ok(self.again(|| self.claim(&request)).await?.leased)
+        Ok(self.retry_transient(|| self.claim(&request)).await?.leased)
     }
 
     async fn commit(
@@ -76,11 +76,11 @@ impl Queue for PostgresStore {
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
         self.options.limits.check_batch("leases", leases.len())?;
-        Ok(self.again(|| self.end_holds(&leases)).await?)
+        Ok(self.retry_transient(|| self.end_holds(&leases)).await?)
     }
 
     async fn overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
-        self.tidy_now_and_then().await;
+        self.maintain_if_due().await;
         Ok(self.find_overdue(limit).await?)
     }
 
@@ -94,7 +94,7 @@ impl Queue for PostgresStore {
 }
 
 impl PostgresStore {
-    async fn claim(&self, request: &LeaseRequest) -> Outcome<Claimed> {
+    async fn claim(&self, request: &LeaseRequest) -> Result<Claimed, StoreFault> {
         let mut queues: Vec<&str> = request.queues.iter().map(|queue| queue.as_str()).collect();
         queues.sort_unstable();
         queues.dedup();
@@ -139,20 +139,20 @@ impl PostgresStore {
         Ok(Claimed { leased, released })
     }
 
-    /// Gives back what was taken and cannot be read, uncharged, so that it does not stay running. If this
-    /// fails, the call fails: repeated with its token, it finds them again.
-    async fn release(&self, request: &LeaseRequest, ids: Vec<i64>) -> Outcome<()> {
+    /// Releases leased runs that cannot be read, without charging an attempt, so that they do not stay
+    /// running. If this fails, the call fails; repeated with the same token, it finds them again.
+    async fn release(&self, request: &LeaseRequest, ids: Vec<i64>) -> Result<(), StoreFault> {
         let release = || async {
             let release = self.sql.release.query().bind(request.namespace.as_str());
             let release = release.bind(Token(request.token)).bind(&ids).bind(RUN_FORMAT);
             Ok(release.execute(&self.connections).await.map(|_| ())?)
         };
-        self.again(release).await?;
+        self.retry_transient(release).await?;
         self.hints.moved();
         Ok(())
     }
 
-    async fn end_holds(&self, leases: &[Lease]) -> Outcome<()> {
+    async fn end_holds(&self, leases: &[Lease]) -> Result<(), StoreFault> {
         let namespaces: Vec<&str> = leases.iter().map(|lease| lease.key.namespace.as_str()).collect();
         let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();
         let versions: Vec<i64> = leases.iter().map(|lease| lease.version.0 as i64).collect();
@@ -168,23 +168,23 @@ impl PostgresStore {
             .fetch_one(&self.connections)
             .await?;
         if any {
-            self.hints.work();
+            self.hints.work_ready();
         }
         Ok(())
     }
 
-    async fn find_overdue(&self, limit: u32) -> Outcome<Vec<Overdue>> {
+    async fn find_overdue(&self, limit: u32) -> Result<Vec<Overdue>, StoreFault> {
         let (namespaces, ids) = self.skipped_everywhere();
         let overdue =
             self.sql.overdue.query().bind(i64::from(limit)).bind(RUN_FORMAT).bind(namespaces).bind(ids);
         let rows = overdue.fetch_all(&self.connections).await?;
         let overdue = self.records(&rows).0.into_iter().map(|record| {
             let why = match record.state {
-                TaskState::Running => OverdueWhy::Lease,
-                TaskState::Cancelled => OverdueWhy::Hold,
-                _ => OverdueWhy::ExpiresAt,
+                TaskState::Running => OverdueReason::Lease,
+                TaskState::Cancelled => OverdueReason::Hold,
+                _ => OverdueReason::ExpiresAt,
             };
-            Overdue { record, why }
+            Overdue { record, reason: why }
         });
         Ok(overdue.collect())
     }

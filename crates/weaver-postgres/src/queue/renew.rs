@@ -1,4 +1,4 @@
-//! Renewals: one statement per round that waits for nobody.
+//! Lease renewal: one statement per round, with SKIP LOCKED, so that it never waits for a row lock.
 
 use std::collections::HashSet;
 
@@ -9,11 +9,11 @@ use weaver_core::ports::Tasks;
 use weaver_core::task::Progress;
 
 use crate::PostgresStore;
-use crate::error::Outcome;
+use crate::error::Result;
 use crate::types::{Token, micros, storable};
 
 impl PostgresStore {
-    pub(super) async fn renew_all(&self, renewals: Vec<Renewal>) -> Outcome<Vec<Renewed>> {
+    pub(super) async fn renew_all(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
         let mut answers: Vec<Option<Renewed>> = vec![None; renewals.len()];
         let mut left: Vec<usize> = (0..renewals.len()).collect();
         // A run that is renewed twice in one call is renewed in two rounds.
@@ -33,8 +33,9 @@ impl PostgresStore {
         Ok(answers.into_iter().map(|answer| answer.unwrap_or(Renewed::Busy)).collect())
     }
 
-    async fn renew_round(&self, members: &[&Renewal]) -> Outcome<Vec<Renewed>> {
-        let extended: HashSet<i64> = self.again(|| self.extend(members)).await?.into_iter().collect();
+    async fn renew_round(&self, members: &[&Renewal]) -> Result<Vec<Renewed>> {
+        let extended: HashSet<i64> =
+            self.retry_transient(|| self.extend(members)).await?.into_iter().collect();
         let is_extended = |member: &&Renewal| extended.contains(&(member.lease.key.id.0 as i64));
         let others: Vec<TaskKey> = members
             .iter()
@@ -50,7 +51,7 @@ impl PostgresStore {
             let Some(mut record) = found.next().flatten() else { return Renewed::Lost };
             let now = record.updated_at;
             match lifecycle::renew(&mut record, (*member).clone(), now) {
-                // It would have been extended, had somebody not held it.
+                // The lease is valid, but another transaction has locked the row.
                 Renewed::Extended => Renewed::Busy,
                 answer => answer,
             }
@@ -58,7 +59,7 @@ impl PostgresStore {
         Ok(members.iter().map(answer).collect())
     }
 
-    async fn extend(&self, members: &[&Renewal]) -> Outcome<Vec<i64>> {
+    async fn extend(&self, members: &[&Renewal]) -> Result<Vec<i64>> {
         let ids: Vec<i64> = members.iter().map(|member| member.lease.key.id.0 as i64).collect();
         let versions: Vec<i64> = members.iter().map(|member| member.lease.version.0 as i64).collect();
         let tokens: Vec<Token> = members.iter().map(|member| Token(member.lease.token)).collect();

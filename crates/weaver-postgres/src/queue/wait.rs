@@ -1,4 +1,4 @@
-//! Waiting: look, then sleep until a hint, a due time or the next poll, and look again.
+//! Long poll: probe, then sleep until a hint, a due time or the next poll interval, and probe again.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use weaver_core::queue::{Interest, Queue, Wake};
 use weaver_core::time::Monotonic;
 
 use crate::PostgresStore;
-use crate::error::Outcome;
-use crate::hints::Said;
+use crate::error::Result;
+use crate::hints::WorkHint;
 use crate::row::RUN_FORMAT;
 use crate::types::{Token, span};
 
-/// How long a hint that got lost can go unnoticed.
+/// The longest delay that a lost hint can cause.
 const WORK_POLL: Duration = Duration::from_secs(1);
-/// A cancellation by another process is found by polling: a look is one lookup by primary key, only a worker
-/// with tasks in hand looks, and G11's second then holds behind a pooler and whatever client cancelled.
+/// A cancellation by another process is found by polling: one lookup by primary key, made only by workers
+/// with running tasks. This keeps G11's one second behind a pooler and with any client.
 const CANCEL_POLL: Duration = Duration::from_millis(500);
-/// Other nodes' moves are not announced one by one: whoever follows them looks this often.
+/// Other nodes do not NOTIFY every transition, so followers of changes poll at this interval.
 const CHANGES_POLL: Duration = Duration::from_millis(250);
 
 impl PostgresStore {
-    pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Outcome<Wake> {
+    pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
         let deadline = self.clock.monotonic().saturating_add(timeout);
-        let (mut work, mut changes) = (self.hints.of_work(), self.hints.of_changes());
-        let mut cancelled = self.hints.of_cancelled();
+        let (mut work, mut changes) = (self.hints.subscribe_work(), self.hints.subscribe_changes());
+        let mut cancelled = self.hints.subscribe_cancelled();
         loop {
-            // What comes after this is a reason to look again.
-            let heard = work.borrow_and_update().number;
+            // A hint after this point causes another probe.
+            let seen = work.borrow_and_update().number;
             changes.mark_unchanged();
             cancelled.mark_unchanged();
-            // Before the question is sent: a clock that moves meanwhile makes us look again, not sleep on.
+            // Read before the probe: if the clock advances during it, the next probe is early, not late.
             let asked = self.clock.monotonic();
-            let next = match self.look(&interest).await? {
+            let next = match self.probe(&interest).await? {
                 None => return Ok(Wake::Ready),
                 Some(pause) => asked.saturating_add(pause),
             };
@@ -46,7 +46,7 @@ impl PostgresStore {
                 Interest::Cancelled { .. } => self.pause(&mut cancelled, until).await,
                 Interest::Changes { .. } => self.pause(&mut changes, until).await,
                 Interest::Work { .. } => {
-                    if self.pause_for_work(&mut work, heard, &interest, until).await {
+                    if self.pause_for_work(&mut work, seen, &interest, until).await {
                         return Ok(Wake::Ready);
                     }
                 }
@@ -54,33 +54,33 @@ impl PostgresStore {
         }
     }
 
-    /// Sleeps until somebody says that there may be work. True: there was something for this interest, so
-    /// there is no need to look; what was said for others is slept through.
+    /// Sleeps until a hint says that there may be work. True: the hint named a task for this interest, so no
+    /// probe is needed. Hints for other interests do not end the sleep.
     async fn pause_for_work(
         &self,
-        work: &mut watch::Receiver<Said>,
-        mut heard: u64,
+        work: &mut watch::Receiver<WorkHint>,
+        mut seen: u64,
         interest: &Interest,
         until: Monotonic,
     ) -> bool {
         loop {
             self.pause(work, until).await;
-            let said = work.borrow_and_update().clone();
-            match said.what {
-                Some(what) if said.number == heard.wrapping_add(1) => {
-                    if what.is_for(interest) {
+            let hint = work.borrow_and_update().clone();
+            match hint.tasks {
+                Some(tasks) if hint.number == seen.wrapping_add(1) => {
+                    if tasks.match_interest(interest) {
                         return true;
                     }
-                    heard = said.number;
+                    seen = hint.number;
                 }
-                // Time is up, or it may be anything.
+                // Timed out, hints were missed, or the hint names no task.
                 _ => return false,
             }
         }
     }
 
-    /// Nothing if there is something; else how long it makes no sense to look again without a hint.
-    async fn look(&self, interest: &Interest) -> Outcome<Option<Duration>> {
+    /// `None` if there is something to return; otherwise how long to sleep if no hint arrives.
+    async fn probe(&self, interest: &Interest) -> Result<Option<Duration>> {
         match interest {
             Interest::Work { namespace, queues, types, fragile } => {
                 let mut queues: Vec<&str> = queues.iter().map(|queue| queue.as_str()).collect();
@@ -90,7 +90,7 @@ impl PostgresStore {
                     types.as_ref().map(|types| types.iter().map(|name| name.as_str()).collect());
                 let row = self
                     .sql
-                    .look
+                    .wait_probe
                     .query()
                     .bind(namespace.as_str())
                     .bind(queues)
@@ -116,9 +116,9 @@ impl PostgresStore {
         }
     }
 
-    /// Whether any of these leases was cancelled. A cancelled run stays in `job_runs` while its hold lasts,
-    /// which is as long as its worker may go on: history need not be asked.
-    async fn any_cancelled(&self, leases: &[Lease]) -> Outcome<bool> {
+    /// Whether any of these leases was cancelled. A cancelled run stays in `job_runs` during its cancellation
+    /// hold, which is as long as its worker may go on: the history need not be read.
+    async fn any_cancelled(&self, leases: &[Lease]) -> Result<bool> {
         let namespaces: Vec<&str> = leases.iter().map(|lease| lease.key.namespace.as_str()).collect();
         let ids: Vec<i64> = leases.iter().map(|lease| lease.key.id.0 as i64).collect();
         let versions: Vec<i64> = leases.iter().map(|lease| lease.version.0 as i64).collect();

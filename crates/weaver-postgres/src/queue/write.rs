@@ -1,5 +1,5 @@
-//! Decided moves on locked rows: core's `apply`, and what it left is written. A batch is locked with one
-//! statement and written with another, whatever its size.
+//! Transitions on locked rows: core's `apply`, then a write of the result. A batch of any size is locked by
+//! one statement and written by another.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use weaver_core::task::{Assignment, Continuation, HeldLease, TaskRecord};
 use weaver_core::time::Timestamp;
 
 use crate::PostgresStore;
-use crate::error::{Outcome, Trouble};
+use crate::error::{Result, StoreFault};
 use crate::names::{cause_word, outcome_word};
 use crate::types::{At, Token, micros, storable};
 
-/// A move that was made, and has yet to be written.
+/// A transition that was applied in memory and is not yet written.
 struct Write<'a> {
     transition: &'a Transition,
     from: i32,
@@ -30,12 +30,13 @@ impl Write<'_> {
         self.after.lease.as_ref()
     }
 
-    fn given(&self) -> Option<&Assignment> {
+    fn assignment(&self) -> Option<&Assignment> {
         self.after.assignment.as_ref()
     }
 
     fn worker(&self) -> Option<&str> {
-        let worker = self.lease().map(|held| &held.worker).or(self.given().map(|given| &given.worker));
+        let worker =
+            self.lease().map(|held| &held.worker).or(self.assignment().map(|assigned| &assigned.worker));
         worker.map(|worker| worker.as_str())
     }
 
@@ -46,31 +47,31 @@ impl Write<'_> {
         }
     }
 
-    /// Whether it closes an attempt after which the run goes on.
+    /// Whether it ends an attempt but not the task.
     fn closes(&self) -> bool {
         self.transition.attempt_ended.is_some() && !self.after.state.is_terminal()
     }
 }
 
 impl PostgresStore {
-    /// A transaction in which nothing waits for long behind somebody else's.
-    pub(super) async fn begin(&self) -> Outcome<Transaction<'static, Postgres>> {
+    /// A transaction with the configured `lock_timeout`.
+    pub(super) async fn begin(&self) -> Result<Transaction<'static, Postgres>> {
         Ok(self.connections.begin_with_lock_timeout(self.options.lock_timeout).await?)
     }
 
-    /// Makes moves, each of another run, if the runs are what they were decided on.
+    /// Applies transitions, each of a different run and only to the version it was decided on.
     pub(super) async fn apply(
         &self,
         connection: &mut PgConnection,
         transitions: &[Transition],
-    ) -> Outcome<Vec<Committed>> {
+    ) -> Result<Vec<Committed>> {
         let keys: Vec<&TaskKey> = transitions.iter().map(|transition| &transition.key).collect();
-        // In the order of their ids, so that two batches never wait for each other.
+        // In the order of ids, so that two batches cannot deadlock.
         let mut found = self.records_of(connection, &self.sql.lock_runs, &keys).await?;
-        let gone: Vec<&TaskKey> = keys.iter().filter(|key| !found.contains_key(**key)).copied().collect();
-        let ended = match gone.is_empty() {
+        let missing: Vec<&TaskKey> = keys.iter().filter(|key| !found.contains_key(**key)).copied().collect();
+        let ended = match missing.is_empty() {
             true => HashMap::new(),
-            false => self.records_of(connection, &self.sql.get, &gone).await?,
+            false => self.records_of(connection, &self.sql.get, &missing).await?,
         };
         let mut now = self.clock_of(connection).await?;
         let mut answers = Vec::with_capacity(transitions.len());
@@ -86,13 +87,13 @@ impl PostgresStore {
                 continue;
             }
             if transition.admits() {
-                // What was taken before counts: it must be there to be seen.
+                // Earlier starts of this batch count towards the limits, so they must be visible.
                 self.write(connection, std::mem::take(&mut writes)).await?;
                 if let Some(why) = self.blocked(connection, &after, now).await? {
                     answers.push(Committed::Blocked(why));
                     continue;
                 }
-                // Read after its key and slot were seen free: no start is stamped before its predecessor's
+                // Read after key and slot were found free: a start is never stamped before its predecessor's
                 // end.
                 now = self.clock_of(connection).await?;
             }
@@ -105,8 +106,7 @@ impl PostgresStore {
         Ok(answers)
     }
 
-    /// The server's time.
-    async fn clock_of(&self, connection: &mut PgConnection) -> Outcome<Timestamp> {
+    async fn clock_of(&self, connection: &mut PgConnection) -> Result<Timestamp> {
         let row = self.sql.clock.query().fetch_one(connection).await?;
         Ok(row.try_get::<At, _>(0)?.0)
     }
@@ -116,14 +116,14 @@ impl PostgresStore {
         connection: &mut PgConnection,
         statement: &crate::sql::Statement,
         keys: &[&TaskKey],
-    ) -> Outcome<HashMap<TaskKey, TaskRecord>> {
+    ) -> Result<HashMap<TaskKey, TaskRecord>> {
         let rows = statement
             .query()
             .bind(keys.iter().map(|key| key.namespace.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|key| key.id.0 as i64).collect::<Vec<_>>())
             .fetch_all(connection)
             .await?;
-        // What cannot be read is as good as not there: its transition is stale.
+        // An unreadable run counts as missing: its transition is stale.
         Ok(self.records(&rows).0.into_iter().map(|record| (record.key.clone(), record)).collect())
     }
 
@@ -132,7 +132,7 @@ impl PostgresStore {
         connection: &mut PgConnection,
         found: &TaskRecord,
         now: Timestamp,
-    ) -> Outcome<Option<Blocked>> {
+    ) -> Result<Option<Blocked>> {
         let is_startable = found.is_startable(now.into());
         if !is_startable {
             return Ok(admission::blocked(is_startable, QueueFacts::default(), || false));
@@ -151,14 +151,14 @@ impl PostgresStore {
             .await?;
         let (paused, max_running): (bool, Option<i64>) = (row.try_get(0)?, row.try_get(1)?);
         let (occupied, is_gated): (i64, bool) = (row.try_get(2)?, row.try_get(3)?);
-        // A limit that is none of Weaver's counts as a pause already.
+        // An invalid limit has already been turned into a pause.
         let max_running = max_running.and_then(|max| u32::try_from(max).ok());
         let settings = QueueSettings { paused, max_running };
         let facts = QueueFacts { settings, occupied: occupied.unsigned_abs() };
         Ok(admission::blocked(is_startable, facts, || is_gated))
     }
 
-    async fn write(&self, connection: &mut PgConnection, writes: Vec<Write<'_>>) -> Outcome<()> {
+    async fn write(&self, connection: &mut PgConnection, writes: Vec<Write<'_>>) -> Result<()> {
         fn all<'a, T>(writes: &'a [Write<'a>], value: impl Fn(&'a Write<'a>) -> T) -> Vec<T> {
             writes.iter().map(value).collect()
         }
@@ -189,8 +189,8 @@ impl PostgresStore {
             .bind(all(each, |write| write.lease().map(|held| Token(held.token))))
             .bind(all(each, |write| write.lease().map(|held| held.epoch.0 as i64)))
             .bind(all(each, Write::worker))
-            .bind(all(each, |write| write.given().map(|given| At(given.assigned_at))))
-            .bind(all(each, |write| write.given().map(|given| given.epoch.0 as i64)))
+            .bind(all(each, |write| write.assignment().map(|assigned| At(assigned.assigned_at))))
+            .bind(all(each, |write| write.assignment().map(|assigned| assigned.epoch.0 as i64)))
             .bind(all(each, |write| write.after.attempt as i32))
             .bind(all(each, |write| write.after.executions as i32))
             .bind(all(each, |write| write.after.failures as i32))
@@ -204,7 +204,11 @@ impl PostgresStore {
             .bind(all(each, |write| write.after.state.index() as i32))
             .fetch_one(connection)
             .await?;
-        if written { Ok(()) } else { Err(Trouble::unreadable("a locked run that changed")) }
+        if written {
+            Ok(())
+        } else {
+            Err(StoreFault::unreadable("a locked run changed before it was written"))
+        }
     }
 }
 

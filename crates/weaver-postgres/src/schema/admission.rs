@@ -1,11 +1,11 @@
-//! Conditions and numbers of core in the place of their names in SQL, so that no rule of admission is written
-//! in SQL (ADR-0067).
+//! Placeholders in SQL texts, replaced by conditions and state numbers generated from core, so that no
+//! admission rule is written in SQL (ADR-0067).
 //!
 //! ```text
-//! {is_due(r.ready_at, v_now)}   a rule of `weaver_core::admission`, over expressions of SQL
+//! {is_due(r.ready_at, v_now)}   a rule of `weaver_core::admission` over SQL expressions
 //! {leasable(v_now)}             of runs `r`: waiting, due, not expired, and its serial key is free
-//! {wanted(v_slots)}             of runs `r`: what a lease call asks for that has so many slots left
-//! {waiting}                     the words for the states of a waiting run
+//! {wanted(v_slots)}             of runs `r`: what a lease call with so many slots left asks for
+//! {waiting}                     the stored names of the waiting states
 //! {number(running)}             the number of a state; {waiting_number(scheduled)}: that of a run before its first start
 //! {limit_max}                   the largest concurrency limit
 //! ```
@@ -14,18 +14,18 @@ use weaver_core::admission::text::{Dialect, condition};
 use weaver_core::projection::job_run::State;
 use weaver_core::task::TaskState;
 
-/// Whether a run may start, as far as it does not depend on its queue's settings.
+/// Whether a run may start, apart from its queue's settings.
 const LEASABLE: &str = "r.state IN ({waiting}) AND {is_startable(r.ready_at, {is_unstarted(r.executions)}, :now, r.expires_at)} \
      AND (r.serial_key IS NULL OR NOT weaver.is_gated(p_namespace, r.serial_key, r.id, r.executions, :now))";
 
-/// What a lease call asks for: types, slots, formats and ids it can read.
+/// What a lease call asks for: types, slots, and formats and ids that it can read.
 const WANTED: &str = "(p_types IS NULL OR r.task_type = ANY (p_types)) \
      AND {fits_slots({is_fragile(r.losses, r.max_losses)}, :slots)} \
      AND r.format BETWEEN 1 AND p_format AND (p_skip IS NULL OR r.id <> ALL (p_skip))";
 
-/// A text with everything in braces replaced that is listed above. Braces around anything else stay.
+/// Replaces the placeholders listed above; other text in braces stays.
 pub(crate) fn with_rules(text: &str) -> String {
-    // What stands before each brace that is open: what is in braces may be in braces itself.
+    // The text before each open brace: placeholders nest.
     let (mut before, mut current) = (Vec::new(), String::new());
     for character in text.chars() {
         match character {
@@ -74,7 +74,7 @@ fn number(state: &str) -> Option<String> {
     Some(found.index().to_string())
 }
 
-/// Arguments, parted by the commas that are in no parentheses.
+/// Arguments, split at commas outside parentheses.
 fn split(arguments: &str) -> Vec<&str> {
     let mut depth = 0_i32;
     let parts = arguments.split(|character| {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_braces_is_replaced_innermost_first() {
+    fn nested_placeholders_are_replaced_innermost_first() {
         let text =
             "x IN ({waiting}) AND {fits_slots({is_fragile(r.losses, r.max_losses)}, f(1, 2))} = '{}' {other}";
         let expected = "x IN ('PENDING', 'RETRY_SCHEDULED') AND (NOT (r.losses > 0 OR r.max_losses = 0) OR (f(1, 2)) > 0) \
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_schema_is_left_in_braces() {
+    fn no_placeholder_is_left_in_the_schema() {
         for step in super::super::migrations("weaver") {
             let names = step
                 .sql

@@ -1,8 +1,8 @@
--- Leasing: the one move the store makes itself. Choosing a run and taking it are one step; `lifecycle/lease.rs` says what
--- the move does, and the model test holds this file to it. `pick.sql` chooses, `gate.sql` says which of those may start.
+-- Leasing: the one transition that the store makes itself, in one step with the choice of the run. `lifecycle/lease.rs` defines
+-- it, and the model test holds this file to it. `pick.sql` chooses with SKIP LOCKED, `gate.sql` decides which of those may start.
 
--- Writes down that these runs start: what becomes of them is known, since they are locked.
-CREATE FUNCTION weaver.note_starts(p_namespace text, p_taken weaver.picked, p_now timestamptz) RETURNS void
+-- Records the starts in `moves` before the update: the runs are locked, so their new versions are known.
+CREATE FUNCTION weaver.record_starts(p_namespace text, p_taken weaver.picked, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF p_taken.queues[1] = ALL (p_taken.queues) AND p_taken.froms[1] = ALL (p_taken.froms) THEN
@@ -31,10 +31,9 @@ BEGIN
 END
 $$;
 
--- Runs of a format the caller does not know (`p_format`: the newest it knows), and those it found unreadable (`p_skip`;
--- usually none), are passed over.
--- A plan for any values, made once per connection: the planner would rather plan anew for each call, which takes longer than
--- the call.
+-- Skips runs of a format the caller does not know (`p_format`: the newest it knows) and those it found unreadable (`p_skip`;
+-- usually NULL).
+-- With a generic plan, made once per connection: planning each call anew takes longer than the call.
 CREATE FUNCTION weaver.claim(p_namespace text, p_queues text[], p_types text[], p_worker text, p_token uuid,
     p_ttl_us bigint, p_max integer, p_slots integer, p_format smallint, p_skip bigint[])
     RETURNS SETOF weaver.job_runs LANGUAGE plpgsql
@@ -44,14 +43,14 @@ DECLARE
     v_now timestamptz;
     v_open record;
     v_gated record;
-    -- Before the first pick: the beginning of the order, and all of it to be looked at.
+    -- Before the first pick: the start of the order, with everything still to be scanned.
     v_picked weaver.picked := ROW(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, timestamptz '-infinity', 0, true);
     v_taken weaver.picked;
     v_left integer := p_max;
     v_slots integer := p_slots;
     v_expires_at timestamptz;
 BEGIN
-    -- A repeated call waits for the first and then finds what that was granted.
+    -- A repeated call (same token) waits for the first and then returns the same leases.
     PERFORM pg_advisory_xact_lock(hashtextextended('weaver.lease ' || p_token::text, 11));
     IF EXISTS (SELECT FROM weaver.job_runs r WHERE r.lease_token = p_token
             AND (r.state = 'RUNNING' OR r.namespace <> p_namespace OR r.assigned_worker_id <> p_worker)) THEN
@@ -86,11 +85,11 @@ BEGIN
     IF v_taken.ids IS NULL THEN
         RETURN;
     END IF;
-    -- A run before these may have ended after the clock was read and before they were chosen (its key or its slot was seen
-    -- free): read after that, no start is stamped before its predecessor's end.
+    -- The clock is read again: a predecessor may have ended, and freed its serial key or slot, after the first reading. A start
+    -- must not be stamped before its predecessor's end.
     v_now := weaver.clock();
     v_expires_at := weaver.later(v_now, p_ttl_us);
-    PERFORM weaver.note_starts(p_namespace, v_taken, v_now);
+    PERFORM weaver.record_starts(p_namespace, v_taken, v_now);
     RETURN QUERY
     UPDATE weaver.job_runs r
     SET state = 'RUNNING', cause = NULL, version = r.version + 1, updated_at = v_now, attempt = r.attempt + 1,

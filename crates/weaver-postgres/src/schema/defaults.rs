@@ -1,12 +1,11 @@
-//! What a task is unless its producer says otherwise, for producers that speak SQL. Generated from core,
-//! which is the one place that knows.
+//! Defaults by task type for tasks that plain SQL enqueues, generated from core.
 
 use serde_json::json;
 use weaver_core::task::TypeDefaults;
 
-use crate::row::RETRY_UNSAID;
+use crate::row::RETRY_WHEN_NULL;
 
-/// The function that `weaver.enqueue` has the defaults of a type from.
+/// The SQL function that returns a task type's defaults to `weaver.enqueue`.
 pub(super) fn type_defaults_sql() -> String {
     let mut cases = String::new();
     for (task_type, defaults) in &TypeDefaults::SPECIAL {
@@ -24,10 +23,10 @@ pub(super) fn type_defaults_sql() -> String {
         .replace("{by_session}", &by_session.join(", "))
 }
 
-/// The defaults as options of `weaver.enqueue`. A policy that a row says by saying none stays unsaid.
+/// The defaults as options of `weaver.enqueue`, without a retry policy that NULL stands for.
 fn options_of(defaults: &TypeDefaults) -> String {
     let mut options = json!({ "max_attempts": defaults.max_attempts, "max_losses": defaults.max_losses });
-    if defaults.retry != RETRY_UNSAID {
+    if defaults.retry != RETRY_WHEN_NULL {
         options["retry"] = json!(defaults.retry);
     }
     format!("'{options}'::jsonb")

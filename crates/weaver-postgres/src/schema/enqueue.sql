@@ -1,9 +1,10 @@
--- New runs. Ids are drawn after every lock is held: whoever shares a serial key with us and commits later has higher ids.
+-- Enqueue. Ids are drawn after every advisory lock is held: of two transactions with the same serial key, the one that commits
+-- later has the higher ids.
 
--- Tasks that differ in nothing but their payload: the common case of a bulk insert. `is_open` says that their queue has no
--- settings: a worker of the queue can lease them without looking first. Whoever gives its number has other nodes told.
-CREATE FUNCTION weaver.enqueue_alike(p_namespace text, p_queue text, p_type text, p_priority smallint,
-    p_max_attempts smallint, p_max_losses smallint, p_retry jsonb, p_payloads bytea[], p_teller text,
+-- Tasks that differ only in their payload: the common case of a bulk insert. `is_open`: their queue has no settings, so a worker
+-- can lease them without a probe. With `p_notifier`, the id of the calling node, the transaction sends NOTIFY.
+CREATE FUNCTION weaver.enqueue_uniform(p_namespace text, p_queue text, p_type text, p_priority smallint,
+    p_max_attempts smallint, p_max_losses smallint, p_retry jsonb, p_payloads bytea[], p_notifier text,
     OUT run_ids bigint[], OUT is_open boolean) LANGUAGE plpgsql
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -21,19 +22,19 @@ BEGIN
     VALUES (v_now, run_ids, ARRAY[p_namespace], ARRAY[1], ARRAY[{number(queued)}], ARRAY[p_namespace], ARRAY[p_queue],
         ARRAY[{number(queued)}], ARRAY[cardinality(run_ids)]);
     is_open := NOT EXISTS (SELECT FROM weaver.queues q WHERE q.namespace = p_namespace AND q.queue = p_queue);
-    IF p_teller IS NOT NULL THEN
+    IF p_notifier IS NOT NULL THEN
         PERFORM pg_notify('weaver.work',
-            CASE WHEN is_open THEN concat_ws(E'\n', p_teller, p_namespace, p_queue, p_type) ELSE p_teller END);
+            CASE WHEN is_open THEN concat_ws(E'\n', p_notifier, p_namespace, p_queue, p_type) ELSE p_notifier END);
     END IF;
 END
 $$;
 
--- Everybody who adds to a serial key, or looks for a unique one, does so one after the other.
+-- Serializes enqueues with the same serial, idempotency or schedule key by advisory locks.
 CREATE FUNCTION weaver.lock_keys(p_namespaces text[], p_extras jsonb[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_lock bigint;
 BEGIN
-    -- In one order, so that two batches never wait for each other.
+    -- In one order, so that two batches cannot deadlock.
     FOR v_lock IN
         SELECT DISTINCT hashtextextended(k.kind || i.namespace || E'\x01' || k.name, 11) AS lock
         FROM unnest(p_namespaces, p_extras) AS i (namespace, extra)
@@ -49,7 +50,7 @@ BEGIN
 END
 $$;
 
--- The run that stands for one of these unique keys; if none does, this one does from now on.
+-- The run that already has one of these unique keys; if there is none, the keys are reserved for this run and NULL is returned.
 CREATE FUNCTION weaver.claim_unique(p_namespace text, p_extra jsonb, p_id bigint, p_now timestamptz, p_until timestamptz)
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -82,11 +83,11 @@ BEGIN
 END
 $$;
 
--- Tasks of any kind. What few tasks have, and how often they are tried, comes in `extras`, one JSON object each.
--- Answers an id per member; negative: it was there before.
+-- Tasks of any kind. Rare fields and the attempt limits are in `p_extras`, one JSON object per task. Returns an id per task;
+-- negative: a task with the same unique key exists.
 CREATE FUNCTION weaver.enqueue_many(p_namespaces text[], p_queues text[], p_types text[], p_priorities smallint[],
     p_run_at timestamptz[], p_delays_us bigint[], p_payloads bytea[], p_extras jsonb[], p_unique_us bigint,
-    p_teller text)
+    p_notifier text)
 RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz;
@@ -139,16 +140,16 @@ BEGIN
         (SELECT array_agg(namespace) AS namespaces, array_agg(queue) AS queues,
             array_agg({waiting_number(scheduled)}) AS states, array_agg(count) AS deltas FROM counted) c
     WHERE n.ids IS NOT NULL;
-    IF p_teller IS NOT NULL THEN
-        PERFORM pg_notify('weaver.work', p_teller);
+    IF p_notifier IS NOT NULL THEN
+        PERFORM pg_notify('weaver.work', p_notifier);
     END IF;
     RETURN v_answers;
 END
 $$;
 
--- For plain SQL: one task, in the transaction of the caller. Options are the rest of a task's fields, by the names and in the
--- units of the JSON API (`serial_key`, `timeout_ms`, `max_attempts`, …); what they leave open is the default of the type. Answers
--- the task's id. What the JSON API refuses is refused (22023), with the field, its value and what it may be.
+-- Enqueues one task from plain SQL, in the caller's transaction, and returns its id. `options` are the other fields of a task, by
+-- the names and in the units of the JSON API (`serial_key`, `timeout_ms`, `max_attempts`, …), with the defaults of the task type.
+-- Validation is the JSON API's: an invalid field raises 22023 and is named with its value and its limits.
 CREATE FUNCTION weaver.enqueue(task_type text, payload jsonb DEFAULT 'null', queue text DEFAULT 'default',
     namespace text DEFAULT 'default', priority integer DEFAULT {priority_default}, run_at timestamptz DEFAULT NULL,
     delay interval DEFAULT NULL, options jsonb DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -161,16 +162,16 @@ BEGIN
     PERFORM weaver.check_text('task_type', task_type), weaver.check_text('queue', queue),
         weaver.check_text('namespace', namespace), weaver.check_range('run_at', run_at);
     IF starts_with(task_type, {reserved}) THEN
-        PERFORM weaver.refuse_field('task_type', task_type, 'another: these are Weaver''s own');
+        PERFORM weaver.refuse_field('task_type', task_type, 'a type without the reserved prefix');
     ELSIF starts_with(namespace, {reserved}) THEN
-        PERFORM weaver.refuse_field('namespace', namespace, 'another: these are Weaver''s own');
+        PERFORM weaver.refuse_field('namespace', namespace, 'a namespace without the reserved prefix');
     ELSIF priority IS NULL OR priority NOT BETWEEN {priority_min} AND {priority_max} THEN
         PERFORM weaver.refuse_field('priority', priority::text, 'a number between {priority_min} and {priority_max}');
     ELSIF run_at IS NOT NULL AND delay IS NOT NULL THEN
-        PERFORM weaver.refuse_field('delay', 'given together with run_at', 'one of them');
+        PERFORM weaver.refuse_field('delay', 'given together with run_at', 'only one of them');
     END IF;
     IF delay IS NOT NULL THEN
-        -- Compared first: an instant beyond the calendar cannot be computed.
+        -- Compared first: adding a huge interval would overflow.
         IF delay BETWEEN interval '0' AND interval '10 years' THEN
             v_delay_us := weaver.micros(timestamptz 'epoch' + delay);
         END IF;
@@ -179,7 +180,7 @@ BEGIN
                 format('between 0 and %s seconds', {delay_max_us} / 1000000));
         END IF;
     END IF;
-    -- Another content type: a string is the text without its quotes, and null is no bytes.
+    -- With another content type, a string payload is its text without quotes, and null is empty.
     v_payload := convert_to(CASE WHEN NOT v_options ? 'content_type' THEN coalesce(payload::text, 'null')
         ELSE coalesce(payload #>> '{}', '') END, 'UTF8');
     IF octet_length(v_payload) > {payload_max} THEN

@@ -1,7 +1,7 @@
--- Gates: what a waiting run needs besides its time: an open queue, slots, its serial key. The conditions in braces are
--- core's (`admission.rs` here and there, ADR-0067).
+-- Admission of due runs: an open queue, a free slot, a free serial key. The conditions in braces are generated from core
+-- (`admission.rs` here and in core, ADR-0067).
 
--- How many slots of a queue are taken. Few runs run at once: all of them are looked at.
+-- The occupied slots of a queue. Few tasks run at a time, so they are counted.
 CREATE FUNCTION weaver.occupied(p_namespace text, p_queue text) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
     RETURN (SELECT count(*) FROM weaver.job_runs r
@@ -11,13 +11,12 @@ BEGIN
 END
 $$;
 
--- Whether a queue is set to be paused. One whose limit is none that Weaver writes counts as paused; a queue without settings
--- is not.
+-- Whether a queue is paused by its settings. An invalid limit counts as a pause; a queue without settings is open.
 CREATE FUNCTION weaver.is_set_to_pause(p_paused boolean, p_max_running bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(p_paused, false) OR coalesce(p_max_running NOT BETWEEN 1 AND {limit_max}, false)
 $$;
 
--- Whether another run of its serial key goes before this one.
+-- Whether another run of the serial key goes before this one.
 CREATE FUNCTION weaver.is_gated(p_namespace text, p_key text, p_id bigint, p_executions integer, p_now timestamptz)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -30,8 +29,8 @@ BEGIN
 END
 $$;
 
--- Takes the gate of a serial key to the end of the transaction and then, in a snapshot of its own, looks whether the run
--- may pass. Looking without the gate let two runs of one key start.
+-- Takes the advisory lock of a serial key until the end of the transaction and then checks, in a new snapshot, whether the run
+-- may start. Without the lock two runs of one key could start.
 CREATE FUNCTION weaver.passes_gate(p_namespace text, p_key text, p_id bigint, p_executions integer, p_now timestamptz)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -42,8 +41,8 @@ BEGIN
 END
 $$;
 
--- Which of some queues are open; of those with a limit, how many slots there are and how many are taken. Limited queues are
--- locked: lease calls go through them one after the other.
+-- The open ones of some queues; for those with a concurrency limit, the limit and the occupied slots. Limited queues are locked:
+-- lease calls on them are serialized.
 CREATE FUNCTION weaver.open_queues(p_namespace text, p_queues text[], OUT queues text[], OUT limited text[],
     OUT maxima bigint[], OUT occupied bigint[]) LANGUAGE plpgsql AS $$
 DECLARE
@@ -57,7 +56,7 @@ BEGIN
     LEFT JOIN weaver.queues s ON s.namespace = p_namespace AND s.queue = q.name
     WHERE NOT {is_paused(weaver.is_set_to_pause(s.paused, s.max_running))};
     FOR v_at IN 1 .. coalesce(cardinality(limited), 0) LOOP
-        -- Settings may have changed while we waited.
+        -- Settings may have changed while this waited for the lock.
         SELECT {is_paused(weaver.is_set_to_pause(s.paused, s.max_running))}, s.max_running
         INTO v_is_paused, v_max_running
         FROM weaver.queues s WHERE s.namespace = p_namespace AND s.queue = limited[v_at] FOR NO KEY UPDATE;
@@ -66,7 +65,7 @@ BEGIN
             queues := array_remove(queues, limited[v_at]);
         END IF;
     END LOOP;
-    -- Counted when every lock is held.
+    -- Counted after all locks are held.
     FOR v_at IN 1 .. coalesce(cardinality(limited), 0) LOOP
         occupied[v_at] := weaver.occupied(p_namespace, limited[v_at]);
         IF {is_full(occupied[v_at], maxima[v_at])} THEN
@@ -76,8 +75,8 @@ BEGIN
 END
 $$;
 
--- Those of the runs picked that may start together: as far as their queues and the caller have slots, and one of a serial
--- key. Answers as well which queues are open then, how many of their slots are taken and how many the caller has left.
+-- The picked runs that may start together: within the slots of their queues and of the caller, and one per serial key. Also
+-- returns which queues are open afterwards, their occupied slots and the slots that the caller has left.
 CREATE FUNCTION weaver.gate(p_namespace text, p_picked weaver.picked, p_now timestamptz, p_limited text[], p_maxima bigint[],
     INOUT queues text[], INOUT occupied bigint[], INOUT slots integer, OUT passed weaver.picked) LANGUAGE plpgsql AS $$
 DECLARE

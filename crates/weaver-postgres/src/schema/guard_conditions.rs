@@ -1,4 +1,4 @@
-//! The conditions of the guards, generated from core's tables: what an insert, an update and an end must be.
+//! The conditions of the guard triggers on inserts, updates and ends, generated from core's tables.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::admission::with_rules;
 use super::guard_triggers::allowed_moves;
 use crate::names::cause_word;
 
-/// The columns that moves, renewals and progress change. All others are what the run was enqueued with.
+/// The columns that transitions, renewals and progress change. All others are fixed at enqueue.
 pub(super) const MOVED: [&str; 28] = [
     "ready_at",
     "renewals",
@@ -43,7 +43,7 @@ pub(super) const MOVED: [&str; 28] = [
     "result",
 ];
 
-/// Those of them that a new run has empty.
+/// Those of them that are NULL in a new run.
 pub(super) const EMPTY_AT_FIRST: [&str; 18] = [
     "first_started_at",
     "finished_at",
@@ -65,7 +65,7 @@ pub(super) const EMPTY_AT_FIRST: [&str; 18] = [
     "result",
 ];
 
-/// Those that a renewal sets.
+/// Those of them that a renewal sets.
 pub(super) const RENEWED: [&str; 6] = [
     "renewals",
     "lease_expires_at",
@@ -75,7 +75,7 @@ pub(super) const RENEWED: [&str; 6] = [
     "continuation_check_deadline_at",
 ];
 
-/// Those that neither a renewal nor the end of a cancellation hold changes.
+/// Those of them that neither a renewal nor the end of a cancellation hold changes.
 pub(super) const HELD_BY_VERSION: [&str; 16] = [
     "cause",
     "outcome",
@@ -99,7 +99,7 @@ pub(super) const LEASE: [&str; 4] = ["lease_token", "lease_expires_at", "lease_t
 pub(super) const PROGRESS: [&str; 4] =
     ["progress_fraction", "progress_message", "continuation_state", "continuation_check_deadline_at"];
 
-/// What a row that is inserted must be.
+/// The condition on an inserted row.
 pub(super) fn entry_condition() -> String {
     let mut parts = vec![
         "NEW.state = 'PENDING' AND NEW.version = 1 AND NEW.continuation_state = 'NONE'".to_owned(),
@@ -122,7 +122,7 @@ pub(super) fn entry_condition() -> String {
     parts.iter().map(|part| format!("        {part}")).collect::<Vec<_>>().join("\n        AND ")
 }
 
-/// Which end a row of history may show: the state and the cause belong together.
+/// The condition on a row of history: its state and its cause must go together.
 pub(super) fn end_condition() -> String {
     let mut text = "        CASE r.state\n".to_owned();
     for word in State::ALL.iter().filter(|word| is_terminal(**word)) {
@@ -133,9 +133,9 @@ pub(super) fn end_condition() -> String {
     text + "        ELSE false END"
 }
 
-/// A number for what is the same in a run that leaves and in the row of history it becomes. What its end
-/// charges is taken off, and the version of a run that has yet to end is the next one. Not every column: each
-/// is measured in percents of what an end costs.
+/// A digest that is equal for a deleted run and the row of history that it becomes: what the end charges is
+/// subtracted, and a run that is still running counts with its next version. It leaves columns out, because
+/// each adds some percent to the cost of an end.
 pub(super) fn digest() -> String {
     let charged = |counter: fn(&Rule) -> u32| {
         let ends = RULES.iter().filter(|rule| rule.from == TaskState::Running && rule.to.is_terminal());
@@ -150,7 +150,7 @@ pub(super) fn digest() -> String {
     let ended = |words: String| {
         format!("CASE WHEN r.finished_at IS NOT NULL AND r.cause IN ({words}) THEN 1 ELSE 0 END")
     };
-    // The counters in one number: hashing a column takes longer than all of this.
+    // The counters are combined into one number: hashing another column would take longer.
     format!(
         "hash_record_extended(ROW(r.namespace, r.id, \
          (r.version + CASE WHEN r.finished_at IS NULL THEN 1 ELSE 0 END)::bigint # (r.attempt::bigint << 24) \
@@ -161,12 +161,13 @@ pub(super) fn digest() -> String {
     )
 }
 
-/// What an update must be: a renewal, the end of a hold, or a move of the table that leaves the row in shape.
+/// The condition on an update: a renewal, the end of a cancellation hold, or an allowed transition to a
+/// well-formed row.
 pub(super) fn update_condition() -> String {
     let same = unchanged("OLD", "NEW", ["state"].into_iter().chain(HELD_BY_VERSION));
     let lease = unchanged("OLD", "NEW", LEASE.into_iter().filter(|column| *column != "lease_expires_at"));
     let (all_lease, progress) = (unchanged("OLD", "NEW", LEASE), unchanged("OLD", "NEW", PROGRESS));
-    let gone: Vec<String> = LEASE.iter().map(|column| format!("NEW.{column} IS NULL")).collect();
+    let cleared: Vec<String> = LEASE.iter().map(|column| format!("NEW.{column} IS NULL")).collect();
     format!(
         "        CASE WHEN NEW.version = OLD.version THEN {same} AND CASE OLD.state\n\
          \x20           WHEN 'RUNNING' THEN {lease} AND (NEW.renewals = OLD.renewals + 1\n\
@@ -175,16 +176,16 @@ pub(super) fn update_condition() -> String {
          \x20               OR OLD.state = 'CANCELED' AND {}) END\n\
          \x20       WHEN NEW.version = OLD.version + 1 THEN NEW.renewals = OLD.renewals AND\n{}\n\
          \x20       ELSE false END\n        AND\n{}",
-        gone.join(" AND "),
+        cleared.join(" AND "),
         move_condition("OLD", "NEW"),
         shape_condition("NEW"),
     )
 }
 
-/// What a move from one row to the other must be, by core's table: states, cause, counters, and who has it.
+/// The condition on a transition by core's table: states, cause, counters, and the holder.
 fn move_condition(old: &str, new: &str) -> String {
     let mut text = format!("            CASE {old}.state\n");
-    // Most moves begin where a run is taken or runs: those are looked at first.
+    // The most frequent source states first.
     for from in [State::Pending, State::Running, State::RetryScheduled, State::Assigned, State::Orphaned] {
         let _ = writeln!(text, "            WHEN '{from}' THEN CASE {new}.state"); // Writing to a text cannot fail.
         let targets = allowed_moves().into_iter().filter(|(source, _)| *source == from).map(|(_, to)| to);
@@ -197,8 +198,8 @@ fn move_condition(old: &str, new: &str) -> String {
     text + "            ELSE false END"
 }
 
-/// The same for the lease of a run that waits, as short as can be: every statement that leases reads it
-/// again. It says no more than the table and the shape of what runs.
+/// The same for the lease of a waiting run, as short as possible: PostgreSQL parses it again in every lease
+/// call. It implies the general condition.
 pub(super) fn lease_condition() -> String {
     let waiting = [State::Pending, State::RetryScheduled].map(|word| format!("'{word}'")).join(", ");
     let rule = RULES.iter().find(|rule| rule.verb == Verb::Lease);
@@ -251,7 +252,7 @@ fn cause_condition(rules: &[&Rule], row: &str) -> String {
     format!("{row}.cause IN ({})", words.join(", "))
 }
 
-/// The counters after a rule, and when the run is due.
+/// The counters after a rule, and `ready_at`.
 fn counted(rule: &Rule, old: &str, new: &str) -> String {
     let charge = rule.verb.charge();
     let counters = [
@@ -272,7 +273,7 @@ fn counted(rule: &Rule, old: &str, new: &str) -> String {
     counters.join(" AND ") + &due
 }
 
-/// Who has the run afterwards, as far as that follows from who had it before.
+/// The holder afterwards, as far as it follows from the holder before.
 fn holder_condition(from: State, to: State, old: &str, new: &str) -> String {
     let first_start = match to {
         State::Running => {
@@ -304,7 +305,7 @@ fn holder_condition(from: State, to: State, old: &str, new: &str) -> String {
     format!(" AND {first_start}{holder}")
 }
 
-/// What a row of each state carries, by core's shapes.
+/// The condition on the columns of each state, by core's shapes.
 fn shape_condition(row: &str) -> String {
     let mut text = format!("            CASE {row}.state\n");
     let live = [State::Running, State::RetryScheduled, State::Pending, State::Assigned, State::Orphaned];
@@ -358,7 +359,7 @@ fn carried(row: &str, word: State, shape: Shape) -> String {
     parts.join(" AND ")
 }
 
-/// That columns are the same in both rows.
+/// The condition that columns are equal in both rows.
 fn unchanged<'a>(old: &str, new: &str, columns: impl IntoIterator<Item = &'a str>) -> String {
     let columns: Vec<&str> = columns.into_iter().collect();
     let of =

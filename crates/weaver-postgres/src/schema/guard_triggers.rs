@@ -1,5 +1,5 @@
-//! Guards: triggers that refuse what the state machine does not allow, whatever client writes it. Generated
-//! from core's tables, so that there is one of each.
+//! Guard triggers: they refuse what the state machine does not allow, whichever client writes it. Generated
+//! from core's tables.
 
 use std::fmt::Write as _;
 
@@ -11,25 +11,25 @@ use super::guard_conditions::{
 };
 use crate::sql::render;
 
-/// A trigger of the schema.
+/// A guard trigger of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardTrigger {
     /// Its table, without the schema.
     pub table: String,
-    /// Its name.
+    /// Unique per table, not per schema.
     pub name: String,
-    /// The statement that makes it.
+    /// The `CREATE TRIGGER` statement, without a final semicolon.
     pub create: String,
     /// The statement that enables it for every session.
     pub enable: String,
 }
 
-/// Every trigger that a schema of this name has.
+/// Every guard trigger that a schema of this name should have.
 pub fn guard_triggers(schema: &str) -> Vec<GuardTrigger> {
     triggers_of(&guards_text(), schema)
 }
 
-/// Every move of the table in the words of the seed, each once.
+/// Every allowed transition in seed 004's state names, without duplicates.
 pub fn allowed_moves() -> Vec<(State, State)> {
     let mut moves = Vec::new();
     for rule in RULES {
@@ -41,7 +41,7 @@ pub fn allowed_moves() -> Vec<(State, State)> {
     moves
 }
 
-/// Functions and triggers, with every trigger enabled in whatever role a session has.
+/// Functions and triggers, each trigger enabled ALWAYS: also in a session whose replication role is replica.
 pub(super) fn guards_sql() -> String {
     let mut text = guards_text();
     for trigger in triggers_of(&text, "weaver") {

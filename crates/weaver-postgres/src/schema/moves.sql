@@ -1,7 +1,7 @@
--- Single moves: decided in Rust on the locked row, and written as they were decided.
+-- Transitions of single runs: decided in Rust on the locked row, then written.
 
--- What decides whether a waiting run may start besides its time. It is judged in Rust (`admission::blocked`), and stays as it
--- is to the end of the transaction.
+-- The facts, besides its due time, that decide whether a waiting run may start. Rust decides (`admission::blocked`); locks keep
+-- them unchanged until the end of the transaction.
 CREATE FUNCTION weaver.admission_facts(p_namespace text, p_queue text, p_key text, p_id bigint, p_executions integer,
     p_now timestamptz, OUT paused boolean, OUT max_running bigint, OUT occupied bigint, OUT gated boolean)
 LANGUAGE plpgsql AS $$
@@ -11,7 +11,7 @@ BEGIN
     paused := coalesce(paused, false);
     occupied := CASE WHEN max_running IS NULL THEN 0 ELSE weaver.occupied(p_namespace, p_queue) END;
     gated := false;
-    -- Not waited for where the answer is known without it.
+    -- The lock is not waited for if the queue is closed anyway.
     IF p_key IS NOT NULL AND {is_open(paused, occupied, max_running)} THEN
         PERFORM pg_advisory_xact_lock(hashtextextended('weaver.gate ' || p_namespace || E'\x01' || p_key, 11));
         gated := weaver.is_gated(p_namespace, p_key, p_id, p_executions, p_now);
@@ -19,8 +19,8 @@ BEGIN
 END
 $$;
 
--- Writes a run as a decided move left it, with the attempt it closed; moves it to history if it has ended and nobody holds
--- it. False, and nothing is written, if it is not what the move was decided on.
+-- Conditional write of a run after a transition, with the attempt that it closed; an ended run without a cancellation hold is moved
+-- to history. Returns false and writes nothing if version or state are not those the transition was decided on.
 CREATE FUNCTION weaver.write_run(p_namespace text, p_id bigint, p_expected_version bigint, p_expected_state text,
     p_state text, p_cause text, p_outcome text, p_version bigint, p_updated_at timestamptz, p_ready_at timestamptz,
     p_first_started_at timestamptz, p_finished_at timestamptz, p_lease_started_at timestamptz,
@@ -38,7 +38,7 @@ BEGIN
         FROM weaver.job_runs r
         WHERE r.namespace = p_namespace AND r.id = p_id AND r.version = p_expected_version
             AND r.state = p_expected_state
-            -- None, if the row was changed from outside: there is no attempt of a worker to note.
+            -- NULL only if another program changed the row: there is no worker's attempt to record.
             AND r.assigned_worker_id IS NOT NULL
         ON CONFLICT DO NOTHING;
     END IF;
@@ -77,7 +77,7 @@ BEGIN
 END
 $$;
 
--- Ends the holds of handlers that have stopped; answers whether there were any.
+-- Ends the cancellation holds of handlers that have stopped; returns whether there were any.
 CREATE FUNCTION weaver.confirm_stopped(p_namespaces text[], p_ids bigint[], p_versions bigint[], p_tokens uuid[])
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,7 @@
--- Picking: the runs that go next, in the order of G7, locked. Called by `weaver.claim`, whose settings its plans are made under.
+-- Picking: the next runs in the order of G7, locked with SKIP LOCKED. Called by `weaver.claim` and planned under its settings.
 
--- Runs, each with what it becomes and what it was. `last_…` is the place in the order up to which everything was looked at;
--- `is_special`: one of them is fragile or has a serial key; `is_cut`: there may be more behind them.
+-- Picked runs, with their new versions and old states. `last_…` is the position in the order up to which everything was scanned;
+-- `is_special`: one of them is fragile or has a serial key; `is_cut`: there may be more after them.
 CREATE TYPE weaver.picked AS (tids tid[], ids bigint[], versions integer[], queues text[], froms integer[], keys text[],
     fragile boolean[], executions integer[], is_special boolean, last_priority integer, last_ready_at timestamptz,
     last_id bigint, is_cut boolean);
@@ -37,7 +37,7 @@ BEGIN
 END
 $$;
 
--- The first of several queues together; locked when they are known.
+-- The next runs of several queues together: chosen first, then locked.
 CREATE FUNCTION weaver.pick_from_several(p_namespace text, p_queues text[], p_types text[], p_slots integer,
     p_format smallint, p_skip bigint[], p_now timestamptz, p_max integer, p_priority integer, p_ready_at timestamptz,
     p_id bigint) RETURNS weaver.picked LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- Settings, documents, streams and runners: writes that look first, one after the other per key.
+-- Queue settings, documents, streams and workers. Conditional writes are serialized per key by advisory locks.
 
 CREATE FUNCTION weaver.put_queue(p_namespace text, p_queue text, p_paused boolean, p_max_running bigint,
     p_expect text, p_version bigint, OUT done boolean, OUT current bigint) LANGUAGE plpgsql AS $$
@@ -16,7 +16,7 @@ BEGIN
 END
 $$;
 
--- Writes a document, or removes it if there is no body, if what is there is what was expected.
+-- Conditional write of a document; without a body it is deleted. `current` is the version afterwards, or the conflicting one.
 CREATE FUNCTION weaver.put_document(p_table text, p_namespace text, p_kind text, p_id text, p_body bytea,
     p_due_at timestamptz, p_expect text, p_version bigint, OUT done boolean, OUT current bigint) LANGUAGE plpgsql AS $$
 DECLARE
@@ -44,7 +44,7 @@ BEGIN
 END
 $$;
 
--- Adds entries to a stream; the stream's row is held until they are stored, so that numbers have no gaps behind them.
+-- Appends entries to a stream. The stream's row stays locked until the commit, so that sequence numbers have no gaps.
 CREATE FUNCTION weaver.append(p_table text, p_namespace text, p_name text, p_run_id bigint, p_bodies bytea[])
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,7 +61,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION weaver.beat(p_namespace text, p_runner_id text, p_project_root text, p_started_at timestamptz,
+CREATE FUNCTION weaver.heartbeat(p_namespace text, p_runner_id text, p_project_root text, p_started_at timestamptz,
     p_queues text[], p_types text[], p_capacity bigint, p_running bigint, p_draining boolean) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -79,13 +79,13 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION weaver.direct(p_namespace text, p_runner_id text, p_directive text) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION weaver.set_directive(p_namespace text, p_runner_id text, p_directive text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO weaver.runners (namespace, runner_id, status, directive, seen_at)
     VALUES (p_namespace, p_runner_id, 'running', p_directive, weaver.clock())
     ON CONFLICT (namespace, runner_id) DO UPDATE SET directive = p_directive, seen_at = weaver.clock()
 $$;
 
--- The namespaces that have anything in them.
+-- The namespaces that are not empty.
 CREATE FUNCTION weaver.namespaces() RETURNS SETOF text LANGUAGE sql STABLE AS $$
     SELECT c.namespace FROM weaver.counts(NULL, NULL) c WHERE c.count <> 0
     UNION SELECT namespace FROM weaver.queues
@@ -116,7 +116,7 @@ RETURNS TABLE (id text, states smallint[], counts bigint[], last_at timestamptz)
     GROUP BY n.name ORDER BY n.name
 $$;
 
--- How many runs of its queue would be leased before a waiting one, counting no further than a cap; nothing if it does not
+-- The position of a waiting run: how many runs of its queue would be leased before it, counted up to `p_cap`; NULL if it does not
 -- wait.
 CREATE FUNCTION weaver.ahead_of(p_namespace text, p_id bigint, p_cap integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,15 +1,15 @@
--- What is kept. Names and words are those of seed 004; the schema's name is replaced when it is configured.
--- Names are compared as bytes (COLLATE "C"): the order of every list is the same on every server.
+-- Tables. Names and state words are seed 004's; the schema's name is replaced by the configured one.
+-- Names are compared as bytes (COLLATE "C"), so that lists have the same order on every server.
 
 CREATE SEQUENCE weaver.job_run_ids;
 CREATE SEQUENCE weaver.document_versions;
 CREATE SEQUENCE weaver.move_numbers;
 
--- Live runs: what has not ended, and what was cancelled while its handler has yet to stop. Nothing indexed changes with a
--- renewal, so that renewals stay on their page. Half of each page is left free: a start then stays on it too, and only what it
--- changed is logged.
+-- Live runs: those that have not ended, and cancelled ones whose handler has not stopped (cancellation hold). A renewal changes no
+-- indexed column, so it is a HOT update. Half of each page is left free, so that a start stays on its page as well and the
+-- write-ahead log gets only the changed part.
 CREATE TABLE weaver.job_runs (
-    -- What stays as it is when a run starts is at both ends of the row: only what lies between is logged then.
+    -- Columns that a start does not change are at both ends of the row: the write-ahead log gets only the part between.
     id bigint NOT NULL,
     created_at timestamptz NOT NULL,
     ready_at timestamptz NOT NULL,
@@ -23,9 +23,9 @@ CREATE TABLE weaver.job_runs (
     failures smallint NOT NULL,
     losses smallint NOT NULL,
     priority smallint NOT NULL,
-    -- Whether it was accepted for a later time: both kinds are PENDING, and keep the difference for life.
+    -- Whether it was enqueued for a later time: both kinds are PENDING. It never changes.
     scheduled boolean NOT NULL,
-    -- What a start changes.
+    -- Columns that a start changes.
     updated_at timestamptz NOT NULL,
     first_started_at timestamptz,
     finished_at timestamptz,
@@ -39,17 +39,17 @@ CREATE TABLE weaver.job_runs (
     version integer NOT NULL,
     attempt integer NOT NULL,
     executions integer NOT NULL,
-    -- How the row is to be read: a node passes over numbers it does not know. Here it takes two bytes; beside `scheduled`,
-    -- before a column of eight, it would take eight.
+    -- The format of the row: a node skips formats it does not know. At this position it takes two bytes; next to `scheduled`,
+    -- before an eight-byte column, alignment would make it eight.
     format smallint NOT NULL DEFAULT 1,
     progress_fraction real,
     lease_token uuid,
     state text COLLATE "C" NOT NULL,
     cause text COLLATE "C",
-    -- How the attempt that ended the run ended; its worker and start stay in the run.
+    -- The outcome of the attempt that ended the run; its worker and start stay in the row.
     outcome text COLLATE "C",
     assigned_worker_id text COLLATE "C",
-    -- And the rest.
+    -- Columns that a start does not change.
     continuation_state text COLLATE "C" NOT NULL,
     namespace text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -61,7 +61,7 @@ CREATE TABLE weaver.job_runs (
     session_id text COLLATE "C",
     content_type text COLLATE "C",
     labels jsonb,
-    -- NULL: the policy that `RETRY_UNSAID` in row.rs names. That belongs to the schema: a new default of the core is stored.
+    -- NULL means `RETRY_WHEN_NULL` in row.rs, which belongs to the schema: a new default of core would be stored explicitly.
     retry jsonb,
     trace jsonb,
     progress_message text,
@@ -74,35 +74,35 @@ CREATE TABLE weaver.job_runs (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0);
 
--- Seed 3.1 `(state, scheduled_for)`: who goes next. Only what waits is in it, in the order of G7.
+-- Seed 3.1 `(state, scheduled_for)`: the next runs to lease, in the order of G7. It contains waiting runs only.
 CREATE INDEX job_runs_ready ON weaver.job_runs (namespace, queue, priority, ready_at, id)
     WHERE state IN ({waiting});
--- Seed 3.1 `(assigned_worker_id, state)`: orphans of a worker. Pulled runs are found by their lease.
+-- Seed 3.1 `(assigned_worker_id, state)`: assigned and orphaned runs of a worker. Leased runs are found by their lease.
 CREATE INDEX job_runs_assigned ON weaver.job_runs (assigned_worker_id, state)
     WHERE state IN ('ASSIGNED', 'ORPHANED');
--- A repeated lease call; and, as a whole, everything that runs.
+-- For repeated lease calls; a full scan of it finds everything that runs.
 CREATE INDEX job_runs_leased ON weaver.job_runs (lease_token) WHERE lease_token IS NOT NULL;
--- What runs without a lease: nothing, unless a row was changed past the guards. Maintenance finds it here.
+-- Runs that are running without a lease: none, unless a row was changed with the guards disabled. For maintenance.
 CREATE INDEX job_runs_unleased ON weaver.job_runs (id) WHERE state = 'RUNNING' AND lease_token IS NULL;
 CREATE INDEX job_runs_serial ON weaver.job_runs (namespace, serial_key, id) WHERE serial_key IS NOT NULL;
 CREATE INDEX job_runs_expiring ON weaver.job_runs (expires_at) WHERE expires_at IS NOT NULL AND {is_unstarted(executions)};
 CREATE INDEX job_runs_group ON weaver.job_runs (namespace, task_group_id, id) WHERE task_group_id IS NOT NULL;
 CREATE INDEX job_runs_session ON weaver.job_runs (namespace, session_id, id) WHERE session_id IS NOT NULL;
 CREATE INDEX job_runs_labels ON weaver.job_runs USING gin (labels) WHERE labels IS NOT NULL;
--- What a newer Weaver wrote, for the list of what cannot be read here.
+-- Rows written by a newer Weaver, for the list of unreadable records.
 CREATE INDEX job_runs_format ON weaver.job_runs (format, namespace, id) WHERE format <> 1;
 
--- Finished runs, moved here by the statement that finishes them. Never updated but for `log_ref`.
+-- Finished runs, moved here by the statement that ends them. Never updated, except for `log_ref`.
 CREATE TABLE weaver.job_run_history (
     LIKE weaver.job_runs,
     CONSTRAINT job_run_history_pkey PRIMARY KEY (namespace, id),
     CONSTRAINT job_run_history_ended CHECK (finished_at IS NOT NULL AND lease_token IS NULL)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2);
--- The same as `finished_at`, where nothing else is said.
+-- NULL: the same as `finished_at`.
 ALTER TABLE weaver.job_run_history ALTER updated_at DROP NOT NULL;
 ALTER TABLE weaver.job_run_history ALTER format SET DEFAULT 1;
 
--- Retention, and seed 3.1 `(created_at)`: ids are in the order of creation, so the primary key shows the newest first.
+-- For retention. Seed 3.1's `(created_at)` is the primary key: ids are in the order of creation.
 CREATE INDEX job_run_history_finished ON weaver.job_run_history (finished_at);
 CREATE INDEX job_run_history_queue ON weaver.job_run_history (namespace, queue, id);
 CREATE INDEX job_run_history_type ON weaver.job_run_history (namespace, task_type, id);
@@ -113,9 +113,8 @@ CREATE INDEX job_run_history_session ON weaver.job_run_history (namespace, sessi
     WHERE session_id IS NOT NULL;
 CREATE INDEX job_run_history_format ON weaver.job_run_history (format, namespace, id) WHERE format <> 1;
 
--- The labels of finished runs, in the order of ids: a GIN index finds the runs of a label in no order, and a page of a label
--- that many have would read and sort them all. A label is a number, however long its name and value are; whoever looks
--- for one compares the run's own as well.
+-- The labels of finished runs in the order of ids: a GIN index returns the runs of a label unordered, so that a page of a frequent
+-- label would read and sort them all. `label` is a hash of name and value; a query compares the run's own labels as well.
 CREATE TABLE weaver.job_run_labels (
     namespace text COLLATE "C" NOT NULL,
     label bigint NOT NULL,
@@ -146,7 +145,7 @@ BEGIN
 END
 $$;
 
--- Attempts after which the run went on. The one that ended it is in the run itself.
+-- Attempts that did not end their run. The one that did is stored in the run.
 CREATE TABLE weaver.closed_attempts (
     namespace text COLLATE "C" NOT NULL,
     run_id bigint NOT NULL,
@@ -160,7 +159,7 @@ CREATE TABLE weaver.closed_attempts (
     CONSTRAINT closed_attempts_pkey PRIMARY KEY (namespace, run_id, attempt)
 );
 
--- Keys that outlive a run (G8).
+-- Unique keys; they outlive their run (G8).
 CREATE TABLE weaver.idempotency_keys (
     namespace text COLLATE "C" NOT NULL,
     idempotency_key text COLLATE "C" NOT NULL,
@@ -180,8 +179,8 @@ CREATE TABLE weaver.schedule_keys (
 );
 CREATE INDEX schedule_keys_until ON weaver.schedule_keys (until);
 
--- One row per statement that moved runs: what it moved, for readers of changes, and by how much the counts differ.
--- An array of one stands for all ids. `xid` tells, with a snapshot, what somebody has seen already.
+-- One row per statement that changed states: the changes, for their readers, and the deltas of the counts. An array of length one
+-- applies to all ids. `xid` and a reader's last snapshot tell which rows are new to it.
 CREATE TABLE weaver.moves (
     seq bigint NOT NULL DEFAULT nextval('weaver.move_numbers'),
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
@@ -197,7 +196,7 @@ CREATE TABLE weaver.moves (
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX moves_xid ON weaver.moves (xid);
 
--- What the moves up to a snapshot add up to.
+-- The sum of all moves up to the snapshot in `run_counts_as_of`.
 CREATE TABLE weaver.run_counts (
     namespace text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
@@ -205,7 +204,7 @@ CREATE TABLE weaver.run_counts (
     count bigint NOT NULL,
     CONSTRAINT run_counts_pkey PRIMARY KEY (namespace, queue, state)
 ) WITH (fillfactor = 50);
--- `trimmed`: the newest move that was removed; a reader who is not past it has missed something.
+-- `trimmed`: the newest pruned move; a reader that has not read it must resync.
 CREATE TABLE weaver.run_counts_as_of (snapshot pg_snapshot NOT NULL, trimmed xid8 NOT NULL);
 INSERT INTO weaver.run_counts_as_of VALUES (pg_current_snapshot(), '0');
 
@@ -230,13 +229,13 @@ CREATE TABLE weaver.runners (
     draining boolean,
     status text COLLATE "C" NOT NULL,
     directive text COLLATE "C" NOT NULL,
-    -- Nobody yet, if it was told something before it came.
+    -- NULL: it has a directive but has not sent a heartbeat yet.
     last_heartbeat timestamptz,
     seen_at timestamptz NOT NULL,
     CONSTRAINT runners_pkey PRIMARY KEY (namespace, runner_id)
 ) WITH (fillfactor = 50);
 
--- Documents, by kind: definitions, events and settings have tables of their own, as the seed has it.
+-- Documents by kind. Schedules, events and settings have tables of their own, as in the seed.
 CREATE TABLE weaver.documents (
     namespace text COLLATE "C" NOT NULL,
     kind text COLLATE "C" NOT NULL,
@@ -264,7 +263,7 @@ CREATE TABLE weaver.settings (
 );
 CREATE INDEX settings_due ON weaver.settings (kind, due_at, namespace, id) WHERE due_at IS NOT NULL;
 
--- An event is due until it is processed; its id is what makes it unique.
+-- An event is due until it is processed. Its id is the deduplication key.
 CREATE TABLE weaver.events (
     LIKE weaver.documents,
     processed_at timestamptz GENERATED ALWAYS AS (CASE WHEN due_at IS NULL THEN updated_at END) STORED,
@@ -276,13 +275,13 @@ CREATE INDEX events_due ON weaver.events (kind, due_at, namespace, id) WHERE due
 CREATE INDEX events_unprocessed ON weaver.events (processed_at, created_at);
 CREATE UNIQUE INDEX events_dedupe ON weaver.events (namespace, dedupe_key);
 
--- Journal streams: the row of a stream numbers its entries; their bodies are apart.
+-- Journal streams: the row of a stream numbers its entries, which are in the tables below.
 CREATE TABLE weaver.streams (
     namespace text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
     last_seq bigint NOT NULL,
     run_id bigint,
-    -- Where entries up to `log_ref_seq` have gone.
+    -- The file with the entries up to `log_ref_seq`.
     log_ref text,
     log_ref_seq bigint,
     CONSTRAINT streams_pkey PRIMARY KEY (namespace, name)
@@ -304,7 +303,7 @@ CREATE TABLE weaver.job_run_logs (
 );
 CREATE INDEX job_run_logs_at ON weaver.job_run_logs (at);
 
--- Everything there is about a run, live or finished.
+-- All runs, live and finished.
 CREATE VIEW weaver.all_job_runs AS
     SELECT * FROM weaver.job_runs
     UNION ALL

@@ -1,18 +1,18 @@
--- Time. Everything that reads it reads it here, so that tests can move it.
+-- The only clock: tests replace this function.
 CREATE FUNCTION weaver.clock() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT clock_timestamp()';
 
--- Whole microseconds; PostgreSQL's own arithmetic goes through floating point.
+-- Exact to the microsecond; PostgreSQL's own interval arithmetic goes through floating point. Limited to the year 9999.
 CREATE FUNCTION weaver.later(p_from timestamptz, p_us bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_us IS NOT NULL THEN least(timestamptz '9999-12-30 22:00:00+00',
         p_from + (p_us / 1000000) * interval '1 second' + (p_us % 1000000) * interval '1 microsecond') END
 $$;
 
--- Nothing for infinity, which is no instant of Weaver's: the row that holds it must not fail the statement.
+-- NULL for infinity, which Weaver never writes: a row with it must not fail the statement.
 CREATE FUNCTION weaver.micros(p_at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN isfinite(p_at) THEN (extract(epoch FROM p_at) * 1000000)::bigint END
 $$;
 
--- Weaver's own state, as a number: the words of the seed do not tell queued from scheduled.
+-- The number of Weaver's own state: the seed's words do not tell queued from scheduled.
 CREATE FUNCTION weaver.task_state(p_state text, p_scheduled boolean) RETURNS smallint LANGUAGE sql IMMUTABLE AS $$
     SELECT (CASE p_state
         WHEN 'PENDING' THEN {waiting_number(p_scheduled)}

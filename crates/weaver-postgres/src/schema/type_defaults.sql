@@ -1,5 +1,5 @@
--- The options of a task with the defaults of its type for those that its producer did not choose. Generated from
--- `weaver_core::task::TypeDefaults`; tasks that Weaver enqueues arrive with their numbers.
+-- Fills the options that the producer omitted with the defaults of the task type. Generated from
+-- `weaver_core::task::TypeDefaults`; tasks from Weaver's own clients arrive with explicit values.
 CREATE FUNCTION weaver.with_type_defaults(p_type text, p_options jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE p_type
 {cases}
@@ -7,6 +7,6 @@ CREATE FUNCTION weaver.with_type_defaults(p_type text, p_options jsonb) RETURNS 
         || CASE WHEN p_type IN ({by_session}) AND o.chosen ? 'session_id'
             THEN jsonb_build_object('serial_key', o.chosen -> 'session_id') ELSE '{}'::jsonb END
         || o.chosen
-    -- A null is an option that was not chosen, as in the JSON API.
+    -- A null option counts as omitted, as in the JSON API.
     FROM (SELECT coalesce(jsonb_strip_nulls(p_options), '{}'::jsonb) AS chosen) o
 $$;

@@ -1,7 +1,6 @@
--- Runs that a node cannot read: given back, shown as they are stored, removed on request. Nothing here looks into a run's
--- contents.
+-- Runs that a node cannot read: released, shown as stored, deleted on request. Nothing here decodes a run's contents.
 
--- Gives back runs that this lease call took and could not read: released, which charges nothing (`lifecycle/release.rs`).
+-- Releases runs that a lease call took and could not read, without charging an attempt (`lifecycle/release.rs`).
 CREATE FUNCTION weaver.release(p_namespace text, p_token uuid, p_ids bigint[], p_format smallint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -15,7 +14,7 @@ BEGIN
 END
 $$;
 
--- A run as it is stored; the same text for the same bytes, whatever the session's settings.
+-- A run as stored; equal text for equal bytes, whatever the session's settings.
 CREATE FUNCTION weaver.raw_run(p_namespace text, p_id bigint) RETURNS text LANGUAGE sql STABLE
     SET timezone = 'UTC' SET bytea_output = 'hex' SET extra_float_digits = 1 AS $$
     SELECT to_jsonb(r)::text FROM weaver.job_runs r WHERE r.namespace = p_namespace AND r.id = p_id
@@ -23,8 +22,8 @@ CREATE FUNCTION weaver.raw_run(p_namespace text, p_id bigint) RETURNS text LANGU
     SELECT to_jsonb(r)::text FROM weaver.job_run_history r WHERE r.namespace = p_namespace AND r.id = p_id
 $$;
 
--- Removes a run with its attempts and logs, live or finished, if it is still stored as `p_expected` says. Its unique keys
--- stay (G8). Answers what became of it, and the log files that are left over.
+-- Deletes a live or finished run with its attempts and logs if it is still stored as `p_expected`. Its unique keys stay (G8).
+-- Returns what happened, and the log files to be removed.
 CREATE FUNCTION weaver.discard(p_namespace text, p_id bigint, p_expected text, OUT answer text, OUT log_refs text[])
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -38,7 +37,7 @@ BEGIN
     IF answer <> 'removed' THEN
         RETURN;
     END IF;
-    -- What the guards want to see first (`guard_triggers.sql`).
+    -- Required by the guards (`guard_triggers.sql`).
     INSERT INTO weaver.purges (what, live) VALUES (format('run %s/%s', p_namespace, p_id), true);
     DELETE FROM weaver.job_runs r WHERE r.namespace = p_namespace AND r.id = p_id
     RETURNING r.queue, weaver.task_state(r.state, r.scheduled) INTO v_queue, v_state;
@@ -53,7 +52,7 @@ BEGIN
         DELETE FROM weaver.job_run_logs l USING streams s WHERE l.namespace = p_namespace AND l.name = s.name
     )
     SELECT array_agg(log_ref) FILTER (WHERE log_ref IS NOT NULL) INTO log_refs FROM streams;
-    -- A state that is none was never counted.
+    -- An invalid state was never counted.
     IF v_state IS NOT NULL THEN
         INSERT INTO weaver.moves (at, ids, namespaces, versions, states, count_namespaces, count_queues, count_states,
             count_deltas)

@@ -1,5 +1,4 @@
-//! What plain SQL may enqueue: checks generated from core's table of fields, so that a limit is changed in
-//! one place.
+//! Validation of tasks that plain SQL enqueues, generated from core's table of fields.
 
 use weaver_core::limits::PAYLOAD_MAX_BYTES_DEFAULT;
 use weaver_core::name::RESERVED_PREFIX;
@@ -10,7 +9,7 @@ use weaver_core::time::Timestamp;
 use crate::options::UNIQUE_FOR_DEFAULT;
 use crate::types::micros;
 
-/// The functions that check, and `weaver.enqueue` with its limits.
+/// The functions that validate the options of `weaver.enqueue`.
 pub(super) fn validation_sql() -> String {
     let fields: Vec<String> = OPTIONS.iter().filter_map(|field| function(*field)).collect();
     let functions = format!("{}\n{}", fields.join("\n"), check_options());
@@ -42,7 +41,7 @@ pub(super) fn enqueue_sql(text: &str) -> String {
         .replace("{unique_us}", &micros(UNIQUE_FOR_DEFAULT).to_string())
 }
 
-/// The reserved prefix, in two parts: a whole one would be taken for the schema's name.
+/// The reserved prefix, in two parts: `render` would replace it as a schema name.
 fn reserved() -> String {
     let (head, tail) = RESERVED_PREFIX.split_at(RESERVED_PREFIX.len() - 1);
     format!("'{head}' || '{tail}'")
@@ -53,7 +52,7 @@ fn array<'a>(names: impl Iterator<Item = &'a str>) -> String {
     format!("ARRAY[{}]::text[]", names.join(", "))
 }
 
-/// A function of its own for a field that is an object.
+/// The validation function of a field that is an object.
 fn function(field: Field) -> Option<String> {
     let name = field.name;
     let body = match field.kind {
@@ -61,7 +60,7 @@ fn function(field: Field) -> Option<String> {
             "    PERFORM weaver.check_members(p_field, p_value, {}, {});\n    RETURN {};",
             array(required.iter().map(|field| field.name)),
             array(optional.iter().map(|field| field.name)),
-            object(None, required, optional, Left::OutOrNull)
+            object(None, required, optional, Absence::MissingOrNull)
         ),
         Kind::Tagged { variants } => tagged(variants),
         _ => return None,
@@ -85,7 +84,7 @@ fn tagged(variants: &[Variant]) -> String {
             variant.kind,
             array(names),
             array(variant.optional.iter().map(|field| field.name)),
-            object(Some(variant.kind), variant.fields, variant.optional, Left::Out)
+            object(Some(variant.kind), variant.fields, variant.optional, Absence::Missing)
         );
     }
     let kinds: Vec<&str> = variants.iter().map(|variant| variant.kind).collect();
@@ -96,16 +95,15 @@ fn tagged(variants: &[Variant]) -> String {
     )
 }
 
-/// How a member that is not required is not given. As the JSON API has it: one with a default of its own
-/// cannot be null.
+/// How an optional member is omitted. As in the JSON API, one with a default of its own cannot be null.
 #[derive(Clone, Copy)]
-enum Left {
-    Out,
-    OutOrNull,
+enum Absence {
+    Missing,
+    MissingOrNull,
 }
 
-/// An object of checked members, as the column holds it.
-fn object(kind: Option<&str>, required: &[Field], optional: &[Field], left: Left) -> String {
+/// An expression that builds the object from validated members, as the column stores it.
+fn object(kind: Option<&str>, required: &[Field], optional: &[Field], absence: Absence) -> String {
     let member = |field: &Field| {
         let value = format!("p_value -> '{}'", field.name);
         (value.clone(), check(&format!("p_field || '.{}'", field.name), *field, &value))
@@ -116,16 +114,16 @@ fn object(kind: Option<&str>, required: &[Field], optional: &[Field], left: Left
     }
     for field in optional {
         let (value, checked) = member(field);
-        let given = match left {
-            Left::Out => format!("p_value ? '{}'", field.name),
-            Left::OutOrNull => format!("{value} <> 'null'"),
+        let given = match absence {
+            Absence::Missing => format!("p_value ? '{}'", field.name),
+            Absence::MissingOrNull => format!("{value} <> 'null'"),
         };
         members.push(format!("'{}', CASE WHEN {given} THEN {checked} END", field.name));
     }
     format!("jsonb_build_object({})", members.join(", "))
 }
 
-/// The call that checks a value.
+/// The call that validates a value.
 fn check(of: &str, field: Field, value: &str) -> String {
     match field.kind {
         Kind::Name => format!("weaver.check_name({of}, {value})"),
@@ -141,7 +139,8 @@ fn check(of: &str, field: Field, value: &str) -> String {
     }
 }
 
-/// Options as the columns hold them. One that is null is not given; labels have no null, as in JSON.
+/// The function that validates the options and returns them by column. A null option counts as omitted,
+/// except in labels, as in the JSON API.
 fn check_options() -> String {
     let mut members = Vec::new();
     for field in OPTIONS {

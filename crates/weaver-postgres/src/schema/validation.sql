@@ -1,10 +1,10 @@
--- What `weaver.enqueue` checks, by kind of field. Names, limits and the functions per field are generated from
+-- Validation of the arguments of `weaver.enqueue` by kind of field. Names, limits and the functions per field are generated from
 -- `weaver_core::task::fields` (`validation.rs`).
 
 CREATE FUNCTION weaver.refuse_field(p_field text, p_value text, p_wanted text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION '% is %: give %', p_field, coalesce(left(p_value, 100), 'missing'), p_wanted
-        USING ERRCODE = '22023', HINT = 'the fields and their limits are those of the JSON API: docs/operating/postgres.md';
+    RAISE EXCEPTION '% is %: expected %', p_field, coalesce(left(p_value, 100), 'missing'), p_wanted
+        USING ERRCODE = '22023', HINT = 'fields and limits are those of the JSON API; see docs/operating/postgres.md';
 END
 $$;
 
@@ -29,7 +29,7 @@ BEGIN
 END
 $$;
 
--- Whole as JSON has it: 30.0 is.
+-- Integers as in JSON: 30.0 is one.
 CREATE FUNCTION weaver.check_integer(p_field text, p_value jsonb, p_min bigint, p_max bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -63,7 +63,7 @@ BEGIN
 END
 $$;
 
--- RFC 3339 with a zone, cut to microseconds as Weaver cuts it; PostgreSQL itself takes much else, and rounds.
+-- RFC 3339 with an offset, truncated to microseconds as in the JSON API; PostgreSQL itself accepts more formats, and rounds.
 CREATE FUNCTION weaver.check_instant(p_field text, p_value jsonb) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     v_text text := upper(p_value #>> '{}');
@@ -97,7 +97,7 @@ BEGIN
 END
 $$;
 
--- An object with these names, and no others.
+-- Requires an object with these members and no others.
 CREATE FUNCTION weaver.check_members(p_field text, p_value jsonb, p_required text[], p_optional text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,11 +1,10 @@
-//! A schema of its own for each test, on a server they share, with a clock that stands still until it is
-//! moved.
+//! One schema per test on a shared server, with a clock that stands still until the test advances it.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod bridge;
-pub(crate) mod hand;
 pub(crate) mod proxy;
+pub(crate) mod schema_owner;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,14 +18,14 @@ use weaver_core::id::TaskKey;
 use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 use weaver_postgres::{PostgresOptions, PostgresStore};
-use weaver_testkit::harness::{Spoil, Spoiled, TestStore};
+use weaver_testkit::harness::{CorruptedRecord, Corruption, TestStore};
 use weaver_testkit::services::pooler::Pooler;
 use weaver_testkit::services::postgres::Shared;
 
-/// Set, the stores of the conformance suite reach the server through a pooler in transaction mode.
+/// If set, the stores of the conformance suite connect through a pooler in transaction mode.
 const POOLER_VARIABLE: &str = "WEAVER_TEST_POSTGRES_POOLER";
 
-/// A place for one test.
+/// The schema of one test.
 pub(crate) struct Schema {
     pub(crate) name: String,
     server: Shared,
@@ -52,7 +51,7 @@ impl Schema {
         PostgresOptions::parse(&self.url()).expect("the URL of the test server can be read")
     }
 
-    /// The URL of the schema through a pooler in transaction mode; LISTEN goes straight to the server.
+    /// The URL of the schema through a pooler in transaction mode; LISTEN connects directly.
     pub(crate) fn url_through(&self, pooler: &Pooler) -> String {
         let direct = self.server_url().replace(':', "%3A").replace('/', "%2F").replace('@', "%40");
         format!("{}?schema={}&pooler=transaction&listen_url={direct}", pooler.url(), self.name)
@@ -63,12 +62,12 @@ impl Schema {
         AssertSqlSafe(text.replace("weaver.", &format!("{}.", self.name)))
     }
 
-    /// Removes it; a schema that is left behind harms nobody but fills the server.
+    /// Drops it; a schema that is left behind only fills the server.
     pub(crate) async fn drop(&self, pool: &PgPool) {
         let _ = pool.execute(AssertSqlSafe(format!("DROP SCHEMA {} CASCADE", self.name))).await;
     }
 
-    /// Replaces the clock of the schema by one that shows what it is told.
+    /// Replaces the clock of the schema by one that the test sets.
     pub(crate) async fn stop_clock(&self, pool: &PgPool, at: Timestamp) {
         let text = format!(
             "CREATE TABLE weaver.test_clock (at timestamptz NOT NULL);
@@ -80,7 +79,7 @@ impl Schema {
     }
 }
 
-/// A fresh store on the shared server whose time only moves when told.
+/// A new store on the shared server whose time moves only by `advance`.
 pub(crate) async fn fresh() -> Box<dyn TestStore> {
     let schema = Schema::new();
     let clock = ManualClock::default();
@@ -103,10 +102,10 @@ struct OnServer {
     store: Arc<PostgresStore>,
     clock: ManualClock,
     start: Timestamp,
-    /// As exact as the clock's own: two halves of a microsecond are one.
+    /// In nanoseconds, as the clock's: two halves of a microsecond add up to one.
     elapsed: Mutex<Duration>,
     schema: Schema,
-    /// To the server itself, to move its clock.
+    /// A direct connection, to advance the server's clock.
     direct: PgPool,
     _pooler: Option<Pooler>,
 }
@@ -119,13 +118,13 @@ impl TestStore for OnServer {
 
     async fn advance(&self, by: Duration) {
         let at = {
-            let mut elapsed = self.elapsed.lock().expect("nobody panics here");
+            let mut elapsed = self.elapsed.lock().expect("no thread panics while holding it");
             *elapsed += by;
             self.start.saturating_add(*elapsed)
         };
         let text = format!("UPDATE weaver.test_clock SET at = '{at}'");
         sqlx::query(self.schema.sql(&text)).execute(&self.direct).await.expect("the clock can be moved");
-        // After the server's: whoever this wakes finds the time it waited for.
+        // After the server's clock: a waiter that this wakes finds the time it waited for.
         self.clock.advance(by);
     }
 
@@ -133,18 +132,18 @@ impl TestStore for OnServer {
         self.clock.now()
     }
 
-    async fn spoil(&self, record: &Spoiled, how: Spoil) -> bool {
+    async fn corrupt(&self, record: &CorruptedRecord, how: Corruption) -> bool {
         let text = match (record, how) {
-            (Spoiled::Task(key), Spoil::Undecodable) => run(key, "retry = '{\"kind\": 7}'"),
-            (Spoiled::Task(key), Spoil::UnknownFormat) => run(key, "format = 99"),
-            (Spoiled::QueueSettings(namespace, queue), Spoil::Undecodable) => format!(
+            (CorruptedRecord::Task(key), Corruption::Undecodable) => run(key, "retry = '{\"kind\": 7}'"),
+            (CorruptedRecord::Task(key), Corruption::UnknownFormat) => run(key, "format = 99"),
+            (CorruptedRecord::QueueSettings(namespace, queue), Corruption::Undecodable) => format!(
                 "UPDATE weaver.queues SET max_running = -1 WHERE namespace = '{namespace}' AND queue = '{queue}'"
             ),
-            (Spoiled::Runner(key), Spoil::Undecodable) => format!(
+            (CorruptedRecord::Runner(key), Corruption::Undecodable) => format!(
                 "UPDATE weaver.runners SET queues = '{{\"\"}}' WHERE namespace = '{}' AND runner_id = '{}'",
                 key.namespace, key.runner_id
             ),
-            // Columns without a format; a document's body is any bytes.
+            // These columns have no format; a document's body is any bytes.
             _ => return false,
         };
         let text = past_guards(&text);
@@ -153,7 +152,7 @@ impl TestStore for OnServer {
     }
 }
 
-/// Statements that no guard refuses: what another program, or a broken disk, may leave.
+/// The statements with the guards disabled: what another program or a broken disk may leave behind.
 pub(crate) fn past_guards(statements: &str) -> String {
     let guards = |verb: &str| {
         let tables = ["job_runs", "job_run_history", "closed_attempts"];

@@ -1,4 +1,4 @@
-//! A way to the server that is cut on command: after so many messages of the client's, or at once.
+//! A TCP proxy to the server that cuts connections on command: after a number of client packets, or at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -7,26 +7,26 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Listens on a port of its own and passes everything on.
+/// Listens on a free port and forwards everything.
 pub(crate) struct Proxy {
     state: Arc<State>,
 }
 
 struct State {
     server: String,
-    /// Packets of clients that still pass; the next one cuts every connection. Negative: no limit.
+    /// Client packets that are still forwarded; the next one cuts every connection. Negative: no limit.
     left: AtomicI64,
-    /// Whether the server still gets the packet that is cut; nobody hears its answer.
+    /// Whether the server still gets the packet at the cut; its answer is dropped.
     delivers: AtomicBool,
-    /// Whether nobody gets through.
+    /// Whether every connection is refused.
     is_down: AtomicBool,
-    /// How many connections were ever asked for.
+    /// How many connections clients have opened so far.
     connections: AtomicU64,
     cut: watch::Sender<u64>,
 }
 
 impl Proxy {
-    /// A way to the server of this URL.
+    /// Starts a proxy to the server of this URL; returns the URL of the proxy as well.
     #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
     pub(crate) async fn to(url: &str) -> (Self, String) {
         let server = url.split('@').nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
@@ -50,14 +50,14 @@ impl Proxy {
         (Self { state }, through)
     }
 
-    /// Lets so many packets of clients pass, then cuts every connection once: before the server has got the
-    /// next one, or after it has done what it says.
+    /// Forwards so many client packets, then cuts every connection once: before the server gets the next one,
+    /// or after it has executed it.
     pub(crate) fn cut_after(&self, packets: i64, delivers: bool) {
         self.state.delivers.store(delivers, Ordering::SeqCst);
         self.state.left.store(packets, Ordering::SeqCst);
     }
 
-    /// Cuts everything, and lets nobody through until told.
+    /// Cuts and refuses all connections, or accepts them again.
     pub(crate) fn down(&self, is_down: bool) {
         self.state.is_down.store(is_down, Ordering::SeqCst);
         self.state.cut.send_modify(|cuts| *cuts += 1);
@@ -68,7 +68,7 @@ impl Proxy {
         self.state.left.load(Ordering::SeqCst) < 0
     }
 
-    /// How many connections were ever asked for.
+    /// How many connections clients have opened so far.
     pub(crate) fn connections(&self) -> u64 {
         self.state.connections.load(Ordering::SeqCst)
     }

@@ -1,9 +1,9 @@
-//! Tasks to be enqueued, good and bad.
+//! Valid and invalid tasks to be enqueued.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// What is handed to both.
+/// The arguments of an enqueue by JSON or SQL.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) task_type: String,

@@ -1,4 +1,4 @@
-//! One validation: what the JSON API takes and what plain SQL takes are the same, and become the same task.
+//! One validation: the JSON API and plain SQL accept the same tasks and store them alike.
 
 mod cases;
 #[path = "../support/mod.rs"]
@@ -19,7 +19,7 @@ use weaver_core::prelude::*;
 use weaver_core::task::{ContentType, Start, TaskSpec, ValidTask};
 use weaver_postgres::PostgresStore;
 
-/// What the JSON API makes of it: its own types, then core.
+/// The case through the JSON API: its own types, then core.
 fn by_json(case: &Case) -> Result<ValidTask, String> {
     let mut body = case.options.clone();
     body.insert("task_type".to_owned(), json!(case.task_type));
@@ -121,10 +121,10 @@ fn random_tasks_get_the_same_verdict_from_json_and_sql_and_become_the_same() {
     let config = Config { cases: 1500, failure_persistence: None, ..Config::default() };
     let seen = TestRunner::new(config).run(&cases(), |mut case| {
         if case.namespace == "t" {
-            // Of its own: keys must not meet those of other cases.
+            // A separate namespace: unique keys must not collide with those of other cases.
             case.namespace = format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed));
         }
-        // Text that is no string is written by each in its own way.
+        // JSON and SQL format a payload that is not a string differently as text.
         let is_text = matches!(case.options.get("content_type"), Some(Value::String(_)));
         if is_text && case.payload.is_object() {
             case.payload = json!("text");
@@ -162,7 +162,7 @@ fn random_tasks_get_the_same_verdict_from_json_and_sql_and_become_the_same() {
 }
 
 #[tokio::test]
-async fn a_refused_option_names_itself_its_value_its_limit_and_what_there_is() {
+async fn a_refused_option_is_named_with_its_value_its_limit_and_the_known_options() {
     let mut both = Both::new().await;
     for (options, words) in [
         (json!({"max_attempts": 20000}), &["max_attempts", "20000", "between 1 and 10000"][..]),

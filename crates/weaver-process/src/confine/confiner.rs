@@ -1,4 +1,4 @@
-//! From the operator's rules to one command's confinement, or to the reason why there is none.
+//! From the operator's rules to a command's confinement, or to an error.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,27 +7,26 @@ use serde::{Deserialize, Serialize};
 use super::rules::PORTS_DEFAULT;
 use super::{Confinement, HOME_DEFAULT, Mode, Network, NetworkRule, Rules};
 
-/// A user of the machine, by number.
+/// A user of the machine, by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Its number.
+    /// The kernel's user id; 0 is root.
     pub uid: u32,
-    /// Its first group.
+    /// The id of its primary group.
     pub gid: u32,
 }
 
-/// The user that a server which runs as root gives its commands, unless one is configured: `nobody`, which
-/// owns no files.
+/// The default user for commands of a server that runs as root: uid 65534, which owns no files.
 pub(super) const UNPRIVILEGED: User = User { uid: 65534, gid: 65534 };
 
-/// Why a command is run: what is the default for it, and what is its own.
+/// The kind of a command, which decides the defaults of its rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
-    /// A merge check: no network, nothing but its own directories and the declared cache.
+    /// A merge check: by default no network; only its own directories and the declared cache are writable.
     Check,
-    /// A task of type `exec`.
+    /// A task of type `exec`: by default with network.
     Exec,
-    /// An agent in a project.
+    /// An agent in a project: by default with network.
     Agent,
 }
 
@@ -40,25 +39,25 @@ impl Purpose {
     }
 }
 
-/// What is the same for every command of this process.
+/// Options for all commands of this process.
 #[derive(Debug, Clone, Default)]
 pub struct ConfinerOptions {
-    /// By which means.
+    /// The confinement mode. Default: namespaces.
     pub mode: Mode,
     /// The configured user, for [`Mode::SecondUid`] and for servers that run as root.
     pub user: Option<User>,
-    /// What no command may see: stores, keys, tokens, sockets, configuration.
+    /// Paths that no command may see: stores, keys, tokens, sockets, configuration.
     pub protected: Vec<PathBuf>,
-    /// The home directory that `~/` in rules means.
+    /// The home directory for `~/` in rules.
     pub home: Option<PathBuf>,
     /// Whether this process runs as root.
     pub is_root: bool,
-    /// Whether it can never gain privileges: then the server cannot tell its commands from its user's other
-    /// processes.
+    /// Whether this process has `no_new_privs`: then its socket cannot distinguish its commands from other
+    /// processes of its user.
     pub is_restricted: bool,
 }
 
-/// Makes confinements.
+/// Turns rules into confinements.
 #[derive(Debug, Clone)]
 pub struct Confiner {
     guard: PathBuf,
@@ -66,36 +65,36 @@ pub struct Confiner {
 }
 
 impl Confiner {
-    /// With the binary whose [`guard`](crate::guard) builds the cells.
+    /// `guard` is the binary whose [`guard`](crate::guard) builds the sandboxes.
     pub fn new(guard: impl Into<PathBuf>, mut options: ConfinerOptions) -> Self {
-        // As they are now, and as their links lead: a mask is a mount, and mounts follow links.
-        options.protected = options.protected.iter().filter_map(|path| where_it_is(path)).collect();
+        // Canonical: a mask is a mount, and mounts follow symlinks.
+        options.protected = options.protected.iter().filter_map(|path| resolved_now(path)).collect();
         Self { guard: guard.into(), options }
     }
 
-    /// The binary that stands guard.
+    /// The binary of the guard.
     pub fn guard(&self) -> &Path {
         &self.guard
     }
 
-    /// The kernel user of a command whose own directory belongs to `owner`: another one than ours only if we
-    /// are root.
+    /// The user of a command whose own directory belongs to `owner`; `None`: this process's user, if it is
+    /// not root.
     pub fn user_for(&self, owner: Option<User>) -> Option<User> {
         let is_needed = self.options.is_root || self.options.mode == Mode::SecondUid;
         let owner = owner.filter(|owner| owner.uid != 0 && self.options.mode == Mode::Namespaces);
         is_needed.then(|| self.options.user.or(owner).unwrap_or(UNPRIVILEGED))
     }
 
-    /// Whether a command can work on files of another user as if they were its own: not without namespaces.
+    /// Whether a command can own files of another user, by id-mapped mounts: only with namespaces.
     pub fn maps_owners(&self) -> bool {
         self.options.mode == Mode::Namespaces
     }
 
-    /// The cell of a command that works in `own` (its directories) with `home` as its home. `None`: the
-    /// operator trusts it.
+    /// The confinement of a command with the writable directories `own` and the home directory `home`.
+    /// `None` if its rules say `unconfined`.
     ///
     /// # Errors
-    /// Which path is refused, why, and what to do.
+    /// If a path or a combination of rules is refused; the message says what to do.
     pub fn confinement(
         &self,
         rules: &Rules,
@@ -108,13 +107,14 @@ impl Confiner {
             return Ok(None);
         }
         if self.options.mode == Mode::Landlock && self.options.is_restricted && user.is_none() {
-            return Err("`confine.mode = \"landlock\"` needs a server without `no_new_privs` (NoNewPrivileges= of systemd): only by \
-                 that its socket tells commands from administrators"
+            return Err("`confine.mode = \"landlock\"` needs a server without `no_new_privs` (systemd: NoNewPrivileges=): its \
+                 socket uses that to distinguish commands from local admins"
                 .to_owned());
         }
-        if let Some(path) = own.iter().find(|path| is_root_of_all(path)) {
+        if let Some(path) = own.iter().find(|path| is_filesystem_root(path)) {
             return Err(format!(
-                "`{}` cannot be a command's directory: it is the whole machine; name one below it, or use `unconfined = true`",
+                "`{}` cannot be a command's directory: it is the root of the file system; use a directory below it, or \
+                 `unconfined = true`",
                 path.display()
             ));
         }
@@ -125,7 +125,7 @@ impl Confiner {
         if let Some(path) = read_write.first().filter(|_| *purpose == Purpose::Check) {
             let path = path.display();
             return Err(format!(
-                "read_write `{path}` is not for checks: what one change writes there, the next one reads; declare \
+                "read_write `{path}` is not allowed for checks: one change could write what the next one reads; use \
                  `confine.cache` instead"
             ));
         }
@@ -139,7 +139,7 @@ impl Confiner {
         };
         if network == Network::Off && self.options.mode != Mode::Namespaces {
             return Err("`network = \"off\"` needs `confine.mode = \"namespaces\"`: without a network namespace only TCP \
-                 could be refused; set `network = \"on\"` with the ports it may use"
+                 can be restricted; set `network = \"on\"` with the allowed ports"
                 .to_owned());
         }
         Ok(Some(Confinement {
@@ -154,7 +154,7 @@ impl Confiner {
         }))
     }
 
-    /// A path of the operator's rules, as it is on this machine.
+    /// Checks a path of the operator's rules.
     fn declared(&self, path: &Path) -> Result<PathBuf, String> {
         let shown = path.display();
         let full = match (path.strip_prefix("~"), &self.options.home) {
@@ -165,29 +165,29 @@ impl Confiner {
             full.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
         if !full.is_absolute() || !is_plain {
             return Err(format!(
-                "`{shown}` is refused: name an absolute path without `..`, or one that begins with `~/`"
+                "`{shown}` is refused: use an absolute path without `..`, or one that begins with `~/`"
             ));
         }
         let found = full.canonicalize().map_err(|error| {
-            format!("`{shown}` cannot be declared: {error}; create it, or take it out of the rules")
+            format!("`{shown}` is refused: {error}; create it, or remove it from the rules")
         })?;
         if found == Path::new("/") {
             return Err(format!(
-                "`{shown}` is refused: it is the whole machine; use `unconfined = true` if that is meant"
+                "`{shown}` is refused: it is the root of the file system; use `unconfined = true` for that"
             ));
         }
         match self.options.protected.iter().find(|protected| overlap(&found, protected)) {
             Some(protected) => Err(format!(
-                "`{shown}` is refused: it would show `{}`, which only the server may see; declare narrower paths, or move \
-                 that out of the way",
+                "`{shown}` is refused: it would expose `{}`, which only the server may read; declare narrower paths, or \
+                 move that elsewhere",
                 protected.display()
             )),
             None => Ok(full),
         }
     }
 
-    /// What must be masked because a command's own directory contains it. Only direct children: a command can
-    /// rename what is above a mask, and then look at it from the side.
+    /// Protected paths to mask because a command's own directory contains them. Only direct children: a
+    /// command could rename a directory above the mask, and so uncover it.
     fn hidden(&self, own: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
         let mut hidden = self.options.protected.clone();
         for directory in own {
@@ -196,15 +196,15 @@ impl Confiner {
                 let is_child = protected.parent() == Some(found.as_path());
                 if found.starts_with(protected) || (protected.starts_with(&found) && !is_child) {
                     return Err(format!(
-                        "`{}` cannot be a command's directory: it and `{}`, which only the server may see, lie within each \
-                         other; keep them apart",
+                        "`{}` cannot be a command's directory: it overlaps with `{}`, which only the server may read; keep \
+                         them apart",
                         directory.display(),
                         protected.display()
                     ));
                 }
                 if is_child && self.options.mode != Mode::Namespaces {
                     return Err(format!(
-                        "`{}` contains `{}`, which only the server may see, and only namespaces can mask it; keep them apart",
+                        "`{}` contains `{}`, which only the server may read, and only namespaces can mask it; keep them apart",
                         directory.display(),
                         protected.display()
                     ));
@@ -219,8 +219,8 @@ impl Confiner {
     }
 }
 
-/// Where a path is, or will be: what is not there yet may be there when a command runs.
-fn where_it_is(path: &Path) -> Option<PathBuf> {
+/// The canonical path, also of a file that does not exist yet: it may exist when a command runs.
+fn resolved_now(path: &Path) -> Option<PathBuf> {
     let full = std::path::absolute(path).ok()?;
     let (parent, name) = (full.parent()?, full.file_name()?);
     full.canonicalize().ok().or_else(|| Some(parent.canonicalize().ok()?.join(name)))
@@ -230,12 +230,12 @@ fn overlap(one: &Path, other: &Path) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-fn is_root_of_all(path: &Path) -> bool {
+fn is_filesystem_root(path: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| path == Path::new("/"))
 }
 
-/// A home that can be mounted: a service's is often `/`, or a directory of the system, which a private one
-/// would cover.
+/// A home that can be mounted. That of a service is often `/` or a system directory, which must not be
+/// covered.
 fn usable_home(home: &Path) -> PathBuf {
     let system = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/proc", "/sys", "/dev"];
     let is_usable = home.is_absolute()
@@ -245,14 +245,15 @@ fn usable_home(home: &Path) -> PathBuf {
     if is_usable { home.to_owned() } else { PathBuf::from(HOME_DEFAULT) }
 }
 
-/// A path below a writable one could be replaced by a link before it is mounted. Compared as links lead, too.
+/// A path below a writable one could be replaced by a symlink before it is mounted. Canonical paths are
+/// compared too.
 fn nested(writable: &[PathBuf], read_only: &[PathBuf]) -> Result<(), String> {
     let found = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     for outer in writable {
         for inner in writable.iter().chain(read_only) {
             if inner != outer && (inner.starts_with(outer) || found(inner).starts_with(found(outer))) {
                 return Err(format!(
-                    "`{}` is refused: it is below `{}`, which the command can write to and so replace",
+                    "`{}` is refused: it is below `{}`, which the command can write to, so it could replace it",
                     inner.display(),
                     outer.display()
                 ));
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declared_path_may_not_show_what_is_protected_nor_leave_by_dots() {
+    fn a_declared_path_must_not_expose_protected_paths_or_contain_dots() {
         let confiner = confiner(&["/usr/share"]);
         for refused in
             ["/usr", "/usr/share", "/usr/share/doc", "/", "relative", "/usr/../usr/lib", "/no/such"]
@@ -290,20 +291,20 @@ mod tests {
     }
 
     #[test]
-    fn checks_have_no_network_by_default_and_nothing_writable_but_their_own() {
+    fn checks_have_no_network_by_default_and_only_their_own_directories_writable() {
         let confiner = confiner(&[]);
-        let cell = |rules: &Rules| {
+        let sandbox = |rules: &Rules| {
             confiner.confinement(rules, &Purpose::Check, &["/tmp".into()], Path::new("/tmp"), None)
         };
-        let confinement = cell(&Rules::default()).unwrap().unwrap();
+        let confinement = sandbox(&Rules::default()).unwrap().unwrap();
         assert_eq!((confinement.network, confinement.writable), (Network::Off, vec![PathBuf::from("/tmp")]));
         let rules = Rules { read_write: vec!["/usr".into()], ..Rules::default() };
-        assert!(cell(&rules).unwrap_err().contains("confine.cache"));
-        assert_eq!(cell(&Rules { unconfined: true, ..Rules::default() }), Ok(None));
+        assert!(sandbox(&rules).unwrap_err().contains("confine.cache"));
+        assert_eq!(sandbox(&Rules { unconfined: true, ..Rules::default() }), Ok(None));
     }
 
     #[test]
-    fn a_store_in_the_commands_own_directory_is_masked_if_it_is_a_direct_child_and_refused_if_not() {
+    fn a_store_in_the_commands_directory_is_masked_as_a_direct_child_and_refused_deeper() {
         let own = |path: &str, protected: &str| {
             let confiner = confiner(&[protected]);
             confiner.confinement(&Rules::default(), &Purpose::Agent, &[path.into()], Path::new("/x"), None)
@@ -315,20 +316,20 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_machine_is_no_commands_directory_and_no_home_covers_the_system() {
+    fn the_file_system_root_cannot_be_a_commands_directory_and_a_home_cannot_cover_the_system() {
         let confiner = confiner(&[]);
-        let cell = |own: &str, home: &str| {
+        let sandbox = |own: &str, home: &str| {
             confiner.confinement(&Rules::default(), &Purpose::Exec, &[own.into()], Path::new(home), None)
         };
-        assert!(cell("/", "/homes/x").unwrap_err().contains("whole machine"));
+        assert!(sandbox("/", "/homes/x").unwrap_err().contains("root of the file system"));
         for home in ["/", "/usr", "/usr/games", "relative", "/etc/../x"] {
-            assert_eq!(cell("/tmp", home).unwrap().unwrap().home, Path::new(HOME_DEFAULT), "{home}");
+            assert_eq!(sandbox("/tmp", home).unwrap().unwrap().home, Path::new(HOME_DEFAULT), "{home}");
         }
-        assert_eq!(cell("/tmp", "/homes/x").unwrap().unwrap().home, Path::new("/homes/x"));
+        assert_eq!(sandbox("/tmp", "/homes/x").unwrap().unwrap().home, Path::new("/homes/x"));
     }
 
     #[test]
-    fn what_a_command_can_replace_is_not_declared_under_another_name() {
+    fn a_path_that_the_command_can_replace_is_refused_also_behind_a_symlink() {
         let directory = std::env::temp_dir().join(format!("weaver-nested-{}", std::process::id()));
         std::fs::create_dir_all(directory.join("own/inner")).unwrap();
         std::os::unix::fs::symlink(directory.join("own/inner"), directory.join("link")).unwrap();

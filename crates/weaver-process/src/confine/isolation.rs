@@ -1,22 +1,21 @@
-//! How commands of one kind are kept apart from us.
+//! The confinement of all commands of one kind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Confinement, Confiner, Purpose, Rules, User};
 
-/// Who confines a command, and by which rules. The default confines and has nothing to do it with: every
-/// command is refused.
+/// A confiner and its rules. The default has no confiner and is not unconfined: every command is refused.
 #[derive(Debug, Clone, Default)]
 pub struct Isolation {
-    /// What makes the cells; `None`: this program has no guard, and a command outlives it if it is killed.
+    /// Builds the sandboxes; `None`: this program has no guard, and a command outlives it if it is killed.
     pub confiner: Option<Arc<Confiner>>,
-    /// What commands may see and do.
+    /// The operator's rules for these commands.
     pub rules: Rules,
 }
 
 impl Isolation {
-    /// Neither cell nor guard, for commands that are as trusted as this program.
+    /// Neither sandbox nor guard: for commands that are as trusted as this program.
     pub fn none() -> Self {
         Self { confiner: None, rules: Rules { unconfined: true, ..Rules::default() } }
     }
@@ -27,21 +26,22 @@ impl Isolation {
         Self { confiner: self.confiner.clone(), rules }
     }
 
-    /// The binary that stands guard, for [`ProcessSpec::guard`](crate::ProcessSpec::guard).
+    /// The binary of the guard, for [`ProcessSpec::guard`](crate::ProcessSpec::guard).
     pub fn guard(&self) -> Option<PathBuf> {
         self.confiner.as_ref().map(|confiner| confiner.guard().to_owned())
     }
 
-    /// The kernel user of a command whose directory belongs to `owner`; `None`: that of this process.
+    /// The user of a command whose directory belongs to `owner`; `None`: this process's user.
     pub fn user_for(&self, owner: Option<User>) -> Option<User> {
         let confiner = self.confiner.as_ref().filter(|_| !self.rules.unconfined)?;
         confiner.user_for(owner)
     }
 
-    /// The cell of a command that works in `own`; `None` if the operator trusts it.
+    /// The confinement of a command with the writable directories `own`; `None` if its rules say
+    /// `unconfined`.
     ///
     /// # Errors
-    /// Why there is none, and what to do.
+    /// As [`Confiner::confinement`], and if there is no confiner.
     pub fn confinement(
         &self,
         purpose: &Purpose,
@@ -52,8 +52,8 @@ impl Isolation {
         match &self.confiner {
             Some(confiner) => confiner.confinement(&self.rules, purpose, own, home, user),
             None if self.rules.unconfined => Ok(None),
-            None => Err("commands are confined by a guard, and this program has none; `unconfined = true` in the operator's \
-                 rules runs them without"
+            None => Err("confinement needs a guard, and this program has none; `unconfined = true` in the operator's rules \
+                 runs commands without"
                 .to_owned()),
         }
     }

@@ -1,5 +1,5 @@
-//! What a command may see and do. [`Rules`] are the operator's words, a [`Confinement`] is one command's
-//! cell, and [`Confiner`] makes the second of the first.
+//! Confinement of commands. [`Rules`] are the operator's configuration, a [`Confinement`] describes one
+//! command's sandbox, and a [`Confiner`] turns the first into the second.
 
 mod confiner;
 mod isolation;
@@ -17,12 +17,12 @@ pub use isolation::Isolation;
 pub use probe::probe;
 pub use rules::{Limits, Mode, NetworkRule, Rules};
 
-/// The cell of one command: everything a guard needs to know to build it.
+/// The sandbox of one command: all that a guard needs to build it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// By which means.
+    /// The mechanisms that are used.
     pub mode: Mode,
-    /// The kernel user the command runs as; `None`: that of this process.
+    /// The user that the command runs as; `None`: this process's user.
     pub user: Option<User>,
     /// Visible besides the system, not writable. Absolute, without `..`.
     pub read_only: Vec<PathBuf>,
@@ -32,16 +32,16 @@ pub struct Confinement {
     pub hidden: Vec<PathBuf>,
     /// The command's home: private and empty, unless it is below a writable path.
     pub home: PathBuf,
-    /// What it can reach.
+    /// Its access to the network.
     pub network: Network,
-    /// How much of the machine it gets.
+    /// Resource limits, by `setrlimit` and the size of `/tmp`.
     pub limits: Limits,
 }
 
 /// The home of a command whose environment names none: private and empty.
 pub const HOME_DEFAULT: &str = "/home/weaver"; // tidy: not a machine path
 
-/// What a command can reach over the network.
+/// A command's access to the network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -54,13 +54,13 @@ pub enum Network {
     },
 }
 
-/// What this machine's Landlock lacks, for `weaver doctor`.
+/// Whether this kernel has every Landlock feature that is used, for `weaver doctor`.
 ///
 /// # Errors
-/// With what is missing, and what that means.
+/// If one is missing; the message says what is not enforced.
 pub fn landlock_support() -> Result<(), String> {
     #[cfg(target_os = "linux")]
     return linux::kernel_support();
     #[cfg(not(target_os = "linux"))]
-    Err("Landlock is Linux's: commands are not confined here".to_owned())
+    Err("Landlock needs Linux: commands are not confined on this system".to_owned())
 }

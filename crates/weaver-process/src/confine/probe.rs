@@ -1,4 +1,4 @@
-//! Whether commands can be confined on this machine: a cell is built and something is run in it.
+//! Whether commands can be confined on this machine: builds a sandbox and runs `true` in it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use weaver_core::clock::Clock;
 use super::{HOME_DEFAULT, Isolation, Purpose};
 use crate::{OutputLimits, ProcessSpec, program, run};
 
-/// How long a cell may take to be built before that is a finding of its own.
+/// The longest that building a sandbox may take.
 const PROBE_MAX: Duration = Duration::from_secs(20);
 
-/// Runs `true` as a command of this purpose would be run.
+/// Runs `true` like a command of this purpose.
 ///
 /// # Errors
-/// Why that cannot be done, and what would do instead.
+/// If the sandbox cannot be built; the message names the alternatives.
 pub async fn probe(isolation: &Isolation, purpose: &Purpose, clock: &dyn Clock) -> Result<(), String> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let program = program::find("true".as_ref(), &PathBuf::from("/"), Some(&path))?;
@@ -34,9 +34,11 @@ pub async fn probe(isolation: &Isolation, purpose: &Purpose, clock: &dyn Clock) 
     };
     let too_late = clock.sleep_until(clock.monotonic().saturating_add(PROBE_MAX));
     let finished = run(&spec, clock, |_, _| {}, too_late).await.map_err(|error| error.to_string())?;
-    match (finished.told, finished.status.success()) {
+    match (finished.stopped_by, finished.status.success()) {
         (None, true) => Ok(()),
-        (Some(()), _) => Err(format!("a cell was not ready after {PROBE_MAX:?}")),
-        (None, false) => Err(format!("`true` in a cell: {}: {}", finished.status, finished.tail.trim())),
+        (Some(()), _) => Err(format!("the sandbox was not ready after {PROBE_MAX:?}")),
+        (None, false) => {
+            Err(format!("`true` failed in the sandbox: {}: {}", finished.status, finished.tail.trim()))
+        }
     }
 }

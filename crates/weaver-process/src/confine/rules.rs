@@ -1,14 +1,14 @@
-//! What the operator writes about commands: `[confine.check]`, `[handlers.exec.confine]`,
+//! The operator's rules for commands: `[confine.check]`, `[handlers.exec.confine]`,
 //! `[profiles.NAME.confine]`.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// TCP ports that a command with `network = "on"` may connect to unless others are named: HTTPS, HTTP, DNS.
+/// Default TCP ports of a command with `network = "on"`: HTTPS, HTTP, DNS.
 pub(super) const PORTS_DEFAULT: [u16; 3] = [443, 80, 53];
 
-/// By which means commands are confined.
+/// The mechanisms that confine commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -17,7 +17,7 @@ pub enum Mode {
     Namespaces,
     /// Another user of the machine (`confine.user`), and Landlock. Only for a server that runs as root.
     SecondUid,
-    /// Landlock alone: the same user, the host's processes and pathname sockets in sight.
+    /// Landlock only: the same user; the host's processes and pathname sockets stay visible.
     Landlock,
 }
 
@@ -40,30 +40,29 @@ pub struct Rules {
     pub read_only: Vec<PathBuf>,
     /// Paths that are visible and writable. Not for checks, which have a declared cache instead.
     pub read_write: Vec<PathBuf>,
-    /// Whether there is a network. Off for checks, on for commands and agents.
+    /// Whether it has a network. Default: off for checks, on for `exec` and agents.
     pub network: Option<NetworkRule>,
-    /// TCP ports it may connect to if there is. 443, 80 and 53.
+    /// TCP ports that it may connect to with `network = "on"`. Default: 443, 80 and 53.
     pub ports: Option<Vec<u16>>,
-    /// Not confined at all: only a process group and its guard. For what cannot work otherwise, and is
-    /// trusted.
+    /// No confinement: only a process group and its guard. For trusted commands that cannot work otherwise.
     pub unconfined: bool,
-    /// Limits other than the default ones.
+    /// Resource limits, each with a default.
     pub limits: Limits,
 }
 
-/// How much of the machine a command gets. Each is for one process, except `processes_max` and `tmp_max_mb`.
+/// Resource limits of a command. Each is per process, except `processes_max` and `tmp_max_mb`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Private writable memory of a process (`RLIMIT_DATA`). 8 GiB.
+    /// Private writable memory of a process (`RLIMIT_DATA`). Default: 8 GiB.
     pub memory_max_mb: u64,
-    /// Processor time of a process (`RLIMIT_CPU`). 4 h.
+    /// CPU time of a process (`RLIMIT_CPU`). Default: 4 h.
     pub cpu_max_s: u64,
-    /// Processes and threads at once (`RLIMIT_NPROC`). 4,096.
+    /// Processes and threads at once (`RLIMIT_NPROC`). Default: 4,096.
     pub processes_max: u64,
-    /// The size of a file (`RLIMIT_FSIZE`). 16 GiB.
+    /// The size of a file (`RLIMIT_FSIZE`). Default: 16 GiB.
     pub file_max_mb: u64,
-    /// Everything in the private `/tmp`, and as much again in `/dev/shm` and the private home. 2 GiB.
+    /// The size of each of the private `/tmp`, `/var`, `/run`, `/dev/shm` and home. Default: 2 GiB.
     pub tmp_max_mb: u64,
 }
 
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_written_as_the_guide_writes_them_and_a_slip_is_an_error() {
+    fn rules_are_parsed_as_the_guide_writes_them_and_a_typo_is_an_error() {
         let rules: Rules = serde_json::from_str(
             r#"{"read_only": ["/opt/sdk"], "network": "on", "ports": [443], "limits": {"file_max_mb": 1}}"#,
         )

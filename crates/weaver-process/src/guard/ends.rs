@@ -1,4 +1,4 @@
-//! Waiting for a command, and ending what it left: the same inside a cell and outside.
+//! Waiting for a command, and ending its remaining processes: the same inside a sandbox and outside.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,14 +15,14 @@ use weaver_runtime::SystemClock;
 
 use crate::tree;
 
-/// What shells say of a program that cannot be run.
+/// The exit code of shells for a program that cannot be run.
 pub(super) const CANNOT_RUN: u8 = 126;
-/// And of one that a signal ended: this and the signal.
+/// Shells report a signal as exit code 128 + signal.
 const SIGNAL_BASE: i32 = 128;
-/// How long processes may take to die of SIGKILL: only the kernel can hold them up.
+/// How long processes may take to end after SIGKILL: only the kernel can delay them.
 const KILL_MAX: Duration = Duration::from_secs(5);
 
-/// Waits until the command has ended, and reaps orphans meanwhile.
+/// Waits until the command has ended, and reaps orphans in the meantime.
 pub(super) async fn ended(command: Option<Pid>, children: &mut Signals) -> io::Result<u8> {
     loop {
         while let Some((pid, status)) = wait(WaitOptions::NOHANG)? {
@@ -40,7 +40,7 @@ fn code_of(status: WaitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Ends everything below this process: politely, and after the grace for certain.
+/// Ends all descendants of this process: SIGTERM, and SIGKILL after the grace period.
 pub(super) async fn end_all(grace: Duration) {
     let clock = SystemClock::new();
     let polite_until = clock.monotonic().saturating_add(grace);
@@ -50,8 +50,7 @@ pub(super) async fn end_all(grace: Duration) {
     }
 }
 
-/// Says whether nothing was left in time. Each is sent the signal once; those started meanwhile are found the
-/// next time.
+/// Whether all processes ended in time. Those started meanwhile are found in the next round.
 async fn end_with(signal: Signal, clock: &dyn Clock, until: Monotonic) -> bool {
     loop {
         let found = tree::below(getpid());
@@ -59,10 +58,10 @@ async fn end_with(signal: Signal, clock: &dyn Clock, until: Monotonic) -> bool {
             return true;
         }
         for (_, handle) in &found {
-            // It can only fail because the process is gone.
+            // It can only fail because the process has ended.
             let _ = pidfd_send_signal(handle, signal);
             if signal == Signal::TERM {
-                // One that was stopped can do nothing about a polite signal until it goes on.
+                // A stopped process handles SIGTERM only after SIGCONT.
                 let _ = pidfd_send_signal(handle, Signal::CONT);
             }
         }
@@ -84,7 +83,7 @@ pub(super) fn watch(handle: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(handle, Interest::READABLE)
 }
 
-/// One thread: namespaces and credentials are per thread, and a second one would not have them.
+/// Single-threaded: namespaces and credentials are per thread, and a second one would not have them.
 pub(super) fn one_thread() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

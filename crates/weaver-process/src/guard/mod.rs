@@ -1,21 +1,22 @@
-//! The processes between this one and a command, so that the command never outlives us, never hides from us
-//! and never acts as us.
+//! The processes between the server and a command: the command cannot outlive the server, escape cleanup, or
+//! act with the server's rights.
 //!
 //! ```text
 //! server ── guard ─────────────── init ── command ── …
-//!   ▲        │ watches the server   │ PID 1 of the cell: mounts, Landlock, limits; reaps; ends what the command left
-//!   └ pidfd ─┘ (and holds a lock    └ the kernel ends everything in the cell with it
+//!   ▲        │ watches the server   │ PID 1 of the sandbox: mounts, Landlock, limits; reaps orphans
+//!   └ pidfd ─┘ (and holds a lock    └ the kernel kills everything in the sandbox with it
 //!               it inherited)
 //! ```
 //!
 //! Both are this crate's host binary, started as `weaver-guard` and `weaver-guard-init` (see
-//! [`run_if_asked`]); neither is a command for people. What to run is in a file in memory (`order.rs`). The
-//! guard makes the user and PID namespaces and stays outside the rest; when the server is gone, however it
-//! went, it ends everything below itself: SIGTERM, a grace, SIGKILL. It ends with the command's code (128 and
-//! the signal, as shells count). Only Linux has what it takes.
+//! [`run_if_asked`]); neither is for interactive use. The order is in a memory file (`order.rs`). Linux only.
+//!
+//! The guard creates the user and PID namespaces and stays outside the others. When the server ends, also by
+//! SIGKILL, it ends all its descendants: SIGTERM, a grace period, SIGKILL. Its exit code is the command's
+//! (128 + signal for a signal).
 //!
 //! `PR_SET_PDEATHSIG` instead of the pidfd would reach the first process only, and follows a thread, not a
-//! process; here it is what ties init to the guard.
+//! process; it is used between init and the guard.
 
 #[cfg(target_os = "linux")]
 mod ends;
@@ -26,18 +27,18 @@ mod init;
 #[cfg(target_os = "linux")]
 mod outside;
 
-/// The word that makes a binary a guard.
+/// The first argument that starts a binary as a guard.
 pub const COMMAND: &str = "weaver-guard";
-/// The word that makes it PID 1 of a cell.
+/// The first argument that starts it as PID 1 of a sandbox.
 pub(crate) const INIT: &str = "weaver-guard-init";
-/// The word that makes it a process that holds a user namespace.
+/// The first argument that starts it as the holder of a user namespace.
 pub(crate) const HOLD: &str = "weaver-guard-hold";
 
-/// This very binary, also after its file was replaced by an update.
+/// The running binary, also after its file was replaced by an update.
 pub const OWN_BINARY: &str = "/proc/self/exe";
 
-/// Does a guard's work and returns the code to end with, if this process was started for that. To be called
-/// first thing in `main`, before there are threads.
+/// If this process was started as a guard, does its work and returns the exit code. Call it first in `main`,
+/// before any thread is started.
 pub fn run_if_asked() -> Option<u8> {
     let word = std::env::args_os().nth(1)?;
     #[cfg(target_os = "linux")]
@@ -54,7 +55,7 @@ pub fn run_if_asked() -> Option<u8> {
     }
     #[cfg(not(target_os = "linux"))]
     if word == COMMAND || word == INIT {
-        eprintln!("weaver: there is no guard on this system");
+        eprintln!("weaver: guards need Linux");
         return Some(1);
     }
     None

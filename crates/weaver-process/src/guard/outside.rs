@@ -1,4 +1,4 @@
-//! The guard: outside the cell, between the server and the cell's PID 1.
+//! The guard: outside the sandbox, between the server and the sandbox's PID 1.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ pub(super) fn main() -> u8 {
     let mut file = match OrderFile::of_stdin() {
         Ok(file) => file,
         Err(error) => {
-            eprintln!("weaver: this is no command for people ({error})");
+            eprintln!("weaver: weaver-guard is not for interactive use ({error})");
             return CANNOT_RUN;
         }
     };
@@ -30,14 +30,14 @@ pub(super) fn main() -> u8 {
 }
 
 fn guard(file: &mut OrderFile) -> Result<u8, StartError> {
-    let failed = |error: io::Error| StartError::Cell(format!("the guard cannot start: {error}"));
+    let failed = |error: io::Error| StartError::Sandbox(format!("the guard cannot start: {error}"));
     let (order, stdin) = file.read().map_err(failed)?;
     let mapping;
     let command = match &order.confinement {
         Some(confinement) => {
-            mapping = mapped_owner(confinement).map_err(StartError::Cell)?;
-            // Before the runtime: a user namespace is only for a process of one thread.
-            namespaces::unshare_outside(confinement).map_err(StartError::Cell)?;
+            mapping = mapped_owner(confinement).map_err(StartError::Sandbox)?;
+            // Before the runtime: a user namespace needs a single-threaded process.
+            namespaces::unshare_outside(confinement).map_err(StartError::Sandbox)?;
             init(file, mapping.as_ref()).map_err(failed)?
         }
         None => plain(&order, stdin).map_err(StartError::Program)?,
@@ -45,17 +45,17 @@ fn guard(file: &mut OrderFile) -> Result<u8, StartError> {
     secrecy::forbid_inspection();
     let runtime = one_thread().map_err(failed)?;
     // The descriptor of a mapping stays open until PID 1 has it.
-    runtime.block_on(stand(&order, command))
+    runtime.block_on(supervise(&order, command))
 }
 
-/// The same binary again, as the first process of the cell. It reads the order itself.
+/// The same binary as PID 1 of the sandbox. It reads the order itself.
 fn init(file: &OrderFile, mapping: Option<&File>) -> io::Result<Command> {
     let mut command = Command::new(OWN_BINARY);
     command.arg(INIT).env_clear().envs(mapping.map(owners::variable)).stdin(file.for_guard()?);
     Ok(command)
 }
 
-/// Whose files the command works on, if they are not its own.
+/// The id mapping, if the command's directories belong to another user.
 fn mapped_owner(confinement: &Confinement) -> Result<Option<File>, String> {
     let (Some(owner), Some(user)) = (owners::foreign_owner(confinement), confinement.user) else {
         return Ok(None);
@@ -63,10 +63,10 @@ fn mapped_owner(confinement: &Confinement) -> Result<Option<File>, String> {
     let mapping = owners::mapping(owner, user);
     mapping
         .map(Some)
-        .map_err(|error| format!("files of user {} cannot be given to user {}: {error}", owner.uid, user.uid))
+        .map_err(|error| format!("cannot map files of user {} to user {}: {error}", owner.uid, user.uid))
 }
 
-/// The command itself, unconfined: marked, so that the server finds what leaves the family.
+/// The command itself, unconfined: marked, so that the server finds descendants that leave its process group.
 fn plain(order: &Order, stdin: Option<File>) -> Result<Command, String> {
     let mut command = Command::new(&order.program);
     command.args(order.args()).env_clear().envs(order.env());
@@ -78,9 +78,9 @@ fn plain(order: &Order, stdin: Option<File>) -> Result<Command, String> {
     Ok(command)
 }
 
-async fn stand(order: &Order, mut command: Command) -> Result<u8, StartError> {
-    let failed = |error: io::Error| StartError::Cell(format!("the guard cannot stand: {error}"));
-    let gone = || failed(io::Error::other("the server is gone"));
+async fn supervise(order: &Order, mut command: Command) -> Result<u8, StartError> {
+    let failed = |error: io::Error| StartError::Sandbox(format!("the guard failed: {error}"));
+    let gone = || failed(io::Error::other("the server has ended"));
     let server = Pid::from_raw(order.supervisor).ok_or_else(gone)?;
     let server_ends = pidfd_open(server, PidfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
     let server_ends = watch(server_ends).map_err(failed)?;
@@ -88,13 +88,13 @@ async fn stand(order: &Order, mut command: Command) -> Result<u8, StartError> {
         return Err(gone());
     }
     set_child_subreaper(Some(getpid())).map_err(|error| failed(error.into()))?;
-    // Before the command starts: no end of it is missed. And signals meant for the command are not the
-    // guard's own.
+    // Before the command starts, so that its end is not missed. Signals for the command must not end the
+    // guard.
     let mut children = signal(SignalKind::child()).map_err(failed)?;
     let _ignored = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     let child = command.spawn().map_err(|error| match order.confinement {
         Some(_) => failed(error),
-        None => StartError::Program(format!("{} cannot be run: {error}", order.program.display())),
+        None => StartError::Program(format!("cannot run {}: {error}", order.program.display())),
     })?;
     let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let code = tokio::select! {

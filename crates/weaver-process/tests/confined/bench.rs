@@ -1,4 +1,4 @@
-//! One command in one cell.
+//! One command in one sandbox.
 
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use weaver_process::confine::{Confinement, ConfinerOptions, Mode, NetworkRule, P
 use weaver_process::{Confiner, Finished, OutputLimits, ProcessSpec, run};
 use weaver_runtime::SystemClock;
 
-use crate::rig::{Dir, in_time};
+use crate::harness::{Dir, in_time};
 
-/// A user that owns nothing, for the tests that run as root.
+/// A user without files, for the tests that run as root.
 pub(crate) const OTHER: User = User { uid: 65534, gid: 65534 };
 
 use weaver_process::confine::HOME_DEFAULT as HOME;
@@ -76,7 +76,7 @@ impl Bench {
         }
     }
 
-    /// Runs a script in the cell.
+    /// Runs a script in the sandbox.
     pub(crate) fn try_sh(&self, script: &str) -> std::io::Result<Finished<()>> {
         let spec = self.spec(script);
         wait(in_time("it ends", run(&spec, &SystemClock::new(), |_, _| {}, std::future::pending::<()>())))
@@ -86,14 +86,14 @@ impl Bench {
         self.try_sh(script).unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// What a script prints; it must succeed.
+    /// The output of a script that must succeed.
     pub(crate) fn says(&self, script: &str) -> String {
         let finished = self.sh(script);
         assert!(finished.status.success(), "{script}: {:?}\n{}", finished.status, finished.tail);
         finished.tail.trim_end().to_owned()
     }
 
-    /// A script that must not succeed; what it prints.
+    /// The output of a script that must fail.
     pub(crate) fn fails(&self, script: &str) -> String {
         let finished = self.sh(script);
         assert!(!finished.status.success(), "{script} succeeded:\n{}", finished.tail);

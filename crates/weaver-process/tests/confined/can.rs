@@ -8,14 +8,14 @@ use crate::bench::{Bench, is_root};
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
-        ("a_confined_command_reads_its_input_writes_its_directory_and_ends_with_its_code", ordinary_work),
-        ("a_confined_command_has_a_home_a_tmp_devices_and_a_name", a_machine_of_its_own),
+        ("a_confined_command_reads_its_input_writes_its_directory_and_returns_its_exit_code", ordinary_work),
+        ("a_confined_command_has_a_home_a_tmp_devices_and_a_user_name", a_machine_of_its_own),
         ("without_a_network_a_command_still_has_its_own_loopback", own_loopback),
         (
             "a_directory_of_another_user_is_the_commands_own_and_stays_that_users_on_disk",
             another_users_directory,
         ),
-        ("with_landlock_alone_ordinary_work_goes_on", landlock_alone),
+        ("with_landlock_only_ordinary_work_succeeds", landlock_alone),
     ]
 }
 

@@ -15,40 +15,43 @@ use weaver_runtime::SystemClock;
 
 use crate::Test;
 use crate::bench::{Bench, OTHER, guard, is_root, wait};
-use crate::rig::{Dir, in_time, is_alive};
+use crate::harness::{Dir, in_time, is_alive};
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         ("a_confined_command_sees_no_process_but_its_own", no_processes),
         ("a_confined_command_cannot_read_or_signal_or_trace_the_server", no_server),
         ("a_confined_command_sees_no_file_that_is_not_declared", no_files),
-        ("a_confined_command_writes_nowhere_but_where_it_may", no_writes),
-        ("a_link_or_dots_lead_out_of_no_cell", no_links),
+        ("a_confined_command_writes_only_to_writable_paths", no_writes),
+        ("symlinks_and_dots_do_not_lead_out_of_the_sandbox", no_links),
         ("a_store_inside_the_commands_own_directory_is_masked", masked),
-        ("without_a_network_nothing_of_the_host_answers", no_network),
+        ("without_a_network_no_port_of_the_host_is_reachable", no_network),
         ("with_a_network_only_the_listed_ports_can_be_connected_to", listed_ports),
-        ("abstract_and_pathname_sockets_of_the_host_are_out_of_reach", no_sockets),
+        ("abstract_and_pathname_sockets_of_the_host_are_unreachable", no_sockets),
         ("a_daemon_ends_with_its_command", no_daemon),
-        ("a_fork_bomb_ends_at_its_limit_and_hurts_no_other_cell", no_fork_bomb),
-        ("a_file_ends_at_its_limit_and_so_does_tmp", no_huge_file),
-        ("a_command_that_takes_too_much_memory_fails", no_memory),
-        ("a_command_that_takes_too_much_processor_time_is_killed", no_processor_time),
+        ("a_fork_bomb_ends_at_its_limit_and_does_not_affect_other_sandboxes", no_fork_bomb),
+        ("the_sizes_of_files_and_of_tmp_are_limited", no_huge_file),
+        ("a_command_that_uses_too_much_memory_fails", no_memory),
+        ("a_command_that_uses_too_much_cpu_time_is_killed", no_processor_time),
         ("a_confined_command_is_in_namespaces_of_its_own", own_namespaces),
         ("a_command_inherits_no_descriptors_and_no_environment", nothing_inherited),
         ("a_command_gains_no_privileges", no_privileges),
         ("the_environment_of_a_command_does_not_reach_its_guard", guard_is_not_fooled),
-        ("with_landlock_alone_undeclared_files_and_other_processes_are_out_of_reach", landlock_alone),
-        ("what_cannot_be_confined_does_not_start_and_says_what_would_do", cannot_be_confined),
+        ("with_landlock_only_undeclared_files_and_other_processes_are_inaccessible", landlock_alone),
+        (
+            "a_command_that_cannot_be_confined_does_not_start_and_the_error_names_alternatives",
+            cannot_be_confined,
+        ),
     ]
 }
 
 fn no_processes() {
-    // PID 1, the shell, and the three of the pipe at most.
+    // PID 1, the shell, and at most three of the pipe.
     let count: u32 = Bench::new().says("ls /proc | grep -c '^[0-9]'").parse().unwrap();
     assert!(count <= 5, "{count}");
 }
 
-/// This very process is what a server is: it started the guard.
+/// This process is in the place of the server: it started the guard.
 fn no_server() {
     weaver_process::secrecy::forbid_inspection();
     let bench = Bench::new();
@@ -58,8 +61,7 @@ fn no_server() {
     bench.fails("ls -l /proc/1/fd || cat /proc/1/mem");
     let alone = Bench::new().in_mode(Mode::Landlock).with_network(&[443]);
     alone.fails(&format!("cat /proc/{me}/environ"));
-    // Signal 0 asks only whether it might be sent. A server that runs as root has given its command another
-    // user.
+    // Signal 0 only checks the permission. A server that runs as root has given its command another user.
     alone.fails(&format!("kill -0 {me}"));
 }
 
@@ -102,8 +104,7 @@ fn no_links() {
     bench.fails("cat out/token");
     bench.fails("echo x > out/token");
     bench.fails(&format!("cat ../{}/token", secret.path().file_name().unwrap().to_string_lossy()));
-    // Where a command may be started is decided before; what the path leads to by then is looked at again,
-    // cell or not.
+    // The directory was checked before; it is checked again when it is entered, with or without a sandbox.
     for confinement in [Some(bench.confinement().unwrap()), None] {
         let spec = ProcessSpec {
             beneath: Some(bench.dir.path().to_owned()),
@@ -113,7 +114,7 @@ fn no_links() {
         };
         let refused =
             wait(run(&spec, &SystemClock::new(), |_, _| {}, std::future::pending::<()>())).unwrap_err();
-        assert!(refused.to_string().contains("cannot be entered"), "{refused}");
+        assert!(refused.to_string().contains("cannot enter"), "{refused}");
     }
 }
 
@@ -167,7 +168,7 @@ fn no_sockets() {
     let script = |address: &str| {
         format!("python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect({address})\"")
     };
-    // With the host's network, abstract sockets are in the same namespace: Landlock keeps them away.
+    // With the host's network, abstract sockets are in the same namespace: Landlock denies them.
     for bench in [Bench::new(), Bench::new().with_network(&[443])] {
         bench.fails(&script(&format!("'\\0{name}'")));
         bench.fails(&script(&format!("'{}/socket'", dir.path().display())));
@@ -189,8 +190,7 @@ fn no_daemon() {
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
 }
 
-/// It holds what it got, while another cell of the same kernel user starts processes under a smaller limit of
-/// its own.
+/// It keeps its processes, while another sandbox of the same user starts some under a smaller limit.
 fn no_fork_bomb() {
     let mut bench = Bench::new();
     bench.rules.limits.processes_max = 64;
@@ -235,7 +235,7 @@ fn no_memory() {
 fn no_processor_time() {
     let mut bench = Bench::new();
     bench.rules.limits.cpu_max_s = 1;
-    assert_eq!(bench.sh("while :; do :; done").status.code(), Some(137), "SIGKILL, as shells count");
+    assert_eq!(bench.sh("while :; do :; done").status.code(), Some(137), "128 + SIGKILL");
 }
 
 /// The names of namespaces are the same inside and outside, so they can be compared.
@@ -266,8 +266,8 @@ fn no_privileges() {
     assert!(!status.contains("Uid: 0 "), "{status}");
 }
 
-/// The guard stands outside: a library that the command's environment names would be loaded there with the
-/// server's rights.
+/// The guard is outside the sandbox: a library named by the command's environment would be loaded there with
+/// the server's rights.
 fn guard_is_not_fooled() {
     let mut bench = Bench::new();
     let witness = bench.dir.path().join("loaded-by");

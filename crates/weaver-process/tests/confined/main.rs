@@ -1,9 +1,9 @@
-//! Commands in their cells, with this binary as their guard: what they can do, and what they cannot.
+//! Confined commands, with this binary as their guard: what they can do, and what they cannot.
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
-#[path = "../rig/mod.rs"]
+#[path = "../harness/mod.rs"]
 #[expect(dead_code, reason = "it is shared with the tests of plain processes, which use all of it")]
-mod rig;
+mod harness;
 
 mod bench;
 mod can;
@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Every test is run by whoever runs the tests, and if that is root, by a plain user as well.
+/// Every test runs as the current user, and if that is root, as a plain user too.
 const PLAIN_USER: u32 = 54321;
 const AS_PLAIN_USER: &str = "as_a_plain_user::";
 
@@ -44,7 +44,7 @@ fn trial(name: String, run: fn()) -> Trial {
 /// The same test in a copy of this binary that a plain user can reach.
 fn as_plain_user(name: &'static str) -> Trial {
     Trial::test(format!("{AS_PLAIN_USER}{name}"), move || {
-        let dir = rig::Dir::new();
+        let dir = harness::Dir::new();
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777))?;
         let copy = dir.path().join("tests");
         std::fs::copy(std::env::current_exe()?, &copy)?;

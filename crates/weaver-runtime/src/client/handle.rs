@@ -1,4 +1,4 @@
-//! A task somebody is interested in.
+//! A handle on an enqueued task: status, cancellation, result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use weaver_core::queue::{Enqueued, Interest, QueueExt, TaskStatus};
 use weaver_core::task::{Cause, TaskRecord, TaskState};
 use weaver_core::time::Monotonic;
 
-/// The record is read again this often, whatever the events say.
+/// The record is read again this often, even without a change event.
 const POLL_EVERY: Duration = Duration::from_secs(5);
-/// How many changes are looked at with one call.
+/// Changes per call.
 const CHANGES_MAX: u32 = 256;
 
 /// A task that was enqueued. Dropping it does nothing to the task. Cheap to clone.
@@ -31,27 +31,27 @@ impl TaskHandle {
         Self { store, clock, enqueued }
     }
 
-    /// The task.
+    /// Namespace and id of the task.
     pub fn key(&self) -> &TaskKey {
         &self.enqueued.key
     }
 
-    /// Whether it was there before this handle was made: enqueued earlier under the same unique key (G8).
+    /// Whether the enqueue found an existing task with the same idempotency key (G8).
     pub fn existing(&self) -> bool {
         self.enqueued.existing
     }
 
-    /// How it is doing.
+    /// Reads its state, attempt and progress.
     pub async fn status(&self) -> Result<TaskStatus> {
         self.store.get_status(self.key()).await
     }
 
-    /// Cancels it, whatever it is doing. Refused if it has ended.
+    /// Cancels it, running or not. Refused if it has ended.
     pub async fn cancel(&self) -> Result<()> {
         self.store.cancel(self.key()).await
     }
 
-    /// Waits until it has ended, well or not. An error is the store's, not the task's: wait again.
+    /// Waits until it has ended, in any final state. An error is the store's, not the task's: wait again.
     ///
     /// Every wait reads the whole stream of changes. To follow thousands of tasks,
     /// [`subscribe`](crate::subscribe) once.
@@ -68,8 +68,7 @@ impl TaskHandle {
         self.wait_until(Some(self.clock.monotonic().saturating_add(timeout))).await
     }
 
-    /// Waits until it has ended and reads what it returned, as JSON; a handler that returned nothing returned
-    /// `null`.
+    /// Waits until it has ended and decodes its result from JSON; a task without a result has `null`.
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T, NoResult> {
         let record = self.wait().await?;
         let TaskRecord { key, cause, last_error, failures, .. } = record;
@@ -88,8 +87,7 @@ impl TaskHandle {
     }
 
     async fn wait_until(&self, deadline: Option<Monotonic>) -> Result<Option<TaskRecord>> {
-        // The place in the stream first, the record second: an end in between is then still ahead in the
-        // stream.
+        // The cursor first, the record second: an end in between is then still ahead in the stream.
         let mut place = match self.store.changes(None, CHANGES_MAX).await? {
             Changes::Next { next, .. } | Changes::Resync { next } => next,
         };
@@ -104,12 +102,12 @@ impl TaskHandle {
             }
             let poll_at = now.saturating_add(POLL_EVERY);
             let until = deadline.map_or(poll_at, |deadline| deadline.min(poll_at));
-            self.until_reason_to_look(&mut place, until).await?;
+            self.until_recheck(&mut place, until).await?;
         }
     }
 
-    /// Returns when the task has ended, when events were missed, or when it is time to look anyway.
-    async fn until_reason_to_look(&self, place: &mut ChangeCursor, until: Monotonic) -> Result<()> {
+    /// Returns when the task has ended, when events were missed, or at `until`.
+    async fn until_recheck(&self, place: &mut ChangeCursor, until: Monotonic) -> Result<()> {
         let is_end = |change: &Change| change.key == *self.key() && change.state.is_terminal();
         loop {
             match self.store.changes(Some(*place), CHANGES_MAX).await? {
@@ -122,7 +120,7 @@ impl TaskHandle {
                     if items.iter().any(is_end) {
                         return Ok(());
                     }
-                    // A full page: there may be more of it at once.
+                    // A full page: more may follow at once.
                     if items.len() >= CHANGES_MAX as usize {
                         continue;
                     }
@@ -132,8 +130,7 @@ impl TaskHandle {
             if left.is_zero() {
                 return Ok(());
             }
-            // The store's own timeout is a courtesy: this clock, and not the store's, says when the time is
-            // over.
+            // The store's timeout is only a hint: this clock decides when the time is over.
             let changes = self.store.wait(Interest::Changes { after: *place }, left);
             tokio::select! {
                 biased;
@@ -150,63 +147,63 @@ impl std::fmt::Debug for TaskHandle {
     }
 }
 
-/// Why there is no result of a task.
+/// Why a task has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoResult {
-    /// It failed for good.
-    #[error("task {key} is dead ({}){}", Why(.cause), Said(.last_error))]
+    /// The task is dead: it failed permanently.
+    #[error("task {key} is dead ({}){}", CauseText(.cause), Detail(.last_error))]
     Failed {
-        /// The task.
+        /// Namespace and id of the task.
         key: TaskKey,
-        /// What killed it.
+        /// Why it is dead: failures, lost attempts, expiry.
         cause: Option<Cause>,
-        /// What its last failure said.
+        /// The error of its last failed attempt.
         last_error: Option<Arc<str>>,
-        /// How often it failed.
+        /// How many of its attempts failed.
         failures: u32,
     },
-    /// It was cancelled.
-    #[error("task {key} was cancelled ({}){}", Why(.cause), Said(.last_error))]
+    /// The task was cancelled by a caller or by its handler.
+    #[error("task {key} was cancelled ({}){}", CauseText(.cause), Detail(.last_error))]
     Cancelled {
-        /// The task.
+        /// Namespace and id of the task.
         key: TaskKey,
-        /// By whom or what.
+        /// Who or what cancelled it.
         cause: Option<Cause>,
-        /// What its handler said, or its last failure before.
+        /// The handler's message, or the error of its last failed attempt.
         last_error: Option<Arc<str>>,
     },
-    /// It succeeded, and returned something else than was asked for.
+    /// It succeeded with a result that is not a `T`.
     #[error(
-        "the result of task {key} ({bytes} bytes) could not be decoded: {reason}; ask for the type it returns"
+        "the result of task {key} ({bytes} bytes) could not be decoded: {reason}; use the handler's return type"
     )]
     Undecodable {
-        /// The task.
+        /// Namespace and id of the task.
         key: TaskKey,
-        /// How long its result is.
+        /// Length of its result.
         bytes: usize,
-        /// What the decoder said.
+        /// What the JSON decoder reported.
         reason: String,
     },
-    /// The store did not answer; nothing is known about the task.
+    /// The store could not be read; nothing is known about the task.
     #[error(transparent)]
     Store(#[from] Error),
 }
 
-struct Why<'a>(&'a Option<Cause>);
+struct CauseText<'a>(&'a Option<Cause>);
 
-impl std::fmt::Display for Why<'_> {
+impl std::fmt::Display for CauseText<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(cause) => write!(out, "{cause}"),
-            None => out.write_str("nobody said why"),
+            None => out.write_str("no cause recorded"),
         }
     }
 }
 
-struct Said<'a>(&'a Option<Arc<str>>);
+struct Detail<'a>(&'a Option<Arc<str>>);
 
-impl std::fmt::Display for Said<'_> {
+impl std::fmt::Display for Detail<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.0 {
             Some(error) => write!(out, ": {error}"),

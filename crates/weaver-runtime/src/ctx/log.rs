@@ -1,9 +1,9 @@
-//! The log of an attempt: its beginning is written as it comes, its end is kept until the attempt ends, and
-//! what lies between is counted. So a log has a limit and still shows the error at its end.
+//! The log of an attempt: its head is appended as it is written, its tail is kept in memory until the attempt
+//! ends, and the lines between them are counted. So a log is bounded and still shows the error at its end.
 //!
 //! ```text
 //! line ──▶ head, until head_bytes ──▶ written within a second
-//!     └──▶ tail, the last tail_bytes ──▶ written at the end, after the number of lines that are missing before it
+//!     └──▶ tail, the last tail_bytes ──▶ written at the end, after the count of missing lines
 //! ```
 
 use std::collections::VecDeque;
@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use weaver_core::ports::ENTRY_MAX_BYTES;
 
-/// How much of an attempt's log is kept. Each line counts for 16 bytes more than its own.
+/// How much of an attempt's log is kept. Each line counts 16 bytes more than its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLimits {
-    /// Of its beginning, in bytes.
+    /// Bytes kept of its beginning.
     pub head_bytes: usize,
-    /// Of its end, in bytes. Kept in the worker's memory while the handler runs.
+    /// Bytes kept of its end, in the worker's memory while the handler runs.
     pub tail_bytes: usize,
 }
 
@@ -24,7 +24,7 @@ pub struct LogLimits {
 const TOTAL_BYTES_DEFAULT: usize = 4 * 1024 * 1024;
 
 impl LogLimits {
-    /// So much in all, a quarter of it for the end.
+    /// Splits a total: three quarters for the head, a quarter for the tail.
     pub const fn total(bytes: usize) -> Self {
         let tail_bytes = bytes / 4;
         Self { head_bytes: bytes - tail_bytes, tail_bytes }
@@ -38,7 +38,7 @@ impl Default for LogLimits {
     }
 }
 
-/// The lines that are not written yet, and what is known of those that never will be.
+/// The lines that are not appended yet, and counts of those that never will be.
 #[derive(Debug, Default)]
 pub(crate) struct AttemptLog {
     limits: LogLimits,
@@ -50,7 +50,7 @@ pub(crate) struct AttemptLog {
     /// Lines between head and tail that were dropped, and their bytes.
     dropped: (u64, u64),
     has_said_more: bool,
-    /// Lines that the store did not take, and why.
+    /// Lines that could not be stored, and why.
     unstored: Option<(u64, String)>,
 }
 
@@ -76,11 +76,11 @@ impl AttemptLog {
         }
     }
 
-    /// What is to be written now; at the end of the attempt everything.
+    /// The lines to append now; at the end of the attempt all of them.
     pub(crate) fn take(&mut self, is_end: bool) -> Vec<Bytes> {
         let mut lines = Vec::new();
         if let Some((count, why)) = self.unstored.take() {
-            lines.push(format!("… {} missing here: the store did not take them ({why})", are(count)).into());
+            lines.push(format!("… {} missing here: they could not be stored ({why})", are(count)).into());
         }
         lines.append(&mut self.waiting);
         let LogLimits { head_bytes, tail_bytes } = self.limits;
@@ -93,12 +93,12 @@ impl AttemptLog {
             lines.extend(self.tail.drain(..));
             self.tail_bytes = 0;
         } else if goes_on && !std::mem::replace(&mut self.has_said_more, true) {
-            lines.push(format!("… the end follows when the attempt ends: {keeps}").into());
+            lines.push(format!("… the tail follows when the attempt ends: {keeps}").into());
         }
         lines
     }
 
-    /// Notes that lines were not stored; said in their place with the next that are.
+    /// Counts lines that could not be stored; the next append says so in their place.
     pub(crate) fn not_stored(&mut self, count: u64, why: String) {
         let before = self.unstored.take().map_or(0, |(count, _)| count);
         self.unstored = Some((before + count, why));
@@ -109,7 +109,7 @@ impl AttemptLog {
     }
 }
 
-/// What a line counts for: a store keeps a number and a time with each, so that empty lines are not free.
+/// A store keeps a number and a time with each line, so that empty lines are not free.
 fn cost(line: &Bytes) -> usize {
     const ENTRY_BYTES: usize = 16;
     line.len() + ENTRY_BYTES
@@ -119,7 +119,7 @@ fn are(lines: u64) -> String {
     if lines == 1 { "1 line is".to_owned() } else { format!("{lines} lines are") }
 }
 
-/// A line as an entry can hold it; what is too long says how much of it was cut.
+/// Truncates a line that exceeds an entry, with a note of how much was cut.
 pub(crate) fn entry(line: &[u8]) -> Bytes {
     const NOTE_MAX_BYTES: usize = 48;
     if line.len() <= ENTRY_MAX_BYTES {
@@ -164,8 +164,8 @@ mod tests {
         (0..8).for_each(|number| log.push(format!("{number:04}").into()));
         let head = texts(&log.take(false));
         assert_eq!(head[..4], ["0000", "0001", "0002", "0003"]);
-        assert!(head[4].starts_with("… the end follows when the attempt ends"), "{head:?}");
-        assert!(log.take(false).is_empty(), "it is said once");
+        assert!(head[4].starts_with("… the tail follows when the attempt ends"), "{head:?}");
+        assert!(log.take(false).is_empty(), "the note appears once");
         assert_eq!(texts(&log.take(true)), ["0004", "0005", "0006", "0007"]);
     }
 
@@ -180,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_the_store_did_not_take_are_counted_where_they_are_missing() {
+    fn lines_that_could_not_be_stored_are_counted_where_they_are_missing() {
         let mut log = log(100, 100);
         log.push("one".into());
         log.not_stored(log.limits.tail_bytes as u64 / 50, "it is full".to_owned());
-        log.not_stored(1, "it is away".to_owned());
+        log.not_stored(1, "it is unreachable".to_owned());
         log.push("two".into());
         assert_eq!(
             texts(&log.take(false)),
-            ["… 3 lines are missing here: the store did not take them (it is away)", "one", "two"]
+            ["… 3 lines are missing here: they could not be stored (it is unreachable)", "one", "two"]
         );
     }
 

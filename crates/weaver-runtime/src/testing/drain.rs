@@ -1,4 +1,4 @@
-//! Everything to its end, on virtual time.
+//! Runs every task to its end, on virtual time.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,9 +17,9 @@ use crate::registry::Registry;
 use crate::source::{End, Ended, LocalSource, Maintained, SharedLeased, WorkSource};
 use crate::worker::appends;
 
-/// More than any test needs, and few enough to see an endless one end.
+/// More than any test needs, and few enough for an endless one to stop.
 const EXECUTIONS_MAX: u32 = 100_000;
-/// How many changes are read with one call.
+/// Changes per call.
 const CHANGES_MAX: u32 = 1000;
 pub(super) async fn drain(queue: &TestQueue, registry: &Registry) -> Vec<TaskRecord> {
     let source = queue.source();
@@ -29,7 +29,7 @@ pub(super) async fn drain(queue: &TestQueue, registry: &Registry) -> Vec<TaskRec
         let maintained = drain.source.maintain().await.expect(STORE);
         let ran = drain.run_due().await;
         drain.watch.observe().await;
-        // Either may have made something due.
+        // Either may have made another task due.
         if ran || maintained != Maintained::default() {
             continue;
         }
@@ -50,12 +50,12 @@ struct Drain<'a> {
 }
 
 impl Drain<'_> {
-    /// Runs what is due, and what that makes due; whether there was anything.
+    /// Runs due tasks, and those that become due by them; returns whether there was any.
     async fn run_due(&mut self) -> bool {
         let before = self.executions;
         for namespace in self.source.namespaces().await.expect(STORE) {
             loop {
-                // Asked every time: a handler may enqueue into a queue that was not there before.
+                // Listed every time: a handler may enqueue into a new queue.
                 let queues = self.queue.store.list_queues(&namespace).await.expect(STORE);
                 let names: Vec<_> = queues.into_iter().map(|queue| queue.name).collect();
                 if names.is_empty() {
@@ -72,25 +72,25 @@ impl Drain<'_> {
         let (key, task_type) = (&leased.lease.key, &leased.record.spec.envelope.task_type);
         assert!(
             self.executions < EXECUTIONS_MAX,
-            "drain has run {EXECUTIONS_MAX} executions and there is still more, now task {key} of type `{task_type}`: \
-             does a handler enqueue, retry or snooze for ever?"
+            "drain stopped after {EXECUTIONS_MAX} executions, at task {key} of type `{task_type}`: \
+             does a handler enqueue, retry or snooze without end?"
         );
         self.executions += 1;
         let ctx = self.queue.context(leased, self.registry);
         let outcome = execute(self.registry, &ctx).await;
-        self.say(&ctx).await;
+        self.flush(&ctx).await;
         self.finish(End { leased: SharedLeased(ctx), outcome }).await;
         self.watch.observe().await;
     }
 
-    /// Passes on what the handler said besides its outcome.
-    async fn say(&self, ctx: &Ctx) {
+    /// Stores the handler's log and progress.
+    async fn flush(&self, ctx: &Ctx) {
         for lines in appends(&ctx.take_log(true)) {
             self.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await.expect(STORE);
         }
         if let Some(progress) = ctx.take_progress() {
             let renewal = Renewal { progress: Some(progress), ..Renewal::of(ctx.leased().lease.clone()) };
-            // Whether the lease still stands is seen when the end is reported.
+            // Whether the lease is still valid is seen when the outcome is reported.
             let _: Vec<Renewed> = self.source.renew(vec![renewal]).await.expect(STORE);
         }
     }
@@ -100,7 +100,7 @@ impl Drain<'_> {
             match self.source.finish(std::slice::from_ref(&end)).await.expect(STORE)[..] {
                 [Ended::ResultTooLarge { bytes, max_bytes }] => {
                     let error = format!(
-                        "its result is {bytes} bytes: the limit is {max_bytes}; return a reference to it"
+                        "the result has {bytes} bytes, the limit is {max_bytes}: return a reference to it"
                     );
                     end.outcome = Outcome::fatal(error);
                 }
@@ -114,15 +114,14 @@ impl Drain<'_> {
     }
 }
 
-/// Follows the store's changes: what has ended, and when something will be to be done. Listing every task at
+/// Follows the store's changes: which tasks have ended, and when the next one is due. Listing every task at
 /// every step would do as well, for a few hundred tasks.
 struct Watch<'a> {
     queue: &'a TestQueue,
     place: ChangeCursor,
     known_ended: HashSet<TaskKey>,
     ended: Vec<TaskRecord>,
-    /// When something may be to be done, and about which task. May be out of date; looked at again when its
-    /// turn comes.
+    /// When a task may need something. May be stale: checked again when its time comes.
     moments: BTreeSet<(Timestamp, TaskKey)>,
 }
 
@@ -132,8 +131,8 @@ impl<'a> Watch<'a> {
             queue.store.changes(None, CHANGES_MAX).await.expect(STORE);
         let (known_ended, moments) = (HashSet::new(), BTreeSet::new());
         let mut watch = Self { queue, place, known_ended, ended: Vec::new(), moments };
-        watch.look_at_all().await;
-        // What had ended before is not news.
+        watch.observe_all().await;
+        // Tasks that had ended before are not returned.
         watch.ended.clear();
         watch
     }
@@ -148,35 +147,35 @@ impl<'a> Watch<'a> {
                     let keys: Vec<_> = items.iter().map(|change| change.key.clone()).collect();
                     let records = self.queue.store.get_tasks(&keys).await.expect(STORE);
                     for (change, record) in items.iter().zip(records) {
-                        // The record may be ahead of the change: an end counts when the stream comes to it.
+                        // The record may be ahead of the change: an end counts when the stream reaches it.
                         record
                             .into_iter()
-                            .for_each(|record| self.look_at(record, change.state.is_terminal()));
+                            .for_each(|record| self.observe_record(record, change.state.is_terminal()));
                     }
                 }
                 Changes::Resync { next } => {
                     self.place = next;
-                    self.look_at_all().await;
+                    self.observe_all().await;
                 }
             }
         }
     }
 
-    async fn look_at_all(&mut self) {
+    async fn observe_all(&mut self) {
         for record in self.queue.enqueued().await {
             let has_ended = record.state.is_terminal();
-            self.look_at(record, has_ended);
+            self.observe_record(record, has_ended);
         }
     }
 
-    fn look_at(&mut self, record: TaskRecord, has_ended: bool) {
+    fn observe_record(&mut self, record: TaskRecord, has_ended: bool) {
         self.moments.extend(moments(&record).map(|instant| (instant, record.key.clone())));
         if has_ended && self.known_ended.insert(record.key.clone()) {
             self.ended.push(record);
         }
     }
 
-    /// When there is next something to be done, if ever.
+    /// The next instant at which a task is due, if any.
     async fn next_moment(&mut self, now: Timestamp) -> Option<Timestamp> {
         while let Some((instant, key)) = self.moments.pop_first() {
             let record = self.queue.store.get_tasks(std::slice::from_ref(&key)).await.expect(STORE).pop();
@@ -184,14 +183,14 @@ impl<'a> Watch<'a> {
             if moments(&record).any(|moment| moment == instant) {
                 return Some(instant);
             }
-            // Its lease was renewed since, which is no change: look again when that ends.
+            // Its lease was renewed since, which is no transition: check again at its expiry.
             self.moments.extend(moments(&record).map(|instant| (instant, key.clone())));
         }
         None
     }
 }
 
-/// When something is to be done about a task: it starts, its lease or hold ends, it expires.
+/// When a task is due, when its lease or cancellation hold ends, and when it expires.
 fn moments(record: &TaskRecord) -> impl Iterator<Item = Timestamp> {
     let starts = record.next_run_at();
     let lease_ends = record.lease.as_ref().map(|held| held.expires_at);

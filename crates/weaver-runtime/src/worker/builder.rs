@@ -1,4 +1,4 @@
-//! Building a worker.
+//! The builder of a worker: defaults, ranges, checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,57 +11,55 @@ use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LEASE_TTL_DEFAULT, LEASE_TTL_MAX, LEASE_TTL_MIN};
 use weaver_core::name::{Namespace, QueueName, SharedText, TaskType, WorkerId};
 
-use crate::ctx::{LogLimits, Surroundings};
+use crate::ctx::{LogLimits, WorkerEnv};
 use crate::registry::{MissingShared, Registry};
 use crate::source::WorkSource;
 use crate::worker::stats::Stats;
 use crate::worker::table::Table;
 use crate::worker::{Options, Shared, Worker};
 
-/// The most handlers one worker may run at once.
+/// The highest concurrency of one worker.
 const CONCURRENCY_MAX: u32 = 100_000;
 
-/// The shortest time between two polls or heartbeats: less would only keep the store busy.
+/// The shortest poll and heartbeat interval: less would only load the store.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
-/// The longest: half of what makes a silent worker look stopped.
+/// The longest: half of the time after which a silent worker counts as stopped.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
 /// Why a worker cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A name is not one.
+    /// A name of a namespace, queue, type or worker is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// Nothing to serve.
-    #[error("a worker needs at least one {what}: name one, or leave it at `default`")]
+    /// An empty list of queues or namespaces.
+    #[error("a worker needs at least one {what}: name one, or keep `default`")]
     Nothing {
-        /// A queue or a namespace.
+        /// The word `queue` or `namespace`.
         what: &'static str,
     },
-    /// Without handlers it would take nothing: a worker takes the types that have a handler.
-    #[error(
-        "the worker has no handler, and so no type of task to take: add a handler to its registry, or name `types`"
-    )]
+    /// A worker leases the types that have a handler, and there is none.
+    #[error("the worker has no handler: add one to its registry, or name `types`")]
     NoHandlers,
-    /// A handler needs a value that is not shared.
+    /// A handler needs a shared value that is not registered.
     #[error("{0}")]
     NotShared(#[from] MissingShared),
-    /// A number is out of its range.
+    /// A number or duration is out of range.
     #[error("{what} is {value}: it must be between {min} and {max}")]
     OutOfRange {
-        /// Which.
+        /// The setting, as a noun: `the concurrency`.
         what: &'static str,
-        /// As given.
+        /// The value that was refused.
         value: String,
-        /// At least.
+        /// The lowest allowed value.
         min: String,
-        /// At most.
+        /// The highest allowed value.
         max: String,
     },
 }
 
-/// Which types a worker takes.
+/// Which task types a worker leases.
 enum Types {
     /// Those with a handler.
     Registered,
@@ -70,7 +68,7 @@ enum Types {
 }
 
 impl Types {
-    /// What to ask a store for; `None`: any.
+    /// The filter of lease requests; `None`: any type.
     fn resolve(self, registry: &Registry) -> Result<Option<Vec<TaskType>>, BuildError> {
         let types: Vec<_> = match self {
             Self::Listed(types) => types.into_iter().map(TaskType::new).collect::<Result<_, _>>()?,
@@ -81,7 +79,7 @@ impl Types {
     }
 }
 
-/// Collects what a worker should be. Made by [`Worker::builder`].
+/// Builds a [`Worker`]. Made by [`Worker::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct WorkerBuilder {
     source: Arc<dyn WorkSource>,
@@ -98,8 +96,8 @@ pub struct WorkerBuilder {
     stop_grace: Duration,
     log_limits: LogLimits,
     poll_every: Duration,
-    beat_every: Duration,
-    ahead: bool,
+    heartbeat_every: Duration,
+    prefetch: bool,
     project_root: Option<String>,
     tokens: Arc<dyn Fn() -> LeaseToken + Send + Sync>,
 }
@@ -121,120 +119,119 @@ impl WorkerBuilder {
             stop_grace: Duration::from_secs(5),
             log_limits: LogLimits::default(),
             poll_every: Duration::from_secs(10),
-            beat_every: Duration::from_secs(10),
-            ahead: true,
+            heartbeat_every: Duration::from_secs(10),
+            prefetch: true,
             project_root: None,
             tokens: Arc::new(random_token),
         }
     }
 
-    /// Its name, unique among the workers alive. If not given, one is drawn.
+    /// The worker's name, unique among live workers. Default: `worker-` and eight random hex digits.
     pub fn name(mut self, name: impl Into<SharedText>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The namespaces it serves; `*` follows whatever there is.
+    /// The namespaces it serves; `*`: all, also those created later. Default: `default`.
     pub fn namespaces<T: Into<SharedText>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.namespaces = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The queues it serves.
+    /// The queues it serves. Default: `default`.
     pub fn queues<T: Into<SharedText>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.queues = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The types it takes. If not given, those that have a handler: the others are left to other workers, so
-    /// that in a rolling deploy an old worker fails nothing that a new one can run.
+    /// The task types it leases. Default: those that have a handler. Other types are left to other workers,
+    /// so that in a rolling deploy an old worker fails nothing that a new one can run.
     pub fn types<T: Into<SharedText>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
         self.types = Types::Listed(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Takes tasks of any type, and fails those that have no handler: for a queue whose workers must notice a
-    /// type without one.
+    /// Leases tasks of any type, and fails those that have no handler: for a queue where a type without a
+    /// handler must be noticed.
     pub fn any_type(mut self) -> Self {
         self.types = Types::Any;
         self
     }
 
-    /// What it can run.
+    /// The handlers and the values they share.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry;
         self
     }
 
-    /// How many handlers run at once; 16 if not given.
+    /// How many handlers run at once, from 1 to 100,000. Default: 16.
     pub fn concurrency(mut self, count: u32) -> Self {
         self.concurrency = count;
         self
     }
 
-    /// At most so many of this type at once.
+    /// The concurrency limit of a task type in this worker, from 1. Default: none.
     pub fn type_limit(mut self, task_type: impl Into<SharedText>, count: u32) -> Self {
         self.type_limits.push((task_type.into(), count));
         self
     }
 
-    /// How long its leases last; 30 s if not given. They are renewed at a third.
+    /// The TTL of its leases. Default: 30 s. They are renewed every third of it.
     pub fn lease_ttl(mut self, span: Duration) -> Self {
         self.ttl = span;
         self
     }
 
-    /// How long handlers may go on after a shutdown was asked for; 30 s if not given.
+    /// How long running handlers may take to finish after a shutdown request. Default: 30 s.
     pub fn grace(mut self, span: Duration) -> Self {
         self.grace = span;
         self
     }
 
-    /// How long a handler that was told to stop may take to do so before it is dropped; 5 s if not given.
+    /// How long a handler may take to stop after its stop signal, before it is dropped. Default: 5 s.
     pub fn stop_grace(mut self, span: Duration) -> Self {
         self.stop_grace = span;
         self
     }
 
-    /// How much of each attempt's log is kept, of its beginning and of its end; 3 MiB and 1 MiB if not given.
+    /// How much of each attempt's log is kept. Default: the first 3 MiB and the last 1 MiB.
     pub fn log_limits(mut self, limits: LogLimits) -> Self {
         self.log_limits = limits;
         self
     }
 
-    /// How long it waits for work before it looks by itself; 10 s if not given. New work wakes it wherever
-    /// the store has wake-ups.
+    /// How long it waits for a wake-up before it polls, from 10 ms to 60 s. Default: 10 s. New tasks wake it
+    /// at once where the store has wake-ups.
     pub fn poll_every(mut self, span: Duration) -> Self {
         self.poll_every = span;
         self
     }
 
-    /// Between two heartbeats, whatever else it does; 10 s if not given.
-    pub fn beat_every(mut self, span: Duration) -> Self {
-        self.beat_every = span;
+    /// The heartbeat interval, from 10 ms to 60 s. Default: 10 s.
+    pub fn heartbeat_every(mut self, span: Duration) -> Self {
+        self.heartbeat_every = span;
         self
     }
 
-    /// Takes only what it can start at once. Without this, a few tasks more are leased while quick handlers
-    /// run.
-    pub fn nothing_ahead(mut self) -> Self {
-        self.ahead = false;
+    /// Leases no more tasks than it has free slots. Default: a few more while handlers end quickly.
+    pub fn no_prefetch(mut self) -> Self {
+        self.prefetch = false;
         self
     }
 
-    /// The project its tasks are about, shown beside it.
+    /// The project directory that is shown with the worker. Default: none.
     pub fn project_root(mut self, path: impl Into<String>) -> Self {
         self.project_root = Some(path.into());
         self
     }
 
-    /// Where lease tokens come from: the system's randomness, unless a simulation wants to repeat itself.
+    /// The source of lease tokens. Default: the system's randomness; a simulation passes a deterministic one.
     pub fn tokens(mut self, tokens: Arc<dyn Fn() -> LeaseToken + Send + Sync>) -> Self {
         self.tokens = tokens;
         self
     }
 
-    /// Checks everything.
+    /// Fails on an invalid name, a value out of range, a missing handler or a missing shared value.
     pub fn build(self) -> Result<Worker, BuildError> {
         self.check_numbers()?;
         let all_namespaces = self.namespaces.iter().any(|name| name.as_str() == "*");
@@ -251,7 +248,7 @@ impl WorkerBuilder {
         let types = self.types.resolve(&self.registry)?;
         let mut type_limits = Vec::new();
         for (task_type, count) in self.type_limits {
-            check("the limit of a type", count, 1, CONCURRENCY_MAX)?;
+            check("the limit of a task type", count, 1, CONCURRENCY_MAX)?;
             type_limits.push((TaskType::new(task_type)?, count));
         }
         let name = self.name.unwrap_or_else(|| format!("worker-{:08x}", random_token().0 as u32).into());
@@ -266,15 +263,15 @@ impl WorkerBuilder {
             grace: self.grace,
             stop_grace: self.stop_grace,
             poll_every: self.poll_every,
-            beat_every: self.beat_every,
-            ahead: self.ahead,
+            heartbeat_every: self.heartbeat_every,
+            prefetch: self.prefetch,
             project_root: self.project_root,
             tokens: self.tokens,
         };
         let stats = Stats::new(self.clock.monotonic());
         let shared = Shared {
             options,
-            surroundings: Arc::new(Surroundings {
+            env: Arc::new(WorkerEnv {
                 source: Arc::clone(&self.source),
                 clock: Arc::clone(&self.clock),
                 values: self.registry.values(),
@@ -290,7 +287,7 @@ impl WorkerBuilder {
             stopped: Notify::new(),
             room: false.into(),
             idle: Notify::new(),
-            poke: Notify::new(),
+            renew_now: Notify::new(),
             stats: Mutex::new(stats),
             paused: false.into(),
             namespaces: Mutex::new(namespaces),
@@ -298,17 +295,20 @@ impl WorkerBuilder {
         };
         Ok(Worker { shared: Arc::new(shared) })
     }
+
     fn check_numbers(&self) -> Result<(), BuildError> {
         check("the concurrency", self.concurrency, 1, CONCURRENCY_MAX)?;
-        check("the lease", Spelled(self.ttl), Spelled(LEASE_TTL_MIN), Spelled(LEASE_TTL_MAX))?;
-        for (what, span) in [("the poll interval", self.poll_every), ("the heartbeat", self.beat_every)] {
+        check("the lease TTL", Spelled(self.ttl), Spelled(LEASE_TTL_MIN), Spelled(LEASE_TTL_MAX))?;
+        for (what, span) in
+            [("the poll interval", self.poll_every), ("the heartbeat interval", self.heartbeat_every)]
+        {
             check(what, Spelled(span), Spelled(INTERVAL_MIN), Spelled(INTERVAL_MAX))?;
         }
         Ok(())
     }
 }
 
-/// A duration that prints as people write it.
+/// A duration that prints as `30s`.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct Spelled(Duration);
 
@@ -331,7 +331,7 @@ fn check<T: PartialOrd + std::fmt::Display + Copy>(
     Err(BuildError::OutOfRange { what, value, min, max })
 }
 
-/// 128 bits from the system. Without randomness there are no safe leases: nothing sensible can go on.
+/// 128 bits from the system. Panics without randomness: lease tokens must not be guessable or collide.
 fn random_token() -> LeaseToken {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).expect("the system has randomness");

@@ -1,4 +1,5 @@
-//! Getting work: as much as there are free slots, and a few more if handlers end quickly.
+//! Fetching: as many tasks as there are free slots, and a small prefetch buffer while handlers end quickly.
+//! That is the worker's backpressure: what it cannot start soon stays in the store.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,58 +17,56 @@ use crate::shutdown::Shutdown;
 use crate::worker::Shared;
 use crate::worker::table::Table;
 
-/// How long to wait after the store could not be reached; doubled up to [`RETRY_MAX`].
+/// First backoff after a failed lease request; doubled up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(50);
-/// At most so long.
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// How often in a row a worker believes that there is work when it gets none.
-const IN_VAIN_MAX: u32 = 16;
+/// Wake-ups in a row that led to no lease before the worker backs off.
+const EMPTY_WAKES_MAX: u32 = 16;
 
-/// How much to ask for.
+/// The size of a lease request.
 struct Want {
-    /// Handlers that could start at once: the most fragile tasks that may come.
+    /// Free slots: the most fragile tasks that may be leased.
     free: u32,
-    /// In all.
+    /// Free slots and prefetch.
     total: u32,
-    /// Of these types; `None`: of any.
+    /// `None`: any type.
     types: Option<Vec<TaskType>>,
 }
 
-/// Fetches until a shutdown is asked for. A call under way is not interrupted by that: what it grants would
-/// be lost.
+/// Fetches until a shutdown is requested. A request in flight is not interrupted: its leases would be lost.
 pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
     let mut turn = 0;
     let mut retry = RETRY_MIN;
-    let mut in_vain = 0;
-    while !shutdown.is_asked() {
+    let mut empty_wakes = 0;
+    while !shutdown.is_requested() {
         let want = shared.want();
         if want.total == 0 || shared.paused.load(Ordering::Relaxed) {
-            unless_asked(shutdown, room(shared)).await;
+            unless_shutdown(shutdown, room(shared)).await;
             continue;
         }
         match lease(shared, &want, turn).await {
             Ok(true) => {
-                (retry, in_vain) = (RETRY_MIN, 0);
+                (retry, empty_wakes) = (RETRY_MIN, 0);
                 // Let the handlers that were just started run, on a runtime of one thread too.
                 tokio::task::yield_now().await;
             }
             Ok(false) => {
                 retry = RETRY_MIN;
-                unless_asked(shutdown, async {
-                    in_vain = if wait(shared, &want).await { in_vain + 1 } else { 0 };
+                unless_shutdown(shutdown, async {
+                    empty_wakes = if wait(shared, &want).await { empty_wakes + 1 } else { 0 };
                 })
                 .await;
-                if in_vain >= IN_VAIN_MAX {
-                    // Told again and again that there is work, and given none: others are faster, or the
-                    // store is wrong.
-                    in_vain = 0;
-                    unless_asked(shutdown, shared.pause(RETRY_MIN)).await;
+                if empty_wakes >= EMPTY_WAKES_MAX {
+                    // Woken again and again without a lease: other workers are faster, or the store is wrong.
+                    empty_wakes = 0;
+                    unless_shutdown(shutdown, shared.sleep_for(RETRY_MIN)).await;
                 }
             }
             Err(error) => {
-                tracing::warn!(worker = %shared.options.name, %error, ?retry, "no work can be fetched; trying again");
-                unless_asked(shutdown, shared.pause(retry)).await;
+                let worker = &shared.options.name;
+                tracing::warn!(%worker, %error, ?retry, "lease request failed; retrying");
+                unless_shutdown(shutdown, shared.sleep_for(retry)).await;
                 retry = (retry * 2).min(RETRY_MAX);
             }
         }
@@ -76,23 +75,24 @@ pub(super) async fn fetch(shared: &Arc<Shared>, shutdown: &Shutdown) {
 }
 
 impl Shared {
-    async fn pause(&self, span: Duration) {
+    pub(super) async fn sleep_for(&self, span: Duration) {
         self.clock.sleep_until(self.clock.monotonic().saturating_add(span)).await;
     }
 
-    /// Free slots, and a buffer as large as what ended since the last fetch: quick handlers find their next
-    /// task already there, slow ones hoard nothing. At most twice the concurrency is buffered.
+    /// Free slots, and a buffer as large as the number of handlers that ended since the last fetch: quick
+    /// handlers find their next task buffered, slow ones hoard nothing. At most twice the concurrency is
+    /// buffered.
     fn want(self: &Arc<Self>) -> Want {
         let mut table = self.table.lock();
         self.start_buffered(&mut table);
         let types = self.types_with_room(&table);
         let buffered = u32::try_from(table.buffer.len()).unwrap_or(u32::MAX);
-        // What is left in the buffer has no slot, or is of a type that may not run now.
+        // What remains in the buffer has no slot, or its type is at its limit.
         let free = self.options.concurrency - table.running;
         let room = (2 * self.options.concurrency).saturating_sub(buffered);
-        let ended = if self.options.ahead { table.ended_since_fetch } else { 0 };
+        let ended = if self.options.prefetch { table.ended_since_fetch } else { 0 };
         let total = free.saturating_add(ended).min(room).min(LEASE_BATCH_MAX);
-        // A few at a time is not worth a call while handlers are busy.
+        // While all slots are busy, a request for a few tasks is not worth a call.
         let worthwhile = free > 0 || total >= self.options.concurrency / 2;
         if !worthwhile || types.as_ref().is_some_and(Vec::is_empty) {
             return Want { free, total: 0, types };
@@ -101,8 +101,8 @@ impl Shared {
         Want { free, total, types }
     }
 
-    /// The types to ask for. While one is at its limit, only those that are known and are not: otherwise its
-    /// tasks would fill the buffer, and others could not get past them.
+    /// The types to lease. While one is at its limit, only the others are requested: otherwise its tasks
+    /// would fill the buffer and block them (head-of-line blocking).
     fn types_with_room(&self, table: &Table) -> Option<Vec<TaskType>> {
         let limits = &self.options.type_limits;
         let full: Vec<_> = limits.iter().filter(|(limited, max)| table.is_saturated(limited, *max)).collect();
@@ -115,7 +115,7 @@ impl Shared {
     }
 }
 
-/// Asks each namespace in turn, beginning with another one each time; says whether anything came.
+/// Leases from the namespaces, round robin; returns whether anything was leased.
 async fn lease(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
     let namespaces = shared.namespaces.lock().clone();
     let (mut free, mut total) = (want.free, want.total);
@@ -134,9 +134,9 @@ async fn lease(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
             slots: free,
             ttl: shared.options.ttl,
         };
-        // Counted from before the request: whatever the answer's way took is already spent.
+        // Taken before the request: the round trip counts against the lease.
         let sent_at = shared.clock.monotonic();
-        let leased = lease_again(shared, request).await?;
+        let leased = lease_with_retry(shared, request).await?;
         let count = u32::try_from(leased.len()).unwrap_or(u32::MAX);
         found |= count > 0;
         free = free.saturating_sub(count);
@@ -144,31 +144,31 @@ async fn lease(shared: &Arc<Shared>, want: &Want, turn: usize) -> Result<bool> {
         if shared.clock.monotonic() < shared.valid_until(sent_at) {
             shared.accept(leased, sent_at);
         } else {
-            // The answer came too late to start anything under it: the leases end by themselves.
-            tracing::warn!(worker = %shared.options.name, count, "leases came too late to be used");
+            // Too late to start anything under them: the leases expire.
+            tracing::warn!(worker = %shared.options.name, count, "leases arrived too late to be used");
         }
     }
     Ok(found)
 }
 
-/// One more try under the same token if the answer got lost: it returns what the first one granted.
-async fn lease_again(shared: &Shared, request: LeaseRequest) -> Result<Vec<weaver_core::lease::Leased>> {
+/// Retries once with the same token if the response was lost: the store returns the leases of the first call.
+async fn lease_with_retry(shared: &Shared, request: LeaseRequest) -> Result<Vec<weaver_core::lease::Leased>> {
     match shared.source.lease(request.clone()).await {
         Err(weaver_core::error::Error::Unavailable { .. }) => shared.source.lease(request).await,
         answer => answer,
     }
 }
 
-/// Waits for something, but no longer than until a shutdown is asked for.
-async fn unless_asked(shutdown: &Shutdown, wait: impl Future<Output = ()>) {
+/// Waits for something, or until a shutdown is requested.
+async fn unless_shutdown(shutdown: &Shutdown, wait: impl Future<Output = ()>) {
     tokio::select! {
         biased;
-        () = shutdown.asked() => {}
+        () = shutdown.requested() => {}
         () = wait => {}
     }
 }
 
-/// Waits until there may be something to lease, or more room to put it; says whether the store spoke of work.
+/// Waits until there may be something to lease, or room for more; returns whether the store announced work.
 async fn wait(shared: &Shared, want: &Want) -> bool {
     let namespaces = shared.namespaces.lock().clone();
     let interest = |namespace: Namespace| Interest::Work {
@@ -183,7 +183,7 @@ async fn wait(shared: &Shared, want: &Want) -> bool {
         .collect();
     let work = async {
         let first = match waits.len() {
-            // A worker of all namespaces that there are, when there are none.
+            // A worker that serves `*`, on a store without namespaces.
             0 => pending().await,
             1 => waits.remove(0).await,
             _ => select_all(waits).await.0,
@@ -192,14 +192,14 @@ async fn wait(shared: &Shared, want: &Want) -> bool {
             Ok(wake) => wake == Wake::Ready,
             Err(error) => {
                 tracing::warn!(worker = %shared.options.name, %error, "waiting for work failed");
-                shared.pause(RETRY_MIN).await;
+                shared.sleep_for(RETRY_MIN).await;
                 false
             }
         }
     };
     tokio::select! {
         biased;
-        spoken = work => spoken,
+        announced = work => announced,
         () = freed(shared) => false,
     }
 }
@@ -209,11 +209,11 @@ async fn room(shared: &Shared) {
     tokio::select! {
         biased;
         () = freed(shared) => {}
-        () = shared.pause(shared.options.poll_every) => {}
+        () = shared.sleep_for(shared.options.poll_every) => {}
     }
 }
 
-/// Waits for the flag. Nobody wakes us for it: whoever sets it is polled before us.
+/// Waits for the flag. It needs no waker: the loops that set it are polled before this one.
 async fn freed(shared: &Shared) {
     poll_fn(|_| if shared.room.swap(false, Ordering::Relaxed) { Poll::Ready(()) } else { Poll::Pending })
         .await;

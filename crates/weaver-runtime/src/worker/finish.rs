@@ -1,5 +1,6 @@
-//! Reporting ends: whatever has stopped since the last report goes into one call. While one call is under way
-//! the next batch gathers, so the delay is bounded by one call and batches grow with the load.
+//! Reporting outcomes, batched like a group commit: all handlers that stopped since the last report go into
+//! one call. While a call is in flight the next batch gathers, so the delay is bounded by one call and
+//! batches grow with the load.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,35 +14,33 @@ use weaver_core::time::Monotonic;
 
 use crate::ctx::{Ctx, StopReason};
 use crate::source::{End, Ended, SharedLeased};
-use crate::worker::seats::Seat;
+use crate::worker::slots::Slot;
 use crate::worker::table::Done;
 use crate::worker::{Shared, observe};
 
-/// How long to wait after a report failed; doubled up to [`RETRY_MAX`].
+/// First backoff after a failed report; doubled up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_millis(20);
-/// At most so long.
 const RETRY_MAX: Duration = Duration::from_secs(1);
-/// The most ends one call reports.
+/// Outcomes per call.
 const BATCH_MAX: usize = 1000;
 
-/// The most lines of a log in one append.
+/// Log lines per append.
 const LOG_LINES_PER_APPEND: usize = 1000;
 
-/// Said of a handler that is gone for no reason we know.
-const DROPPED: &str = "its handler was dropped before it finished";
+/// The error of a handler that was dropped without a stop signal.
+const DROPPED: &str = "the handler was dropped before it finished";
 
-/// Ends on their way to the store.
 #[derive(Default)]
 struct Batch {
-    // Apart from what else is known of them, so that the store can be shown them as they are.
+    // Apart from the notes: the source takes a slice of ends.
     ends: Vec<End>,
     notes: Vec<Note>,
 }
 
-/// What the worker remembers about an end until the store has taken it.
+/// What the worker remembers about an outcome until the store has recorded it.
 struct Note {
-    seat: Seat,
-    /// After that the store refuses it anyway.
+    slot: Slot,
+    /// After that the store refuses the outcome.
     valid_until: Monotonic,
     ran_for: Duration,
 }
@@ -52,14 +51,14 @@ impl Batch {
         self.notes.push(note);
     }
 
-    /// Splits off what is more than a call may carry.
+    /// Splits off what exceeds one call.
     fn split_off_rest(&mut self) -> Self {
         let len = self.ends.len().min(BATCH_MAX);
         Self { ends: self.ends.split_off(len), notes: self.notes.split_off(len) }
     }
 }
 
-/// Reports for ever.
+/// Never returns.
 pub(super) async fn finish(shared: &Arc<Shared>) {
     loop {
         let (done, mut stopped) = {
@@ -73,14 +72,14 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
             shared.idle.notify_waiters();
             shared.stopped.notified().await;
             if shared.most_still_run() {
-                // Let those that are about to end do so first: one report for all of them.
+                // Let the handlers that are about to end do so first: one report for all.
                 tokio::task::yield_now().await;
             }
             continue;
         }
         let mut cancelled = Vec::new();
-        let mut batch = shared.sort_out(done, &mut stopped, &mut cancelled);
-        // Slots are free: what waits in the buffer starts, even while the fetcher waits for an answer.
+        let mut batch = shared.classify(done, &mut stopped, &mut cancelled);
+        // Slots are free: buffered tasks start even while a lease request is in flight.
         shared.start_buffered(&mut shared.table.lock());
         shared.freed();
         let ended = batch.ends.iter().map(|end| &end.leased.0).chain(&cancelled);
@@ -96,7 +95,7 @@ pub(super) async fn finish(shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    /// A slot, a place or the last task in hand is gone: tell those who wait for it.
+    /// A slot, a place in the buffer or the last held task was freed: wakes the fetcher and the shutdown.
     pub(crate) fn freed(&self) {
         self.room.store(true, Ordering::Relaxed);
         self.idle.notify_waiters();
@@ -107,61 +106,63 @@ impl Shared {
         self.done.lock().len() * 2 < running as usize
     }
 
-    /// What each stopped handler means: an end to report, or a cancellation to confirm.
-    fn sort_out(&self, done: Vec<Done>, stopped: &mut Vec<Lease>, cancelled: &mut Vec<Ctx>) -> Batch {
+    /// Each stopped handler becomes an outcome to report, or a cancellation to confirm.
+    fn classify(&self, done: Vec<Done>, stopped: &mut Vec<Lease>, cancelled: &mut Vec<Ctx>) -> Batch {
         let now = self.clock.monotonic();
         let mut batch = Batch { ends: Vec::with_capacity(done.len()), notes: Vec::with_capacity(done.len()) };
         let mut table = self.table.lock();
-        for Done { seat, outcome, told } in done {
-            let Some(started) = table.stopped(seat) else { continue };
+        for Done { slot, outcome, stop_reason } in done {
+            let Some(started) = table.stopped(slot) else { continue };
             let runs_once = started.ctx.record().spec.runs_once();
-            let outcome = match (told, outcome) {
+            let outcome = match (stop_reason, outcome) {
                 (Some(StopReason::Cancelled), _) => {
                     stopped.push(started.lease().clone());
                     cancelled.push(started.ctx.clone());
                     self.stats.lock().cancelled_running();
-                    table.started.leave(seat);
+                    table.started.release(slot);
                     continue;
                 }
-                (told, outcome) if runs_once => only_run(told, outcome, now >= started.valid_until),
-                // It was told to stop: a failure is what stopping looks like, and nothing to be charged for.
-                // If the lease is lost indeed, the store refuses the report; if it is not, the task is free
-                // again at once.
+                (stop_reason, outcome) if runs_once => {
+                    once_outcome(stop_reason, outcome, now >= started.valid_until)
+                }
+                // It was signalled to stop: a failure then is not counted. If the lease is lost, the store
+                // refuses the report; if it is not, the task can be leased again at once.
                 (Some(_), None | Some(Outcome::Failed { .. } | Outcome::TimedOut)) => Outcome::Released,
                 (_, Some(outcome)) => outcome,
                 (None, None) => Outcome::failed(DROPPED),
             };
             let ran_for = now.0.saturating_sub(started.started_at.0);
-            let note = Note { seat, valid_until: started.valid_until, ran_for };
+            let note = Note { slot, valid_until: started.valid_until, ran_for };
             batch.push(End { leased: SharedLeased(started.ctx.clone()), outcome }, note);
         }
         batch
     }
 }
 
-/// How the only execution of a task ended that may be started once. To be cut off is its end: given back, it
-/// would run a second time. And what it says after its lease has ended counts for nothing, even if nobody has
-/// noticed the end yet.
-fn only_run(told: Option<StopReason>, outcome: Option<Outcome>, is_late: bool) -> Outcome {
-    const CUT_OFF: &str = "it may run only once, and was cut off";
-    match (told, outcome) {
-        _ if is_late => Outcome::failed(format!("{CUT_OFF}: its worker's lease ended while it ran")),
+/// The outcome of a task that may run only once. An interrupted attempt fails: released, the task would run a
+/// second time. An outcome after the lease has expired does not count, even if the store has not expired it
+/// yet.
+fn once_outcome(stop_reason: Option<StopReason>, outcome: Option<Outcome>, is_late: bool) -> Outcome {
+    const INTERRUPTED: &str = "the only attempt was interrupted";
+    match (stop_reason, outcome) {
+        _ if is_late => Outcome::failed(format!("{INTERRUPTED}: its lease expired while it ran")),
         (_, Some(outcome)) => outcome,
-        (Some(StopReason::Shutdown), None) => Outcome::failed(format!("{CUT_OFF}: its worker was shut down")),
-        (Some(_), None) => Outcome::failed(format!("{CUT_OFF}: its worker could not keep its lease")),
+        (Some(StopReason::Shutdown), None) => {
+            Outcome::failed(format!("{INTERRUPTED}: the worker was shut down"))
+        }
+        (Some(_), None) => Outcome::failed(format!("{INTERRUPTED}: the worker could not renew its lease")),
         (None, None) => Outcome::failed(DROPPED),
     }
 }
 
-/// What handlers logged is stored before their end is known. Best effort: a log is no reason to lose a
-/// result.
+/// Stores attempt logs before the outcome is reported. Best effort: a log failure must not lose a result.
 pub(super) async fn write_logs<'a>(shared: &Shared, contexts: impl Iterator<Item = &'a Ctx>, is_end: bool) {
     for ctx in contexts.filter(|ctx| ctx.has_logged()) {
         // One writer at a time, so that lines stay in order.
         let _writing = ctx.log_writing().await;
         write_log(shared, ctx, is_end).await;
         if is_end && ctx.log_has_unstored() {
-            // The last chance to say how many are missing.
+            // The last append of this attempt: it says how many lines are missing.
             write_log(shared, ctx, is_end).await;
         }
     }
@@ -174,7 +175,7 @@ async fn write_log(shared: &Shared, ctx: &Ctx, is_end: bool) {
             shared.source.append(&ctx.log_stream(), lines, Some(&ctx.leased().lease), None).await
         {
             let count = lines.len();
-            tracing::warn!(task = %ctx.key(), %error, count, "log lines were not stored");
+            tracing::warn!(task = %ctx.key(), %error, count, "storing log lines failed");
             ctx.log_not_stored(count, error.to_string());
         }
     }
@@ -195,38 +196,39 @@ pub(crate) fn appends(mut lines: &[Bytes]) -> impl Iterator<Item = &[Bytes]> {
     })
 }
 
-/// Tells the store that handlers of cancelled tasks have stopped. If it cannot be told, the holds end with
-/// the leases.
+/// Ends the cancellation holds of tasks whose handler has stopped. If the call fails, the holds end with the
+/// leases.
 async fn confirm(shared: &Shared, stopped: Vec<Lease>) {
     if stopped.is_empty() {
         return;
     }
     if let Err(error) = shared.source.confirm_stopped(stopped).await {
-        tracing::warn!(%error, "the store does not know yet that cancelled handlers have stopped");
+        tracing::warn!(%error, "confirming stopped handlers failed; their holds end with their leases");
     }
 }
 
-/// Reports a batch until the store has taken it or it is too late.
+/// Reports a batch until the store has recorded it or its leases have expired.
 async fn report(shared: &Shared, mut batch: Batch, stopped: &mut Vec<Lease>) {
     let mut retry = RETRY_MIN;
     while !batch.ends.is_empty() {
         match shared.source.finish(&batch.ends).await {
             Ok(answers) => {
-                batch = take_answers(shared, batch, &answers, stopped);
+                batch = apply_answers(shared, batch, &answers, stopped);
                 continue;
             }
             Err(error) => {
-                tracing::warn!(worker = %shared.options.name, %error, ends = batch.ends.len(), "ends cannot be reported; trying again");
+                let (worker, ends) = (&shared.options.name, batch.ends.len());
+                tracing::warn!(%worker, %error, ends, "reporting outcomes failed; retrying");
             }
         }
         shared.clock.sleep_until(shared.clock.monotonic().saturating_add(retry)).await;
         retry = (retry * 2).min(RETRY_MAX);
-        batch = shared.without_late(batch);
+        batch = shared.without_expired(batch);
     }
 }
 
-/// Settles what the store answered; returns what must be reported again, differently.
-fn take_answers(shared: &Shared, batch: Batch, answers: &[Ended], stopped: &mut Vec<Lease>) -> Batch {
+/// Applies the store's answers; returns what must be reported again with another outcome.
+fn apply_answers(shared: &Shared, batch: Batch, answers: &[Ended], stopped: &mut Vec<Lease>) -> Batch {
     let mut again = Batch::default();
     let now = shared.clock.now();
     // One lock each for the whole batch; nothing below waits.
@@ -235,7 +237,7 @@ fn take_answers(shared: &Shared, batch: Batch, answers: &[Ended], stopped: &mut 
         match answer {
             Ended::ResultTooLarge { bytes, max_bytes } => {
                 let error = format!(
-                    "its result is {bytes} bytes: the limit is {max_bytes}; return a reference to it"
+                    "the result has {bytes} bytes, the limit is {max_bytes}: return a reference to it"
                 );
                 end.outcome = Outcome::fatal(error);
                 again.push(end, note);
@@ -248,30 +250,30 @@ fn take_answers(shared: &Shared, batch: Batch, answers: &[Ended], stopped: &mut 
             Ended::Lost => {
                 observe::lost(&end.leased);
                 stats.lost();
-                // If it was cancelled meanwhile, its hold can go: the handler has stopped.
+                // If it was cancelled meanwhile, its cancellation hold can end: the handler has stopped.
                 stopped.push(end.leased.lease.clone());
             }
         }
-        table.started.leave(note.seat);
+        table.started.release(note.slot);
     }
     again
 }
 
 impl Shared {
-    /// Gives up ends whose lease is over: whoever has the task now decides about it.
-    fn without_late(&self, batch: Batch) -> Batch {
+    /// Drops outcomes whose lease has expired: the store would refuse them (fencing).
+    fn without_expired(&self, batch: Batch) -> Batch {
         let now = self.clock.monotonic();
         let mut rest = Batch::default();
         let mut table = self.table.lock();
         for (end, note) in batch.ends.into_iter().zip(batch.notes) {
-            let renewed = table.started.get(note.seat).map(|started| started.valid_until);
+            let renewed = table.started.get(note.slot).map(|started| started.valid_until);
             if renewed.unwrap_or(note.valid_until) > now {
                 rest.push(end, note);
                 continue;
             }
             observe::lost(&end.leased);
             self.stats.lock().lost();
-            table.started.leave(note.seat);
+            table.started.release(note.slot);
         }
         rest
     }

@@ -1,30 +1,35 @@
-//! The worker: takes tasks from a [`WorkSource`](crate::WorkSource), runs their handlers, reports their ends.
+//! The worker: leases tasks from a [`WorkSource`](crate::WorkSource), runs their handlers, reports outcomes.
 //!
 //! ```text
 //!            lease                    start                      Report
 //! source ─────────────▶ buffer ──────────────────▶ handler ──────────────▶ done ──▶ finish ──▶ source
 //!            fetch.rs   (a few)   start.rs   a tokio task once it waits             finish.rs
 //!                                     ▲
-//!                keep.rs: renews every third of a lease, stops what was cancelled or cannot be renewed in time
-//!                watch.rs: waits for cancellations, and has the leases renewed at once when there is one
-//!                upkeep.rs: heartbeats, statistics, maintenance
+//!                renew.rs: lease renewal, every third of the TTL; stops handlers that were cancelled
+//!                    or whose lease cannot be renewed in time
+//!                watch.rs: waits for cancellations, and then has the leases renewed at once
+//!                housekeeping.rs: heartbeats, statistics, maintenance
 //! ```
 //!
-//! All loops are one future: dropping it is a crash, and takes the handlers along. (A finisher as a task of
-//! its own was tried: the store's state then travels between the cores, and two cores are slower than one.)
-//! No loop waits for another's store call, so a call that hangs never keeps leases from being given up in
-//! time (G2).
+//! All loops are one future. Dropping it equals a crash: the handlers are aborted, and the leases expire. (A
+//! finisher as a tokio task of its own was tried: the store's state then moves between cores, and two cores
+//! are slower than one.)
+//!
+//! No loop awaits another's store call, so a call that hangs never delays giving up a lease (G2).
+//!
+//! Backpressure: a lease request asks for no more than the free slots and a small prefetch buffer, so waiting
+//! tasks stay in the store, where other workers can lease them.
 
 mod builder;
 mod fetch;
 mod finish;
-mod keep;
+mod housekeeping;
 mod observe;
-mod seats;
+mod renew;
+mod slots;
 mod start;
 mod stats;
 mod table;
-mod upkeep;
 mod watch;
 
 use std::sync::Arc;
@@ -42,7 +47,7 @@ use weaver_core::time::Monotonic;
 pub use builder::{BuildError, WorkerBuilder};
 pub(crate) use finish::appends;
 
-use crate::ctx::{StopReason, Surroundings};
+use crate::ctx::{StopReason, WorkerEnv};
 use crate::maintenance::MaintenanceWatch;
 use crate::registry::Registry;
 use crate::shutdown::Shutdown;
@@ -56,56 +61,56 @@ pub struct Worker {
     shared: Arc<Shared>,
 }
 
-/// What a worker did while it ran.
+/// Counts of one run of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunSummary {
-    /// Tasks that ended well.
+    /// Attempts that the store recorded as succeeded.
     pub succeeded: u64,
     /// Attempts that failed, timed out or panicked.
     pub failed: u64,
-    /// Tasks given back: at shutdown, or snoozed.
+    /// Tasks released at shutdown, or snoozed by their handler.
     pub released: u64,
-    /// Tasks cancelled, by their handler or while it ran.
+    /// Tasks cancelled by their handler, or by a caller while it ran.
     pub cancelled: u64,
-    /// Attempts whose lease was lost: somebody else decides about them.
+    /// Attempts whose lease was lost: the store refused their outcome.
     pub lost: u64,
 }
 
-/// What the loops share.
+/// State of all loops.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) source: Arc<dyn WorkSource>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) registry: Registry,
-    pub(crate) surroundings: Arc<Surroundings>,
-    /// The tasks in hand. Never locked across an `.await`.
+    pub(crate) env: Arc<WorkerEnv>,
+    /// The held tasks. Never locked across an `.await`.
     pub(crate) table: Mutex<Table>,
     /// Handlers that have a slot and are yet to begin. Locked after the table, never before.
     pub(crate) fresh: Mutex<Fresh>,
     /// Handlers that have stopped and are yet to be reported. Apart from the table, so that a handler that
-    /// ends does not wait for whoever looks at the table.
+    /// ends does not contend for the table's lock.
     pub(crate) done: Mutex<Vec<Done>>,
-    /// Leases of tasks that were cancelled before they were started: to be confirmed.
+    /// Leases of tasks that were cancelled before their handler started: their holds are to be confirmed.
     pub(crate) never_started: Mutex<Vec<Lease>>,
-    /// Rung when `done` or `never_started` has something.
+    /// Notified when `done` or `never_started` has something.
     pub(crate) stopped: Notify,
-    /// Set for the fetcher when a handler's slot or a place in the buffer has become free. A flag and no
-    /// bell: only the other loops set it, and the fetcher is polled after them. A bell would have the future
+    /// Set for the fetcher when a slot or a place in the buffer has become free. An AtomicBool, not a Notify:
+    /// only the other loops set it, and the fetcher is polled after them. A Notify would make this future
     /// wake itself, and the scheduler wake a thread for it.
     pub(crate) room: AtomicBool,
-    /// Rung at the same time for whoever waits until nothing is in hand.
+    /// Notified at the same time, for the shutdown that waits until no task is held.
     pub(crate) idle: Notify,
-    /// Rung when leases must be renewed at once.
-    pub(crate) poke: Notify,
+    /// Notified when leases must be renewed at once.
+    pub(crate) renew_now: Notify,
     pub(crate) stats: Mutex<Stats>,
-    /// Told to take nothing new (a directive, not a shutdown).
+    /// Draining by a directive: no new leases until it is withdrawn.
     pub(crate) paused: AtomicBool,
-    /// Namespaces served at the moment.
+    /// Namespaces served now; with `*` the list changes.
     pub(crate) namespaces: Mutex<Vec<Namespace>>,
     pub(crate) maintenance: Arc<MaintenanceWatch>,
 }
 
-/// What the builder was told.
+/// Checked settings of the builder.
 pub(crate) struct Options {
     pub(crate) name: WorkerId,
     pub(crate) all_namespaces: bool,
@@ -117,93 +122,94 @@ pub(crate) struct Options {
     pub(crate) grace: Duration,
     pub(crate) stop_grace: Duration,
     pub(crate) poll_every: Duration,
-    pub(crate) beat_every: Duration,
-    /// Whether it leases more than it can start at once.
-    pub(crate) ahead: bool,
+    pub(crate) heartbeat_every: Duration,
+    /// Whether it leases more tasks than it has free slots.
+    pub(crate) prefetch: bool,
     pub(crate) project_root: Option<String>,
     pub(crate) tokens: Arc<dyn Fn() -> LeaseToken + Send + Sync>,
 }
 
 impl Worker {
-    /// A worker on a source of work. Without more it serves queue `default` of namespace `default`, and takes
+    /// A worker on a source of tasks. By default it serves queue `default` of namespace `default`, and leases
     /// the types that its registry has handlers for.
     pub fn builder(source: Arc<dyn WorkSource>, clock: Arc<dyn Clock>) -> WorkerBuilder {
         WorkerBuilder::new(source, clock)
     }
 
-    /// Its name.
+    /// Unique among live workers; random unless the builder was given one.
     pub fn name(&self) -> &WorkerId {
         &self.shared.options.name
     }
 
-    /// Whether its maintenance gets done, for health checks of the process it runs in.
+    /// Whether its maintenance succeeds, for health checks of its process.
     pub fn maintenance(&self) -> Arc<MaintenanceWatch> {
         Arc::clone(&self.shared.maintenance)
     }
 
-    /// Works until it is asked to stop: then takes nothing new, waits for its handlers within its grace,
-    /// tells those left to stop, and gives back what they did not finish. Asked twice, it does not wait.
+    /// Runs until a shutdown is requested, then drains: it leases nothing new, waits for its handlers within
+    /// its grace period, signals the remaining ones to stop, and releases their tasks. A second request skips
+    /// the waiting.
     pub async fn run(self, shutdown: Shutdown) -> RunSummary {
         let shared = &self.shared;
-        // Whatever ends this future, a drop included, ends the handlers.
+        // However this future ends, a drop included, the handlers are aborted.
         let _handlers = AbortAll(shared);
-        tracing::info!(worker = %shared.options.name, "Working");
+        tracing::info!(worker = %shared.options.name, "Worker started");
         tokio::select! {
             biased;
-            () = keep::keep(shared) => {}
+            () = renew::renew_leases(shared) => {}
             () = finish::finish(shared) => {}
             () = watch::watch(shared) => {}
-            () = upkeep::beat(shared, &shutdown) => {}
-            () = upkeep::log(shared) => {}
-            () = upkeep::maintain(shared) => {}
+            () = housekeeping::heartbeat(shared, &shutdown) => {}
+            () = housekeeping::flush_logs(shared) => {}
+            () = housekeeping::maintain(shared) => {}
             // Last: the fetcher sees at once what the others have freed.
             () = self.until_stopped(&shutdown) => {}
         }
-        upkeep::leave(shared).await;
+        housekeeping::deregister(shared).await;
         let summary = shared.stats.lock().summary();
-        tracing::info!(worker = %shared.options.name, ?summary, "Stopped");
+        tracing::info!(worker = %shared.options.name, ?summary, "Worker stopped");
         summary
     }
 
     async fn until_stopped(&self, shutdown: &Shutdown) {
         let shared = &self.shared;
         let hung = async {
-            shutdown.asked().await;
+            shutdown.requested().await;
             let grace = shared.clock.monotonic().saturating_add(shared.options.grace);
             tokio::select! {
                 biased;
-                () = shutdown.asked_twice() => {}
+                () = shutdown.forced() => {}
                 () = shared.clock.sleep_until(grace) => {}
             }
         };
         tokio::select! {
             biased;
             () = fetch::fetch(shared, shutdown) => {}
-            // A call that does not come back is given up, and what it granted with it.
+            // A call that hangs is dropped, and its leases expire.
             () = hung => {}
         }
-        shared.give_back_buffer();
+        shared.release_buffer();
         shared.wait_idle_for(shared.options.grace, shutdown).await;
         shared.stop_all(StopReason::Shutdown);
         shared.wait_idle_for(shared.options.stop_grace, shutdown).await;
         shared.abort_all();
-        // What is left is to be reported; if the store cannot be reached, the leases end by themselves.
+        // The remaining outcomes are reported; if the store cannot be reached, the leases expire.
         let leases_end = shared.clock.monotonic().saturating_add(shared.options.ttl);
         shared.wait_idle(leases_end, None).await;
     }
 }
 
 impl Shared {
-    /// Waits until nothing is in hand, or for this long, or until asked twice.
+    /// As [`wait_idle`](Self::wait_idle), for a span.
     async fn wait_idle_for(&self, span: Duration, shutdown: &Shutdown) {
         self.wait_idle(self.clock.monotonic().saturating_add(span), Some(shutdown)).await;
     }
 
-    /// Waits until nothing is in hand, or for a time, or until asked twice.
+    /// Waits until no task is held, until a deadline, or until a second shutdown request.
     async fn wait_idle(&self, until: Monotonic, shutdown: Option<&Shutdown>) {
-        let asked_twice = async {
+        let forced = async {
             match shutdown {
-                Some(shutdown) => shutdown.asked_twice().await,
+                Some(shutdown) => shutdown.forced().await,
                 None => std::future::pending().await,
             }
         };
@@ -211,7 +217,7 @@ impl Shared {
             loop {
                 let freed = self.idle.notified();
                 tokio::pin!(freed);
-                // Registered before the table is looked at: a change in between is seen.
+                // Registered before the table is read: a change in between is not missed.
                 freed.as_mut().enable();
                 if self.table.lock().is_empty() {
                     return;
@@ -222,12 +228,13 @@ impl Shared {
         tokio::select! {
             biased;
             () = idle => {}
-            () = asked_twice => {}
+            () = forced => {}
             () = self.clock.sleep_until(until) => {}
         }
     }
 
-    /// When a lease asked for at `sent_at` must have been given up: before the store may think it is over.
+    /// When a lease requested at `sent_at` must have been given up: at 9/10 of the TTL, before the store can
+    /// expire it.
     pub(crate) fn valid_until(&self, sent_at: Monotonic) -> Monotonic {
         sent_at.saturating_add(self.options.ttl * 9 / 10)
     }

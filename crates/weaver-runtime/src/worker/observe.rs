@@ -1,5 +1,4 @@
-//! What a worker tells: structured events with the seed's names, inside a span that carries the enqueuer's
-//! trace.
+//! Structured log events with the seed's names, in a span that carries the producer's trace.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use weaver_core::time::Timestamp;
 use crate::ctx::Ctx;
 use crate::source::End;
 
-/// The span of one execution.
+/// The span of one attempt.
 pub(super) fn span(ctx: &Ctx) -> tracing::Span {
     let record = ctx.record();
     let traceparent = record.spec.origin().trace.as_ref().map(|trace| trace.traceparent.as_str());
@@ -27,13 +26,15 @@ pub(super) fn span(ctx: &Ctx) -> tracing::Span {
     span
 }
 
-/// An end that the store has taken.
+/// An outcome that the store has recorded.
 pub(super) fn ended(end: &End, state: TaskState, due_after: Option<Duration>, now: Timestamp) {
     let (task_id, attempt) = (end.leased.lease.key.id, end.leased.lease.attempt);
     let err = match &end.outcome {
         Outcome::Failed { error, .. } => Some(error.as_ref()),
         Outcome::TimedOut => Some("timed out"),
-        Outcome::Committed if state != TaskState::Succeeded => Some("its transaction was not committed"),
+        Outcome::Committed if state != TaskState::Succeeded => {
+            Some("the handler's transaction was not committed")
+        }
         _ => None,
     };
     match (state, err) {
@@ -53,7 +54,8 @@ pub(super) fn ended(end: &End, state: TaskState, due_after: Option<Duration>, no
     }
 }
 
-/// A lease is gone: whatever the handler did, somebody else decides.
+/// The store refused the outcome: the lease was lost.
 pub(super) fn lost(leased: &Leased) {
-    tracing::warn!(task_id = %leased.lease.key.id, attempt = leased.lease.attempt, "lease lost: the outcome does not count");
+    let (task_id, attempt) = (&leased.lease.key.id, leased.lease.attempt);
+    tracing::warn!(%task_id, attempt, "lease lost; the outcome was discarded");
 }

@@ -1,16 +1,16 @@
 //! Starting handlers.
 //!
-//! Many handlers are done the first time they are polled, and a tokio task each would cost them more than
-//! their own work: an allocation, a place in the scheduler's lists, and often a sleeping thread woken. So
-//! a *starter*, itself a tokio task, gives fresh handlers their first poll, a few in one turn; one that has
-//! to wait goes on as a tokio task of its own. Nothing is lost by that: a handler can only be stopped while
-//! it waits, and then it is such a task. If most of a turn have to wait, the next ones become tasks right
-//! away; once in a while it is tried again.
+//! Many handlers finish in their first poll. A tokio task each would cost more than their own work: an
+//! allocation, a place in the scheduler's queues, and often a thread wake-up.
 //!
-//! A first poll may take long (a computation), and then the others of its turn wait for it. So a turn is as
-//! many handlers as fit into [`TURN`] at the pace of the last one: if they take longer than that, one. What a
-//! starter leaves behind is another's, which another thread can take; so long first polls run beside each
-//! other, as tasks would.
+//! So a *starter*, itself a tokio task, gives fresh handlers their first poll, a few per turn. A handler that
+//! is then pending continues as a tokio task of its own. It stays abortable: a handler can only be stopped
+//! while it is pending. If most of a turn are pending, the next handlers become tasks right away; every 16th
+//! batch tries the first poll again.
+//!
+//! A first poll may take long (a computation), and the others of its turn wait for it. So a turn is as many
+//! handlers as fit into [`TURN`] at the pace of the last turn, at least one. The handlers beyond it get
+//! another starter, which another thread can steal, so that long first polls run in parallel.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -28,30 +28,30 @@ use weaver_core::time::Monotonic;
 use crate::ctx::{Ctx, StopReason};
 use crate::execute::execute;
 use crate::worker::Shared;
-use crate::worker::seats::Seat;
+use crate::worker::slots::Slot;
 use crate::worker::table::{Buffered, Done, Handler, Table};
 
-/// How long a starter's turn should last: little beside everything a caller can notice.
+/// The target length of a starter's turn: too short for a caller to notice.
 const TURN: Duration = Duration::from_micros(100);
 /// The most handlers in one turn.
 const TURN_MAX: usize = 64;
 
-/// While handlers have to wait, one of so many batches tries again whether they end with their first poll.
-const TRIED_AGAIN: u32 = 16;
+/// While most handlers are pending after their first poll, one batch of this many tries the first poll again.
+const FIRST_POLL_RETRY_EVERY: u32 = 16;
 
-/// Handlers that are yet to begin, and those who begin them.
+/// Handlers before their first poll, and the pace of the starters.
 pub(crate) struct Fresh {
-    waiting: VecDeque<(Seat, Ctx)>,
-    /// How many of them may begin in one turn.
+    waiting: VecDeque<(Slot, Ctx)>,
+    /// Handlers per turn.
     per_turn: usize,
-    /// Whether most of the last turn had to wait.
+    /// Whether most handlers of the last turn were pending.
     most_wait: bool,
     batches: u32,
 }
 
 impl Default for Fresh {
     fn default() -> Self {
-        // Until something is known about the handlers, each may be a long one.
+        // Until the pace is known, each first poll may be a long one.
         Self { waiting: VecDeque::new(), per_turn: 1, most_wait: false, batches: 0 }
     }
 }
@@ -60,20 +60,20 @@ impl Fresh {
     /// Whether the next batch's handlers become tasks without a first poll.
     fn skips_first_poll(&mut self) -> bool {
         self.batches = self.batches.wrapping_add(1);
-        self.most_wait && !self.batches.is_multiple_of(TRIED_AGAIN)
+        self.most_wait && !self.batches.is_multiple_of(FIRST_POLL_RETRY_EVERY)
     }
 }
 
 impl Shared {
-    /// Puts newly leased tasks into the buffer and starts as many as there are slots. Fragile ones go first:
-    /// they were asked for by the number of free slots, and must not wait beside others.
+    /// Buffers newly leased tasks and starts as many as there are free slots. Fragile ones go first: the
+    /// request limited them to the number of free slots, and they must not wait in the buffer.
     pub(crate) fn accept(self: &Arc<Self>, leased: Vec<Leased>, sent_at: Monotonic) {
         let valid_until = self.valid_until(sent_at);
         let mut table = self.table.lock();
         let mut fragile = 0;
         for leased in leased {
             let (number, is_fragile) = (table.number(), leased.record.is_fragile());
-            let ctx = Ctx::new(leased, Arc::clone(&self.surroundings));
+            let ctx = Ctx::new(leased, Arc::clone(&self.env));
             let buffered = Buffered { number, ctx, valid_until };
             if is_fragile {
                 table.buffer.insert(fragile, buffered);
@@ -85,12 +85,12 @@ impl Shared {
         self.start_buffered(&mut table);
         drop(table);
         if self.clock.monotonic() > sent_at.saturating_add(self.options.ttl / 10) {
-            // The answer was long on its way: these leases cannot wait for the next round of renewals.
-            self.poke.notify_one();
+            // The response was slow: these leases cannot wait for the next renewal.
+            self.renew_now.notify_one();
         }
     }
 
-    /// Starts what waits in the buffer, as far as there are slots.
+    /// Starts buffered tasks, as many as there are free slots.
     pub(crate) fn start_buffered(self: &Arc<Self>, table: &mut Table) {
         if table.buffer.is_empty() || table.running >= self.options.concurrency {
             return;
@@ -107,13 +107,13 @@ impl Shared {
                 *table.running_of_type.entry(task_type.clone()).or_default() += 1;
             }
             let ctx = buffered.ctx.clone();
-            let seat = table.start(buffered, started_at, Handler::Beginning);
+            let slot = table.start(buffered, started_at, Handler::Beginning);
             if !skips_first_poll {
-                fresh.waiting.push_back((seat, ctx));
+                fresh.waiting.push_back((slot, ctx));
                 continue;
             }
-            let task = spawn(run(Report::new(self, seat, ctx)));
-            if let Some(started) = table.started.get_mut(seat) {
+            let task = spawn(run(Report::new(self, slot, ctx)));
+            if let Some(started) = table.started.get_mut(slot) {
                 started.handler = Handler::Waiting(task);
             }
         }
@@ -124,21 +124,21 @@ impl Shared {
         }
     }
 
-    /// Gives back what was leased and not started.
-    pub(crate) fn give_back_buffer(self: &Arc<Self>) {
+    /// Releases tasks that were leased and not started.
+    pub(crate) fn release_buffer(self: &Arc<Self>) {
         let mut table = self.table.lock();
         let buffered: Vec<_> = table.buffer.drain(..).collect();
         let started_at = self.clock.monotonic();
         for buffered in buffered {
-            let seat = table.start(buffered, started_at, Handler::Stopped);
-            self.done.lock().push(Done { seat, outcome: Some(Outcome::Released), told: None });
+            let slot = table.start(buffered, started_at, Handler::Stopped);
+            self.done.lock().push(Done { slot, outcome: Some(Outcome::Released), stop_reason: None });
         }
         drop(table);
         self.stopped.notify_one();
         self.freed();
     }
 
-    /// Tells every handler to stop.
+    /// Signals every handler to stop.
     pub(crate) fn stop_all(&self, reason: StopReason) {
         let table = self.table.lock();
         let running = table.started.iter().filter(|(_, started)| started.is_running());
@@ -155,15 +155,15 @@ impl Shared {
         drop(tokio::spawn(start_fresh(Arc::clone(self))));
     }
 
-    /// Takes the handlers of a turn; says whether it left others behind.
-    fn next_turn(&self, turn: &mut Vec<(Seat, Ctx)>) -> bool {
+    /// Takes the handlers of a turn; returns whether others remain.
+    fn next_turn(&self, turn: &mut Vec<(Slot, Ctx)>) -> bool {
         let mut fresh = self.fresh.lock();
         let count = fresh.per_turn.min(fresh.waiting.len());
         turn.extend(fresh.waiting.drain(..count));
         !fresh.waiting.is_empty()
     }
 
-    /// Announces how a turn went: its ends all at once, and its pace for the next.
+    /// Hands the ended handlers of a turn to the finisher, and sets the pace of the next turn.
     fn turn_over(&self, ended: &mut Vec<Done>, begun: usize, took: Duration) {
         let per_handler = took / u32::try_from(begun).unwrap_or(1).max(1);
         let fits = TURN.as_nanos() / per_handler.as_nanos().max(1);
@@ -177,13 +177,13 @@ impl Shared {
         }
     }
 
-    /// A handler has to wait: from now on it is a tokio task of its own.
-    fn go_on(&self, seat: Seat, work: Work) {
-        // Spawned without the lock: the scheduler may wake a thread for it.
+    /// A handler is pending: it becomes a tokio task of its own.
+    fn continue_as_task(&self, slot: Slot, work: Work) {
+        // Spawned without the lock: spawning may wake a thread.
         let task = spawn(work);
         let mut table = self.table.lock();
         // It may have ended already, or have been aborted before there was a task to abort.
-        let started = table.started.get_mut(seat).filter(|started| started.is_running());
+        let started = table.started.get_mut(slot).filter(|started| started.is_running());
         if let Some(started) = started {
             if started.aborted {
                 task.abort();
@@ -201,23 +201,23 @@ fn spawn(work: impl Future<Output = Report> + Send + 'static) -> AbortHandle {
     tokio::spawn(async { drop(work.await) }).abort_handle()
 }
 
-/// A handler at work. It gives its report back when it is done; dropped, the report is made by itself.
+/// A running handler. It returns its report when it is done; dropped, the report is made by `Drop`.
 type Work = Pin<Box<dyn Future<Output = Report> + Send>>;
 
-/// Begins the handlers of one turn.
+/// Polls the handlers of one turn.
 async fn start_fresh(shared: Arc<Shared>) {
     let (mut turn, mut ended) = (Vec::new(), Vec::new());
     if shared.next_turn(&mut turn) {
         shared.spawn_starter();
-        give_way().await;
+        requeue().await;
     }
     if turn.is_empty() {
         return;
     }
     let (begun, since) = (turn.len(), shared.clock.monotonic());
-    let mut desk = None;
+    let mut allocation = None;
     poll_fn(|task| {
-        let begin = |(seat, ctx)| begin(&shared, seat, ctx, run, &mut desk, task);
+        let begin = |(slot, ctx)| begin(&shared, slot, ctx, run, &mut allocation, task);
         ended.extend(turn.drain(..).filter_map(begin));
         Poll::Ready(())
     })
@@ -225,13 +225,13 @@ async fn start_fresh(shared: Arc<Shared>) {
     shared.turn_over(&mut ended, begun, shared.clock.monotonic().0.saturating_sub(since.0));
 }
 
-/// Goes to the end of the thread's queue, where other threads can take it. What was just spawned is in the
-/// one place where they cannot, and would wait for this turn however long it takes: so it goes first.
+/// Moves this task to the end of the thread's run queue, where other threads can steal it. The starter that
+/// was just spawned is in the LIFO slot, where they cannot, and would wait for this turn: so it goes first.
 /// (`yield_now` would wait until the thread has nothing else to do.)
-async fn give_way() {
-    let mut has_given_way = false;
+async fn requeue() {
+    let mut was_requeued = false;
     poll_fn(|task| {
-        if std::mem::replace(&mut has_given_way, true) {
+        if std::mem::replace(&mut was_requeued, true) {
             return Poll::Ready(());
         }
         task.waker().wake_by_ref();
@@ -240,26 +240,25 @@ async fn give_way() {
     .await;
 }
 
-/// The first poll of a handler; returns its end, if that was all. Whatever it does, the starter goes on: a
-/// panic of the handler itself is caught where it is run, and one of what it leaves behind is caught here.
+/// The first poll of a handler; returns its outcome if it was ready. The starter survives any handler: a
+/// panic of the handler is caught where it is run, and a panic while its future is dropped is caught here.
 ///
-/// It happens at a desk, which a handler that is done leaves to the next of the turn: an allocation less for
-/// each.
+/// A handler that was ready leaves its boxed future's allocation to the next one of the turn.
 fn begin<Run: Future<Output = Report> + Send + 'static>(
     shared: &Arc<Shared>,
-    seat: Seat,
+    slot: Slot,
     ctx: Ctx,
     run: fn(Report) -> Run,
-    desk: &mut Option<Pin<Box<Run>>>,
+    allocation: &mut Option<Pin<Box<Run>>>,
     task: &mut Context<'_>,
 ) -> Option<Done> {
     let first_poll = AssertUnwindSafe(|| {
         let is_aborted = ctx.is_aborted();
-        let report = Report::new(shared, seat, ctx);
+        let report = Report::new(shared, slot, ctx);
         if is_aborted {
             return None;
         }
-        let mut work = match desk.take() {
+        let mut work = match allocation.take() {
             Some(mut work) => {
                 work.set(run(report));
                 work
@@ -268,22 +267,22 @@ fn begin<Run: Future<Output = Report> + Send + 'static>(
         };
         match work.as_mut().poll(task) {
             Poll::Ready(report) => {
-                *desk = Some(work);
-                Some(report.make())
+                *allocation = Some(work);
+                Some(report.into_done())
             }
             Poll::Pending => {
-                shared.go_on(seat, work);
+                shared.continue_as_task(slot, work);
                 None
             }
         }
     });
     std::panic::catch_unwind(first_poll).unwrap_or_else(|_| {
-        tracing::warn!(number = seat.number, "what a handler left behind panicked when it was dropped");
+        tracing::warn!(number = slot.number, "a handler's future panicked while it was dropped");
         None
     })
 }
 
-/// Runs one handler to its end, its timeout, or its abortion.
+/// Runs one handler until it returns, times out or is aborted.
 async fn run(mut report: Report) -> Report {
     let Report { shared, ctx, .. } = &report;
     let span = super::observe::span(ctx);
@@ -300,41 +299,41 @@ async fn run(mut report: Report) -> Report {
     report
 }
 
-/// Reports that a handler has stopped, whatever stopped it: dropped with its task, it cannot be forgotten.
-/// That is why no task stays Running because its handler was aborted.
+/// Reports that a handler has stopped, however it did: its `Drop` runs when the tokio task is aborted. So no
+/// task stays Running because its handler was aborted.
 struct Report {
     shared: Arc<Shared>,
     ctx: Ctx,
-    seat: Seat,
+    slot: Slot,
     outcome: Option<Outcome>,
-    is_made: bool,
+    is_reported: bool,
 }
 
 impl Report {
-    fn new(shared: &Arc<Shared>, seat: Seat, ctx: Ctx) -> Self {
-        Self { shared: Arc::clone(shared), ctx, seat, outcome: None, is_made: false }
+    fn new(shared: &Arc<Shared>, slot: Slot, ctx: Ctx) -> Self {
+        Self { shared: Arc::clone(shared), ctx, slot, outcome: None, is_reported: false }
     }
 
-    /// Leaves the reporting to whoever takes it.
-    fn make(mut self) -> Done {
-        self.is_made = true;
-        self.done()
+    /// Leaves the reporting to the caller.
+    fn into_done(mut self) -> Done {
+        self.is_reported = true;
+        self.take_done()
     }
 
-    fn done(&mut self) -> Done {
-        Done { seat: self.seat, outcome: self.outcome.take(), told: self.ctx.stop_reason() }
+    fn take_done(&mut self) -> Done {
+        Done { slot: self.slot, outcome: self.outcome.take(), stop_reason: self.ctx.stop_reason() }
     }
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if self.is_made {
+        if self.is_reported {
             return;
         }
-        let done = self.done();
+        let done = self.take_done();
         let mut all = self.shared.done.lock();
         all.push(done);
-        // The first of many calls the finisher, who takes them all.
+        // Only the first one notifies the finisher, which takes them all.
         let is_first = all.len() == 1;
         drop(all);
         if is_first {

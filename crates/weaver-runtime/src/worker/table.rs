@@ -1,5 +1,4 @@
-//! The tasks a worker has in hand: buffered, running, or ended and being reported. Each has a lease to be
-//! renewed.
+//! The tasks a worker holds a lease on: buffered, running, or ended and being reported.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,21 +10,21 @@ use weaver_core::time::Monotonic;
 
 use crate::ctx::{Ctx, StopReason};
 use crate::worker::Shared;
-use crate::worker::seats::{Seat, Seats};
+use crate::worker::slots::{Slot, Slots};
 
 #[derive(Default)]
 pub(crate) struct Table {
     /// Leased and not started, in the order of the lease.
     pub(crate) buffer: VecDeque<Buffered>,
     /// Started, and not yet reported.
-    pub(crate) started: Seats,
+    pub(crate) started: Slots,
     pub(crate) running: u32,
-    /// Whether the finisher has something that is in no list any more.
+    /// Whether the finisher reports tasks that are in no list any more.
     pub(crate) reporting: bool,
-    /// Kept only for types that have a limit.
+    /// Only for types that have a limit.
     pub(super) running_of_type: HashMap<TaskType, u32>,
     next_number: u64,
-    /// Handlers that ended since the last fetch: how much of a buffer is worth having.
+    /// Handlers that ended since the last fetch: the size of the prefetch buffer.
     pub(crate) ended_since_fetch: u32,
 }
 
@@ -40,17 +39,16 @@ pub(crate) struct Started {
     pub(crate) valid_until: Monotonic,
     pub(crate) started_at: Monotonic,
     pub(crate) handler: Handler,
-    /// When a handler that was told to stop is dropped.
+    /// When a handler that was signalled to stop is dropped.
     pub(crate) abort_at: Option<Monotonic>,
-    /// It has been told for the last time: what is left is to hear that it is gone.
+    /// Its abort was requested: only its drop is still to be seen.
     pub(crate) aborted: bool,
 }
 
-/// Where a task's handler is.
 pub(crate) enum Handler {
-    /// It is about to begin, or in its first poll.
+    /// Queued for its first poll, or in it.
     Beginning,
-    /// It had to wait for something, and has a tokio task of its own since.
+    /// Pending after its first poll: a tokio task of its own.
     Waiting(AbortHandle),
     /// It has stopped, or never began.
     Stopped,
@@ -77,13 +75,12 @@ impl Started {
     }
 }
 
-/// A handler has stopped: by itself with an outcome, or because it was dropped.
+/// A handler has stopped: it returned an outcome, or was dropped.
 pub(crate) struct Done {
-    pub(crate) seat: Seat,
+    pub(crate) slot: Slot,
     pub(crate) outcome: Option<Outcome>,
-    /// What it had been told by then. What it is told later, while its end waits to be reported, changes
-    /// nothing about it.
-    pub(crate) told: Option<StopReason>,
+    /// Its stop signal at that time. A later one, while its outcome waits to be reported, has no effect.
+    pub(crate) stop_reason: Option<StopReason>,
 }
 
 impl Table {
@@ -91,12 +88,12 @@ impl Table {
         self.buffer.is_empty() && self.started.is_empty() && !self.reporting
     }
 
-    /// Gives a buffered task a seat.
-    pub(super) fn start(&mut self, buffered: Buffered, started_at: Monotonic, handler: Handler) -> Seat {
+    /// Moves a buffered task into a slot.
+    pub(super) fn start(&mut self, buffered: Buffered, started_at: Monotonic, handler: Handler) -> Slot {
         let Buffered { number, ctx, valid_until } = buffered;
         ctx.start(started_at);
         let started = Started { ctx, valid_until, started_at, handler, abort_at: None, aborted: false };
-        self.started.take(number, started)
+        self.started.insert(number, started)
     }
 
     pub(super) fn number(&mut self) -> u64 {
@@ -104,14 +101,14 @@ impl Table {
         self.next_number
     }
 
-    /// Whether as many of a type are in hand as may run.
+    /// Whether as many tasks of a type are held as may run at once.
     pub(crate) fn is_saturated(&self, task_type: &TaskType, limit: u32) -> bool {
         let of_type = |buffered: &&Buffered| buffered.ctx.record().spec.envelope.task_type == *task_type;
         let buffered = self.buffer.iter().filter(of_type).count() as u32;
         self.running_of_type.get(task_type).copied().unwrap_or(0) + buffered >= limit
     }
 
-    /// Takes the first buffered task whose type has room.
+    /// Removes the first buffered task whose type is below its limit.
     pub(super) fn next_startable(&mut self, shared: &Shared) -> Option<Buffered> {
         let has_room = |buffered: &Buffered| {
             let task_type = &buffered.ctx.record().spec.envelope.task_type;
@@ -127,9 +124,9 @@ impl Table {
         self.buffer.remove(position)
     }
 
-    /// Notes that a handler has stopped, and its slot is free; returns its task, unless that was given up.
-    pub(crate) fn stopped(&mut self, seat: Seat) -> Option<&Started> {
-        let started = self.started.get_mut(seat)?;
+    /// Marks a handler as stopped, so that another can start; returns its task, unless it was released.
+    pub(crate) fn stopped(&mut self, slot: Slot) -> Option<&Started> {
+        let started = self.started.get_mut(slot)?;
         if started.is_running() {
             started.handler = Handler::Stopped;
             self.running -= 1;

@@ -1,4 +1,4 @@
-//! Defaults that survive a deploy: what a worker does with tasks that it cannot run and another one may.
+//! Rolling deploys: tasks that one worker cannot run and another can.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::prelude::*;
@@ -21,7 +21,7 @@ fn summing() -> Registry {
 }
 
 #[tokio::test]
-async fn a_worker_takes_only_the_types_that_it_has_handlers_for() {
+async fn a_worker_leases_only_the_types_that_it_has_handlers_for() {
     let harness = harness();
     let _running = harness.work(summing());
     let foreign = harness.enqueue(NewTask::new("send_email")).await;
@@ -52,7 +52,7 @@ async fn a_payload_of_a_newer_form_waits_for_a_worker_that_can_decode_it() {
     let error = record.last_error.unwrap();
     assert!(error.contains("could not be decoded") && error.contains("a newer version"), "{error}");
     assert_eq!((record.failures, record.spec.max_attempts), (1, MAX_ATTEMPTS_DEFAULT));
-    old.shutdown.ask();
+    old.shutdown.request();
     old.worker.await.unwrap();
     let _new = harness.start(harness.builder(summing()).name("w2"));
     harness.pass(16).await;
@@ -106,7 +106,7 @@ async fn a_shared_value_that_a_handler_needs_and_lacks_is_an_error_of_build() {
     assert_eq!(refusal(lacking().share(Notes::default())), None);
     // Replaced by one that needs nothing.
     assert_eq!(refusal(lacking().handle("note", sum).unwrap()), None);
-    // Needed by a handler that looks for it while it runs, and says so to the registry.
+    // Required by a handler that reads it while it runs, and declared in the registry.
     let message = refusal(summing().needs::<Notes>()).expect("nothing is shared");
     assert!(message.contains("Notes"), "{message}");
 }

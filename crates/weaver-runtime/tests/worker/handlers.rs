@@ -61,7 +61,7 @@ fn outcomes() -> Registry {
 }
 
 #[tokio::test]
-async fn a_handler_says_what_becomes_of_its_task() {
+async fn a_handlers_error_decides_the_outcome_of_its_task() {
     let harness = harness();
     let _running = harness.work(outcomes());
     let expected = [
@@ -96,7 +96,7 @@ async fn a_panic_is_a_failure_that_carries_its_message() {
     let key = harness.enqueue(NewTask::new("panic")).await;
     let record = harness.until(&key, TaskState::RetryScheduled).await;
     assert!(record.last_error.unwrap().contains("the handler fell over"));
-    assert!(!running.worker.is_finished(), "the worker goes on");
+    assert!(!running.worker.is_finished(), "the worker continues");
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn what_a_handler_logs_can_be_read_and_what_it_enqueues_runs() {
 }
 
 #[tokio::test]
-async fn no_more_handlers_run_at_once_than_asked_and_no_more_of_a_type() {
+async fn concurrency_limits_of_the_worker_and_of_a_type_are_kept() {
     let harness = harness();
     let notes = Notes::default();
     let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
@@ -200,7 +200,7 @@ async fn hold(_: (), ctx: Ctx) -> Result<(), TaskError> {
 }
 
 #[test]
-fn a_worker_that_makes_no_sense_is_not_built() {
+fn a_worker_with_invalid_settings_is_not_built() {
     let harness = harness();
     let builder = || harness.builder(Registry::new().handle("sum", sum).unwrap());
     assert!(matches!(builder().concurrency(0).build().err(), Some(BuildError::OutOfRange { .. })));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weaver_runtime::LocalSource;
 pub(crate) use weaver_testkit::harness::{Notes, Patience, WorkerHarness};
 
-const PATIENCE: Patience = Patience { looks_max: 20_000, looks_to_settle: 200 };
+const PATIENCE: Patience = Patience { polls_max: 20_000, polls_to_settle: 200 };
 
 pub(crate) fn harness() -> WorkerHarness {
     WorkerHarness::new(|store, _| Arc::new(LocalSource::new(store)), PATIENCE)

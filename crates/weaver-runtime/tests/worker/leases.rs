@@ -1,4 +1,4 @@
-//! Leases are kept while handlers run, and given up in time (G2, G3, G11).
+//! Leases are renewed while handlers run, and given up before they expire (G2, G3, G11).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
 use crate::harness::{Notes, WorkerHarness, harness, settle, until};
 
-/// Runs until it is told to stop, and notes why.
+/// Runs until its stop signal, and notes the reason.
 async fn obedient(_: (), ctx: Ctx) -> Result<(), TaskError> {
     let notes = ctx.shared::<Notes>()?;
     notes.add("begun");
     ctx.cancelled().await;
     notes.add(format!("{:?}", ctx.stop_reason()));
-    Err(TaskError::retry("told to stop"))
+    Err(TaskError::retry("stopped"))
 }
 
-/// Runs for ever, whatever it is told; notes when it is dropped.
+/// Ignores its stop signal; notes when it is dropped.
 async fn stubborn(_: (), ctx: Ctx) -> Result<(), TaskError> {
     struct Dropped(Arc<Notes>);
     impl Drop for Dropped {
@@ -46,7 +46,7 @@ fn faulty(
     Arc::new(FaultyStore::new(Arc::clone(&harness.store), Arc::new(harness.clock.clone()), plan))
 }
 
-/// The store, as seen by somebody whose renewals fail.
+/// The store of a worker whose renewals fail.
 fn without_renewals(harness: &WorkerHarness) -> Arc<dyn Store> {
     let plan = |call: &CallSite| if call.method == "renew" { Fault::FailBefore } else { Fault::None };
     faulty(harness, plan)
@@ -65,7 +65,7 @@ async fn a_lease_is_renewed_as_long_as_its_handler_runs() {
 }
 
 #[tokio::test]
-async fn progress_travels_with_the_renewals() {
+async fn progress_is_sent_with_lease_renewals() {
     let harness = harness();
     let registry = Registry::new().handle("walk", |_: (), ctx: Ctx| async move {
         ctx.progress(0.5, "half way");
@@ -76,7 +76,7 @@ async fn progress_travels_with_the_renewals() {
     let key = harness.enqueue(NewTask::new("walk")).await;
     harness.until(&key, TaskState::Running).await;
     harness.pass(11).await;
-    let progress = harness.record(&key).await.progress.expect("it said how far it is");
+    let progress = harness.record(&key).await.progress.expect("it reported progress");
     assert_eq!((progress.fraction, progress.message.as_str()), (0.5, "half way"));
 }
 
@@ -92,15 +92,15 @@ async fn a_worker_that_cannot_renew_stops_its_handlers_before_their_leases_end()
     harness.pass(23).await;
     assert!(!notes.has("Some(LeaseLost)"), "{:?}", notes.all());
     harness.pass(2).await;
-    assert!(notes.has("Some(LeaseLost)"), "told at eight tenths: {:?}", notes.all());
+    assert!(notes.has("Some(LeaseLost)"), "signalled at eight tenths: {:?}", notes.all());
     harness.pass(3).await;
     assert!(notes.has("dropped"), "dropped at nine tenths: {:?}", notes.all());
-    // The leases end at thirty seconds, and not before: nobody else can have started them.
+    // The leases expire at thirty seconds, and not before: no other worker can have started them.
     assert_eq!(harness.record(&stubborn).await.state, TaskState::Running);
 }
 
 #[tokio::test]
-async fn a_handler_of_a_cancelled_task_is_told_within_a_heartbeat_and_its_hold_ends_when_it_stops() {
+async fn a_cancelled_handler_is_signalled_by_the_next_renewal_and_its_hold_ends_when_it_stops() {
     let (harness, notes) = (harness(), Notes::default());
     let _running = harness.work(registry(&notes));
     let key = harness.enqueue(NewTask::new("obedient")).await;
@@ -131,7 +131,7 @@ async fn a_task_whose_worker_crashed_is_found_and_run_by_another() {
     let crashed = harness.work(registry(&notes));
     let key = harness.enqueue(NewTask::new("stubborn")).await;
     harness.until(&key, TaskState::Running).await;
-    // Leased is not begun: between the two lies the way to the worker.
+    // Leased is not started: the response is still on its way to the worker.
     until("its handler has begun", || notes.has("begun")).await;
     crashed.worker.abort();
     until("its handlers end with it", || notes.has("dropped")).await;
@@ -143,12 +143,12 @@ async fn a_task_whose_worker_crashed_is_found_and_run_by_another() {
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_renew_but_can_report_gives_its_tasks_back_without_charge() {
+async fn a_worker_that_cannot_renew_but_can_report_releases_its_tasks_uncounted() {
     let (harness, notes) = (harness(), Notes::default());
     let running = harness.start(harness.builder_on(without_renewals(&harness), registry(&notes)));
     let key = harness.enqueue(NewTask::new("obedient")).await;
     harness.until(&key, TaskState::Running).await;
-    running.shutdown.ask();
+    running.shutdown.request();
     harness.pass(25).await;
     let record = harness.until(&key, TaskState::RetryScheduled).await;
     assert_eq!((record.losses, record.failures), (0, 0));
@@ -156,7 +156,7 @@ async fn a_worker_that_cannot_renew_but_can_report_gives_its_tasks_back_without_
 }
 
 #[tokio::test]
-async fn a_worker_that_is_cut_off_stops_its_handlers_and_what_they_report_does_not_count() {
+async fn a_disconnected_worker_stops_its_handlers_and_their_outcomes_are_refused() {
     let (harness, notes) = (harness(), Notes::default());
     let leased = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let cut = leased.clone();
@@ -171,15 +171,15 @@ async fn a_worker_that_is_cut_off_stops_its_handlers_and_what_they_report_does_n
     harness.pass(33).await;
     let record = harness.until(&key, TaskState::Running).await;
     assert_eq!((record.attempt, record.losses, record.failures), (2, 1, 0));
-    running.shutdown.ask();
-    running.shutdown.ask();
+    running.shutdown.request();
+    running.shutdown.request();
     harness.pass(40).await;
     let summary = running.worker.await.unwrap();
     assert_eq!((summary.lost, summary.failed), (1, 0), "{summary:?}");
 }
 
 #[tokio::test]
-async fn an_end_whose_report_was_lost_is_reported_again_and_counts_once() {
+async fn an_outcome_whose_report_was_lost_is_reported_again_and_recorded_once() {
     let harness = harness();
     let plan = |call: &CallSite| {
         if call.method == "commit" && call.number == 1 { Fault::FailAfter } else { Fault::None }
@@ -192,13 +192,13 @@ async fn an_end_whose_report_was_lost_is_reported_again_and_counts_once() {
     settle().await;
     harness.clock.advance(Duration::from_millis(100));
     settle().await;
-    running.shutdown.ask();
+    running.shutdown.request();
     let summary = running.worker.await.unwrap();
     assert_eq!((record.executions, summary.succeeded, summary.lost), (1, 1, 0));
 }
 
 #[tokio::test]
-async fn a_lease_call_whose_answer_was_lost_is_repeated_and_loses_nothing() {
+async fn a_lease_request_whose_response_was_lost_is_retried_and_loses_nothing() {
     let harness = harness();
     let plan = |call: &CallSite| {
         if call.method == "lease" && call.number == 1 { Fault::FailAfter } else { Fault::None }

@@ -5,8 +5,8 @@
 mod deploys;
 mod handlers;
 mod harness;
+mod housekeeping;
 mod leases;
 mod once;
 mod shutdown;
 mod starts;
-mod upkeep;

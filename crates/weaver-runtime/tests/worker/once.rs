@@ -1,4 +1,4 @@
-//! Tasks that may run only once, and workers that take one at a time: what a runner of prompts is made of.
+//! Tasks that may run only once, and workers without prefetch: the building blocks of the prompt runner.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 
 use crate::harness::{Notes, WorkerHarness, harness, settle, until};
 
-/// Ends well when a permit is there, whatever it is told.
+/// Succeeds when a permit is available; ignores its stop signal.
 async fn deaf(_: (), ctx: Ctx) -> Result<(), TaskError> {
     ctx.shared::<Notes>()?.add("begun");
     ctx.shared::<tokio::sync::Semaphore>()?.acquire().await?.forget();
     Ok(())
 }
 
-/// Stops when it is told to, and says so.
+/// Fails on its stop signal.
 async fn obedient(_: (), ctx: Ctx) -> Result<(), TaskError> {
     ctx.shared::<Notes>()?.add("begun");
     ctx.cancelled().await;
@@ -39,13 +39,13 @@ fn without_renewals(harness: &WorkerHarness) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-async fn a_task_that_may_run_once_is_dead_when_a_shutdown_cuts_it_off() {
+async fn a_task_that_may_run_once_is_dead_when_a_shutdown_interrupts_it() {
     for (task_type, said) in [("deaf", "shut down"), ("obedient", "stopped in the middle")] {
         let (harness, notes) = (harness(), Notes::default());
         let running = harness.work(registry(&notes));
         let key = harness.enqueue(once(task_type)).await;
         until("it runs", || notes.has("begun")).await;
-        running.shutdown.ask();
+        running.shutdown.request();
         harness.pass(40).await;
         assert_eq!(running.worker.await.unwrap().released, 0);
         let record = harness.record(&key).await;
@@ -55,7 +55,7 @@ async fn a_task_that_may_run_once_is_dead_when_a_shutdown_cuts_it_off() {
 }
 
 #[tokio::test]
-async fn a_task_that_may_run_once_is_dead_when_its_lease_cannot_be_kept() {
+async fn a_task_that_may_run_once_is_dead_when_its_lease_cannot_be_renewed() {
     for task_type in ["deaf", "obedient"] {
         let (harness, notes) = (harness(), Notes::default());
         let _running = harness.start(harness.builder_on(without_renewals(&harness), registry(&notes)));
@@ -68,7 +68,7 @@ async fn a_task_that_may_run_once_is_dead_when_its_lease_cannot_be_kept() {
 }
 
 #[tokio::test]
-async fn what_a_task_that_may_run_once_says_after_its_lease_does_not_count() {
+async fn the_outcome_of_a_task_that_may_run_once_is_refused_after_lease_expiry() {
     let (harness, notes) = (harness(), Notes::default());
     let permits = Arc::new(tokio::sync::Semaphore::new(0));
     let waiting = Arc::clone(&permits);
@@ -83,7 +83,7 @@ async fn what_a_task_that_may_run_once_says_after_its_lease_does_not_count() {
     let _running = harness.start(harness.builder(registry.unwrap()));
     let key = harness.enqueue(once("wait")).await;
     until("it runs", || notes.has("begun")).await;
-    // The process sleeps past its lease, and its handler is done at the very moment it wakes.
+    // The process is suspended past its lease, and its handler is done at the moment it resumes.
     harness.clock.advance(std::time::Duration::from_secs(31));
     permits.add_permits(1);
     harness.pass(3).await;
@@ -92,10 +92,10 @@ async fn what_a_task_that_may_run_once_says_after_its_lease_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_worker_of_one_takes_nothing_ahead() {
+async fn a_worker_without_prefetch_leases_only_what_it_can_start() {
     let (harness, notes) = (harness(), Notes::default());
     let quick = registry(&notes).handle("quick", |_: (), _: Ctx| async move { Ok(()) }).unwrap();
-    let _running = harness.start(harness.builder(quick).concurrency(1).nothing_ahead());
+    let _running = harness.start(harness.builder(quick).concurrency(1).no_prefetch());
     for _ in 0..5 {
         harness.enqueue(NewTask::new("quick")).await;
     }
@@ -108,11 +108,11 @@ async fn a_worker_of_one_takes_nothing_ahead() {
 }
 
 #[tokio::test]
-async fn a_worker_beats_as_often_as_it_is_asked_to_while_a_task_runs_and_while_it_waits() {
+async fn heartbeats_keep_their_interval_while_a_task_runs_and_while_the_worker_waits() {
     let second = std::time::Duration::from_secs(1);
     for busy in [true, false] {
         let (harness, notes) = (harness(), Notes::default());
-        let builder = harness.builder(registry(&notes)).concurrency(1).beat_every(second);
+        let builder = harness.builder(registry(&notes)).concurrency(1).heartbeat_every(second);
         let _running = harness.start(builder.poll_every(std::time::Duration::from_secs(30)));
         if busy {
             harness.enqueue(NewTask::new("deaf")).await;

@@ -1,4 +1,4 @@
-//! Stopping: gracefully, and at once; either way nothing stays behind.
+//! Graceful and immediate shutdown; either way no task stays leased.
 
 use weaver_core::prelude::*;
 use weaver_core::task::Cause;
@@ -6,7 +6,7 @@ use weaver_runtime::{Ctx, Registry, TaskError};
 
 use crate::harness::{Notes, harness, settle, until};
 
-/// Ends well when a permit is there; notes why it is told to stop, if it is.
+/// Succeeds when a permit is available; notes the reason of a stop signal.
 async fn wait_for_permit(_: (), ctx: Ctx) -> Result<(), TaskError> {
     let notes = ctx.shared::<Notes>()?;
     let permits = ctx.shared::<tokio::sync::Semaphore>()?;
@@ -15,7 +15,7 @@ async fn wait_for_permit(_: (), ctx: Ctx) -> Result<(), TaskError> {
         biased;
         () = ctx.cancelled() => {
             notes.add(format!("{:?}", ctx.stop_reason()));
-            Err(TaskError::retry("told to stop"))
+            Err(TaskError::retry("stopped"))
         }
         permit = permits.acquire() => {
             permit?.forget();
@@ -35,7 +35,7 @@ fn registry(notes: &Notes) -> Registry {
 }
 
 #[tokio::test]
-async fn a_graceful_shutdown_takes_nothing_new_and_lets_handlers_finish() {
+async fn a_graceful_shutdown_leases_nothing_new_and_lets_handlers_finish() {
     let (harness, notes) = (harness(), Notes::default());
     let permits = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
     let waiting = permits.clone();
@@ -49,7 +49,7 @@ async fn a_graceful_shutdown_takes_nothing_new_and_lets_handlers_finish() {
     let running = harness.work(registry.unwrap());
     let first = harness.enqueue(NewTask::new("wait")).await;
     harness.until(&first, TaskState::Running).await;
-    running.shutdown.ask();
+    running.shutdown.request();
     settle().await;
     let second = harness.enqueue(NewTask::new("wait")).await;
     harness.pass(5).await;
@@ -62,12 +62,12 @@ async fn a_graceful_shutdown_takes_nothing_new_and_lets_handlers_finish() {
 }
 
 #[tokio::test]
-async fn after_the_grace_handlers_are_told_to_stop_and_their_tasks_given_back_without_charge() {
+async fn after_the_grace_handlers_are_signalled_to_stop_and_their_tasks_released_uncounted() {
     let (harness, notes) = (harness(), Notes::default());
     let running = harness.work(registry(&notes));
     let key = harness.enqueue(NewTask::new("wait")).await;
     harness.until(&key, TaskState::Running).await;
-    running.shutdown.ask();
+    running.shutdown.request();
     harness.pass(29).await;
     assert!(!notes.has("Some(Shutdown)"));
     harness.pass(2).await;
@@ -80,15 +80,15 @@ async fn after_the_grace_handlers_are_told_to_stop_and_their_tasks_given_back_wi
 }
 
 #[tokio::test]
-async fn a_second_request_stops_at_once_and_still_gives_back() {
+async fn a_second_shutdown_request_stops_at_once_and_still_releases() {
     let (harness, notes) = (harness(), Notes::default());
     let running = harness.work(registry(&notes));
     let key = harness.enqueue(NewTask::new("stubborn")).await;
     harness.until(&key, TaskState::Running).await;
-    running.shutdown.ask();
+    running.shutdown.request();
     settle().await;
     assert!(!running.worker.is_finished());
-    running.shutdown.ask();
+    running.shutdown.request();
     // No time passes.
     let summary = running.worker.await.unwrap();
     assert_eq!(summary.released, 1);
@@ -96,7 +96,7 @@ async fn a_second_request_stops_at_once_and_still_gives_back() {
 }
 
 #[tokio::test]
-async fn what_was_buffered_is_given_back_at_once() {
+async fn buffered_tasks_are_released_at_once() {
     let (harness, notes) = (harness(), Notes::default());
     let registry = registry(&notes).handle("quick", |_: (), _: Ctx| async move { Ok(()) }).unwrap();
     let running = harness.start(harness.builder(registry).concurrency(2));
@@ -111,7 +111,7 @@ async fn what_was_buffered_is_given_back_at_once() {
         harness.until(key, TaskState::Running).await;
     }
     until("both run", || notes.all().len() == 2).await;
-    running.shutdown.ask();
+    running.shutdown.request();
     settle().await;
     let record = harness.record(&waiting).await;
     assert!(
@@ -119,16 +119,16 @@ async fn what_was_buffered_is_given_back_at_once() {
         "buffered or not, it is not held while others finish: {record:?}"
     );
     assert_eq!((record.failures, record.losses), (0, 0));
-    running.shutdown.ask();
+    running.shutdown.request();
     running.worker.await.unwrap();
 }
 
 #[tokio::test]
-async fn a_worker_that_stopped_says_goodbye() {
+async fn a_worker_that_stopped_is_deregistered() {
     let (harness, notes) = (harness(), Notes::default());
     let running = harness.work(registry(&notes));
     settle().await;
-    running.shutdown.ask();
+    running.shutdown.request();
     running.worker.await.unwrap();
     let runners = harness.store.list_runners(&Namespace::default(), None, 10).await.unwrap().items;
     assert_eq!(runners.len(), 1);

@@ -1,4 +1,4 @@
-//! How handlers begin: some are done at once, some wait, some block, and none stands in another's way.
+//! Starting handlers: ready at once, pending or blocking, none delays another.
 
 use std::sync::{Arc, Barrier};
 
@@ -56,7 +56,7 @@ impl Drop for Bomb {
 }
 
 #[tokio::test]
-async fn what_a_handler_leaves_behind_may_panic_without_harm_to_the_others() {
+async fn a_future_that_panics_while_it_is_dropped_does_not_harm_other_handlers() {
     let harness = harness();
     let registry = Registry::new().handle("ready", |_: (), _: Ctx| async { Ok(()) }).unwrap();
     let registry = registry.handle("bomb", |_: (), _: Ctx| {

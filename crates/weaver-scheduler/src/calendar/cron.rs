@@ -6,12 +6,10 @@ use jiff::civil::DateTime;
 use super::error::{BadSchedule, nearest};
 use super::field::{FIELDS, Parsed};
 
-/// Civil times that match.
+/// A set of civil times.
 #[derive(Debug, Clone)]
 pub(super) enum Pattern {
-    /// A cron expression.
     Cron(Box<croner::Cron>),
-    /// One time.
     Once(DateTime),
 }
 
@@ -19,14 +17,14 @@ impl Pattern {
     /// The first match at or after a civil time.
     pub(super) fn at_or_after(&self, from: DateTime) -> Option<DateTime> {
         match self {
-            // Its only other answer is that nothing matches before the year 5000.
+            // Its only error is that nothing matches before the year 5000.
             Self::Cron(cron) => cron.find_next_occurrence(&from, true).ok(),
             Self::Once(at) => (*at >= from).then_some(*at),
         }
     }
 
-    /// What it says, for people.
-    pub(super) fn words(&self) -> String {
+    /// A description for people who do not read cron.
+    pub(super) fn describe(&self) -> String {
         match self {
             Self::Cron(cron) => polished(&cron.describe()),
             Self::Once(at) => format!("Once, at {}", at.strftime("%Y-%m-%d %H:%M:%S")),
@@ -34,7 +32,7 @@ impl Pattern {
     }
 }
 
-/// A cron expression that was understood.
+/// A parsed cron expression.
 #[derive(Debug, Clone)]
 pub(super) struct CronText {
     pub(super) pattern: Pattern,
@@ -59,7 +57,7 @@ pub(super) fn parse(text: &str) -> Result<CronText, BadSchedule> {
             Some((_, expression)) => parse(expression),
             None => {
                 let meant = nearest(&word, NICKNAMES.iter().map(|(name, _)| *name)).unwrap_or("@daily");
-                let problem = format!("there is no schedule named `{}`", text.trim());
+                let problem = format!("unknown nickname `{}`", text.trim());
                 Err(BadSchedule::whole("schedule", text, problem, format!("did you mean `{meant}`?")))
             }
         };
@@ -85,11 +83,11 @@ pub(super) fn parse(text: &str) -> Result<CronText, BadSchedule> {
     let canonical: Vec<&str> = fields.iter().map(|field| field.canonical.as_str()).collect();
     let parser = CronParser::builder().seconds(Seconds::Required).year(Year::Disallowed).build();
     let cron = parser.parse(&canonical.join(" ")).map_err(|error| {
-        BadSchedule::whole("schedule", text, error.to_string(), "see the guide for the expressions there are")
+        BadSchedule::whole("schedule", text, error.to_string(), "see docs/guides/schedules.md for the syntax")
     })?;
     let pattern = Pattern::Cron(Box::new(cron));
-    // A leap day on a given weekday comes back after at most 40 years: what is not found by the year 5000 is
-    // not there.
+    // A leap day on a given weekday recurs within 40 years: a pattern without a match by the year 5000 has
+    // none.
     if pattern.at_or_after(jiff::civil::date(2000, 1, 1).at(0, 0, 0, 0)).is_none() {
         let (start, end) = (words[words.len() - 3].0, words[words.len() - 2]);
         let mut bad = BadSchedule::whole(
@@ -105,7 +103,7 @@ pub(super) fn parse(text: &str) -> Result<CronText, BadSchedule> {
     Ok(CronText { pattern, is_interval })
 }
 
-/// The library's sentence as people would say it.
+/// The library's description in plainer English.
 fn polished(said: &str) -> String {
     let said = said.trim_end_matches('.');
     let said = said.replace("Monday, Tuesday, Wednesday, Thursday, and Friday", "Monday to Friday");
@@ -116,7 +114,7 @@ fn polished(said: &str) -> String {
     }
 }
 
-/// The words of a text, each with where it begins.
+/// The words of a text, each with its byte offset.
 fn words(text: &str) -> Vec<(usize, &str)> {
     let base = text.as_ptr() as usize;
     text.split_whitespace().map(|word| (word.as_ptr() as usize - base, word)).collect()

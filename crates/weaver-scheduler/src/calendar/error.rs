@@ -1,20 +1,20 @@
-//! What is wrong with a schedule, where, and what was probably meant.
+//! Errors in a schedule's text, with position and suggestion.
 
 use std::fmt;
 use std::ops::Range;
 
-/// A schedule that cannot be understood.
+/// A schedule that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadSchedule {
-    /// The field: `schedule`, `tz`, `gap`, `overlap`.
+    /// The field: `schedule`, `tz`, `gap`, `fold`.
     pub field: &'static str,
     /// The part of it: `hour`, `day of week`, …
     pub part: Option<&'static str>,
     /// The text of the field.
     pub text: String,
-    /// The bytes of the text that are wrong.
+    /// The range of bytes in `text` that is wrong.
     pub at: Range<usize>,
-    /// What is wrong.
+    /// What is wrong, without a final stop.
     pub problem: String,
     /// What to write instead.
     pub hint: String,
@@ -55,7 +55,7 @@ impl fmt::Display for BadSchedule {
 
 impl std::error::Error for BadSchedule {}
 
-/// The candidate most like a text, if one is like it at all.
+/// The candidate most similar to a text, if any is similar enough.
 pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = text.to_lowercase();
     candidates

@@ -1,4 +1,4 @@
-//! The line of text that says when.
+//! The text of a schedule.
 
 use std::time::Duration;
 
@@ -9,14 +9,13 @@ use super::error::{BadSchedule, nearest};
 use super::span;
 use weaver_core::time::Timestamp;
 
-/// What a line of text says.
+/// A parsed schedule text.
 #[derive(Debug, Clone)]
 pub(super) enum Expression {
     /// Civil times, which need a zone.
     Civil(CronText),
-    /// Elapsed time.
+    /// Elapsed time, which needs no zone.
     Every(Duration),
-    /// One instant.
     Instant(Timestamp),
 }
 
@@ -55,7 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Expression, BadSchedule> {
     cron::parse(text).map(Expression::Civil)
 }
 
-/// What follows a keyword.
+/// The rest of the line after a keyword.
 fn after<'a>(line: &'a str, lower: &str, keyword: &str) -> Option<&'a str> {
     let rest = lower.strip_prefix(keyword)?;
     rest.starts_with(' ').then(|| line[keyword.len()..].trim())

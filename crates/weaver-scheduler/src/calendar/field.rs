@@ -1,9 +1,9 @@
-//! One field of a cron expression: checked here, so that an error can point at it, and written out in one way
-//! for the library that matches it.
+//! One field of a cron expression: validated here, so that an error can point at it, and normalized for the
+//! library that matches it.
 
 use super::error::{BadSchedule, nearest};
 
-/// What a field holds.
+/// The values of a field.
 #[derive(Debug)]
 pub(super) struct Field {
     name: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Field {
     days: Option<Days>,
 }
 
-/// The two fields that know more than numbers.
+/// The two fields with special syntax (`L`, `W`, `#`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Days {
     OfMonth,
@@ -26,7 +26,7 @@ const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// The fields in their order.
+/// The six fields in order, seconds first.
 pub(super) const FIELDS: [Field; 6] = [
     Field { name: "second", min: 0, max: 59, names: &[], first: 0, days: None },
     Field { name: "minute", min: 0, max: 59, names: &[], first: 0, days: None },
@@ -36,16 +36,15 @@ pub(super) const FIELDS: [Field; 6] = [
     Field { name: "day of week", min: 0, max: 7, names: &WEEKDAYS, first: 0, days: Some(Days::OfWeek) },
 ];
 
-/// A field that was understood.
 #[derive(Debug)]
 pub(super) struct Parsed {
     /// The field in numbers.
     pub(super) canonical: String,
-    /// Whether it stands for a repetition: `*`, `*/n`, or every value there is.
+    /// Whether it repeats: `*`, `*/n`, or the full range.
     pub(super) repeats: bool,
 }
 
-/// Where a piece of text stands.
+/// A part of the expression with its position.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     whole: &'a str,
@@ -60,7 +59,7 @@ impl<'a> Place<'a> {
 }
 
 impl Field {
-    /// Reads the field, which begins at byte `start` of the whole expression.
+    /// Parses the field, which starts at byte `start` of the whole expression.
     pub(super) fn parse(&self, whole: &str, start: usize, text: &str) -> Result<Parsed, BadSchedule> {
         let field = Place { whole, start, text };
         if text == "?" && self.days.is_some() {
@@ -120,7 +119,7 @@ impl Field {
         Ok(format!("{low}-{high}"))
     }
 
-    /// The last value that is not another one's second name: Saturday, as 7 is Sunday again.
+    /// The last distinct value: Saturday for weekdays, as 7 is Sunday again.
     fn top(&self) -> u32 {
         if self.days == Some(Days::OfWeek) { 6 } else { self.max }
     }
@@ -147,7 +146,7 @@ impl Field {
         Err(self.bad(place, format!("`{text}` is not a {}", self.name), hint))
     }
 
-    /// What somebody who wrote a number just outside the range probably meant.
+    /// The likely correction of a number just outside the range.
     fn instead(&self, number: u32) -> String {
         match (self.name, number) {
             ("hour", 24) => "midnight is 0, at the beginning of the day".to_owned(),

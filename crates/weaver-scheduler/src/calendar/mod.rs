@@ -1,8 +1,8 @@
-//! Schedules as data, and the instants they mean.
+//! Schedules as data, and the instants at which they fire.
 //!
-//! A schedule is a line of text and a time zone. Where clocks are set forward some times of the day do not
-//! happen, where they are set back some happen twice; what then happens is [`Gap`] and [`Overlap`], and every
-//! [`Fire`] that is touched by it says so in its notes.
+//! A schedule is a line of text and a time zone. In a DST gap, where clocks are set forward, some times of
+//! day do not exist; in a DST fold, where they are set back, some exist twice. [`Gap`] and [`Fold`] decide
+//! what happens then, and every affected [`Fire`] has a note.
 //!
 //! ```
 //! use weaver_scheduler::calendar::{Schedule, ScheduleSpec};
@@ -26,5 +26,5 @@ mod walk;
 mod zone;
 
 pub use error::BadSchedule;
-pub use schedule::{Fire, Gap, Note, Overlap, Schedule, ScheduleSpec};
+pub use schedule::{Fire, Fold, Gap, Note, Schedule, ScheduleSpec};
 pub use zone::Zone;

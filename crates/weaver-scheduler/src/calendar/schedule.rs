@@ -1,4 +1,4 @@
-//! A schedule, checked; and its fires.
+//! A parsed schedule and its fires.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,98 +20,96 @@ pub struct ScheduleSpec {
     /// `every 5m`, `daily at 02:30`, `once at 2026-03-29T02:30`, or a cron expression of five fields, or six
     /// with seconds first.
     pub schedule: String,
-    /// The IANA name of the time zone. Needed wherever times of day are named.
+    /// The IANA name of the time zone. Required if the schedule names times of day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tz: Option<String>,
-    /// What happens to a time that a clock set forward leaves out.
+    /// The rule for a time in a DST gap; default by kind of schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
-    /// What happens to a time that a clock set back shows twice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlap: Option<Overlap>,
+    /// The rule for a time in a DST fold; default by kind of schedule. Stored as `overlap`.
+    #[serde(rename = "overlap", default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<Fold>,
 }
 
 impl ScheduleSpec {
-    /// A schedule without a zone.
+    /// A schedule without a time zone, and with the default rules for gaps and folds.
     pub fn new(schedule: impl Into<String>) -> Self {
-        Self { schedule: schedule.into(), tz: None, gap: None, overlap: None }
+        Self { schedule: schedule.into(), tz: None, gap: None, fold: None }
     }
 
-    /// In this zone.
+    /// Sets the time zone by its IANA name.
     #[must_use]
     pub fn tz(self, name: impl Into<String>) -> Self {
         Self { tz: Some(name.into()), ..self }
     }
 
-    /// With this rule for gaps.
+    /// Sets the rule for DST gaps.
     #[must_use]
     pub fn gap(self, gap: Gap) -> Self {
         Self { gap: Some(gap), ..self }
     }
 
-    /// With this rule for overlaps.
+    /// Sets the rule for DST folds.
     #[must_use]
-    pub fn overlap(self, overlap: Overlap) -> Self {
-        Self { overlap: Some(overlap), ..self }
+    pub fn fold(self, fold: Fold) -> Self {
+        Self { fold: Some(fold), ..self }
     }
 }
 
-/// What happens to a time that a clock set forward leaves out.
+/// The rule for a time in a DST gap, which does not exist because the clock was set forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Gap {
-    /// It fires at the end of the gap. Several times in one gap fire there once. The default for times of
-    /// day.
+    /// It fires at the end of the gap; several times in one gap fire once. The default for times of day.
     Shift,
-    /// It does not fire. The default for intervals (`0 * * * *`, `*/30 * * * *`), which cannot have the
-    /// other.
+    /// It does not fire. The default for intervals (`0 * * * *`, `*/30 * * * *`), which cannot shift.
     Skip,
 }
 
-/// What happens to a time that a clock set back shows twice.
+/// The rule for a time in a DST fold, which exists twice because the clock was set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// It fires when it is shown first. The default for times of day.
+pub enum Fold {
+    /// It fires the first time. The default for times of day.
     First,
-    /// It fires when it is shown for the second time.
+    /// It fires the second time.
     Last,
     /// It fires both times. The default for intervals.
     Both,
 }
 
-/// A fire.
+/// One fire of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fire {
-    /// When.
+    /// In UTC; a whole second, unless the schedule names an instant.
     pub at: Timestamp,
-    /// What the clocks have to do with it.
+    /// Effects of DST changes; usually empty.
     pub notes: Vec<Note>,
 }
 
-/// What a change of the clocks has to do with a fire.
+/// The effect of a DST change on a fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
-    /// It stands for a time that does not exist.
+    /// Moved out of a gap.
     Shifted {
-        /// That time.
+        /// The civil time that does not exist.
         wanted: DateTime,
     },
-    /// Before it, a time that does not exist was passed over.
+    /// Before it, a time in a gap was skipped.
     Skipped {
-        /// That time.
+        /// The civil time that does not exist.
         wanted: DateTime,
     },
-    /// Its time is shown twice, and this is the first.
+    /// The first of the two times in a fold.
     FirstPass {
-        /// That time.
+        /// The civil time that exists twice.
         civil: DateTime,
     },
-    /// Its time is shown twice, and this is the second.
+    /// The second of the two times in a fold.
     SecondPass {
-        /// That time.
+        /// The civil time that exists twice.
         civil: DateTime,
     },
 }
@@ -120,7 +118,7 @@ impl fmt::Display for Note {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (civil, text) = match self {
             Self::Shifted { wanted } => (wanted, "does not exist on DATE: moved to the end of the gap"),
-            Self::Skipped { wanted } => (wanted, "does not exist on DATE: passed over before this one"),
+            Self::Skipped { wanted } => (wanted, "does not exist on DATE: skipped before this one"),
             Self::FirstPass { civil } => (civil, "happens twice on DATE: this is the first"),
             Self::SecondPass { civil } => (civil, "happens twice on DATE: this is the second"),
         };
@@ -129,7 +127,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// A schedule that was understood.
+/// A parsed schedule, which can compute its fires.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     spec: ScheduleSpec,
@@ -139,13 +137,13 @@ pub struct Schedule {
 
 #[derive(Debug, Clone)]
 enum When {
-    Civil { pattern: Pattern, zone: Zone, gap: Gap, overlap: Overlap },
+    Civil { pattern: Pattern, zone: Zone, gap: Gap, fold: Fold },
     Every(Duration),
     Instant(Timestamp),
 }
 
 impl Schedule {
-    /// Checks a schedule.
+    /// Parses and validates a specification; the error points at the wrong part.
     pub fn new(spec: ScheduleSpec) -> Result<Self, BadSchedule> {
         let zone = spec.tz.as_deref().map(Zone::named).transpose()?;
         let when = match expression::parse(&spec.schedule)? {
@@ -155,24 +153,24 @@ impl Schedule {
                     return Err(BadSchedule::whole(
                         "gap",
                         "shift",
-                        "an interval has nothing to move when the clock goes forward",
-                        "leave `gap` out, or name times of day",
+                        "an interval cannot be shifted out of a DST gap",
+                        "omit `gap`, or name times of day",
                     ));
                 }
-                let (gap, overlap) =
-                    if cron.is_interval { (Gap::Skip, Overlap::Both) } else { (Gap::Shift, Overlap::First) };
+                let (gap, fold) =
+                    if cron.is_interval { (Gap::Skip, Fold::Both) } else { (Gap::Shift, Fold::First) };
                 When::Civil {
                     pattern: cron.pattern,
                     zone,
                     gap: spec.gap.unwrap_or(gap),
-                    overlap: spec.overlap.unwrap_or(overlap),
+                    fold: spec.fold.unwrap_or(fold),
                 }
             }
             other => {
-                if spec.gap.is_some() || spec.overlap.is_some() {
-                    let field = if spec.gap.is_some() { "gap" } else { "overlap" };
-                    let problem = "elapsed time and instants know no gaps and overlaps";
-                    return Err(BadSchedule::whole(field, &spec.schedule, problem, "leave it out"));
+                if spec.gap.is_some() || spec.fold.is_some() {
+                    let field = if spec.gap.is_some() { "gap" } else { "fold" };
+                    let problem = "elapsed time and instants have no DST gap or fold";
+                    return Err(BadSchedule::whole(field, &spec.schedule, problem, "omit it"));
                 }
                 match other {
                     Expression::Every(span) => When::Every(span),
@@ -184,46 +182,46 @@ impl Schedule {
         Ok(Self { spec, when, zone })
     }
 
-    /// As it was written.
+    /// The specification it was parsed from.
     pub fn spec(&self) -> &ScheduleSpec {
         &self.spec
     }
 
-    /// Its zone, if it has one.
+    /// The time zone; `None` for elapsed time and instants without one.
     pub fn zone(&self) -> Option<&Zone> {
         self.zone.as_ref()
     }
 
-    /// What it says, in words, without its zone.
-    pub fn words(&self) -> String {
+    /// A description for people, without the time zone: `Every day at 02:30`.
+    pub fn describe(&self) -> String {
         match &self.when {
             When::Every(span) => format!("Every {}", span_words(*span)),
             When::Instant(at) => format!("Once, at {at}"),
-            When::Civil { pattern, .. } => pattern.words(),
+            When::Civil { pattern, .. } => pattern.describe(),
         }
     }
 
-    /// The first fire after an instant, if there is another.
+    /// The first fire after an instant; `None`: there is no other.
     pub fn next_after(&self, after: Timestamp) -> Option<Fire> {
         match &self.when {
             When::Instant(at) => (*at > after).then_some(Fire { at: *at, notes: Vec::new() }),
             When::Every(span) => {
-                // Multiples of the span since 1970: the same on every node, whenever it was started.
+                // Multiples of the span since 1970, so that all nodes agree.
                 let micros = i64::try_from(span.as_micros()).ok()?;
                 let next = (after.as_micros() / micros).checked_add(1)?.checked_mul(micros)?;
                 let at = Timestamp::from_micros(next);
                 (at > after).then_some(Fire { at, notes: Vec::new() })
             }
-            When::Civil { pattern, zone, gap, overlap } => {
+            When::Civil { pattern, zone, gap, fold } => {
                 let after = jiff::Timestamp::from_microsecond(after.as_micros()).ok()?;
-                let walk = Walk { pattern, zone: zone.inner(), gap: *gap, overlap: *overlap };
+                let walk = Walk { pattern, zone: zone.inner(), gap: *gap, fold: *fold };
                 let (at, notes) = walk.next(after)?;
                 Some(Fire { at: Timestamp::from_micros(at.as_microsecond()), notes })
             }
         }
     }
 
-    /// The next fires after an instant, at most so many.
+    /// At most `count` fires after an instant.
     pub fn next(&self, after: Timestamp, count: usize) -> Vec<Fire> {
         let mut fires: Vec<Fire> = Vec::new();
         let mut after = after;
@@ -259,7 +257,7 @@ fn needs_zone(spec: &ScheduleSpec) -> BadSchedule {
     BadSchedule::whole(
         "tz",
         &spec.schedule,
-        format!("`{}` names times of day, and no time zone says where", spec.schedule.trim()),
+        format!("`{}` names times of day, which need a time zone", spec.schedule.trim()),
         "give one, like Europe/Berlin, or UTC",
     )
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The longest interval: beyond a year a calendar is meant.
+/// The longest interval: beyond a year a cron expression is meant.
 const SPAN_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Reads a span of whole seconds, or says what is wrong with it.
+/// Parses a span of whole seconds; the error is a message.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();

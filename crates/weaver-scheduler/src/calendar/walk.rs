@@ -1,31 +1,30 @@
 //! From civil times to instants.
 //!
-//! A zone is a row of segments with one offset each. Inside a segment civil time and instants go side by
-//! side; all there is to decide is what becomes of the civil times that fall between two segments (a gap) or
-//! into both (an overlap). Nothing else of the rules of a zone is needed, so a gap of half an hour or of a
-//! whole day is no special case.
+//! A zone is a sequence of segments with one offset each. Inside a segment civil times and instants
+//! correspond one to one; only civil times between two segments (a DST gap) or in both (a DST fold) need a
+//! rule. No other property of a zone is used, so a gap of half an hour or of a whole day is no special case.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 
 use super::cron::Pattern;
-use super::schedule::{Gap, Note, Overlap};
+use super::schedule::{Fold, Gap, Note};
 
-/// How many segments are walked before a search ends: centuries, in any zone there is.
+/// Segments that a search covers: centuries, in any zone.
 const SEGMENTS_MAX: usize = 2000;
 
 pub(super) struct Walk<'a> {
     pub(super) pattern: &'a Pattern,
     pub(super) zone: &'a TimeZone,
     pub(super) gap: Gap,
-    pub(super) overlap: Overlap,
+    pub(super) fold: Fold,
 }
 
-/// A stretch of time with one offset.
+/// An interval of time with one UTC offset.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
-    /// Its first instant; `None`: as far back as time goes.
+    /// Its first instant; `None`: unbounded.
     start: Option<Timestamp>,
     /// The first instant after it.
     end: Option<Timestamp>,
@@ -50,11 +49,11 @@ impl Segment {
     }
 
     fn after(&self, zone: &TimeZone) -> Option<Self> {
-        // The database knows nothing before a zone's first change, not even that it was one.
+        // The database has no transition before a zone's first one, so the start is set here.
         Some(Self { start: self.end, ..Self::at(zone, self.end?) })
     }
 
-    /// The instant at which its clocks show a civil time, if they do.
+    /// The instant of a civil time, if it is in this segment.
     fn instant(&self, civil: DateTime) -> Option<Timestamp> {
         let instant = self.offset.to_timestamp(civil).ok()?;
         let inside =
@@ -90,7 +89,7 @@ impl Walk<'_> {
         None
     }
 
-    /// The first match among the civil times that the clock jumped over.
+    /// The first match in the gap before a segment.
     fn in_gap(&self, before: &Segment, segment: &Segment, start: Timestamp) -> Option<DateTime> {
         let (from, to) = (before.offset.to_datetime(start), segment.offset.to_datetime(start));
         if from >= to {
@@ -99,7 +98,7 @@ impl Walk<'_> {
         self.pattern.at_or_after(from).filter(|civil| *civil < to)
     }
 
-    /// The first match in a segment that its overlaps allow.
+    /// The first match in a segment that the fold rule allows.
     fn in_segment(
         &self,
         before: Option<&Segment>,
@@ -113,10 +112,10 @@ impl Walk<'_> {
             let instant = segment.instant(civil)?;
             let was = before.is_some_and(|before| before.instant(civil).is_some());
             let comes_again = after.as_ref().is_some_and(|after| after.instant(civil).is_some());
-            let allowed = match self.overlap {
-                Overlap::First => !was,
-                Overlap::Last => !comes_again,
-                Overlap::Both => true,
+            let allowed = match self.fold {
+                Fold::First => !was,
+                Fold::Last => !comes_again,
+                Fold::Both => true,
             };
             if allowed {
                 let note = match (was, comes_again) {

@@ -1,4 +1,4 @@
-//! Time zones, from the database that is part of the program.
+//! Time zones from the bundled IANA database.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use weaver_core::time::Timestamp;
 pub struct Zone(TimeZone);
 
 impl Zone {
-    /// The zone of this name, whatever the machine has installed.
+    /// The zone of this IANA name, independent of the machine's own database.
     pub fn named(name: &str) -> Result<Self, BadSchedule> {
         let database = TimeZoneDatabase::bundled();
         if let Ok(zone) = database.get(name) {
@@ -28,20 +28,20 @@ impl Zone {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "give a name of the IANA database, like Europe/Berlin or UTC".to_owned(),
         };
-        Err(BadSchedule::whole("tz", name, format!("there is no time zone `{name}`"), hint))
+        Err(BadSchedule::whole("tz", name, format!("unknown time zone `{name}`"), hint))
     }
 
-    /// The zone of this machine, for showing times to people; UTC if it does not say.
-    pub fn of_this_machine() -> Self {
+    /// The system's zone, for output; UTC if it is unknown.
+    pub fn system() -> Self {
         Self(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
-    /// Its name.
+    /// The IANA name; `local` for a system zone without one.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("local")
     }
 
-    /// An instant as its clocks show it: `2026-03-29 03:00:00 +02:00`.
+    /// An instant in this zone: `2026-03-29 03:00:00 +02:00`.
     pub fn show(&self, instant: Timestamp) -> String {
         match jiff::Timestamp::from_microsecond(instant.as_micros()) {
             Ok(instant) => instant.to_zoned(self.0.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),

@@ -1,4 +1,4 @@
-//! Job definitions: when something happens, and the task that is made of it then.
+//! Schedules as stored (seed 004's job definitions): a trigger, a task template and policies.
 
 mod stored;
 mod valid;
@@ -18,43 +18,43 @@ use crate::misfire::Misfire;
 pub(crate) use stored::{PendingRun, Stored};
 pub(crate) use valid::{check, check_text};
 
-/// The kind of the documents that definitions are.
+/// The kind of the documents that store schedules.
 pub const DEFINITION_KIND: &str = "job_definition";
-/// The kind of the documents by which definitions are found for an event type: `{event_type}/{name}`.
+/// The kind of the documents that index schedules by event type: `{event_type}/{name}`.
 pub const TRIGGER_KIND: &str = "job_trigger";
-/// The longest name of a definition: the keys of its runs are made of it, and are names themselves.
+/// The longest name of a schedule, in bytes: it is part of its runs' idempotency keys.
 pub const DEFINITION_NAME_MAX_BYTES: usize = 80;
-/// The longest type of an event.
+/// The longest event type, in bytes.
 pub const EVENT_TYPE_MAX_BYTES: usize = 100;
-/// The largest payload of a template.
+/// The largest payload of a task template, in bytes of JSON.
 pub const TEMPLATE_PAYLOAD_MAX_BYTES: usize = 128 * 1024;
-/// The label that every run has, with the name of its definition.
+/// The label of every run, with the name of its schedule as value.
 pub const DEFINITION_LABEL: &str = "job_definition";
 
-/// A definition as people write it.
+/// A schedule as people write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DefinitionSpec {
-    /// Whether it makes runs.
-    #[serde(default = "yes")]
+    /// Whether it creates runs; default true.
+    #[serde(default = "enabled_by_default")]
     pub enabled: bool,
-    /// What makes it run.
+    /// When it fires: by time or for events.
     pub trigger: Trigger,
-    /// The task that is made.
+    /// The template of its tasks.
     pub task: TaskTemplate,
-    /// What happens when the last run has not ended.
+    /// What happens when the last run has not ended; default `allow`.
     #[serde(default)]
     pub concurrency_policy: ConcurrencyPolicy,
-    /// What happens to fires that nobody was there for.
+    /// Which missed runs are caught up on; default `run_once`.
     #[serde(default)]
     pub misfire: Misfire,
-    /// How runs reach workers.
+    /// How runs reach workers; default `pull`.
     #[serde(default)]
     pub dispatch: Dispatch,
 }
 
 impl DefinitionSpec {
-    /// Enabled, with defaults for the rest.
+    /// An enabled schedule with default policies.
     pub fn new(trigger: Trigger, task: TaskTemplate) -> Self {
         Self {
             enabled: true,
@@ -66,80 +66,80 @@ impl DefinitionSpec {
         }
     }
 
-    /// By the clock.
+    /// The same with a time trigger.
     pub fn timed(schedule: ScheduleSpec, task: TaskTemplate) -> Self {
         Self::new(Trigger::Time(schedule), task)
     }
 
-    /// For every event of a type.
+    /// The same with an event trigger: one run per event of the type.
     pub fn on_event(event_type: impl Into<String>, task: TaskTemplate) -> Self {
         Self::new(Trigger::Event { event_type: event_type.into() }, task)
     }
 
-    /// With this policy for runs that overlap.
+    /// Sets the policy for concurrent runs; default [`ConcurrencyPolicy::Allow`].
     #[must_use]
     pub fn concurrency(self, policy: ConcurrencyPolicy) -> Self {
         Self { concurrency_policy: policy, ..self }
     }
 
-    /// With this policy for missed fires.
+    /// Sets the policy for missed runs; default [`Misfire::RunOnce`].
     #[must_use]
     pub fn misfire(self, misfire: Misfire) -> Self {
         Self { misfire, ..self }
     }
 }
 
-/// What makes a definition run.
+/// What makes a schedule fire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Trigger {
-    /// The clock: `{"kind": "time", "schedule": "daily at 02:30", "tz": "Europe/Berlin"}`.
+    /// Time: `{"kind": "time", "schedule": "daily at 02:30", "tz": "Europe/Berlin"}`.
     Time(ScheduleSpec),
     /// Events: `{"kind": "event", "event_type": "order.paid"}`.
     Event {
-        /// Of this type, exactly.
+        /// Compared exactly; at most [`EVENT_TYPE_MAX_BYTES`].
         event_type: String,
     },
 }
 
-/// The task that a run is.
+/// The template of a schedule's tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskTemplate {
-    /// Selects the handler.
+    /// The task type, which selects the handler.
     #[serde(rename = "type")]
     pub task_type: String,
-    /// What the handler gets. `null` for an event's run: the event itself, as `{"id", "type", "payload"}`.
+    /// The payload of the task. `null` with an event trigger: the event, as `{"id", "type", "payload"}`.
     #[serde(default)]
     pub payload: Value,
-    /// The field of the payload that gets the event, for a payload that is an object.
+    /// The field of the payload that is set to the event; the payload must be an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_field: Option<String>,
-    /// The queue; `default` if not given.
+    /// The queue; default `default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// From 0, the most urgent, to 9.
+    /// 0 (most urgent) to 9; default by task type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// How long one execution may take.
+    /// How long one attempt may take, in milliseconds; default no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Dead on this failure.
+    /// Failed attempts before the task is dead; default by task type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// Dead on the loss after these.
+    /// Lost attempts (lease expiry) that are retried; the next one makes the task dead. Default by task type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_losses: Option<u32>,
-    /// How long to wait after a failure.
+    /// The retry policy after a failed attempt; default by task type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<RetryPolicy>,
-    /// What its runs are found by, beside [`DEFINITION_LABEL`].
+    /// Labels of its runs, besides [`DEFINITION_LABEL`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
 }
 
 impl TaskTemplate {
-    /// A task of this type, with defaults for the rest.
+    /// A template with a `null` payload and the defaults of the task type.
     pub fn new(task_type: impl Into<String>) -> Self {
         Self {
             task_type: task_type.into(),
@@ -155,30 +155,30 @@ impl TaskTemplate {
         }
     }
 
-    /// With this payload.
+    /// Sets the payload; default `null`.
     #[must_use]
     pub fn payload(self, payload: Value) -> Self {
         Self { payload, ..self }
     }
 
-    /// In this queue.
+    /// Sets the queue; default `default`.
     #[must_use]
     pub fn queue(self, queue: impl Into<String>) -> Self {
         Self { queue: Some(queue.into()), ..self }
     }
 }
 
-/// What happens when a definition should run and its last run has not ended.
+/// What happens when a schedule fires and its last run has not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ConcurrencyPolicy {
-    /// No run is made, and the log says so.
+    /// No run is created, and a notice is written.
     Forbid,
-    /// Both run.
+    /// Runs may be concurrent.
     #[default]
     Allow,
-    /// The one that has not ended is cancelled.
+    /// The run that has not ended is cancelled.
     Replace,
 }
 
@@ -187,80 +187,82 @@ pub enum ConcurrencyPolicy {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
-    /// Workers take them.
+    /// Workers lease them from their queue.
     #[default]
     Pull,
-    /// A leader gives them to workers. Refused until there is one.
+    /// A leader assigns them to workers. Refused in this version.
     Assign,
 }
 
-/// A definition as it is.
+/// A stored schedule with the scheduler's state of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Definition {
-    /// Where.
+    /// Its runs are in the same namespace.
     pub namespace: Namespace,
-    /// Its name, unique in its namespace.
+    /// Unique in its namespace; at most [`DEFINITION_NAME_MAX_BYTES`].
     pub name: String,
-    /// Grows when people change it, and only then: fires leave it alone.
+    /// Grows when a client changes it; a fire does not change it.
     pub version: Version,
-    /// What it says.
+    /// As it was last written.
     #[serde(flatten)]
     pub spec: DefinitionSpec,
-    /// When it fires next, if it does.
+    /// The next fire; `None`: disabled, finished, or an event trigger.
     pub next_fire_at: Option<Timestamp>,
-    /// The instant of the last fire that made a run.
+    /// The instant of the last fire that created a run.
     pub last_fire_at: Option<Timestamp>,
-    /// Its last runs, the newest last; at most [`RUNS_SHOWN_MAX`]. Those of events only if an overlap policy
+    /// Its last runs, newest last; at most [`RUNS_SHOWN_MAX`]. Those of events only if the concurrency policy
     /// needs them: all runs are found by [`DEFINITION_LABEL`].
     pub last_runs: Vec<TaskId>,
-    /// What was last decided that was not simply "run it".
+    /// The last fire or event that did not simply create a run.
     pub last_notice: Option<Notice>,
-    /// When it was added.
+    /// When it was added, by the clock of the node that added it.
     pub created_at: Timestamp,
-    /// When it was last written, by people or by a fire.
+    /// When it was last written, by a client or by a fire.
     pub updated_at: Timestamp,
 }
 
-/// How many of its last runs a definition knows.
+/// The most entries in [`Definition::last_runs`].
 pub const RUNS_SHOWN_MAX: usize = 8;
 
-/// Something that did not go as the schedule says, and why. Also an entry of the journal stream
+/// A fire or event that did not simply create a run, and the reason. Also an entry of the journal stream
 /// [`NOTICES_STREAM`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// When it was decided.
+    /// When it was decided, by the clock of the node that decided.
     pub at: Timestamp,
-    /// The definition.
+    /// The name of the schedule.
     pub definition: String,
-    /// What became of the fires.
-    pub what: NoticeKind,
+    /// What happened instead. Stored as `what`.
+    #[serde(rename = "what")]
+    pub kind: NoticeKind,
     /// How many fires or events got no run of their own.
     pub count: u64,
-    /// Whether that is their number, or only a lower bound.
+    /// Whether `count` is exact or a lower bound.
     pub is_exact: bool,
-    /// Why, for people.
-    pub why: String,
+    /// The reason, for people. Stored as `why`.
+    #[serde(rename = "why")]
+    pub reason: String,
 }
 
-/// What became of fires or events that got no run of their own.
+/// What happened to fires or events without a run of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
-    /// They are part of one later run.
+    /// Merged into one later run.
     Merged,
-    /// They were left out.
+    /// They have no run.
     Skipped,
     /// A run was cancelled in favour of a newer one.
     Replaced,
-    /// The store refused the run.
+    /// The store refused the task as invalid.
     Refused,
-    /// The definition cannot be read.
+    /// The schedule cannot be parsed any more, and was disabled.
     Unreadable,
 }
 
-/// The stream of a namespace's [`Notice`]s, as JSON, one per entry.
+/// The journal stream of a namespace's [`Notice`]s, as JSON, one per entry.
 pub const NOTICES_STREAM: &str = "schedules";
 
-fn yes() -> bool {
+fn enabled_by_default() -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! A definition in its document.
+//! The document of a schedule.
 
 use std::time::Duration;
 
@@ -12,50 +12,50 @@ use weaver_core::time::Timestamp;
 use super::{DEFINITION_KIND, Definition, DefinitionSpec, Notice, RUNS_SHOWN_MAX};
 use crate::error::{Result, SchedulerError};
 
-/// How long what was decided is left to the node that decided it; then anybody finishes it.
+/// How long a decision is left to the node that made it; then any node finishes it.
 pub(crate) const UNFINISHED_GRACE: Duration = Duration::from_secs(2);
 
-/// The body of a definition's document.
+/// The body of a schedule's document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub(crate) spec: DefinitionSpec,
     pub(crate) created_at: Timestamp,
-    /// The version people know it by. Absent in what people wrote: it is the document's version then. Fires
-    /// write it down, so that it stays what it was while the document's version grows.
+    /// The version that clients see. Absent after a client's write: it is the document's version then. A fire
+    /// stores it, so that it stays the same while the document's version grows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<Version>,
     #[serde(default)]
     pub(crate) state: State,
 }
 
-/// What the scheduler remembers of a definition.
+/// The scheduler's state of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct State {
     pub(crate) next_fire_at: Option<Timestamp>,
     pub(crate) last_fire_at: Option<Timestamp>,
-    /// Runs that were decided and may not be enqueued yet. While there are any nothing else is decided.
+    /// Runs that were decided and may not be enqueued yet. Nothing else is decided while there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) pending: Vec<PendingRun>,
-    /// Runs to cancel before the pending ones are made.
+    /// Runs to cancel before the pending ones are enqueued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) replaces: Vec<TaskId>,
-    /// What was decided and may not be in the journal yet.
+    /// Notices that may not be in the journal yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notices: Vec<Notice>,
-    /// The newest runs, the newest last. Those of an overlap policy are looked for here.
+    /// The latest runs, newest last. The concurrency policy checks these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs: Vec<TaskId>,
-    /// Events that were decided about and may not be marked as processed yet.
+    /// Events with a decision that may not be marked as processed yet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) decided_events: Vec<String>,
     pub(crate) last_notice: Option<Notice>,
 }
 
-/// A run that was decided.
+/// A run that was decided and is to be enqueued.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PendingRun {
-    /// Its idempotency key: however often it is made, it is one task.
+    /// Its idempotency key: it is one task however often it is enqueued.
     pub(crate) key: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scheduled_for: Option<Timestamp>,
@@ -64,7 +64,7 @@ pub(crate) struct PendingRun {
 }
 
 impl State {
-    /// Whether something was decided that is not done yet.
+    /// Whether a decision has not been carried out yet.
     pub(crate) fn is_unfinished(&self) -> bool {
         !(self.pending.is_empty() && self.replaces.is_empty() && self.notices.is_empty())
     }
@@ -93,8 +93,8 @@ impl Stored {
         })
     }
 
-    /// The same as a fire writes it: the version people know stays.
-    pub(crate) fn kept(mut self, document: &Document) -> Self {
+    /// Stores the version that clients see, before a write by a fire.
+    pub(crate) fn pin_version(mut self, document: &Document) -> Self {
         self.version.get_or_insert(document.version);
         self
     }
@@ -106,7 +106,7 @@ impl Stored {
         })
     }
 
-    /// When the document must be looked at: soon while something is unfinished, else at the next fire.
+    /// When the document is due: soon while a decision is unfinished, otherwise at the next fire.
     pub(crate) fn due(&self, now: Timestamp) -> Option<Timestamp> {
         if self.state.is_unfinished() {
             return Some(now.saturating_add(UNFINISHED_GRACE));

@@ -1,4 +1,4 @@
-//! Everything about a definition is checked when it is written: a fire has nobody to tell.
+//! Validation of a schedule when it is written: a fire has no client to report an error to.
 
 use serde_json::Value;
 use weaver_core::limits::Limits;
@@ -13,7 +13,7 @@ use crate::error::{InvalidField, Result};
 use crate::misfire::{Misfire, RUNS_MAX};
 use crate::run::task_of;
 
-/// Refuses a definition that could not be fired. Answers its schedule, if it has one.
+/// Refuses a schedule that could not fire. Returns its time trigger, parsed.
 pub(crate) fn check(name: &str, spec: &DefinitionSpec, limits: &Limits) -> Result<Option<Schedule>> {
     check_text("name", name, DEFINITION_NAME_MAX_BYTES)?;
     let schedule = match &spec.trigger {
@@ -26,15 +26,16 @@ pub(crate) fn check(name: &str, spec: &DefinitionSpec, limits: &Limits) -> Resul
     if let Misfire::RunAll { max } = spec.misfire
         && !(1..=RUNS_MAX).contains(&max)
     {
-        let problem = format!("{max} runs are not between 1 and {RUNS_MAX}");
+        let problem = format!("{max} is not between 1 and {RUNS_MAX}");
         return Err(InvalidField::error("misfire.max", problem, "give a number in that range"));
     }
     if spec.dispatch == Dispatch::Assign {
-        let problem = "`assign` needs a leader that gives runs to workers, and there is none yet";
-        return Err(InvalidField::error("dispatch", problem, "write `pull`, or leave it out"));
+        let problem =
+            "`assign` needs a leader that assigns runs to workers, which this version does not have";
+        return Err(InvalidField::error("dispatch", problem, "write `pull`, or omit it"));
     }
     check_payload(spec)?;
-    // What the store will be asked for when it fires, checked now by the same rules.
+    // The task that a fire will enqueue, validated now by the same rules.
     let task = task_of(name, &spec.task, None, None, "k")?;
     let _checked = task.validate(limits).map_err(|invalid| InvalidField::of("task.", &invalid))?;
     Ok(schedule)
@@ -43,29 +44,29 @@ pub(crate) fn check(name: &str, spec: &DefinitionSpec, limits: &Limits) -> Resul
 fn check_payload(spec: &DefinitionSpec) -> Result<()> {
     let bytes = spec.task.payload.to_string().len();
     if bytes > TEMPLATE_PAYLOAD_MAX_BYTES {
-        let problem = format!("it is {bytes} bytes as JSON, and {TEMPLATE_PAYLOAD_MAX_BYTES} are the limit");
+        let problem = format!("it has {bytes} bytes as JSON; the limit is {TEMPLATE_PAYLOAD_MAX_BYTES}");
         return Err(InvalidField::error("task.payload", problem, "store it elsewhere and give a reference"));
     }
     if spec.task.event_field.is_none() {
         return Ok(());
     }
     if matches!(spec.trigger, Trigger::Time(_)) {
-        let problem = "a fire of the clock has no event";
-        return Err(InvalidField::error("task.event_field", problem, "leave it out"));
+        let problem = "a time trigger has no event";
+        return Err(InvalidField::error("task.event_field", problem, "omit it"));
     }
     if !matches!(spec.task.payload, Value::Object(_)) {
-        let problem = "the payload has no fields: it is not an object";
-        let hint = "make `task.payload` an object, or leave both out to get the event as the payload";
+        let problem = "the payload is not an object";
+        let hint = "make `task.payload` an object, or omit both to get the event as the payload";
         return Err(InvalidField::error("task.event_field", problem, hint));
     }
     Ok(())
 }
 
-/// Refuses a text that is no name, or too long a one.
+/// Refuses a text that is not a valid name or longer than `max_bytes`.
 pub(crate) fn check_text(field: &str, text: &str, max_bytes: usize) -> Result<()> {
     if text.len() > max_bytes {
         let problem = format!("`{text}` is {} bytes long", text.len());
-        return Err(InvalidField::error(field, problem, format!("give at most {max_bytes}")));
+        return Err(InvalidField::error(field, problem, format!("use at most {max_bytes}")));
     }
     match name_problem(text) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! The settings there are.
+//! The known settings.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use serde_json::{Value, json};
 use super::Setting;
 use crate::error::{InvalidField, Result, SchedulerError};
 
-/// A setting that exists.
+/// The specification of a setting.
 #[derive(Debug)]
 pub struct Known {
-    /// Its name.
+    /// Its dotted name, like `scheduler.batch_max`.
     pub key: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-    /// What can be set.
-    pub accepts: ValueType,
+    /// One sentence for people, without a final stop.
+    pub description: &'static str,
+    /// The values it can have, with the default.
+    pub allowed: ValueType,
 }
 
-/// The values a setting can have.
+/// The allowed values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
-    /// `true` or `false`.
+    /// A boolean, shown as `true or false`.
     Switch {
-        /// If nothing is set.
+        /// The value if none is set.
         default: bool,
     },
-    /// A whole number.
+    /// A whole number in a range.
     Number {
-        /// At least.
+        /// The smallest allowed value.
         min: u64,
-        /// At most.
+        /// The largest allowed value.
         max: u64,
-        /// If nothing is set.
+        /// The value if none is set.
         default: u64,
     },
 }
@@ -57,43 +57,43 @@ const NOTICES: &str = "scheduler.notices_retention_days";
 pub const KNOWN: &[Known] = &[
     Known {
         key: EVENTS,
-        about: "how long processed events are kept; a dedupe key can be used again after that",
-        accepts: ValueType::Number { min: 1, max: 8760, default: 168 },
+        description: "how long processed events are kept; a dedupe key can be used again after that",
+        allowed: ValueType::Number { min: 1, max: 8760, default: 168 },
     },
     Known {
         key: BATCH,
-        about: "how many due schedules or events one tick takes",
-        accepts: ValueType::Number { min: 1, max: 1000, default: 1000 },
+        description: "how many due schedules or events one tick handles",
+        allowed: ValueType::Number { min: 1, max: 1000, default: 1000 },
     },
     Known {
         key: NOTICES,
-        about: "how long the log of skipped and merged fires is kept",
-        accepts: ValueType::Number { min: 1, max: 3650, default: 30 },
+        description: "how long notices of skipped and merged runs are kept",
+        allowed: ValueType::Number { min: 1, max: 3650, default: 30 },
     },
     Known {
         key: PAUSED,
-        about: "no schedule fires and no event is processed, anywhere; missed fires are handled by their policy afterwards",
-        accepts: ValueType::Switch { default: false },
+        description: "whether schedules and events are paused on every node; misfire policies apply afterwards",
+        allowed: ValueType::Switch { default: false },
     },
     Known {
         key: POLL,
-        about: "how often each node looks for changes that other nodes made",
-        accepts: ValueType::Number { min: 50, max: 60_000, default: 1000 },
+        description: "how often each node polls for changes made by other nodes",
+        allowed: ValueType::Number { min: 50, max: 60_000, default: 1000 },
     },
 ];
 
 impl Known {
-    /// What holds if nothing is set.
+    /// The value if none is set, as JSON.
     pub fn default(&self) -> Value {
-        match self.accepts {
+        match self.allowed {
             ValueType::Switch { default } => json!(default),
             ValueType::Number { default, .. } => json!(default),
         }
     }
 
-    /// Refuses a value this setting cannot have.
+    /// Refuses a value that is not allowed, with [`SchedulerError::Invalid`].
     pub fn check(&self, value: &Value) -> Result<()> {
-        let is_fine = match self.accepts {
+        let is_fine = match self.allowed {
             ValueType::Switch { .. } => value.is_boolean(),
             ValueType::Number { min, max, .. } => {
                 value.as_u64().is_some_and(|number| (min..=max).contains(&number))
@@ -104,24 +104,24 @@ impl Known {
         }
         Err(InvalidField::error(
             self.key,
-            format!("`{value}` cannot be set"),
-            format!("give {}", self.accepts),
+            format!("`{value}` is not allowed"),
+            format!("give {}", self.allowed),
         ))
     }
 }
 
-/// The values that hold.
+/// The effective values of all settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// `scheduler.paused`.
+    /// The value of `scheduler.paused`; default false.
     pub paused: bool,
-    /// `scheduler.poll_interval_ms`.
+    /// `scheduler.poll_interval_ms`; default 1 s.
     pub poll_interval: Duration,
-    /// `scheduler.batch_max`.
+    /// The value of `scheduler.batch_max`; default 1000.
     pub batch_max: u32,
-    /// `events.retention_hours`.
+    /// `events.retention_hours`; default 7 days.
     pub events_retention: Duration,
-    /// `scheduler.notices_retention_days`.
+    /// `scheduler.notices_retention_days`; default 30 days.
     pub notices_retention: Duration,
 }
 
@@ -163,7 +163,7 @@ pub(super) fn unknown(key: &str) -> SchedulerError {
         Some((_, meant)) => format!("did you mean `{meant}`?"),
         None => {
             let keys: Vec<&str> = KNOWN.iter().map(|known| known.key).collect();
-            format!("there are {}", keys.join(", "))
+            format!("known settings are {}", keys.join(", "))
         }
     };
     SchedulerError::UnknownSetting { key: key.to_owned(), hint }

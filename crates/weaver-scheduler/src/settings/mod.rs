@@ -1,4 +1,4 @@
-//! Settings of the whole installation, in the store: changed at run time, on every node, without a restart.
+//! Settings in the store: changed at run time, for every node, without a restart.
 
 mod known;
 
@@ -18,45 +18,45 @@ pub use known::{KNOWN, Known, Snapshot, ValueType};
 
 use crate::error::{Result, SchedulerError};
 
-/// The kind of the documents that settings are.
+/// The kind of the documents that store settings.
 pub const SETTING_KIND: &str = "setting";
 
-/// The settings. Clones are one and the same.
+/// The settings. Clones share one snapshot.
 #[derive(Clone)]
 pub struct Settings {
     store: Arc<dyn Store>,
     current: Arc<watch::Sender<Arc<Snapshot>>>,
 }
 
-/// A setting as it is.
+/// A setting with its effective value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its name.
+    /// Its dotted name, like `scheduler.batch_max`.
     pub key: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-    /// What can be set.
-    pub accepts: String,
-    /// What holds.
+    /// One sentence for people, without a final stop.
+    pub description: &'static str,
+    /// The allowed values, for people: `a whole number between 1 and 1000`.
+    pub allowed: String,
+    /// The effective value; the default if the stored one is not allowed in this version.
     pub value: Value,
-    /// What holds if nothing is set.
+    /// The value if none is set.
     pub default: Value,
-    /// Grows with every change; 0: never set.
+    /// Grows with every change; 0: not set.
     pub version: Version,
-    /// When it was set.
+    /// When it was last set; `None`: not set.
     pub updated_at: Option<Timestamp>,
 }
 
-/// A change that was made: what an audit needs to know.
+/// An applied change, as the audit log records it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SettingChange {
-    /// Its name.
+    /// Its dotted name, like `scheduler.batch_max`.
     pub key: &'static str,
-    /// What held before.
+    /// The effective value before the change.
     pub before: Value,
-    /// What holds now.
+    /// The effective value after the change.
     pub after: Value,
-    /// Its version now; 0: it is not set any more.
+    /// The version after the change; 0: it was reset.
     pub version: Version,
 }
 
@@ -65,17 +65,17 @@ impl Settings {
         Self { store, current: Arc::new(watch::Sender::new(Arc::default())) }
     }
 
-    /// What holds on this node, as of the last [`reload`](Settings::reload).
+    /// The effective values on this node, as of the last [`reload`](Settings::reload).
     pub fn current(&self) -> Arc<Snapshot> {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Hears of every change, on this node at once and of other nodes' with the next reload.
+    /// Receives every change: those of this node at once, those of other nodes with the next reload.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.current.subscribe()
     }
 
-    /// All settings, by name.
+    /// All known settings in the order of keys.
     pub async fn list(&self) -> Result<Vec<Setting>> {
         let page = self.store.list_documents(&Namespace::internal(), SETTING_KIND, "", None, 1000).await?;
         let find = |known: &'static Known| {
@@ -83,9 +83,9 @@ impl Settings {
             let value = document.and_then(|document| serde_json::from_slice(&document.body).ok());
             Setting {
                 key: known.key,
-                about: known.about,
-                accepts: known.accepts.to_string(),
-                // A value an older or newer version wrote may not be one here: the default holds.
+                description: known.description,
+                allowed: known.allowed.to_string(),
+                // A value of an older or newer version may not be allowed here: the default applies.
                 value: value.filter(|value| known.check(value).is_ok()).unwrap_or_else(|| known.default()),
                 default: known.default(),
                 version: document.map(|document| document.version).unwrap_or_default(),
@@ -95,26 +95,26 @@ impl Settings {
         Ok(KNOWN.iter().map(find).collect())
     }
 
-    /// One setting.
+    /// One setting; [`SchedulerError::UnknownSetting`] if there is none.
     pub async fn get(&self, key: &str) -> Result<Setting> {
         let known = known::find(key)?;
         let found = self.list().await?.into_iter().find(|setting| setting.key == known.key);
         found.ok_or_else(|| known::unknown(key))
     }
 
-    /// Changes a setting, if it is still the version the caller read (any, if none is given).
+    /// Sets a value if the setting still has the expected version; `None`: unconditionally.
     pub async fn put(&self, key: &str, value: Value, expected: Option<Version>) -> Result<SettingChange> {
         let known = known::find(key)?;
         known.check(&value)?;
         self.change(known, Some(value), expected).await
     }
 
-    /// Back to the default.
+    /// Resets a setting to its default, under the same condition as [`put`](Settings::put).
     pub async fn reset(&self, key: &str, expected: Option<Version>) -> Result<SettingChange> {
         self.change(known::find(key)?, None, expected).await
     }
 
-    /// Reads what others have changed.
+    /// Reads the settings from the store, and notifies subscribers if they have changed.
     pub async fn reload(&self) -> Result<Arc<Snapshot>> {
         let snapshot = Arc::new(Snapshot::of(&self.list().await?));
         self.current.send_if_modified(|current| {

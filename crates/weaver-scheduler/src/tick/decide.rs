@@ -1,4 +1,4 @@
-//! What a definition does now: pure, from what is stored, the runs that have not ended, and the time.
+//! The decision about a due schedule: pure, from its document, its unfinished runs and the time.
 
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
@@ -9,7 +9,7 @@ use crate::definition::{ConcurrencyPolicy, Notice, NoticeKind, PendingRun, Trigg
 use crate::misfire::{Misfire, Plan, plan};
 use crate::run::{event_key, time_key};
 
-/// Decides about the fires that are due.
+/// Decides about due fires.
 pub(super) fn fires(work: &mut Work, live: &[TaskId], now: Timestamp) {
     let Trigger::Time(spec) = &work.stored.spec.trigger else {
         work.stored.state.next_fire_at = None;
@@ -22,7 +22,7 @@ pub(super) fn fires(work: &mut Work, live: &[TaskId], now: Timestamp) {
     let schedule = match Schedule::new(spec.clone()) {
         Ok(schedule) => schedule,
         Err(bad) => {
-            // It was checked when it was written; a zone can go with a newer table of zones.
+            // It was valid when it was written, but a newer time zone database may lack its zone.
             note(work, now, NoticeKind::Unreadable, 1, true, format!("{bad}; the schedule is disabled"));
             work.stored.spec.enabled = false;
             work.stored.state.next_fire_at = None;
@@ -39,7 +39,7 @@ pub(super) fn fires(work: &mut Work, live: &[TaskId], now: Timestamp) {
         scheduled_for: Some(*instant),
         event: None,
     });
-    admit(work, runs.collect(), live, now, "fire");
+    admit(work, runs.collect(), live, now, "scheduled run");
     let last = work.stored.state.pending.last().and_then(|run| run.scheduled_for);
     work.stored.state.last_fire_at = last.or(work.stored.state.last_fire_at);
     work.stored.state.next_fire_at = plan.next;
@@ -48,7 +48,7 @@ pub(super) fn fires(work: &mut Work, live: &[TaskId], now: Timestamp) {
     }
 }
 
-/// Decides about events, in the order they came.
+/// Decides about events, in their order.
 pub(super) fn events(work: &mut Work, events: &[String], live: &[TaskId], now: Timestamp) {
     let name = work.name().to_owned();
     let runs = events.iter().map(|event| PendingRun {
@@ -60,14 +60,14 @@ pub(super) fn events(work: &mut Work, events: &[String], live: &[TaskId], now: T
     work.stored.state.decided_events.extend(events.iter().cloned());
 }
 
-/// Decides about a run by hand; the caller has seen to it that it is allowed.
-pub(super) fn by_hand(work: &mut Work, live: &[TaskId], now: Timestamp) {
-    // The version makes the key: no two runs by hand are one, and a repeated try is.
+/// Decides about a manual run; the caller has checked the concurrency policy.
+pub(super) fn manual_run(work: &mut Work, live: &[TaskId], now: Timestamp) {
+    // With the version in the key, a repeated attempt is the same run, and another manual run is not.
     let key = format!("manual:{}:{}", work.name(), work.version);
-    admit(work, vec![PendingRun { key, scheduled_for: None, event: None }], live, now, "run by hand");
+    admit(work, vec![PendingRun { key, scheduled_for: None, event: None }], live, now, "manual run");
 }
 
-/// Keeps of these runs what the overlap policy lets through.
+/// Keeps the runs that the concurrency policy admits.
 fn admit(work: &mut Work, mut runs: Vec<PendingRun>, live: &[TaskId], now: Timestamp, what: &str) {
     let wanted = runs.len();
     match work.stored.spec.concurrency_policy {
@@ -75,37 +75,31 @@ fn admit(work: &mut Work, mut runs: Vec<PendingRun>, live: &[TaskId], now: Times
         ConcurrencyPolicy::Forbid => {
             runs.truncate(usize::from(live.is_empty()));
             if let Some(running) = live.first() {
-                let why = format!("task {running} has not ended, and the policy forbids two runs at once");
-                note_skipped(work, now, wanted, what, &why);
+                let reason = format!("task {running} has not ended, and the policy forbids concurrent runs");
+                note_skipped(work, now, wanted, what, &reason);
             } else {
-                note_skipped(
-                    work,
-                    now,
-                    wanted.saturating_sub(1),
-                    what,
-                    "the policy forbids two runs at once",
-                );
+                note_skipped(work, now, wanted.saturating_sub(1), what, "the policy forbids concurrent runs");
             }
         }
         ConcurrencyPolicy::Replace => {
             runs.drain(..wanted.saturating_sub(1));
-            note_skipped(work, now, wanted.saturating_sub(1), what, "the newest replaces them");
+            note_skipped(work, now, wanted.saturating_sub(1), what, "replaced by the newest");
             if !(live.is_empty() || runs.is_empty()) {
                 work.stored.state.replaces = live.to_vec();
                 let ids: Vec<String> = live.iter().map(ToString::to_string).collect();
-                let why = format!("cancelled by the policy in favour of a newer run: {}", ids.join(", "));
-                note(work, now, NoticeKind::Replaced, live.len() as u64, true, why);
+                let reason = format!("cancelled by the policy, replaced by a newer run: {}", ids.join(", "));
+                note(work, now, NoticeKind::Replaced, live.len() as u64, true, reason);
             }
         }
     }
     work.stored.state.pending = runs;
 }
 
-fn note_skipped(work: &mut Work, now: Timestamp, count: usize, what: &str, why: &str) {
+fn note_skipped(work: &mut Work, now: Timestamp, count: usize, what: &str, reason: &str) {
     if count > 0 {
         let ending = if count == 1 { "" } else { "s" };
-        let why = format!("{count} {what}{ending} without a run: {why}");
-        note(work, now, NoticeKind::Skipped, count as u64, true, why);
+        let reason = format!("skipped {count} {what}{ending}: {reason}");
+        note(work, now, NoticeKind::Skipped, count as u64, true, reason);
     }
 }
 
@@ -113,31 +107,29 @@ fn note_misfire(work: &mut Work, plan: &Plan, due: Timestamp, now: Timestamp) {
     let count = plan.without_run;
     let at_least = if plan.is_exact { "" } else { "at least " };
     let ending = if count == 1 && plan.is_exact { "" } else { "s" };
-    let (what, rule) = match work.stored.spec.misfire {
-        Misfire::RunOnce => (NoticeKind::Merged, "are one run by policy run_once".to_owned()),
+    let (kind, rule) = match work.stored.spec.misfire {
+        Misfire::RunOnce => (NoticeKind::Merged, "merged into one by policy run_once".to_owned()),
         Misfire::RunAll { max } => {
-            (NoticeKind::Skipped, format!("are more than the {max} of policy run_all"))
+            (NoticeKind::Skipped, format!("skipped as more than the {max} of policy run_all"))
         }
         Misfire::SkipAfter { seconds } => {
-            (NoticeKind::Skipped, format!("are later than the {seconds} s of policy skip_after"))
+            (NoticeKind::Skipped, format!("skipped as later than the {seconds} s of policy skip_after"))
         }
     };
-    let why = format!(
-        "nobody was there between {due} and {now}: {at_least}{count} fire{ending} without a run of their own {rule}"
-    );
-    note(work, now, what, count, plan.is_exact, why);
+    let reason = format!("{at_least}{count} missed run{ending} between {due} and {now} {rule}");
+    note(work, now, kind, count, plan.is_exact, reason);
 }
 
-/// Remembers something for the journal, and for whoever looks at the definition.
+/// Adds a notice for the journal, and as the schedule's last.
 pub(super) fn note(
     work: &mut Work,
     at: Timestamp,
-    what: NoticeKind,
+    kind: NoticeKind,
     count: u64,
     is_exact: bool,
-    why: String,
+    reason: String,
 ) {
-    let notice = Notice { at, definition: work.name().to_owned(), what, count, is_exact, why };
+    let notice = Notice { at, definition: work.name().to_owned(), kind, count, is_exact, reason };
     work.stored.state.last_notice = Some(notice.clone());
     work.stored.state.notices.push(notice);
 }

@@ -1,4 +1,4 @@
-//! Events become runs of the definitions that wait for them.
+//! Processing events: one run per event for each schedule with a matching trigger.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,10 +17,10 @@ use crate::event::{EVENT_KIND, StoredEvent};
 use crate::run::event_key;
 use crate::service::Scheduler;
 
-/// How many events a definition with an overlap policy may have decided and not yet seen marked.
+/// Decided events, not yet marked as processed, that a schedule with a concurrency policy may have.
 const DECIDED_MAX: usize = 2000;
 
-/// An event in hand.
+/// An unprocessed event with its document.
 struct Due {
     document: Document,
     event: StoredEvent,
@@ -40,18 +40,18 @@ impl Scheduler {
         let fits = fitting(&due, &waiting);
         let is_more = is_full || fits < due.len();
         due.truncate(fits);
-        let in_hand: Events = due
+        let cached: Events = due
             .iter()
             .map(|due| (due.document.key.clone(), run_event(&due.document.key.id, due.event.clone())))
             .collect();
         let (plain, guarded): (Vec<Work>, Vec<Work>) = waiting
             .into_iter()
             .partition(|work| work.stored.spec.concurrency_policy == ConcurrencyPolicy::Allow);
-        let not_yet = self.decide_guarded(guarded, &due, &in_hand, now, ticked).await?;
-        self.run_plain(plain, &due, &in_hand, ticked).await?;
+        let not_yet = self.decide_guarded(guarded, &due, &cached, now, ticked).await?;
+        self.run_plain(plain, &due, &cached, ticked).await?;
         due.retain(|due| !not_yet.contains(&due.document.key));
         self.mark_processed(due, now, ticked).await?;
-        // Not at once if none could be processed: what they wait for takes a moment.
+        // Not at once if none could be processed: they wait for unfinished decisions.
         ticked.more |= is_more && ticked.events > 0;
         Ok(())
     }
@@ -60,14 +60,14 @@ impl Scheduler {
         let open = |document: Document| match StoredEvent::read(&document) {
             Ok(event) => Some(Due { document, event }),
             Err(error) => {
-                self.pass_over(&document, &error);
+                self.skip_unreadable(&document, &error);
                 None
             }
         };
         documents.into_iter().filter_map(open).collect()
     }
 
-    /// The enabled definitions that wait for the types of these events.
+    /// The enabled schedules with a trigger for the types of these events.
     async fn waiting_for(&self, due: &[Due]) -> Result<Vec<Work>> {
         let types: BTreeSet<(&Namespace, &str)> = due
             .iter()
@@ -81,14 +81,14 @@ impl Scheduler {
                 let listed =
                     self.store.list_documents(namespace, TRIGGER_KIND, &prefix, cursor, PAGE_MAX).await?;
                 for entry in listed.items {
-                    // The entry only leads here: what the definition says counts.
+                    // The index entry may be stale: the schedule's own trigger decides.
                     let key = Stored::key(namespace, &entry.key.id[prefix.len()..]);
                     let document = match self.store.get_document(&key).await {
                         Ok(Some(document)) => document,
                         Ok(None) => continue,
-                        // One that the store cannot read waits for nothing, and must not stop the others.
+                        // An unreadable schedule must not block the others.
                         Err(error @ StoreError::Damaged { .. }) => {
-                            tracing::error!(%error, "a schedule is passed over");
+                            tracing::error!(%error, "unreadable schedule skipped");
                             continue;
                         }
                         Err(error) => return Err(error.into()),
@@ -104,13 +104,13 @@ impl Scheduler {
         Ok(works)
     }
 
-    /// Definitions with an overlap policy decide as they do about fires. Answers the events that are not
-    /// decided.
+    /// Schedules with a concurrency policy decide as they do about fires. Returns the events that are not
+    /// decided yet.
     async fn decide_guarded(
         &self,
         works: Vec<Work>,
         due: &[Due],
-        in_hand: &Events,
+        cached: &Events,
         now: Timestamp,
         ticked: &mut Ticked,
     ) -> Result<HashSet<DocumentKey>> {
@@ -119,7 +119,7 @@ impl Scheduler {
             return Ok(not_yet);
         }
         let live = self.live(&works).await?;
-        // Read after the definitions: what they decided about and is not in here is marked as processed.
+        // Read after the schedules: a decided event that is not in here has been marked as processed.
         let open = self.store.due_documents(EVENT_KIND, Timestamp::MAX, PAGE_MAX).await?;
         let is_all = open.len() < PAGE_MAX as usize;
         let open: HashSet<DocumentKey> = open.into_iter().map(|document| document.key).collect();
@@ -149,16 +149,16 @@ impl Scheduler {
         let (won, lost) = self.save(decided).await?;
         ticked.lost += lost.len();
         not_yet.extend(lost.iter().filter_map(|work| asked.remove(&work.key)).flatten());
-        ticked.runs += self.finish(won, in_hand).await?.len();
+        ticked.runs += self.finish(won, cached).await?.len();
         Ok(not_yet)
     }
 
-    /// Definitions that let runs overlap have nothing to decide: one run per event, by its key.
+    /// Schedules that allow concurrent runs have nothing to decide: one run per event, by its key.
     async fn run_plain(
         &self,
         works: Vec<Work>,
         due: &[Due],
-        in_hand: &Events,
+        cached: &Events,
         ticked: &mut Ticked,
     ) -> Result<()> {
         let mut asked = Vec::new();
@@ -166,12 +166,12 @@ impl Scheduler {
             let name = work.name().to_owned();
             let run =
                 |id: String| PendingRun { key: event_key(&name, &id), scheduled_for: None, event: Some(id) };
-            // Beside what is decided and not done: that is none of ours.
+            // Only in memory: unfinished decisions in the document are left to `finish`.
             work.stored.state.pending = events_of(&work, due).into_iter().map(run).collect();
             work.stored.state.notices.clear();
             asked.push(work);
         }
-        ticked.runs += self.make_runs(&mut asked, in_hand).await?;
+        ticked.runs += self.make_runs(&mut asked, cached).await?;
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl Scheduler {
         for Due { document, mut event } in due {
             event.processed_at = Some(now);
             let body = event.body(&document.key.id)?;
-            // Without a due time: an event is due until it is processed.
+            // Without a due time: an event is due only until it is processed.
             writes.push(DocumentWrite::put(document.key, body, Expect::Version(document.version), None));
         }
         for answer in self.write_all(writes).await? {
@@ -199,7 +199,7 @@ fn waits_for(work: &Work, event_type: &str) -> bool {
     spec.enabled && matches!(&spec.trigger, Trigger::Event { event_type: wanted } if wanted == event_type)
 }
 
-/// The ids of the events a definition waits for, in the order they came.
+/// The ids of the events that match a schedule's trigger, in their order.
 fn events_of(work: &Work, due: &[Due]) -> Vec<String> {
     let matches = |due: &&Due| {
         due.document.key.namespace == work.key.namespace && waits_for(work, &due.event.event.event_type)
@@ -207,7 +207,7 @@ fn events_of(work: &Work, due: &[Due]) -> Vec<String> {
     due.iter().filter(matches).map(|due| due.document.key.id.clone()).collect()
 }
 
-/// How many of the events, from the first, one tick can make the runs of; one at least.
+/// How many of the first events one tick can create the runs of; at least one.
 fn fitting(due: &[Due], waiting: &[Work]) -> usize {
     let mut waiters: HashMap<(&Namespace, &str), usize> = HashMap::new();
     for work in waiting {

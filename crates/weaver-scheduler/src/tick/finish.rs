@@ -1,4 +1,4 @@
-//! Carrying out what was decided. Each step can be repeated, by this node or another.
+//! Carrying out decisions. Each step is idempotent: this or another node can repeat it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,22 +19,21 @@ use crate::event::{EVENT_KIND, StoredEvent};
 use crate::run::{RunEvent, task_of};
 use crate::service::Scheduler;
 
-/// How many runs are enqueued in one call: on PostgreSQL each takes two locks of a few thousand that there
-/// are.
+/// Runs per enqueue call: on PostgreSQL each takes two advisory locks of a few thousand.
 const ENQUEUE_MAX: usize = 250;
-/// How many entries one append takes: far below its limit in bytes.
+/// Entries per append: far below its limit in bytes.
 const APPEND_MAX: usize = 500;
-/// How often a cancellation is tried when the task moves meanwhile.
+/// Optimistic-concurrency retries of a cancellation.
 const CANCEL_TRIES: usize = 4;
 
-/// Events in hand, so that they need not be read again.
+/// Events that were read already.
 pub(super) type Events = HashMap<DocumentKey, RunEvent>;
 
-/// A run that was made, by its idempotency key.
+/// An enqueued run, by its idempotency key.
 pub(super) type Made = (String, TaskKey);
 
 impl Scheduler {
-    /// Does what was decided about these definitions, and writes down that it is done.
+    /// Carries out the decisions about these schedules, and stores that they are finished.
     pub(super) async fn finish(&self, mut works: Vec<Work>, events: &Events) -> Result<Vec<Made>> {
         if works.is_empty() {
             return Ok(Vec::new());
@@ -56,20 +55,20 @@ impl Scheduler {
                 work
             })
             .collect();
-        // Whoever was faster with this has written the same, or people have, and then it is finished once
-        // more.
+        // On a conflict, another node has written the same, or a client has edited the schedule; then it is
+        // finished once more.
         let _ = self.save(unfinished).await?;
         Ok(made.into_iter().map(|((_, run), task)| (run, task)).collect())
     }
 
-    /// Makes the pending runs of definitions whose documents say nothing of them.
+    /// Enqueues pending runs that are not stored in their schedules' documents.
     pub(super) async fn make_runs(&self, works: &mut [Work], events: &Events) -> Result<usize> {
         let made = self.enqueue_pending(works, events).await?.len();
         self.append_notices(works).await?;
         Ok(made)
     }
 
-    /// Cancels the runs that others replace, before those are made.
+    /// Cancels replaced runs before the new ones are enqueued.
     async fn cancel_replaced(&self, works: &[Work]) -> Result<()> {
         let replaced = |work: &Work| {
             let namespace = work.key.namespace.clone();
@@ -82,7 +81,7 @@ impl Scheduler {
                 return Ok(());
             }
             let records = self.store.get_tasks(&keys).await?.into_iter().flatten();
-            // What has ended meanwhile needs no cancelling.
+            // Runs that ended meanwhile need no cancellation.
             let moves: Vec<_> = records
                 .filter_map(|record| decide(&record, Command::Replace, record.updated_at).ok())
                 .collect();
@@ -97,8 +96,8 @@ impl Scheduler {
         }
     }
 
-    /// Enqueues what is pending. A run the store refuses as invalid is dropped with a notice: it was valid
-    /// when its definition was written, and must not stand in the way of all others.
+    /// Enqueues pending runs. A run that the store refuses as invalid is dropped with a notice, so that it
+    /// does not block the others; it was valid when its schedule was written.
     async fn enqueue_pending(
         &self,
         works: &mut [Work],
@@ -109,7 +108,7 @@ impl Scheduler {
             for run in &work.stored.state.pending {
                 let event = match &run.event {
                     None => None,
-                    Some(id) => Some(self.event_in_hand(&work.key.namespace, id, events).await?),
+                    Some(id) => Some(self.cached_event(&work.key.namespace, id, events).await?),
                 };
                 let template = &work.stored.spec.task;
                 let task = task_of(work.name(), template, run.scheduled_for, event.as_ref(), &run.key)?;
@@ -141,7 +140,7 @@ impl Scheduler {
         Ok(made)
     }
 
-    async fn event_in_hand(&self, namespace: &Namespace, id: &str, events: &Events) -> Result<RunEvent> {
+    async fn cached_event(&self, namespace: &Namespace, id: &str, events: &Events) -> Result<RunEvent> {
         let key = DocumentKey::new(namespace.clone(), EVENT_KIND, id);
         if let Some(event) = events.get(&key) {
             return Ok(event.clone());
@@ -150,7 +149,7 @@ impl Scheduler {
             RunEvent { id: id.to_owned(), event_type: String::new(), payload: serde_json::Value::Null };
         match self.store.get_document(&key).await? {
             Some(document) => Ok(run_event(id, StoredEvent::read(&document)?)),
-            // Removed by hand since it was decided: the run still knows which it was.
+            // The event was deleted since the decision: the run still gets its id.
             None => Ok(none),
         }
     }
@@ -162,8 +161,8 @@ impl Scheduler {
         }
         for (namespace, notices) in by_namespace {
             for notice in &notices {
-                let Notice { definition, count, why, .. } = notice;
-                tracing::warn!(%namespace, schedule = %definition, count, "{why}");
+                let Notice { definition, count, reason, .. } = notice;
+                tracing::warn!(%namespace, schedule = %definition, count, "{reason}");
             }
             let entries: Vec<Bytes> = notices
                 .iter()
@@ -179,13 +178,13 @@ impl Scheduler {
     }
 }
 
-/// An event as a run's handler sees it.
+/// An event as the run's handler gets it.
 pub(super) fn run_event(id: &str, StoredEvent { event, .. }: StoredEvent) -> RunEvent {
     RunEvent { id: id.to_owned(), event_type: event.event_type, payload: event.payload }
 }
 
 fn refuse(work: &mut Work, run: &str, problem: &str, now: weaver_core::time::Timestamp) {
     work.stored.state.pending.retain(|pending| pending.key != run);
-    let why = format!("the store refuses the task: {problem}; change the schedule");
-    note(work, now, NoticeKind::Refused, 1, true, why);
+    let reason = format!("the store refused the task: {problem}; edit the schedule");
+    note(work, now, NoticeKind::Refused, 1, true, reason);
 }

@@ -1,25 +1,27 @@
-//! Ticks: due definitions and events become tasks.
+//! Ticks: due schedules and events become tasks.
 //!
 //! ```text
-//! due_documents ─▶ decide ─▶ write_documents: the decision, on the version read ─▶ (lost: somebody else decided)
-//!                                │ won
-//!                  cancel what is replaced ─▶ enqueue_batch, by keys ─▶ journal ─▶ write_documents: done, next due
+//! due_documents ─▶ decide ─▶ write_documents: the decision, if the version is the one read
+//!                                │ won                          └─▶ conflict: another node has decided
+//!                  cancel replaced runs ─▶ enqueue_batch ─▶ journal ─▶ write_documents: done, next due
 //! ```
 //!
-//! One node decides what a fire becomes, because one conditional write wins; any node can carry it out,
-//! because each step can be repeated. A crash between two of them leaves the decision, and whoever comes by
-//! after [`UNFINISHED_GRACE`](crate::definition) finishes it.
+//! One node decides about a fire, because only one conditional write wins. Any node can carry the decision
+//! out, because each step is idempotent.
+//!
+//! After a crash between two steps the decision is stored, and another node finishes it after
+//! [`UNFINISHED_GRACE`](crate::definition).
 
-mod by_hand;
 mod decide;
 mod events;
 mod finish;
+mod run_loop;
+mod run_now;
 mod sweep;
 mod unreadable;
-mod watch;
 mod work;
 
-pub(crate) use unreadable::PassedOver;
+pub(crate) use unreadable::UnreadableDocuments;
 
 use std::collections::HashMap;
 
@@ -33,29 +35,29 @@ use crate::error::Result;
 use crate::service::Scheduler;
 use work::Work;
 
-/// The most runs one tick makes; what is left is for the next, at once.
+/// The most runs one tick creates; the next tick, which follows at once, creates the rest.
 pub(crate) const RUNS_PER_TICK_MAX: usize = 10_000;
 
-/// What a tick did.
+/// The result of a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ticked {
-    /// Runs that were enqueued, new or found.
+    /// Runs that were enqueued, or had been enqueued before.
     pub runs: usize,
-    /// Definitions that were decided about.
+    /// Schedules that were decided about.
     pub definitions: usize,
-    /// Events that were processed.
+    /// Events that were marked as processed.
     pub events: usize,
-    /// Definitions and events that another node was faster with.
+    /// Conditional writes that another node won.
     pub lost: usize,
-    /// Whether there is more to do at once.
+    /// Whether another tick should follow at once.
     pub more: bool,
-    /// When the next definition is due, if that is before the next poll.
+    /// When the next schedule is due, if that is before the next poll.
     pub next_due: Option<Timestamp>,
 }
 
 impl Scheduler {
-    /// Makes the runs of everything that is due. May be called by any number of nodes at once, and again
-    /// after an error.
+    /// Creates the runs of all due schedules and events. Any number of nodes may call it at the same time,
+    /// and repeat it after an error.
     pub async fn tick(&self) -> Result<Ticked> {
         let mut ticked = Ticked::default();
         if self.settings.current().paused {
@@ -69,7 +71,7 @@ impl Scheduler {
     async fn tick_definitions(&self, ticked: &mut Ticked) -> Result<()> {
         let settings = self.settings.current();
         let now = self.clock.now();
-        // One document tells whether anything is due, and if not, how long to sleep.
+        // One document shows whether anything is due, and if not, how long to sleep.
         let horizon = now.saturating_add(settings.poll_interval);
         let first = self.due_readable(DEFINITION_KIND, horizon, 1).await?;
         let Some(first) = first.first().and_then(|document| document.due) else { return Ok(()) };
@@ -78,7 +80,7 @@ impl Scheduler {
             return Ok(());
         }
         let due = self.due_readable(DEFINITION_KIND, now, settings.batch_max).await?;
-        // At once again: only a tick that finds nothing due knows how long to sleep.
+        // Only a tick that finds nothing due knows how long to sleep.
         ticked.more = !due.is_empty();
         let works = self.open(&due);
         let (mut ready, fresh): (Vec<Work>, Vec<Work>) =
@@ -102,15 +104,15 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Reads definitions. One that cannot be read is passed over, so that it is not in the way of others.
+    /// Decodes schedules. An unreadable one is skipped, so that it does not block the others.
     fn open(&self, documents: &[Document]) -> Vec<Work> {
         let open = |document: &Document| {
-            Work::open(document).inspect_err(|error| self.pass_over(document, error)).ok()
+            Work::open(document).inspect_err(|error| self.skip_unreadable(document, error)).ok()
         };
         documents.iter().filter_map(open).collect()
     }
 
-    /// The runs that have not ended, of the definitions to which that matters.
+    /// The unfinished runs of schedules that do not allow concurrent runs.
     async fn live(&self, works: &[Work]) -> Result<HashMap<DocumentKey, Vec<TaskId>>> {
         let matters = |work: &&Work| work.stored.spec.concurrency_policy != ConcurrencyPolicy::Allow;
         let (mut owners, mut keys) = (Vec::new(), Vec::new());
@@ -125,8 +127,8 @@ impl Scheduler {
             return Ok(live);
         }
         for (owner, record) in owners.into_iter().zip(self.store.get_tasks(&keys).await?) {
-            // A handler that was told to stop and has not is still in the way, but cannot be cancelled once
-            // more.
+            // A cancelled run whose handler has not stopped still counts for `forbid`, but cannot be
+            // cancelled again.
             let forbids = owner.stored.spec.concurrency_policy == ConcurrencyPolicy::Forbid;
             let is_live = |run: &TaskRecord| !run.state.is_terminal() || (forbids && run.has_hold());
             if let Some(record) = record.filter(is_live) {

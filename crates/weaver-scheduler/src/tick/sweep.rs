@@ -1,4 +1,4 @@
-//! Retention: events that were processed long ago, and old notices.
+//! Retention of processed events and of notices.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use crate::event::{EVENT_KIND, EXPIRY_KIND};
 use crate::service::Scheduler;
 
 impl Scheduler {
-    /// Removes processed events and notices that are older than the settings say, a batch at a time; answers
-    /// how many events went, and whether there may be more.
+    /// Removes processed events and notices past their retention, in batches; returns how many events were
+    /// removed and whether there may be more.
     pub async fn sweep(&self) -> Result<(usize, bool)> {
         let settings = self.settings.current();
         let now = self.clock.now();
@@ -23,7 +23,7 @@ impl Scheduler {
             let before = TrimBefore::Time(now.saturating_sub(settings.notices_retention));
             self.store.trim_entries(&stream, before).await?;
         }
-        // Half a page, as each takes two writes.
+        // Half a page: each event takes two writes.
         let limit = PAGE_MAX / 2;
         let expired = self.store.due_documents(EXPIRY_KIND, now, limit).await?;
         if expired.is_empty() {
@@ -39,18 +39,18 @@ impl Scheduler {
             let until = stored_at.unwrap_or(entry.updated_at).saturating_add(settings.events_retention);
             let event = DocumentKey::new(entry.key.namespace.clone(), EVENT_KIND, entry.key.id.as_str());
             if until > now || !knows_all || open.contains(&event) {
-                // Kept for longer by now, or not processed yet: nothing unprocessed is ever removed.
+                // The retention was raised, or it is not processed yet: unprocessed events are never removed.
                 let later = until.max(now.saturating_add(std::time::Duration::from_secs(3600)));
                 let expect = Expect::Version(entry.version);
                 writes.push(DocumentWrite::put(entry.key, entry.body, expect, Some(later)));
                 continue;
             }
             count += 1;
-            // The event goes first where members are written one by one: what is left is looked at again.
+            // The event first, for stores that write one by one: a remaining entry is found again.
             writes.push(DocumentWrite::delete(event, Expect::Anything));
             writes.push(DocumentWrite::delete(entry.key, Expect::Version(entry.version)));
         }
-        // A conflict is another node that does the same.
+        // A conflict means that another node has done the same.
         let _ = self.write_all(writes).await?;
         Ok((count, more))
     }

@@ -1,5 +1,5 @@
-//! Definitions and events that this node cannot read. It passes over them and writes nothing: a node of a
-//! newer version reads them, and what is written here would bind it too.
+//! Schedules and events that this node cannot decode. It skips them and writes nothing: a node of a newer
+//! version may be able to read them.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use weaver_core::time::Timestamp;
 use crate::error::{Result, SchedulerError};
 use crate::service::Scheduler;
 
-/// The most documents a node remembers as unreadable. With more it begins anew, and logs them again.
-const PASSED_OVER_MAX: usize = 10_000;
+/// The most documents a node remembers as unreadable. Beyond that it forgets them all and logs them again.
+const UNREADABLE_MAX: usize = 10_000;
 
-/// What a node could not read, at which version: written again, a document is looked at again.
+/// Unreadable documents with their versions: a document is tried again after a new write.
 #[derive(Debug, Default)]
-pub(crate) struct PassedOver(Mutex<HashMap<DocumentKey, Version>>);
+pub(crate) struct UnreadableDocuments(Mutex<HashMap<DocumentKey, Version>>);
 
-impl PassedOver {
+impl UnreadableDocuments {
     fn count(&self, kind: &str) -> usize {
         self.0.lock().keys().filter(|key| key.kind == kind).count()
     }
@@ -28,10 +28,10 @@ impl PassedOver {
         self.0.lock().get(&document.key) == Some(&document.version)
     }
 
-    /// Says whether it is new.
+    /// Returns whether it is new.
     fn insert(&self, document: &Document) -> bool {
         let mut known = self.0.lock();
-        if known.len() >= PASSED_OVER_MAX {
+        if known.len() >= UNREADABLE_MAX {
             known.clear();
         }
         known.insert(document.key.clone(), document.version) != Some(document.version)
@@ -39,26 +39,25 @@ impl PassedOver {
 }
 
 impl Scheduler {
-    /// Due documents that this node can read, as far as it knows; those it cannot keep their place in front,
-    /// and take none of the limit.
+    /// Due documents except those known to be unreadable, which do not count towards the limit.
     pub(super) async fn due_readable(
         &self,
         kind: &str,
         before: Timestamp,
         limit: u32,
     ) -> Result<Vec<Document>> {
-        let unreadable = u32::try_from(self.passed_over.count(kind)).unwrap_or(u32::MAX);
+        let unreadable = u32::try_from(self.unreadable.count(kind)).unwrap_or(u32::MAX);
         let asked = limit.saturating_add(unreadable).min(PAGE_MAX.max(limit));
         let mut documents = self.store.due_documents(kind, before, asked).await?;
-        documents.retain(|document| !self.passed_over.contains(document));
+        documents.retain(|document| !self.unreadable.contains(document));
         documents.truncate(limit as usize);
         Ok(documents)
     }
 
-    /// Remembers a document that cannot be read, and logs it once.
-    pub(super) fn pass_over(&self, document: &Document, error: &SchedulerError) {
-        if self.passed_over.insert(document) {
-            tracing::error!(%error, "passed over until it is written again");
+    /// Remembers an unreadable document, and logs it once.
+    pub(super) fn skip_unreadable(&self, document: &Document, error: &SchedulerError) {
+        if self.unreadable.insert(document) {
+            tracing::error!(%error, "unreadable document skipped until it is written again");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A definition in hand: what was read, what is decided, and the conditional write of it.
+//! A schedule that is being processed: what was read, what is decided, and its conditional write.
 
 use weaver_core::error::Error as StoreError;
 use weaver_core::id::{TaskKey, Version};
@@ -8,7 +8,7 @@ use crate::definition::Stored;
 use crate::error::Result;
 use crate::service::Scheduler;
 
-/// A definition, and the version it was read at.
+/// A schedule and the document version it was read at.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     pub(crate) key: DocumentKey,
@@ -18,7 +18,7 @@ pub(crate) struct Work {
 
 impl Work {
     pub(crate) fn open(document: &Document) -> Result<Self> {
-        let stored = Stored::read(document)?.kept(document);
+        let stored = Stored::read(document)?.pin_version(document);
         Ok(Self { key: document.key.clone(), version: document.version, stored })
     }
 
@@ -26,15 +26,15 @@ impl Work {
         &self.key.id
     }
 
-    /// Its known runs.
+    /// The keys of its latest runs.
     pub(crate) fn run_keys(&self) -> impl Iterator<Item = TaskKey> {
         self.stored.state.runs.iter().map(|run| TaskKey::new(self.key.namespace.clone(), *run))
     }
 }
 
 impl Scheduler {
-    /// Writes each definition if it is still the version that was read: those that were written, at their new
-    /// version, and those that somebody else was faster with.
+    /// Conditional write of each schedule on the version that was read. Returns those that were written, with
+    /// their new version, and those that conflicted with another writer.
     pub(crate) async fn save(&self, works: Vec<Work>) -> Result<(Vec<Work>, Vec<Work>)> {
         let now = self.clock.now();
         let write = |work: &Work| {
@@ -57,7 +57,7 @@ impl Scheduler {
         Ok((won, lost))
     }
 
-    /// Writes documents in as many calls as it takes.
+    /// Writes documents in batches of [`DOCUMENT_WRITES_MAX`].
     pub(crate) async fn write_all(
         &self,
         mut writes: Vec<DocumentWrite>,

@@ -1,12 +1,12 @@
-//! A calendar with no idea of zones and offsets: it asks what the clock shows at every half minute, and
-//! looks.
+//! A brute-force calendar without zones and offsets: it reads the civil time at every half minute and matches
+//! it.
 
 use std::collections::{BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use weaver_scheduler::calendar::{Gap, Overlap};
+use weaver_scheduler::calendar::{Fold, Gap};
 
 /// What a cron expression means, as sets.
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(crate) struct Meaning {
     pub(crate) text: String,
     pub(crate) minutes: BTreeSet<i8>,
     pub(crate) hours: BTreeSet<i8>,
-    /// `None`: any.
+    /// Days of the month; `None`: any.
     pub(crate) days: Option<BTreeSet<i8>>,
     /// The last day of a month, besides `days`.
     pub(crate) last_day: bool,
@@ -34,7 +34,7 @@ impl Meaning {
         let of_month = match (day, weekday) {
             (None, None) => true,
             (Some(one), None) | (None, Some(one)) => one,
-            // As cron has it: if both are restricted, either will do.
+            // As in cron: if both are restricted, one match is enough.
             (Some(one), Some(other)) => one || other,
         };
         of_month && self.months.contains(&civil.month())
@@ -63,10 +63,10 @@ impl Meaning {
 pub(crate) fn fires(
     meaning: &Meaning,
     zone: &TimeZone,
-    (gap, overlap): (Gap, Overlap),
+    (gap, fold): (Gap, Fold),
     (from, to): (i64, i64),
 ) -> Vec<i64> {
-    // A civil time comes back within a day at most: look beyond both ends.
+    // A civil time can recur within a day: search beyond both ends.
     const BEYOND: i64 = 26 * 3600;
     let shown: Vec<(i64, DateTime)> = ((from - BEYOND) / 30..(to + BEYOND) / 30)
         .map(|half_minute| half_minute * 30)
@@ -79,10 +79,10 @@ pub(crate) fn fires(
     let mut fires = BTreeSet::new();
     for (civil, seconds) in passes.iter().filter(|(civil, _)| meaning.matches(**civil)) {
         assert!(seconds.len() <= 2, "{civil} is shown {} times", seconds.len());
-        match overlap {
-            Overlap::First => fires.extend(seconds.first()),
-            Overlap::Last => fires.extend(seconds.last()),
-            Overlap::Both => fires.extend(seconds),
+        match fold {
+            Fold::First => fires.extend(seconds.first()),
+            Fold::Last => fires.extend(seconds.last()),
+            Fold::Both => fires.extend(seconds),
         }
     }
     for pair in shown.windows(2) {

@@ -28,7 +28,7 @@ fn the_last_day_of_the_month_knows_how_long_each_month_is() {
 }
 
 #[test]
-fn the_31st_passes_over_months_without_one() {
+fn the_31st_skips_months_without_one() {
     let days = utc("0 0 31 * *", "2026-01-31T12:00:00Z", 4);
     assert_eq!(days, ["2026-03-31", "2026-05-31", "2026-07-31", "2026-08-31"]);
 }
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(7117), ..ProptestConfig::default() })]
 
     #[test]
-    fn over_decades_the_days_are_those_that_a_look_at_each_day_finds(
+    fn over_decades_the_days_are_those_that_a_scan_of_each_day_finds(
         meaning in meaning(),
         year in 1971_i16..2180,
     ) {

@@ -1,4 +1,4 @@
-//! What is refused, and whether the answer helps.
+//! Invalid schedules and their error messages.
 
 use weaver_scheduler::calendar::{BadSchedule, Gap, Schedule, ScheduleSpec};
 
@@ -7,7 +7,7 @@ fn bad(expression: &str) -> BadSchedule {
 }
 
 #[test]
-fn a_bad_expression_is_pointed_at_and_something_better_is_suggested() {
+fn an_invalid_expression_is_underlined_and_a_correction_is_suggested() {
     let cases = [
         ("0 25 * * *", "hour: 25 is not between 0 and 23", "25"),
         ("0 24 * * *", "midnight is 0", "24"),
@@ -61,7 +61,7 @@ fn a_zone_that_does_not_exist_gets_the_one_that_was_meant() {
 }
 
 #[test]
-fn an_interval_cannot_be_told_to_invent_a_fire() {
+fn an_interval_cannot_be_shifted_out_of_a_gap() {
     let spec = ScheduleSpec::new("0 * * * *").tz("Europe/Berlin").gap(Gap::Shift);
     assert_eq!(Schedule::new(spec).unwrap_err().field, "gap");
     assert!(Schedule::new(ScheduleSpec::new("every 5m").gap(Gap::Skip)).is_err());

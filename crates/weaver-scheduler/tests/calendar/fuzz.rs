@@ -1,4 +1,4 @@
-//! Changed schedules: refused with the place of what is wrong, or fired in order.
+//! Fuzzed schedules: refused with the position of the error, or fired in order.
 //!
 //! The first line of an input is the schedule, the second the zone.
 
@@ -20,7 +20,7 @@ fn read(input: &[u8]) -> String {
             return format!("{:?} {}", error.part, error.problem);
         }
     };
-    assert!(!schedule.words().is_empty());
+    assert!(!schedule.describe().is_empty());
     // Around a leap day, at both ends of time, and where Berlin's clocks change.
     for after in [0, 1_709_164_800_000_000, 1_743_292_800_000_000, Timestamp::MAX.as_micros()] {
         let fires = schedule.next(Timestamp::from_micros(after), 3);
@@ -30,7 +30,7 @@ fn read(input: &[u8]) -> String {
             "{after}: {instants:?}"
         );
     }
-    format!("words {}", schedule.words())
+    format!("words {}", schedule.describe())
 }
 
 const WORDS: &[&str] = &[
@@ -61,6 +61,6 @@ const WORDS: &[&str] = &[
 ];
 
 #[test]
-fn fuzzed_schedules_are_refused_with_a_place_or_fire_in_order() {
+fn fuzzed_schedules_are_refused_with_a_position_or_fire_in_order() {
     Target::new("schedule", env!("CARGO_MANIFEST_DIR")).inputs(500).words(WORDS).run(read);
 }

@@ -1,13 +1,13 @@
-//! The cases people ask about, one by one.
+//! Well-known cases: DST gaps and folds, unusual zones, seconds.
 
 use weaver_core::time::Timestamp;
-use weaver_scheduler::calendar::{Gap, Overlap, Schedule, ScheduleSpec, Zone};
+use weaver_scheduler::calendar::{Fold, Gap, Schedule, ScheduleSpec, Zone};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// The fires as the zone's clocks show them, each with its notes.
+/// The fires in the schedule's zone, each with its notes.
 fn shown(spec: ScheduleSpec, from: &str, count: usize) -> Vec<String> {
     let schedule = Schedule::new(spec).unwrap();
     let zone = schedule.zone().unwrap().clone();
@@ -26,7 +26,7 @@ fn berlin(expression: &str) -> ScheduleSpec {
 }
 
 #[test]
-fn a_time_that_does_not_exist_moves_to_the_end_of_the_gap_or_is_passed_over_if_asked() {
+fn a_time_in_a_dst_gap_moves_to_the_end_of_the_gap_or_is_skipped() {
     let from = "2026-03-28T12:00:00Z";
     assert_eq!(
         shown(berlin("30 2 * * *"), from, 2),
@@ -37,7 +37,7 @@ fn a_time_that_does_not_exist_moves_to_the_end_of_the_gap_or_is_passed_over_if_a
     );
     assert_eq!(
         shown(berlin("daily at 02:30").gap(Gap::Skip), from, 1),
-        ["2026-03-30 02:30:00 +02:00 02:30 does not exist on 2026-03-29: passed over before this one"]
+        ["2026-03-30 02:30:00 +02:00 02:30 does not exist on 2026-03-29: skipped before this one"]
     );
 }
 
@@ -56,7 +56,7 @@ fn several_times_in_one_gap_fire_once_at_its_end() {
 }
 
 #[test]
-fn a_time_that_happens_twice_fires_first_last_or_both_times() {
+fn a_time_in_a_dst_fold_fires_first_last_or_both_times() {
     let from = "2026-10-24T12:00:00Z";
     let [first, second] =
         ["happens twice on 2026-10-25: this is the first", "happens twice on 2026-10-25: this is the second"];
@@ -65,11 +65,11 @@ fn a_time_that_happens_twice_fires_first_last_or_both_times() {
         [format!("2026-10-25 02:30:00 +02:00 02:30 {first}"), "2026-10-26 02:30:00 +01:00".into()]
     );
     assert_eq!(
-        shown(berlin("30 2 * * *").overlap(Overlap::Last), from, 2),
+        shown(berlin("30 2 * * *").fold(Fold::Last), from, 2),
         [format!("2026-10-25 02:30:00 +01:00 02:30 {second}"), "2026-10-26 02:30:00 +01:00".into()]
     );
     assert_eq!(
-        shown(berlin("30 2 * * *").overlap(Overlap::Both), from, 2),
+        shown(berlin("30 2 * * *").fold(Fold::Both), from, 2),
         [
             format!("2026-10-25 02:30:00 +02:00 02:30 {first}"),
             format!("2026-10-25 02:30:00 +01:00 02:30 {second}")
@@ -103,12 +103,12 @@ fn half_an_hour_of_daylight_saving_on_lord_howe() {
         [format!("2026-10-04 02:30:00 +11:00 {note}")]
     );
     let hours: Vec<String> = shown(howe("0 * * * *"), "2026-10-03T14:00:00Z", 3);
-    let passed_over = "02:00 does not exist on 2026-10-04: passed over before this one";
+    let skipped = "02:00 does not exist on 2026-10-04: skipped before this one";
     assert_eq!(
         hours,
         [
             "2026-10-04 01:00:00 +10:30".to_owned(),
-            format!("2026-10-04 03:00:00 +11:00 {passed_over}"),
+            format!("2026-10-04 03:00:00 +11:00 {skipped}"),
             "2026-10-04 04:00:00 +11:00".to_owned()
         ]
     );
@@ -162,7 +162,7 @@ fn once_fires_once_in_its_zone_or_at_its_instant() {
 
 #[test]
 fn zones_come_from_the_program_and_not_from_the_machine() {
-    // A name that no machine's own database would answer for is refused; one of the bundled is known.
+    // Only names of the bundled database are known, not paths of the machine.
     assert!(Zone::named("/etc/localtime").is_err());
     assert_eq!(Zone::named("europe/berlin").unwrap().name(), "Europe/Berlin");
 }
@@ -177,9 +177,9 @@ fn a_schedule_is_data() {
 
 #[test]
 fn the_evening_before_a_zones_first_change_fires_whichever_pass_is_asked_for() {
-    for overlap in [Overlap::First, Overlap::Last, Overlap::Both] {
-        let troll = ScheduleSpec::new("0 23 * * *").tz("Antarctica/Troll").overlap(overlap);
+    for fold in [Fold::First, Fold::Last, Fold::Both] {
+        let troll = ScheduleSpec::new("0 23 * * *").tz("Antarctica/Troll").fold(fold);
         let fires = shown(troll, "2005-02-11T00:00:00Z", 2);
-        assert_eq!(fires, ["2005-02-11 23:00:00 +00:00", "2005-02-12 23:00:00 +00:00"], "{overlap:?}");
+        assert_eq!(fires, ["2005-02-11 23:00:00 +00:00", "2005-02-12 23:00:00 +00:00"], "{fold:?}");
     }
 }

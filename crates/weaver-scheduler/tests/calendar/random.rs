@@ -1,4 +1,4 @@
-//! Any expression, in any zone there is, around any change of its clocks.
+//! Random expressions in any zone, around any of its DST changes.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use jiff::tz::TimeZoneDatabase;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use weaver_core::time::Timestamp as Instant;
-use weaver_scheduler::calendar::{Gap, Overlap, Schedule, ScheduleSpec};
+use weaver_scheduler::calendar::{Fold, Gap, Schedule, ScheduleSpec};
 
 use crate::brute::{Meaning, fires};
 
@@ -80,7 +80,7 @@ fn zone_names() -> Vec<String> {
     TimeZoneDatabase::bundled().available().map(|name| name.as_str().to_owned()).collect()
 }
 
-/// Those with the strangest clocks come up often.
+/// Zones with unusual rules are drawn more often.
 fn zone() -> impl Strategy<Value = String> {
     let strange = [
         "Australia/Lord_Howe",
@@ -106,8 +106,8 @@ fn gap() -> impl Strategy<Value = Option<Gap>> {
     proptest::sample::select(vec![None, Some(Gap::Shift), Some(Gap::Skip)])
 }
 
-fn overlap() -> impl Strategy<Value = Option<Overlap>> {
-    proptest::sample::select(vec![None, Some(Overlap::First), Some(Overlap::Last), Some(Overlap::Both)])
+fn fold() -> impl Strategy<Value = Option<Fold>> {
+    proptest::sample::select(vec![None, Some(Fold::First), Some(Fold::Last), Some(Fold::Both)])
 }
 
 /// The same on any day, in one hour: where the change is.
@@ -135,7 +135,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, rng_seed: RngSeed::Fixed(7117), ..ProptestConfig::default() })]
 
     #[test]
-    fn every_fire_around_a_change_of_the_clocks_is_where_a_look_at_each_half_minute_finds_it(
+    fn every_fire_around_a_dst_change_is_where_a_scan_of_each_half_minute_finds_it(
         meaning in meaning(),
         name in zone(),
         since in 1973_i16..2140,
@@ -143,7 +143,7 @@ proptest! {
         aim in proptest::option::weighted(0.7, -80..80_i64),
         shift in -20..20_i64,
         gap in gap(),
-        overlap in overlap(),
+        fold in fold(),
     ) {
         let zone = TimeZoneDatabase::bundled().get(&name).unwrap();
         let since = jiff::civil::date(since, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
@@ -163,15 +163,15 @@ proptest! {
 
         let gap = gap.filter(|gap| !meaning.is_interval || *gap == Gap::Skip);
         let mut spec = ScheduleSpec::new(&meaning.text).tz(&name);
-        (spec.gap, spec.overlap) = (gap, overlap);
+        (spec.gap, spec.fold) = (gap, fold);
         let schedule = match Schedule::new(spec) {
             Ok(schedule) => schedule,
             // The 31st of February.
             Err(bad) => { prop_assert_eq!(bad.part, Some("day of month")); return Ok(()); }
         };
         let defaults =
-            if meaning.is_interval { (Gap::Skip, Overlap::Both) } else { (Gap::Shift, Overlap::First) };
-        let rules = (gap.unwrap_or(defaults.0), overlap.unwrap_or(defaults.1));
+            if meaning.is_interval { (Gap::Skip, Fold::Both) } else { (Gap::Shift, Fold::First) };
+        let rules = (gap.unwrap_or(defaults.0), fold.unwrap_or(defaults.1));
         let expected = fires(&meaning, &zone, rules, (from, to));
 
         let mut found = Vec::new();

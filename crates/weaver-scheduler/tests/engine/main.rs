@@ -1,15 +1,15 @@
-//! The scheduler on every store: one list of sentences, each shown on memory, the embedded store, PostgreSQL
-//! and DynamoDB.
+//! The scheduler on every store: each test runs on the in-memory store, the embedded store, PostgreSQL and
+//! DynamoDB.
 
-mod bed;
+mod concurrency;
 mod crashes;
 mod effort;
 mod events;
 mod fires;
-mod looping;
+mod harness;
 mod misfires;
 mod nodes;
-mod overlap;
+mod run_loop;
 mod settings;
 mod stores;
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use bed::{Bed, Case};
+use harness::{Case, Harness};
 use stores::Place;
 
 fn main() -> ExitCode {
@@ -25,13 +25,13 @@ fn main() -> ExitCode {
         [
             ("fires", fires::cases()),
             ("misfires", misfires::cases()),
-            ("overlap", overlap::cases()),
+            ("concurrency", concurrency::cases()),
             ("events", events::cases()),
             ("nodes", nodes::cases()),
             ("crashes", crashes::cases()),
             ("settings", settings::cases()),
             ("effort", effort::cases()),
-            ("looping", looping::cases()),
+            ("run_loop", run_loop::cases()),
         ]
     };
     let mut trials = Vec::new();
@@ -48,6 +48,6 @@ fn main() -> ExitCode {
 
 fn run(place: Place, case: &Case) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async { (case.run)(Bed::open(place).await).await });
+    runtime.block_on(async { (case.run)(Harness::open(place).await).await });
     Ok(())
 }

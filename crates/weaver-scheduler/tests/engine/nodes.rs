@@ -1,5 +1,5 @@
-//! Many nodes at once: each fire and each event exactly once, whoever is faster and whatever their clocks
-//! say.
+//! Many nodes at the same time: one run per fire and per event, whichever node is faster and whatever their
+//! clocks show.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use weaver_scheduler::event::NewEvent;
 use weaver_scheduler::misfire::Misfire;
 use weaver_testkit::faults::{CallSite, Fault, FaultyStore, SkewedClock};
 
-use crate::bed::{Bed, GRACE, cases, every, scheduler, seconds};
+use crate::harness::{GRACE, Harness, cases, every, scheduler, seconds};
 
 cases![
     many_nodes_that_tick_at_once_make_each_fire_once,
     nodes_whose_clocks_differ_make_each_fire_once,
     many_nodes_make_one_run_of_an_event,
-    many_nodes_never_let_runs_overlap_that_must_not,
-    a_node_that_was_held_up_between_reading_and_writing_decides_nothing,
+    many_nodes_never_run_a_forbidding_schedule_concurrently,
+    a_node_that_was_delayed_between_reading_and_writing_decides_nothing,
 ];
 
 const NODES: i64 = 4;
 
-/// Nodes with stores of their own, each with its clock off by so many seconds times its number.
-async fn nodes(bed: &Bed, skew_s: i64) -> Vec<Scheduler> {
+/// Nodes that each open the store, with clocks skewed by so many seconds times their number.
+async fn nodes(harness: &Harness, skew_s: i64) -> Vec<Scheduler> {
     let mut nodes = Vec::new();
     for number in 0..NODES {
-        let skewed = SkewedClock::new(Arc::new(bed.clock.clone()), number * skew_s * 1_000_000);
+        let skewed = SkewedClock::new(Arc::new(harness.clock.clone()), number * skew_s * 1_000_000);
         let clock: Arc<dyn Clock> = Arc::new(skewed);
-        nodes.push(scheduler(bed.another_store().await, clock, &format!("node-{number}")));
+        nodes.push(scheduler(harness.another_store().await, clock, &format!("node-{number}")));
     }
     nodes
 }
@@ -46,86 +46,87 @@ async fn all_tick(nodes: &[Scheduler]) {
     ticks.join_all().await;
 }
 
-async fn many_nodes_that_tick_at_once_make_each_fire_once(bed: Bed) {
-    let nodes = nodes(&bed, 0).await;
+async fn many_nodes_that_tick_at_once_make_each_fire_once(harness: Harness) {
+    let nodes = nodes(&harness, 0).await;
     for number in 0..10 {
-        bed.add(&format!("d{number}"), every("1m")).await;
+        harness.add(&format!("d{number}"), every("1m")).await;
     }
     for _ in 0..3 {
-        bed.clock.advance(seconds(60));
+        harness.clock.advance(seconds(60));
         all_tick(&nodes).await;
     }
-    bed.clock.advance(GRACE);
+    harness.clock.advance(GRACE);
     all_tick(&nodes).await;
     for number in 0..10 {
-        let instants = bed.instants(&format!("d{number}")).await;
+        let instants = harness.instants(&format!("d{number}")).await;
         assert_eq!(instants, ["00:01:00", "00:02:00", "00:03:00"], "d{number}");
     }
-    assert_eq!(bed.notices().await, [], "nothing was missed");
+    assert_eq!(harness.notices().await, [], "nothing was missed");
 }
 
-async fn nodes_whose_clocks_differ_make_each_fire_once(bed: Bed) {
-    let nodes = nodes(&bed, 7).await;
-    bed.add("it", every("10s").misfire(Misfire::RunAll { max: 1000 })).await;
-    bed.add("late", every("10s").misfire(Misfire::RunAll { max: 1000 })).await;
+async fn nodes_whose_clocks_differ_make_each_fire_once(harness: Harness) {
+    let nodes = nodes(&harness, 7).await;
+    harness.add("it", every("10s").misfire(Misfire::RunAll { max: 1000 })).await;
+    harness.add("late", every("10s").misfire(Misfire::RunAll { max: 1000 })).await;
     for step in 0..40 {
-        bed.clock.advance(seconds(3));
+        harness.clock.advance(seconds(3));
         if step % 3 == 0 {
             all_tick(&nodes).await;
         } else {
             nodes[step % nodes.len()].tick().await.expect("the store answers");
         }
     }
-    bed.clock.advance(seconds(30));
+    harness.clock.advance(seconds(30));
     all_tick(&nodes).await;
-    bed.clock.advance(GRACE);
+    harness.clock.advance(GRACE);
     all_tick(&nodes).await;
     for name in ["it", "late"] {
-        let runs = bed.runs(name).await;
+        let runs = harness.runs(name).await;
         let fires: BTreeSet<i64> = runs
             .iter()
             .map(|run| run.spec.origin().scheduled_for.expect("a fire").as_micros() / 10_000_000)
             .collect();
         assert_eq!(fires.len(), runs.len(), "{name}: no fire twice");
         let (first, last) = (fires.first().expect("some"), fires.last().expect("some"));
-        assert_eq!((last - first + 1) as usize, fires.len(), "{name}: no fire left out");
+        assert_eq!((last - first + 1) as usize, fires.len(), "{name}: no fire skipped");
         assert!(fires.len() >= 15, "{name}: {} fires in 150 s", fires.len());
     }
 }
 
-async fn many_nodes_make_one_run_of_an_event(bed: Bed) {
-    let nodes = nodes(&bed, 0).await;
-    bed.add("plain", DefinitionSpec::on_event("e", TaskTemplate::new("t"))).await;
+async fn many_nodes_make_one_run_of_an_event(harness: Harness) {
+    let nodes = nodes(&harness, 0).await;
+    harness.add("plain", DefinitionSpec::on_event("e", TaskTemplate::new("t"))).await;
     for number in 0..20 {
         let event = NewEvent::new("e").dedupe_key(format!("e-{number}"));
-        bed.scheduler.emit(&bed.space, event).await.expect("it is valid");
+        harness.scheduler.emit(&harness.space, event).await.expect("it is valid");
     }
     all_tick(&nodes).await;
-    assert_eq!(bed.runs("plain").await.len(), 20);
+    assert_eq!(harness.runs("plain").await.len(), 20);
 }
 
-async fn many_nodes_never_let_runs_overlap_that_must_not(bed: Bed) {
-    let nodes = nodes(&bed, 1).await;
-    bed.add("time", every("10s").concurrency(ConcurrencyPolicy::Replace)).await;
+async fn many_nodes_never_run_a_forbidding_schedule_concurrently(harness: Harness) {
+    let nodes = nodes(&harness, 1).await;
+    harness.add("time", every("10s").concurrency(ConcurrencyPolicy::Replace)).await;
     let forbid = DefinitionSpec::on_event("e", TaskTemplate::new("t"));
-    bed.add("event", forbid.concurrency(ConcurrencyPolicy::Forbid)).await;
+    harness.add("event", forbid.concurrency(ConcurrencyPolicy::Forbid)).await;
     for number in 0..8 {
         let event = NewEvent::new("e").dedupe_key(format!("e-{number}"));
-        bed.scheduler.emit(&bed.space, event).await.expect("it is valid");
-        bed.clock.advance(seconds(4));
+        harness.scheduler.emit(&harness.space, event).await.expect("it is valid");
+        harness.clock.advance(seconds(4));
         all_tick(&nodes).await;
         for name in ["time", "event"] {
-            let live = bed.states(name).await.into_iter().filter(|state| *state == TaskState::Queued).count();
+            let live =
+                harness.states(name).await.into_iter().filter(|state| *state == TaskState::Queued).count();
             assert!(live <= 1, "{name}: {live} at once");
         }
     }
-    assert_eq!(bed.runs("event").await.len(), 1);
-    assert!(bed.runs("time").await.len() >= 3);
+    assert_eq!(harness.runs("event").await.len(), 1);
+    assert!(harness.runs("time").await.len() >= 3);
 }
 
-async fn a_node_that_was_held_up_between_reading_and_writing_decides_nothing(bed: Bed) {
-    bed.add("it", every("1m")).await;
-    bed.clock.advance(seconds(150));
+async fn a_node_that_was_delayed_between_reading_and_writing_decides_nothing(harness: Harness) {
+    harness.add("it", every("1m")).await;
+    harness.clock.advance(seconds(150));
     let (gate, is_held) = (ManualClock::default(), Arc::new(AtomicBool::new(false)));
     let held = Arc::clone(&is_held);
     let plan = move |site: &CallSite| match (site.method, site.number) {
@@ -135,15 +136,15 @@ async fn a_node_that_was_held_up_between_reading_and_writing_decides_nothing(bed
         }
         _ => Fault::None,
     };
-    let store = FaultyStore::new(Arc::clone(&bed.store), Arc::new(gate.clone()), plan);
-    let slow = scheduler(Arc::new(store), Arc::new(bed.clock.clone()), "slow");
+    let store = FaultyStore::new(Arc::clone(&harness.store), Arc::new(gate.clone()), plan);
+    let slow = scheduler(Arc::new(store), Arc::new(harness.clock.clone()), "slow");
     let mut tick = JoinSet::new();
     tick.spawn(async move { slow.tick().await });
     while !is_held.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }
-    // It has decided on the run of 00:02. Time goes on, and another node decides on that of 00:05.
-    bed.pass(seconds(180)).await;
+    // It has decided on the run of 00:02. Time passes, and another node decides on that of 00:05.
+    harness.pass(seconds(180)).await;
     let ticked = loop {
         gate.advance(seconds(1));
         if let Some(ticked) = tick.try_join_next() {
@@ -152,8 +153,8 @@ async fn a_node_that_was_held_up_between_reading_and_writing_decides_nothing(bed
         tokio::task::yield_now().await;
     };
     assert_eq!((ticked.lost, ticked.runs), (1, 0));
-    bed.pass(GRACE).await;
-    assert_eq!(bed.instants("it").await, ["00:05:00"]);
-    let next = bed.get("it").await.next_fire_at.expect("it goes on");
+    harness.pass(GRACE).await;
+    assert_eq!(harness.instants("it").await, ["00:05:00"]);
+    let next = harness.get("it").await.next_fire_at.expect("it goes on");
     assert_eq!(next.to_string(), "2026-01-01T00:06:00.000000Z");
 }

@@ -1,5 +1,4 @@
-//! The four stores, each fresh for a test, and opened once more for each node where more than one process
-//! can.
+//! The four stores, new for each test, and opened once more per node where several processes can share it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use weaver_embedded::{EmbeddedOptions, EmbeddedStore};
 use weaver_postgres::{PostgresOptions, PostgresStore};
 use weaver_testkit::services::{dynamodb, postgres};
 
-/// Where a test takes place.
+/// The store that a test runs on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     Memory,
@@ -35,7 +34,7 @@ impl Place {
     }
 }
 
-/// A fresh database, and how to reach it again.
+/// A new database, and how to open it again.
 pub(crate) enum Fresh {
     /// One process only: its nodes share the store.
     Shared(Arc<dyn Store>, #[allow(dead_code, reason = "kept for its drop")] Option<Scratch>),
@@ -74,13 +73,13 @@ impl Fresh {
                     region: "us-east-1".to_owned(),
                     allow_aws: false,
                     credentials: Some((key, "secret".to_owned(), None)),
-                    answer_within: std::time::Duration::from_secs(30),
+                    request_timeout: std::time::Duration::from_secs(30),
                 })
             }
         }
     }
 
-    /// The store as one more node has it.
+    /// Opens the store as one more node.
     pub(crate) async fn open(&self, clock: &ManualClock) -> Arc<dyn Store> {
         let clock: Arc<dyn Clock> = Arc::new(clock.clone());
         match self {
@@ -113,7 +112,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A directory that is left behind harms nobody.
+        // A directory that is left behind does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

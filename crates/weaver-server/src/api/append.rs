@@ -1,4 +1,4 @@
-//! What workers write besides results: logs of attempts, and statistics.
+//! Attempt logs and statistics, written by workers.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use weaver_core::queue::QueueExt;
 use super::caller::{Caller, Permission};
 use super::extract::Body;
 use super::leases::Opener;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::{Problem, task_not_found};
 
-/// Statistics are one stream for all workers of a namespace: none of them may forget what is younger than
+/// The stream `stats` is shared by all workers of a namespace: none of them may trim entries younger than
 /// this.
-const STATS_KEPT: Duration = Duration::from_secs(25 * 3600);
+const STATS_RETENTION: Duration = Duration::from_secs(25 * 3600);
 
-/// Add to attempt logs and statistics.
+/// Append to attempt logs and statistics.
 ///
-/// A log is written under the lease of its attempt, also for 60 s after the attempt's end.
+/// A log is written under the lease of its attempt, until 60 s after the attempt's end.
 #[utoipa::path(post, path = "/api/v1/work/append", tag = "work", request_body = AppendRequest,
-    responses((status = 204, description = "Stored")))]
+    responses((status = 204, description = "Appended")))]
 pub(crate) async fn append(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<AppendRequest>,
-) -> Answer<StatusCode> {
+) -> ApiResult<StatusCode> {
     state.check_batch("appends", request.appends.len())?;
     let mut opener = Opener::new(&state, &caller, "append").await?;
     let checked = check(&state, &caller, &mut opener, &request.appends).await;
@@ -45,7 +45,7 @@ pub(crate) async fn append(
         let by_seq = append.trim_before_seq.map(|seq| TrimBefore::Seq(Seq(seq)));
         let by_time = append.trim_before.map(|instant| {
             let is_shared = stream.name == "stats";
-            let kept_from = state.clock.now().saturating_sub(STATS_KEPT);
+            let kept_from = state.clock.now().saturating_sub(STATS_RETENTION);
             TrimBefore::Time(if is_shared { instant.min(kept_from) } else { instant })
         });
         for before in by_seq.into_iter().chain(by_time) {
@@ -55,20 +55,21 @@ pub(crate) async fn append(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The streams to write, if the caller may write each of them.
+/// The streams to write; fails if the caller may not write one of them.
 async fn check(
     state: &AppState,
     caller: &Caller,
     opener: &mut Opener<'_>,
     appends: &[StreamAppend],
-) -> Answer<Vec<StreamKey>> {
+) -> ApiResult<Vec<StreamKey>> {
     let mut streams = Vec::with_capacity(appends.len());
     for (index, append) in appends.iter().enumerate() {
         let (stream, of) = writable(append).map_err(|invalid| invalid.at(index))?;
         caller.require(Permission::Work, &stream.namespace)?;
         if of.is_none() && append.trim_before_seq.is_some() {
             let detail =
-                "all workers share the stream `stats`: none of them may trim it by number".to_owned();
+                "the stream `stats` is shared by all workers and cannot be trimmed by sequence number"
+                    .to_owned();
             return Err(forbidden("stream_shared", detail, "trim it by time, with `trim_before`")
                 .field("trim_before_seq")
                 .at(index));
@@ -82,35 +83,34 @@ async fn check(
     Ok(streams)
 }
 
-/// The lease an attempt's log is written under.
-fn lease_of(append: &StreamAppend, key: &TaskKey, attempt: u32, opener: &mut Opener<'_>) -> Answer<Lease> {
+fn lease_of(append: &StreamAppend, key: &TaskKey, attempt: u32, opener: &mut Opener<'_>) -> ApiResult<Lease> {
     let Some(lease) = append.lease.clone() else {
         return Err(forbidden(
             "lease_missing",
-            format!("the log of task {key} is written under the lease of its attempt, and none was sent"),
-            "send the lease as it came, in the field `lease`",
+            format!("appending to a log of task {key} needs the lease of its attempt"),
+            "send the lease unchanged in the field `lease`",
         )
         .field("lease"));
     };
     let lease = Lease::try_from(lease)?;
     let of_another = lease.key != *key || lease.attempt != attempt;
     let opened = opener.open(lease).map_err(|_| {
-        let detail = format!("the lease for attempt {attempt} of task {key} was not given to this token");
-        forbidden("lease_not_yours", detail, "send a lease that this token's subject took, as it came")
+        let detail = format!("the lease of attempt {attempt} of task {key} does not belong to this token");
+        forbidden("lease_not_yours", detail, "send a lease that this token's subject took, unchanged")
     })?;
     if of_another {
         let detail = format!("the lease is for attempt {} of task {}", opened.attempt, opened.key);
-        return Err(forbidden("lease_of_another_attempt", detail, "send the lease of the log's own attempt"));
+        return Err(forbidden("lease_of_another_attempt", detail, "send the lease of the attempt it logs"));
     }
     Ok(opened)
 }
 
-/// A log goes when its task is purged: one of a task that is not there would stay for ever.
-async fn check_attempt(state: &AppState, lease: &Lease) -> Answer<()> {
+/// Logs are purged with their task: a log without a task would never be removed.
+async fn check_attempt(state: &AppState, lease: &Lease) -> ApiResult<()> {
     let record = state.store.get_task(&lease.key).await?;
     if !(1..=record.attempt).contains(&lease.attempt) {
         return Err(task_not_found(format!(
-            "task {} has had {} attempts, none of number {}",
+            "task {} has {} attempts; there is no attempt {}",
             lease.key, record.attempt, lease.attempt
         )));
     }
@@ -121,16 +121,16 @@ async fn check_attempt(state: &AppState, lease: &Lease) -> Answer<()> {
     Err(Problem::new(
         StatusCode::CONFLICT,
         "attempt_ended",
-        format!("attempt {attempt} of task {} ended more than {after} s ago: its log is closed", lease.key),
-        "write the log while the attempt runs",
+        format!("attempt {attempt} of task {} ended more than {after} s ago; its log is closed", lease.key),
+        "append to a log while its attempt runs",
     ))
 }
 
-fn forbidden(code: &'static str, detail: String, next: &'static str) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, code, detail, next)
+fn forbidden(code: &'static str, detail: String, hint: &'static str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, code, detail, hint)
 }
 
-/// The streams workers write: an attempt's log (and of which), and statistics. Never the audit journal.
+/// The streams that workers may write: attempt logs and `stats`, never the audit journal.
 fn writable(append: &StreamAppend) -> Result<(StreamKey, Option<(TaskKey, u32)>), Invalid> {
     let namespace = Namespace::try_from(append.namespace.as_str())?;
     let undecodable =

@@ -1,8 +1,8 @@
-//! Bodies of requests within a budget: of the whole server, and of each token (ADR 0023).
+//! A memory budget for request bodies, for the server and for each token (ADR 0023).
 //!
-//! What a body says it is long is reserved before any of it is read; what is not left is waited for, unread,
-//! in the client's own socket. A token that sends a hundred bodies and finishes none holds its own share, and
-//! nothing else.
+//! The declared length of a body is reserved before any of it is read. Where the budget is used up, the body
+//! stays unread in the client's socket: backpressure. A token that sends a hundred bodies and finishes none
+//! uses up its own share, and nothing else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use super::AppState;
 use crate::problem::Problem;
 use crate::security::{ClientAddress, Identity};
 
-/// How long a body waits for its part of the budget before it is refused.
+/// How long a body waits for the budget before it is refused.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// What is reserved at once for a body that does not say its length.
+/// Reserved per step for a body without `Content-Length`.
 const STEP_BYTES: usize = 64 * 1024;
 
-/// The bytes of bodies that are being read.
+/// The budget, and how much of it is reserved.
 #[derive(Debug)]
 pub(crate) struct Bodies {
     budget: usize,
@@ -41,13 +41,12 @@ struct Used {
 }
 
 impl Bodies {
-    /// A share is never smaller than one body: nothing may be refused for ever.
+    /// A share is never smaller than one body: otherwise a large body would always be refused.
     pub(crate) fn new(budget: usize, share: usize, body_max: usize) -> Self {
         let share = share.max(body_max);
         Self { budget: budget.max(share), share, used: Mutex::default(), freed: Notify::new() }
     }
 
-    /// How many bytes are reserved now.
     pub(crate) fn reserved(&self) -> usize {
         self.used.lock().total
     }
@@ -86,7 +85,7 @@ enum Exhausted {
     Budget,
 }
 
-/// A part of the budget; given back when it is dropped.
+/// A reservation, released on drop.
 struct Reserved<'a> {
     bodies: &'a Bodies,
     sender: Arc<str>,
@@ -94,7 +93,7 @@ struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
-    /// Takes a part. Small bodies pass large ones that wait: a worker's renewals do not stand behind its
+    /// Reserves memory. Small bodies overtake large ones that wait: lease renewals are not held up by
     /// uploads.
     async fn take(state: &'a AppState, sender: Arc<str>, bytes: usize) -> Result<Self, Problem> {
         let bodies = &*state.bodies;
@@ -102,7 +101,7 @@ impl<'a> Reserved<'a> {
         loop {
             let freed = bodies.freed.notified();
             let mut freed = std::pin::pin!(freed);
-            // Before the look: what is given back after it is heard.
+            // Before the attempt to reserve: a release after it wakes this waiter.
             freed.as_mut().enable();
             let exhausted = match bodies.try_reserve(&sender, bytes) {
                 Ok(()) => return Ok(Self { bodies, sender, bytes }),
@@ -115,8 +114,8 @@ impl<'a> Reserved<'a> {
         }
     }
 
-    /// Takes more for a body that turns out longer; it has read some, and waiting with that would hold up
-    /// others.
+    /// Reserves more for a body of unknown length. It does not wait: what it has read already would block
+    /// other bodies.
     fn grow(&mut self, to: usize) -> Result<(), Problem> {
         let more = to.saturating_sub(self.bytes);
         self.bodies.try_reserve(&self.sender, more).map_err(|exhausted| exhausted.problem(self.bodies))?;
@@ -137,14 +136,14 @@ impl Exhausted {
             Self::Share => Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "body_share_exhausted",
-                format!("unfinished requests of this token hold {} bytes, all that one may", bodies.share),
-                "finish or give up the requests under way, then send this one again",
+                format!("request bodies of this token exceed its share of {} bytes", bodies.share),
+                "finish or abort the uploads under way, then retry",
             ),
             Self::Budget => Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "body_budget_exhausted",
-                "the server reads as many request bodies as it has memory for",
-                "send the request again in a moment",
+                "the server's memory budget for request bodies is used up",
+                "retry later",
             ),
         }
     }
@@ -172,8 +171,7 @@ pub(crate) async fn read(state: &AppState, request: Request, max: usize) -> Resu
         if length > reserved.bytes {
             reserved.grow(length.next_multiple_of(STEP_BYTES).min(max))?;
         }
-        // By doubling, but never beyond what is reserved: a body costs what it says, not the next power of
-        // two.
+        // By doubling, but never beyond the reservation: a body costs its length, not the next power of two.
         if length > body.capacity() {
             let capacity = (body.capacity() * 2).clamp(length, reserved.bytes.max(length));
             body.reserve_exact(capacity - body.len());
@@ -193,13 +191,13 @@ async fn next(
         () = state.clock.sleep_until(silent_until) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "body_too_slow",
-            format!("no part of the body came for {:?}", state.limits.body_timeout),
+            format!("no part of the body was received for {:?}", state.limits.body_timeout),
             "send the body without pauses",
         )),
     }
 }
 
-/// Whose share a body counts to.
+/// The key of the share: the token, or the address of an anonymous client.
 fn sender(request: &Request) -> Arc<str> {
     let extensions = request.extensions();
     if let Some(identity) = extensions.get::<Identity>() {
@@ -218,7 +216,7 @@ fn too_large(max: usize) -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
-        format!("the body has more than {max} bytes"),
+        format!("the body is larger than {max} bytes"),
         "send smaller batches",
     )
 }
@@ -228,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sender_gets_its_share_and_all_together_the_budget() {
+    fn each_sender_is_limited_to_its_share_and_all_of_them_to_the_budget() {
         let bodies = Bodies::new(250, 100, 10);
         let [a, b, c] = ["a", "b", "c"].map(Arc::<str>::from);
         assert_eq!(bodies.try_reserve(&a, 100), Ok(()));

@@ -1,35 +1,34 @@
 //! Cancelling and retrying many tasks, by a filter.
 //!
-//! One request does a page: it is bounded, can be repeated, and whoever does many sees how far it is. The
-//! page goes from new to old, so tasks that a retry makes are behind the cursor and are not met again.
+//! One request handles one page: it is bounded, can be repeated, and the client sees its progress. Pages go
+//! from new to old, so tasks that a retry creates are behind the cursor and are not retried again.
 
 use axum::Json;
 use axum::extract::State;
 use futures_util::StreamExt;
 use futures_util::stream::iter;
-use weaver_api::{BulkAnswer, BulkRequest, ListTasksQuery};
+use weaver_api::{BulkRequest, BulkResult, ListTasksQuery};
 use weaver_core::lifecycle::Command;
 use weaver_core::limits::PAGE_MAX;
 use weaver_core::ports::Cursor;
 use weaver_core::queue::QueueExt;
 use weaver_core::task::{TaskRecord, TaskState};
 
-use super::audit::Deed;
+use super::audit::AuditRecord;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Params};
 use super::list::task_query;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::Problem;
 
-/// How many are changed at once: enough for a store to write them together.
+/// Concurrent changes: enough for a store's group commit.
 const AT_ONCE: usize = 64;
 
-/// What is done to each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// To those that have not ended.
+    /// Tasks that have not ended.
     Cancel,
-    /// To those that have; to dead ones where the filter names no state.
+    /// Tasks that have ended; dead tasks if the filter names no state.
     Retry,
 }
 
@@ -51,30 +50,30 @@ impl Action {
 
 /// Cancel the tasks that match.
 ///
-/// A page of them per request; go on with `next` as `cursor`. With `dry_run` they are only counted.
+/// One page per request; continue with `next` as `cursor`. With `dry_run` the tasks are only counted.
 #[utoipa::path(post, path = "/api/v1/bulk/cancel", tag = "tasks", params(ListTasksQuery), request_body = BulkRequest,
-    responses((status = 200, description = "What was done", body = BulkAnswer)))]
+    responses((status = 200, description = "What was done", body = BulkResult)))]
 pub(crate) async fn cancel_many(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<ListTasksQuery>,
     Body(request): Body<BulkRequest>,
-) -> Answer<Json<BulkAnswer>> {
+) -> ApiResult<Json<BulkResult>> {
     Ok(Json(act(&state, &caller, query, Action::Cancel, request.dry_run).await?))
 }
 
-/// Run the ended tasks that match again, as new tasks.
+/// Retry the ended tasks that match, as new tasks.
 ///
-/// Without a `state`, those that are dead. A page of them per request; go on with `next` as `cursor`. With
-/// `dry_run` they are only counted. Asking twice makes two new tasks of each.
+/// Without a `state`: dead tasks. One page per request; continue with `next` as `cursor`. With `dry_run` the
+/// tasks are only counted. Not idempotent: repeating a request enqueues another copy of each task.
 #[utoipa::path(post, path = "/api/v1/bulk/retry", tag = "tasks", params(ListTasksQuery), request_body = BulkRequest,
-    responses((status = 200, description = "What was done", body = BulkAnswer)))]
+    responses((status = 200, description = "What was done", body = BulkResult)))]
 pub(crate) async fn retry_many(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<ListTasksQuery>,
     Body(request): Body<BulkRequest>,
-) -> Answer<Json<BulkAnswer>> {
+) -> ApiResult<Json<BulkResult>> {
     Ok(Json(act(&state, &caller, query, Action::Retry, request.dry_run).await?))
 }
 
@@ -84,7 +83,7 @@ pub(crate) async fn act(
     mut query: ListTasksQuery,
     action: Action,
     dry_run: bool,
-) -> Answer<BulkAnswer> {
+) -> ApiResult<BulkResult> {
     query.limit.get_or_insert(PAGE_MAX);
     let (mut query, also) = task_query(state, query)?;
     caller.require(Permission::ManageTasks, &query.namespace)?;
@@ -100,25 +99,25 @@ pub(crate) async fn act(
     let next = page.next.map(|Cursor(text)| text);
     let matched = records.len() as u64;
     if dry_run || records.is_empty() {
-        return Ok(BulkAnswer { matched, done: 0, refused: 0, problem: None, next });
+        return Ok(BulkResult { matched, changed: 0, refused: 0, problem: None, next });
     }
     let ends = (records[0].key.id, records[records.len() - 1].key.id);
     let changes = records.into_iter().map(|record| change(state, caller, record, action));
-    let results: Vec<Answer<()>> = iter(changes).buffer_unordered(AT_ONCE).collect().await;
-    let done = results.iter().filter(|result| result.is_ok()).count() as u64;
+    let results: Vec<ApiResult<()>> = iter(changes).buffer_unordered(AT_ONCE).collect().await;
+    let changed = results.iter().filter(|result| result.is_ok()).count() as u64;
     let problem = results.into_iter().find_map(Result::err).map(|problem| problem.to_wire());
     let verb = if action == Action::Cancel { "task.cancel_many" } else { "task.retry_many" };
-    let deed =
-        Deed::new(verb, format!("task/{}", ends.0)).detail(format!("{done} tasks, down to {}", ends.1));
-    state.audit.write(caller, &namespace, deed).await;
-    Ok(BulkAnswer { matched, done, refused: matched - done, problem, next })
+    let record = AuditRecord::new(verb, format!("task/{}", ends.0))
+        .detail(format!("{changed} tasks, the last is {}", ends.1));
+    state.audit.write(caller, &namespace, record).await;
+    Ok(BulkResult { matched, changed, refused: matched - changed, problem, next })
 }
 
-async fn change(state: &AppState, caller: &Caller, record: TaskRecord, action: Action) -> Answer<()> {
+async fn change(state: &AppState, caller: &Caller, record: TaskRecord, action: Action) -> ApiResult<()> {
     match action {
         Action::Cancel => state.store.change(&record.key, Command::Cancel).await.map_err(Problem::from),
         Action::Retry => {
-            // Whoever may not enqueue such a task may not do so by repeating one either.
+            // A retry enqueues: it needs the same permission.
             caller.require_enqueue(&record.key.namespace, &record.spec.envelope.task_type)?;
             state.store.retry(&record.key).await.map(drop).map_err(Problem::from)
         }

@@ -1,4 +1,4 @@
-//! Who is asking, as handlers see it.
+//! The caller of a request, as handlers see it.
 
 use std::convert::Infallible;
 
@@ -9,24 +9,22 @@ use weaver_core::name::{Namespace, TaskType};
 pub(crate) use crate::security::Permission;
 use crate::security::{Identity, NamespaceScope, Recheck, Refusal, TokenId};
 
-/// Whoever sent the request: the identity that security found, or nobody in particular where none is asked
-/// for.
+/// The sender of a request: its authenticated identity, or `anonymous` on a router without authentication.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     name: String,
     identity: Identity,
-    /// None where nothing was asked for: then nothing can lose its validity.
+    /// None without authentication: then no token can be revoked.
     recheck: Option<Recheck>,
 }
 
 impl Caller {
-    /// Somebody whom another layer has let in.
+    /// A caller that another layer has authenticated.
     pub(crate) fn of(identity: Identity, recheck: Option<Recheck>) -> Self {
         Self { name: identity.caller(), identity, recheck }
     }
 
-    /// Verifies again who is asking and that they may do this: a request that waits, and a stream, ask before
-    /// they tell anything more.
+    /// Verifies the token and the permission again: long polls and streams do so before they send more data.
     pub(crate) async fn recheck(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
         match &self.recheck {
             Some(recheck) => recheck.verify().await?.require(permission, namespace),
@@ -34,22 +32,22 @@ impl Caller {
         }
     }
 
-    /// The name in the audit journal.
+    /// The actor in the audit journal.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The token, where tokens are asked for.
+    /// None without tokens, and for local admins.
     pub(crate) fn token(&self) -> Option<&TokenId> {
         self.identity.token.as_ref()
     }
 
-    /// Whom its leases are bound to.
+    /// The subject that its leases are bound to.
     pub(crate) fn subject(&self) -> &str {
         self.identity.subject()
     }
 
-    /// The namespaces it is limited to, if it is.
+    /// The namespaces it is limited to; `None` for all.
     pub(crate) fn scope(&self) -> Option<&[Namespace]> {
         match &self.identity.namespaces {
             NamespaceScope::All => None,
@@ -57,27 +55,25 @@ impl Caller {
         }
     }
 
-    /// Asks for a permission in a namespace, before the store is asked anything.
+    /// Checks a permission in a namespace; call it before the store is read.
     pub(crate) fn require(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
         self.identity.require(permission, namespace)
     }
 
-    /// Asks whether a token with the permission to start programs may be made.
+    /// Checks whether the caller may create a token with `may_exec`.
     pub(crate) fn require_granting_exec(&self) -> Result<(), Refusal> {
         self.identity.require_granting_exec()
     }
 
-    /// Whether the caller may start programs.
     pub(crate) fn may_exec(&self) -> bool {
         self.identity.may_exec
     }
 
-    /// Asks for a permission over the whole server.
+    /// Checks a permission over all namespaces.
     pub(crate) fn require_everywhere(&self, permission: Permission) -> Result<(), Refusal> {
         self.identity.require_everywhere(permission)
     }
 
-    /// Asks whether a task of this type may be put into a namespace.
     pub(crate) fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
         self.identity.require_enqueue(namespace, task_type)
     }
@@ -89,7 +85,7 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(match parts.extensions.get::<Identity>() {
             Some(identity) => Self::of(identity.clone(), parts.extensions.get().cloned()),
-            // A router without security, by the choice of whoever built it. What is internal stays so.
+            // A router without authentication, by choice of the program. Internal namespaces stay closed.
             None => Self { name: "anonymous".to_owned(), identity: Identity::local(), recheck: None },
         })
     }

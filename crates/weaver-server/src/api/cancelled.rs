@@ -1,5 +1,4 @@
-//! A worker waits for the cancellation of what it has in hand: the wake-up that makes its next renewal come
-//! at once (G11).
+//! A worker's long poll for the cancellation of its leased tasks: a wake-up lets it renew at once (G11).
 
 use axum::Json;
 use axum::extract::State;
@@ -12,16 +11,16 @@ use super::extract::Body;
 use super::leases::Opener;
 use super::watch::Watch;
 use super::work::members;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// Wait until one of the tasks in hand is cancelled.
+/// Wait until a leased task is cancelled.
 #[utoipa::path(post, path = "/api/v1/work/cancelled", tag = "work", request_body = WaitForCancelled,
-    responses((status = 200, description = "One was cancelled, or the time is up", body = CancelledWaited)))]
+    responses((status = 200, description = "A task was cancelled, or the wait timed out", body = CancelledWaited)))]
 pub(crate) async fn wait_for_cancelled(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<WaitForCancelled>,
-) -> Answer<Json<CancelledWaited>> {
+) -> ApiResult<Json<CancelledWaited>> {
     state.check_batch("leases", request.leases.len())?;
     let leases: Vec<Lease> = members(request.leases)?;
     for lease in &leases {
@@ -31,7 +30,7 @@ pub(crate) async fn wait_for_cancelled(
     let mut opener = Opener::new(&state, &caller, "cancelled").await?;
     let leases: Vec<Lease> = leases.into_iter().filter_map(|lease| opener.open(lease).ok()).collect();
     opener.done().await;
-    // A lease that is not the caller's any more is told by its renewal, which is what an answer leads to.
+    // The worker learns of a lost lease from its renewal, which this response makes it send.
     let Some(namespace) =
         leases.first().map(|lease| lease.key.namespace.clone()).filter(|_| leases.len() == asked)
     else {

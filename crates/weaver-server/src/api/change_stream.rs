@@ -1,11 +1,10 @@
 //! Live events (G10) as Server-Sent Events.
 //!
-//! Nothing is buffered per client: each stream reads the store's ring at its own pace. One that falls behind
-//! the ring is told to resync; one that does not read at all is disconnected by the connection's write
-//! timeout.
+//! Nothing is buffered per client: each stream reads the store's change log at its own pace. A client that
+//! falls behind the log gets a `resync` event; one that does not read is disconnected by the write timeout.
 //!
-//! A stream tells of one namespace. Changes of others leave no trace in it: no event, no id, and ids are
-//! sealed, so that the distance between two of them cannot be read.
+//! A stream is of one namespace. Changes of others leave no trace in it: no event, no id, and ids are
+//! sealed, so that the number of changes between two of them cannot be read.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,27 +22,27 @@ use super::extract::Params;
 use super::last_event_id::{Resume, change_place};
 use super::sse::{self, EventSource};
 use super::watch::Watch;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::stopping;
 use crate::security::SealingKey;
 
-/// How many changes are read at once.
+/// The most changes of one read.
 const BATCH: u32 = 256;
 
-/// What happens, as it happens.
+/// Stream task changes.
 ///
-/// Events are named `change` (with the change as data), `resync` (read again what you care about) and `end`
-/// (why the stream ends, as `reason`, `detail` and `next`). Every event's id is a place in the stream: send
-/// it back as `Last-Event-ID` to go on from there.
+/// Events are named `change` (with the change as data), `resync` (changes were skipped: read again) and `end`
+/// (why the stream ends, as `reason`, `detail` and `hint`). Every event's id is a place in the stream: send
+/// it back as `Last-Event-ID` to continue from there.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
-    params(EventsQuery, ("last-event-id" = Option<String>, Header, description = "Go on after this event")),
+    params(EventsQuery, ("last-event-id" = Option<String>, Header, description = "Continue after this event")),
     responses((status = 200, description = "A stream of events", body = String, content_type = "text/event-stream")))]
 pub(crate) async fn stream_events(
     State(state): State<AppState>,
     caller: Caller,
     headers: HeaderMap,
     Params(query): Params<EventsQuery>,
-) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
     let key = state.key.get().await?.clone();
@@ -51,7 +50,7 @@ pub(crate) async fn stream_events(
     let (Changes::Next { next: now, .. } | Changes::Resync { next: now }) =
         state.store.changes(None, 1).await?;
     let after = if let Resume::After(place) = resume { place } else { now };
-    // Said at once, so that whoever loses the connection before the first event can still go on from here.
+    // Sent at once, so that a client that loses the connection before the first event can resume from here.
     let listening = Event::default().id(key.seal_place(after)).comment("listening");
     let mut pending = VecDeque::from([listening]);
     if resume == Resume::Resync {
@@ -61,7 +60,7 @@ pub(crate) async fn stream_events(
     Ok(sse::stream("changes", Reader { watch, key, after, pending }))
 }
 
-/// Announces a gap: the client reads again what it shows.
+/// Tells the client that changes were skipped: it reads again what it shows.
 pub(crate) fn resync(key: &SealingKey, next: ChangeCursor) -> Event {
     Event::default().event(EVENT_RESYNC).id(key.seal_place(next)).data("{}")
 }
@@ -78,7 +77,7 @@ impl EventSource for Reader {
         &self.watch
     }
 
-    async fn next(&mut self) -> Answer<Event> {
+    async fn next(&mut self) -> ApiResult<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return Ok(event);
@@ -101,8 +100,8 @@ impl EventSource for Reader {
 
 impl Reader {
     fn queue_up(&mut self, items: &[weaver_core::event::Change], next: ChangeCursor) {
-        // Where places are counted one by one, every event has its own; else only the last of a batch has
-        // one, and whoever stops in the middle of it hears the beginning again.
+        // Where positions are contiguous, every event has its own id. Otherwise only the last of a batch has
+        // one, and a client that resumes in the middle gets the beginning again.
         let before = next.position.checked_sub(items.len() as u64);
         let counted = next.incarnation == self.after.incarnation && before == Some(self.after.position);
         let ours = |change: &weaver_core::event::Change| change.key.namespace == self.watch.namespace;
@@ -113,7 +112,7 @@ impl Reader {
             let event = Event::default().event(EVENT_CHANGE).data(data);
             let place = ChangeCursor { position: self.after.position + index as u64 + 1, ..next };
             self.pending.push_back(match (last == Some(index), counted) {
-                // What follows it in the batch is not for this client.
+                // The rest of the batch belongs to other namespaces.
                 (true, _) => event.id(self.key.seal_place(next)),
                 (false, true) => event.id(self.key.seal_place(place)),
                 (false, false) => event,
@@ -122,7 +121,7 @@ impl Reader {
         self.after = next;
     }
 
-    async fn wait(&mut self) -> Answer<()> {
+    async fn wait(&mut self) -> ApiResult<()> {
         let (interest, heartbeat) =
             (Interest::Changes { after: self.after }, self.watch.state.limits.heartbeat);
         let woken = self.watch.wait(interest, heartbeat).await?;
@@ -130,7 +129,7 @@ impl Reader {
             return Err(stopping());
         }
         if woken == Wake::TimedOut {
-            // With the place: a client of a quiet namespace need not read again what others did meanwhile.
+            // With an id: a client of a quiet namespace that resumes does not fall behind the log.
             self.pending.push_back(Event::default().id(self.key.seal_place(self.after)).comment("alive"));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Events that schedules wait for.
+//! Events, which trigger schedules.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,23 +10,23 @@ use weaver_api::{
 use weaver_core::ports::Cursor;
 use weaver_scheduler::event::{Event, NewEvent as Happened};
 
-use super::audit::Deed;
+use super::audit::AuditRecord;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Name, Params};
 use super::schedules::value;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::Problem;
 
-/// Say that something happened.
+/// Emit an event.
 ///
-/// Schedules that wait for events of this type make a task each, once per event.
+/// Every enabled schedule triggered by this event type enqueues one task per event.
 #[utoipa::path(post, path = "/api/v1/events", tag = "events", request_body = NewEvent,
-    responses((status = 201, description = "Stored, or there before", body = Emitted)))]
+    responses((status = 201, description = "The event, new or existing", body = Emitted)))]
 pub(crate) async fn emit_event(
     State(state): State<AppState>,
     caller: Caller,
     Body(event): Body<NewEvent>,
-) -> Answer<(StatusCode, Json<Emitted>)> {
+) -> ApiResult<(StatusCode, Json<Emitted>)> {
     let namespace = namespace_or_default(event.namespace.as_deref())?;
     caller.require(Permission::Enqueue, &namespace)?;
     let payload = event.payload.as_ref().map_or(Ok(Value::Null), |payload| value(payload, "payload"))?;
@@ -34,13 +34,13 @@ pub(crate) async fn emit_event(
     let event_type = happened.event_type.clone();
     let emitted = state.timed("emit", state.scheduler.emit(&namespace, happened)).await?;
     if !emitted.existing {
-        let deed = Deed::new("event.emit", format!("event/{}", emitted.id)).detail(event_type);
-        state.audit.write_soon(&caller, &namespace, deed).await;
+        let record = AuditRecord::new("event.emit", format!("event/{}", emitted.id)).detail(event_type);
+        state.audit.write_soon(&caller, &namespace, record).await;
     }
     Ok((StatusCode::CREATED, Json(Emitted { id: emitted.id, existing: emitted.existing })))
 }
 
-/// An event that was stored.
+/// Read an event.
 #[utoipa::path(get, path = "/api/v1/events/{id}", tag = "events",
     params(("id" = String, Path, description = "The event's id", min_length = 1), NamespaceQuery),
     responses((status = 200, description = "The event", body = StoredEvent)))]
@@ -49,28 +49,28 @@ pub(crate) async fn get_event(
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<StoredEvent>> {
+) -> ApiResult<Json<StoredEvent>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
     let event = state.scheduler.event(&namespace, &id).await?.ok_or_else(|| {
         Problem::new(
             StatusCode::NOT_FOUND,
             "event_not_found",
-            format!("there is no event `{id}` in namespace `{namespace}`"),
+            format!("no event `{id}` in namespace `{namespace}`"),
             "check the id and the namespace; processed events are removed after their retention",
         )
     })?;
     Ok(Json(shown(&event)))
 }
 
-/// The events that were stored, by id.
+/// List events.
 #[utoipa::path(get, path = "/api/v1/event-log", tag = "events", params(NamespacePageQuery),
-    responses((status = 200, description = "A page of events", body = Page<StoredEvent>)))]
+    responses((status = 200, description = "A page of events, by id", body = Page<StoredEvent>)))]
 pub(crate) async fn list_events(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<NamespacePageQuery>,
-) -> Answer<Json<Page<StoredEvent>>> {
+) -> ApiResult<Json<Page<StoredEvent>>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
     let limit = state.page(query.limit)?;

@@ -1,4 +1,4 @@
-//! `POST /tasks`: one task, or many.
+//! `POST /tasks`: one task, or a batch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,22 +11,22 @@ use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::queue::Enqueued as Stored;
 use weaver_core::task::NewTask as CoreNewTask;
 
-use super::audit::Deed;
+use super::audit::AuditRecord;
 use super::caller::Caller;
 use super::extract::Body;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::Problem;
 
-/// Enqueue one task, or many.
+/// Enqueue a task, or a batch of tasks.
 ///
-/// All members are checked before any is stored; storing succeeds or fails per member.
+/// All members are validated before any is stored; storing succeeds or fails per member.
 #[utoipa::path(post, path = "/api/v1/tasks", tag = "tasks", request_body = EnqueueRequest,
-    responses((status = 201, description = "Stored, or there before", body = EnqueueResponse)))]
+    responses((status = 201, description = "The tasks, new or existing", body = EnqueueResponse)))]
 pub(crate) async fn enqueue_tasks(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<EnqueueRequest>,
-) -> Answer<(StatusCode, Json<EnqueueResponse>)> {
+) -> ApiResult<(StatusCode, Json<EnqueueResponse>)> {
     let response = match request {
         EnqueueRequest::One(task) => {
             let stored = enqueue(&state, &caller, vec![*task]).await.map_err(Problem::of_one)?;
@@ -46,7 +46,11 @@ pub(crate) async fn enqueue_tasks(
     Ok((StatusCode::CREATED, Json(response)))
 }
 
-async fn enqueue(state: &AppState, caller: &Caller, tasks: Vec<NewTask>) -> Answer<Vec<StoreResult<Stored>>> {
+async fn enqueue(
+    state: &AppState,
+    caller: &Caller,
+    tasks: Vec<NewTask>,
+) -> ApiResult<Vec<StoreResult<Stored>>> {
     let mut accepted = Vec::with_capacity(tasks.len());
     let mut queues: HashMap<Namespace, HashSet<QueueName>> = HashMap::new();
     for (index, task) in tasks.into_iter().enumerate() {
@@ -62,8 +66,8 @@ async fn enqueue(state: &AppState, caller: &Caller, tasks: Vec<NewTask>) -> Answ
     Ok(stored)
 }
 
-/// Checks what only the API forbids; the store checks the rest.
-fn accept(caller: &Caller, task: NewTask) -> Answer<(Namespace, QueueName, CoreNewTask)> {
+/// Checks permissions; the store validates the rest.
+fn accept(caller: &Caller, task: NewTask) -> ApiResult<(Namespace, QueueName, CoreNewTask)> {
     let namespace = namespace_or_default(task.namespace.as_deref())?;
     let task_type = TaskType::try_from(task.task_type.as_str())?;
     caller.require_enqueue(&namespace, &task_type)?;
@@ -71,7 +75,7 @@ fn accept(caller: &Caller, task: NewTask) -> Answer<(Namespace, QueueName, CoreN
     Ok((namespace, queue, task.try_into()?))
 }
 
-/// One entry per namespace and request, however many tasks it had.
+/// One audit entry per namespace and request, however many tasks it has.
 async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<Stored>]) {
     let mut made: Vec<(&Namespace, Vec<String>)> = Vec::new();
     for stored in stored.iter().flatten().filter(|stored| !stored.existing) {
@@ -82,15 +86,15 @@ async fn write_audit(state: &AppState, caller: &Caller, stored: &[StoreResult<St
         }
     }
     for (namespace, ids) in made {
-        state.audit.write_soon(caller, namespace, deed(&ids)).await;
+        state.audit.write_soon(caller, namespace, audit_record(&ids)).await;
     }
 }
 
-fn deed(ids: &[String]) -> Deed {
+fn audit_record(ids: &[String]) -> AuditRecord {
     match ids {
-        [first, .., last] => Deed::new("task.enqueue", format!("task/{first}"))
+        [first, .., last] => AuditRecord::new("task.enqueue", format!("task/{first}"))
             .detail(format!("{} tasks, the last is {last}", ids.len())),
-        _ => Deed::new("task.enqueue", format!("task/{}", ids.first().map_or("", String::as_str))),
+        _ => AuditRecord::new("task.enqueue", format!("task/{}", ids.first().map_or("", String::as_str))),
     }
 }
 
@@ -103,5 +107,5 @@ pub(super) fn shown(stored: &Stored) -> Enqueued {
 }
 
 fn no_answer() -> Problem {
-    weaver_core::error::Error::Unavailable { reason: "the store answered nothing".to_owned() }.into()
+    weaver_core::error::Error::Unavailable { reason: "the store returned no result".to_owned() }.into()
 }

@@ -1,4 +1,4 @@
-//! Reading requests: what cannot be read is answered with a problem that names the place.
+//! Extractors: what cannot be parsed is answered with a problem that names the field.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -9,7 +9,7 @@ use weaver_api::{NotStrict, StrictProblem, check_strict};
 use super::{AppState, bodies};
 use crate::problem::Problem;
 
-/// A JSON body.
+/// A JSON body of at most `body_max_bytes`.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "content_type_not_json",
-                "the body's content type is not application/json",
+                "the content type of the body is not application/json",
                 "send JSON with the header `content-type: application/json`",
             ));
         }
@@ -35,7 +35,7 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// Reads JSON. What cannot be read is read once more, slowly, to find out where it went wrong.
+/// Parses JSON. What fails is parsed once more, by a slower parser that reports the path of the field.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     check_strict(bytes).map_err(|found| not_strict(&found))?;
     let error = match serde_json::from_slice::<T>(bytes) {
@@ -53,22 +53,22 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let problem = Problem::bad_request(
         "invalid_body",
         if path == "." { error.to_string() } else { format!("{path}: {error}") },
-        "correct the field; /api/openapi.json describes the body",
+        "correct the field; see /api/openapi.json for the body",
     );
     Err(if path == "." { problem } else { problem.field(path) })
 }
 
-/// Valid JSON that clients read differently, or crash on.
+/// Valid JSON that parsers disagree on, or crash on.
 fn not_strict(found: &NotStrict) -> Problem {
-    let (code, next) = match found.problem {
+    let (code, hint) = match found.problem {
         StrictProblem::TooDeep => {
-            ("json_too_deep", "send flatter JSON, or a reference to where it is stored")
+            ("json_too_deep", "send less nested JSON, or a reference to where it is stored")
         }
         StrictProblem::DuplicateKey(_) => ("json_duplicate_key", "send every key of an object once"),
-        StrictProblem::LoneSurrogate => ("json_lone_surrogate", "send texts that are valid Unicode"),
+        StrictProblem::LoneSurrogate => ("json_lone_surrogate", "send strings that are valid Unicode"),
     };
     let place = if found.path.is_empty() { "the body" } else { &found.path };
-    let problem = Problem::bad_request(code, format!("{place}: {found}"), next);
+    let problem = Problem::bad_request(code, format!("{place}: {found}"), hint);
     if found.path.is_empty() { problem } else { problem.field(found.path.clone()) }
 }
 
@@ -76,7 +76,7 @@ fn invalid_json(error: &serde_json::Error) -> Problem {
     Problem::bad_request("invalid_json", format!("the body is not JSON: {error}"), "send valid JSON")
 }
 
-/// Query parameters.
+/// Query parameters; unknown values are a 400 with `invalid_query`.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
@@ -87,13 +87,13 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Params<T> {
             Problem::bad_request(
                 "invalid_query",
                 rejection.body_text(),
-                "correct the parameter; /api/openapi.json lists them",
+                "correct the parameter; see /api/openapi.json for the parameters",
             )
         })
     }
 }
 
-/// The one variable part of a path.
+/// The single path parameter of a route.
 pub(crate) struct Name(pub(crate) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Name {

@@ -1,4 +1,4 @@
-//! Ends of executions: the worker reports, the server decides.
+//! Ends of attempts: the worker reports the outcome, the server decides the transition.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,18 +15,18 @@ use weaver_core::task::TaskRecord;
 use super::caller::{Caller, Permission};
 use super::extract::Body;
 use super::leases::Opener;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// Report how executions ended.
+/// Report the outcomes of attempts.
 ///
-/// Repeating a report is harmless: it is `recorded` again.
+/// Idempotent: a repeated report is answered with `recorded` again.
 #[utoipa::path(post, path = "/api/v1/work/finish", tag = "work", request_body = FinishRequest,
-    responses((status = 200, description = "What became of each", body = FinishResponse)))]
+    responses((status = 200, description = "A result per report, in order", body = FinishResponse)))]
 pub(crate) async fn finish(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<FinishRequest>,
-) -> Answer<Json<FinishResponse>> {
+) -> ApiResult<Json<FinishResponse>> {
     state.check_batch("ends", request.ends.len())?;
     let mut ends = Vec::with_capacity(request.ends.len());
     for (index, end) in request.ends.into_iter().enumerate() {
@@ -35,9 +35,9 @@ pub(crate) async fn finish(
         ends.push(end);
     }
     let mut opener = Opener::new(&state, &caller, "finish").await?;
-    // Where the lease is not the caller's, the end is lost, whatever the record says: a caller that cannot
-    // show the lease learns nothing of what became of it.
-    let mut results = vec![answer(Ended::Lost); ends.len()];
+    // Fencing: a report under another caller's lease is lost, whatever the record says, and reveals nothing
+    // about the task's state.
+    let mut results = vec![result_of(Ended::Lost); ends.len()];
     let (mut places, mut reports) = (Vec::new(), Vec::new());
     for (index, (lease, outcome)) in ends.into_iter().enumerate() {
         if let Ok(lease) = opener.open(lease) {
@@ -48,13 +48,13 @@ pub(crate) async fn finish(
     opener.done().await;
     for (index, ended) in places.into_iter().zip(queue::finish::finish(&TimedStore(&state), &reports).await?)
     {
-        results[index] = answer(ended);
+        results[index] = result_of(ended);
     }
     Ok(Json(FinishResponse { results }))
 }
 
-/// An end that a remote worker reports. The server reads the record: what a worker sends of it is not to be
-/// believed.
+/// An end that a remote worker reports. The server reads the record itself: it does not trust the worker's
+/// copy.
 struct Report {
     lease: Lease,
     outcome: Outcome,
@@ -69,12 +69,11 @@ impl EndReport for Report {
         &self.outcome
     }
 
-    fn record_in_hand(&self) -> Option<&TaskRecord> {
+    fn leased_record(&self) -> Option<&TaskRecord> {
         None
     }
 }
 
-/// The store with its calls in the metrics.
 struct TimedStore<'a>(&'a AppState);
 
 impl EndStore for TimedStore<'_> {
@@ -87,8 +86,7 @@ impl EndStore for TimedStore<'_> {
     }
 }
 
-/// What a remote worker hears.
-fn answer(ended: Ended) -> FinishResult {
+fn result_of(ended: Ended) -> FinishResult {
     let empty = FinishResult {
         status: FinishStatus::Lost,
         state: None,

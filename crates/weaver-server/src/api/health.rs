@@ -1,4 +1,4 @@
-//! Whether the server is alive, and whether it can do its work.
+//! Liveness and readiness.
 
 use std::time::Duration;
 
@@ -12,13 +12,11 @@ use weaver_core::name::Namespace;
 use weaver_core::ports::{DocumentKey, Expect};
 use weaver_core::time::Monotonic;
 
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::stopping;
 
-/// How long the answer of the store is good for: everybody may ask whether the server is ready, and each look
-/// is a write.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The kind of the document that is written.
+/// How long a probe's result is cached: the route needs no token, and each probe is a write.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
 const PROBE_KIND: &str = "weaver.ready";
 
 fn ok() -> Json<Health> {
@@ -26,23 +24,25 @@ fn ok() -> Json<Health> {
     Json(Health { status: "ok".to_owned(), version, clock_jumped: None, maintenance_failing: None })
 }
 
-/// Whether the server is alive.
+/// Liveness probe.
 #[utoipa::path(get, path = "/healthz", tag = "server",
-    responses((status = 200, description = "It is", body = Health)))]
+    responses((status = 200, description = "The server is alive", body = Health)))]
 pub(crate) async fn healthz() -> Json<Health> {
     ok()
 }
 
-/// Whether the server can do its work: its store takes writes and answers, and it is not stopping.
+/// Readiness probe: the store accepts reads and writes, and the server is not shutting down.
+///
+/// `status` is `degraded` while maintenance fails.
 #[utoipa::path(get, path = "/readyz", tag = "server",
-    responses((status = 200, description = "It can", body = Health)))]
-pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>> {
+    responses((status = 200, description = "The server is ready", body = Health)))]
+pub(crate) async fn readyz(State(state): State<AppState>) -> ApiResult<Json<Health>> {
     if state.closing.is_cancelled() {
         return Err(stopping());
     }
-    state.readiness.look(&state).await?;
+    state.readiness.check(&state).await?;
     let Json(health) = ok();
-    let clock_jumped = state.clock_watch.look(&*state.store, &*state.clock).await?;
+    let clock_jumped = state.clock_watch.check(&*state.store, &*state.clock).await?;
     let failing = state.maintenance.as_ref().and_then(|watch| watch.failing());
     let status = if failing.is_some() { "degraded".to_owned() } else { health.status };
     let maintenance_failing = failing.map(|failing| MaintenanceFailing {
@@ -53,32 +53,32 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> Answer<Json<Health>
     Ok(Json(Health { status, clock_jumped, maintenance_failing, ..health }))
 }
 
-/// What the last look at the store found.
+/// The result of the last probe.
 #[derive(Default)]
 pub(crate) struct Readiness {
-    // An async lock: whoever asks meanwhile waits for the same look.
+    // An async lock: concurrent requests wait for the same probe.
     last: Mutex<Option<(Monotonic, Result<(), Error>)>>,
 }
 
 impl Readiness {
-    async fn look(&self, state: &AppState) -> Result<(), Error> {
+    async fn check(&self, state: &AppState) -> Result<(), Error> {
         let mut last = self.last.lock().await;
         let now = state.clock.monotonic();
         if let Some((at, found)) = &*last
-            && now < at.saturating_add(LOOK_EVERY)
+            && now < at.saturating_add(PROBE_EVERY)
         {
             return found.clone();
         }
         let found = state.timed("probe", probe(state)).await;
         if let Err(error) = &found {
-            tracing::warn!(%error, "the store takes no writes: not ready");
+            tracing::warn!(%error, "not ready: the store refused a write");
         }
         *last = Some((now, found.clone()));
         found
     }
 }
 
-/// A store on a full or failing disk still reads: only a write tells. One document, written over and over.
+/// A store on a full or failing disk still reads, so the probe writes: always the same document.
 async fn probe(state: &AppState) -> Result<(), Error> {
     let key = DocumentKey::new(Namespace::internal(), PROBE_KIND, "1");
     state.store.put_document(&key, Bytes::from_static(b"{}"), Expect::Anything, None).await?;

@@ -1,5 +1,5 @@
-//! `Last-Event-ID`: the place that a client of an event stream goes on from. Read here for every stream, so
-//! that a value that is no place is treated the same everywhere.
+//! `Last-Event-ID`: the position that a client of an event stream resumes from. Parsed here for every stream,
+//! so that an invalid value is treated the same everywhere.
 
 use axum::http::HeaderMap;
 use weaver_core::event::ChangeCursor;
@@ -8,20 +8,18 @@ use weaver_core::ports::Seq;
 use crate::problem::Problem;
 use crate::security::SealingKey;
 
-/// Where a stream of changes begins.
+/// Where a stream of changes starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resume {
-    /// With what happens from now on: the client names no place.
+    /// At the end of the log: the client sent no id.
     Now,
-    /// After this place.
     After(ChangeCursor),
-    /// From now on, and the client reads again what it shows: what it sent is a place, but not one to go on
-    /// from.
+    /// At the end of the log, after a `resync` event: the client sent an id that cannot be resumed from.
     Resync,
 }
 
-/// The place in the store's changes. One in the plain form of earlier versions is not believed, because it
-/// would let clients look for where the changes of other namespaces lie: it means resync.
+/// The position in the change log. An id in the plain form of earlier versions means resync: accepting it
+/// would let clients probe for changes of other namespaces.
 pub(crate) fn change_place(headers: &HeaderMap, key: &SealingKey) -> Result<Resume, Problem> {
     let opened = read(headers, |text| match key.open_place(text) {
         Some(place) => Some(Resume::After(place)),
@@ -30,7 +28,7 @@ pub(crate) fn change_place(headers: &HeaderMap, key: &SealingKey) -> Result<Resu
     Ok(opened.unwrap_or(Resume::Now))
 }
 
-/// The place in a journal; `None` if the client names none.
+/// The position in a journal; `None` if the client sent none.
 pub(crate) fn journal_place(headers: &HeaderMap) -> Result<Option<Seq>, Problem> {
     read(headers, |text| text.parse().ok().map(Seq))
 }
@@ -41,7 +39,7 @@ fn read<T>(headers: &HeaderMap, parse: impl FnOnce(&str) -> Option<T>) -> Result
         Problem::bad_request(
             "invalid_last_event_id",
             "the header Last-Event-ID is not the id of an event of this stream",
-            "send back an id that an event carried, or leave the header out to begin now",
+            "send the id of a received event, or omit the header to start at the end of the log",
         )
         .field("last-event-id")
     })

@@ -1,4 +1,4 @@
-//! Lists: tasks by any of their indexed properties, namespaces, groups.
+//! Lists of tasks, by any of their indexed properties, and of groups.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,19 +10,19 @@ use weaver_core::task::TaskState;
 
 use super::caller::{Caller, Permission};
 use super::extract::Params;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// Find tasks.
+/// List tasks.
 #[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(ListTasksQuery),
     responses((status = 200, description = "A page of tasks", body = Page<Task>)))]
 pub(crate) async fn list_tasks(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<ListTasksQuery>,
-) -> Answer<Json<Page<Task>>> {
+) -> ApiResult<Json<Page<Task>>> {
     let (mut query, also) = task_query(&state, query)?;
     caller.require(Permission::Read, &query.namespace)?;
-    if is_in_vain(&state, &mut query).await? {
+    if is_known_empty(&state, &mut query).await? {
         return Ok(Json(Page { items: Vec::new(), next: None, complete: true }));
     }
     let mut page = state.timed("list_tasks", state.store.list_tasks(query)).await?;
@@ -36,7 +36,8 @@ pub(crate) async fn list_tasks(
     }))
 }
 
-/// The search, and what else must hold: a store looks up one property, and filters by some.
+/// The store's query, and the selectors to apply to its result: a store looks up one index and filters by
+/// some fields.
 pub(super) fn task_query(
     state: &AppState,
     query: ListTasksQuery,
@@ -55,14 +56,14 @@ pub(super) fn task_query(
     let session = query.session.map(SessionId::new).transpose()?.map(Selector::Session);
     let label = query.label.as_deref().map(label_selector).transpose()?;
     let mut narrow: Vec<_> = group.into_iter().chain(session).chain(label).collect();
-    // The narrowest index there is: what belongs to one piece of work, then a single state, type or queue.
+    // The most selective index: group, session or label, then a single state, type or queue.
     found.selector = narrow.pop().unwrap_or_else(|| broad_selector(filter));
     Ok((found, narrow))
 }
 
-/// Of a queue and a state that is over, whichever has fewer tasks is looked through; and nothing where the
-/// counts say that no task is both, which would take the longest to find out.
-async fn is_in_vain(state: &AppState, query: &mut TaskQuery) -> Answer<bool> {
+/// For a queue and a terminal state, scans whichever has fewer tasks. True where the counts say that no task
+/// is in both, which would be the slowest scan.
+async fn is_known_empty(state: &AppState, query: &mut TaskQuery) -> ApiResult<bool> {
     let ([over], Some(queue), Selector::Queue(_)) =
         (&query.filter.states[..], &query.filter.queue, &query.selector)
     else {
@@ -76,7 +77,7 @@ async fn is_in_vain(state: &AppState, query: &mut TaskQuery) -> Answer<bool> {
     Ok(in_queue.exact && in_queue.values.get(*over) == 0)
 }
 
-/// States are the narrowest of these while they are live; types and queues can hold all there is.
+/// Live states are the most selective; a type or a queue can hold every task.
 fn broad_selector(filter: &weaver_core::ports::TaskFilter) -> Selector {
     let live = |state: &TaskState| !state.is_terminal();
     match (&filter.states[..], &filter.types[..], &filter.queue) {
@@ -101,21 +102,21 @@ fn states(text: Option<&str>) -> Result<Vec<TaskState>, Invalid> {
 
 fn label_selector(text: &str) -> Result<Selector, Invalid> {
     let undecodable = || {
-        let reason = "write it as `name:value`".to_owned();
+        let reason = "write it as `name=value`".to_owned();
         Invalid::new("label", FieldProblem::Undecodable { reason })
     };
-    let (name, value) = text.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(undecodable)?;
+    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(undecodable)?;
     Ok(Selector::Label(name.to_owned(), value.to_owned()))
 }
 
-/// The task groups of a namespace.
+/// List task groups.
 #[utoipa::path(get, path = "/api/v1/groups", tag = "groups", params(NamespacePageQuery),
     responses((status = 200, description = "A page of groups, by id", body = Page<Group>)))]
 pub(crate) async fn list_groups(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<NamespacePageQuery>,
-) -> Answer<Json<Page<Group>>> {
+) -> ApiResult<Json<Page<Group>>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
     let limit = state.page(query.limit)?;

@@ -1,4 +1,4 @@
-//! What a task's attempts printed.
+//! Attempt logs.
 
 use std::time::Duration;
 
@@ -15,16 +15,15 @@ use super::caller::{Caller, Permission};
 use super::extract::{Name, Params};
 use super::task::find;
 use super::watch::Watch;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// How often a log is looked at for somebody who waits for its next line: workers write theirs about as
-/// often.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a log is read for a client that follows it: workers flush theirs about as often.
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Lines of an attempt's log.
+/// Read an attempt's log.
 ///
-/// Follow one by asking again with `after` set to the answer's `next` and a `wait_ms`, until `ended` and not
-/// `more`.
+/// To follow it, repeat the request with `after` set to the response's `next` and a `wait_ms`, until `ended`
+/// is true and `more` is false.
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/logs", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), LogsQuery),
     responses((status = 200, description = "Lines, oldest first", body = LogPage)))]
@@ -33,13 +32,13 @@ pub(crate) async fn task_logs(
     caller: Caller,
     Name(id): Name,
     Params(query): Params<LogsQuery>,
-) -> Answer<Json<LogPage>> {
+) -> ApiResult<Json<LogPage>> {
     let (from, limit) = range(&query)?;
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
     let watch = Watch::new(state.clone(), caller, Permission::Read, key.namespace.clone());
     let deadline = state.clock.monotonic().saturating_add(state.wait(query.wait_ms.unwrap_or(0)));
     loop {
-        // The record first: if it says that the attempt has ended, every line is there to be read after it.
+        // The record first: if the attempt has ended, every line is stored by the time the log is read.
         let record = state.store.get_task(&key).await?;
         let attempt = query.attempt.unwrap_or(record.attempt);
         let ended = has_ended(&record, attempt);
@@ -50,7 +49,7 @@ pub(crate) async fn task_logs(
         if !page.entries.is_empty() || ended || now >= deadline || state.closing.is_cancelled() {
             return Ok(Json(shown(&query, attempt, page, ended)));
         }
-        watch.wait_until(now.saturating_add(LOOK_EVERY).min(deadline)).await?;
+        watch.wait_until(now.saturating_add(POLL_EVERY).min(deadline)).await?;
     }
 }
 
@@ -63,7 +62,7 @@ fn range(query: &LogsQuery) -> Result<(ReadFrom, u32), Invalid> {
     }
 }
 
-/// Whether nothing more is written under an attempt: it is not the one under way.
+/// Whether the attempt's log is complete: the attempt is not in progress.
 fn has_ended(record: &TaskRecord, attempt: u32) -> bool {
     let under_way = record.lease.is_some() || record.assignment.is_some();
     record.state.is_terminal() && !record.has_hold()

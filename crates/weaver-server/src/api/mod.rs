@@ -29,7 +29,6 @@ mod openapi;
 pub(crate) mod quarantine;
 mod queue_quota;
 pub(crate) mod queues;
-pub(crate) mod runners;
 pub(crate) mod schedules;
 pub(crate) mod settings;
 pub(crate) mod sse;
@@ -38,6 +37,7 @@ pub(crate) mod task;
 pub(crate) mod tokens;
 pub(crate) mod watch;
 mod work;
+pub(crate) mod workers;
 
 use std::any::Any;
 
@@ -51,23 +51,23 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub(crate) use caller::{Caller, Permission};
 pub(crate) use metrics::observe;
-pub use metrics::{Figure, Figures};
+pub use metrics::{Metric, StoreMetrics};
 pub use openapi::document;
 pub use state::{ApiLimits, AppState, Shared};
 
 use crate::problem::Problem;
 use crate::security::{Identity, count_connection};
 
-/// What a handler answers.
-pub(crate) type Answer<T> = Result<T, Problem>;
+/// A handler's result; the problem is sent as `application/problem+json`.
+pub(crate) type ApiResult<T> = Result<T, Problem>;
 
-/// Every route, open to everybody: for tests, and for programs that look after access themselves.
+/// Every route without authentication: for tests, and for programs that do it themselves.
 pub fn router(state: AppState) -> Router {
     let Routes { private, public } = routes(state);
     private.merge(public).layer(from_fn(as_one_caller))
 }
 
-/// Where nobody shows a token, all connections are those of one caller.
+/// Without tokens, all connections count as those of one caller.
 async fn as_one_caller(request: Request, next: Next) -> Response {
     match count_connection(&request, &Identity::local()) {
         Ok(()) => next.run(request).await,
@@ -75,16 +75,16 @@ async fn as_one_caller(request: Request, next: Next) -> Response {
     }
 }
 
-/// The routes in two parts.
+/// The routes, split by whether they need a bearer token.
 #[derive(Debug)]
 pub struct Routes {
-    /// What needs to know who asks. It also answers what is not there.
+    /// Routes that need an [`Identity`]; also answers unknown paths with 404.
     pub private: Router,
-    /// What everybody may see: health, and the description of the API.
+    /// Routes without authentication: health, and the OpenAPI document.
     pub public: Router,
 }
 
-/// Every route, in the two parts that security treats differently.
+/// Every route; put [`protect`](crate::security::protect) around the two parts.
 pub fn routes(state: AppState) -> Routes {
     let v1 = Router::new()
         .route("/namespaces", get(namespaces::list_namespaces))
@@ -107,8 +107,8 @@ pub fn routes(state: AppState) -> Routes {
         .route("/queues/{queue}/pause", post(queues::pause_queue))
         .route("/queues/{queue}/resume", post(queues::resume_queue))
         .route("/counts", get(queues::get_counts))
-        .route("/runners", get(runners::list_runners))
-        .route("/runners/{id}/direct", post(runners::direct_runner))
+        .route("/workers", get(workers::list_workers))
+        .route("/workers/{id}/directive", post(workers::direct_worker))
         .route("/tokens", get(tokens::list_tokens).post(tokens::create_token))
         .route("/tokens/{id}", delete(tokens::revoke_token))
         .route("/login-links", post(tokens::make_login_link))
@@ -143,8 +143,8 @@ fn schedule_routes() -> Router<AppState> {
         .route("/schedules/{name}/enable", post(schedules::enable_schedule))
         .route("/schedules/{name}/disable", post(schedules::disable_schedule))
         .route("/schedules/{name}/run-now", post(schedules::run_schedule_now))
-        .route("/schedules/{name}/fires", get(schedules::schedule_fires))
-        .route("/fires", post(schedules::preview_fires))
+        .route("/schedules/{name}/upcoming", get(schedules::upcoming_runs))
+        .route("/schedule-preview", post(schedules::preview_schedule))
         .route("/notices", get(schedules::list_notices))
 }
 
@@ -176,8 +176,8 @@ fn work_routes() -> Router<AppState> {
         .route("/renew", post(work::renew))
         .route("/finish", post(finish::finish))
         .route("/confirm-stopped", post(work::confirm_stopped))
-        .route("/beat", post(work::beat))
-        .route("/leave", post(work::leave))
+        .route("/heartbeat", post(work::heartbeat))
+        .route("/deregister", post(work::deregister))
         .route("/append", post(append::append))
 }
 
@@ -186,33 +186,33 @@ fn finished(routes: Router<AppState>, state: AppState) -> Router {
     bounded(routes, state.clone()).with_state(state)
 }
 
-/// No route fails the server, or holds it for ever.
+/// Catches panics and limits the duration of every request.
 pub(crate) fn bounded<S: Clone + Send + Sync + 'static>(routes: Router<S>, state: AppState) -> Router<S> {
-    routes.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(state, in_time))
+    routes.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(state, with_timeout))
 }
 
-/// No request holds the server longer than it may, whatever it waits for (its own body included).
-async fn in_time(State(state): State<AppState>, request: Request, next: Next) -> Response {
+/// Ends a request after `request_timeout`, whatever it waits for (its own body included).
+async fn with_timeout(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let deadline = state.clock.monotonic().saturating_add(state.limits.request_timeout);
     tokio::select! {
         response = next.run(request) => response,
         () = state.clock.sleep_until(deadline) => Problem::new(
             StatusCode::REQUEST_TIMEOUT,
             "request_timeout",
-            format!("the request was not answered within {:?}", state.limits.request_timeout),
-            "send the request faster, or ask for less at once",
+            format!("the request took longer than {:?}", state.limits.request_timeout),
+            "send the body faster, or use a smaller batch or page",
         )
         .into_response(),
     }
 }
 
-/// A bug of ours is one request's failure, and told as such.
+/// A panic fails one request, not the server.
 fn panicked(_: Box<dyn Any + Send>) -> Response {
     Problem::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         "internal_error",
-        "the server failed while answering; what was asked for may or may not have been done",
-        "look before you ask again; the server's log says where it failed",
+        "the server panicked while handling the request",
+        "the request may have been applied: check before retrying; the server's log has the panic",
     )
     .into_response()
 }
@@ -221,8 +221,8 @@ async fn no_such_route(uri: Uri) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "no_such_route",
-        format!("there is nothing at `{}`", uri.path()),
-        "/api/openapi.json lists every route",
+        format!("no route `{}`", uri.path()),
+        "see /api/openapi.json for the routes",
     )
 }
 
@@ -230,7 +230,7 @@ async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        format!("`{}` does not answer {method}", uri.path()),
-        "the header `allow` lists the methods it answers",
+        format!("`{}` does not support {method}", uri.path()),
+        "see the response header `allow` for its methods",
     )
 }

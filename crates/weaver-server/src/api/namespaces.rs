@@ -1,4 +1,4 @@
-//! The namespaces that a caller sees.
+//! The namespaces that a caller may see.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,31 +9,30 @@ use weaver_core::ports::{Cursor, Page as StorePage};
 
 use super::caller::Caller;
 use super::extract::Params;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// The namespaces that have anything in them.
+/// List namespaces that are not empty.
 #[utoipa::path(get, path = "/api/v1/namespaces", tag = "namespaces", params(PageQuery),
     responses((status = 200, description = "A page of namespaces, by name", body = Page<NamespaceItem>)))]
 pub(crate) async fn list_namespaces(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<PageQuery>,
-) -> Answer<Json<Page<NamespaceItem>>> {
+) -> ApiResult<Json<Page<NamespaceItem>>> {
     let limit = state.page(query.limit)?;
     let page = visible(&state, &caller, query.cursor.map(Cursor), limit).await?;
     let items = page.items.iter().map(|namespace| NamespaceItem { name: namespace.to_string() }).collect();
     Ok(Json(Page { items, next: page.next.map(|Cursor(text)| text), complete: page.complete }))
 }
 
-/// A page of what the caller sees. A store's cursor names the last namespace of a page, whoever may see it:
-/// it goes to callers alone who see them all. The others have a few namespaces, which are looked for, and
-/// cursors made of those.
+/// A page of the caller's namespaces. A store's cursor contains the name of a namespace, so only callers of
+/// all namespaces get it. The others have a few namespaces, which are filtered, and cursors made of those.
 pub(crate) async fn visible(
     state: &AppState,
     caller: &Caller,
     cursor: Option<Cursor>,
     limit: u32,
-) -> Answer<StorePage<Namespace>> {
+) -> ApiResult<StorePage<Namespace>> {
     let Some(scope) = caller.scope() else {
         return Ok(state.store.list_namespaces(cursor, limit).await?);
     };
@@ -46,8 +45,8 @@ pub(crate) async fn visible(
     Ok(StorePage { items: found, complete: next.is_none(), next })
 }
 
-/// Those of a scope that have anything in them, by name.
-async fn existing(state: &AppState, scope: &[Namespace]) -> Answer<Vec<Namespace>> {
+/// The namespaces of a scope that are not empty, by name.
+async fn existing(state: &AppState, scope: &[Namespace]) -> ApiResult<Vec<Namespace>> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let page = state.store.list_namespaces(cursor, PAGE_MAX).await?;

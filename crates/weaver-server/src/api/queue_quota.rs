@@ -1,4 +1,4 @@
-//! How many queues a namespace may have: each costs a row on every page and lines in `/metrics`.
+//! The quota of queues per namespace: each costs a row on every page and series in `/metrics`.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -8,16 +8,16 @@ use parking_lot::Mutex;
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::time::Monotonic;
 
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::Problem;
 
-/// At the limit the store is asked again at most this often: queues go with their last task.
+/// At the limit the queues are read again at most this often: a queue disappears with its last task.
 const READ_EVERY: Duration = Duration::from_secs(1);
-/// Beyond so many namespaces what is known of them is forgotten, and read again.
+/// The most namespaces cached; with more, the cache is cleared.
 const NAMESPACES_KEPT: usize = 1000;
 
-/// The queues that are known to exist. Several servers of one store each count for themselves, so together
-/// they may let a few more in.
+/// The queues that exist, cached. Servers of one store count independently, so together they may exceed the
+/// quota by a few.
 #[derive(Debug, Default)]
 pub(crate) struct QueueQuota {
     known: Mutex<HashMap<Namespace, Known>>,
@@ -30,7 +30,7 @@ struct Known {
 }
 
 impl Known {
-    /// Lets queues in, all or none.
+    /// Admits all of the queues, or none.
     fn admit(&mut self, wanted: &HashSet<&QueueName>, max: usize) -> bool {
         let new = wanted.iter().filter(|queue| !self.names.contains(**queue)).count();
         let fits = new == 0 || self.names.len() + new <= max;
@@ -42,13 +42,13 @@ impl Known {
 }
 
 impl QueueQuota {
-    /// Refuses what would make a queue too many. Queues that exist are always let in.
+    /// Refuses new queues beyond the quota. Existing queues are always admitted.
     pub(crate) async fn check(
         &self,
         state: &AppState,
         namespace: &Namespace,
         wanted: &HashSet<&QueueName>,
-    ) -> Answer<()> {
+    ) -> ApiResult<()> {
         let (max, now) = (state.limits.queues_per_namespace, state.clock.monotonic());
         {
             let mut known = self.known.lock();
@@ -77,8 +77,8 @@ fn exceeded(namespace: &Namespace, max: usize) -> Problem {
     Problem::new(
         StatusCode::FORBIDDEN,
         "queue_quota_exceeded",
-        format!("namespace `{namespace}` has as many queues as it may: {max}"),
-        "use a queue that exists, and labels or task types to tell tasks apart; `serve.queues_per_namespace` sets the \
+        format!("namespace `{namespace}` has reached its limit of {max} queues"),
+        "use an existing queue, and labels or task types to tell tasks apart; `serve.queues_per_namespace` sets the \
          limit",
     )
     .field("queue")

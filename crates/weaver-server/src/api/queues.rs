@@ -15,24 +15,24 @@ use weaver_core::limits::{PAGE_MAX, check_page};
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{Expect, QueueSettings, Scope};
 
-use super::audit::Deed;
+use super::audit::AuditRecord;
 use super::caller::{Caller, Permission};
 use super::extract::{Body, Name, Params};
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// How often a change of settings is made again when somebody else was faster.
+/// Attempts of a conditional write of queue settings (optimistic concurrency).
 const TRIES_MAX: usize = 8;
-/// How many queues are counted at the same time.
+/// Queues that are counted concurrently.
 const COUNTED_AT_ONCE: usize = 8;
 
-/// The queues of a namespace, with their settings and counts.
+/// List queues, with their settings and counts.
 #[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(QueuesQuery),
     responses((status = 200, description = "A page of queues, by name", body = Queues)))]
 pub(crate) async fn list_queues(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<QueuesQuery>,
-) -> Answer<Json<Queues>> {
+) -> ApiResult<Json<Queues>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
     let limit = query.limit.unwrap_or(PAGE_MAX);
@@ -44,7 +44,7 @@ pub(crate) async fn list_queues(
     let is_more = queues.len() > limit as usize;
     queues.truncate(limit as usize);
     let next = queues.last().filter(|_| is_more).map(|queue| queue.name.to_string());
-    // Only what is shown is counted.
+    // Only queues of this page are counted.
     let scopes = queues.iter().map(|queue| Scope::Queue(namespace.clone(), queue.name.clone()));
     let counting: Vec<_> = scopes.map(|scope| state.store.counts(scope)).collect();
     let counts: Vec<_> = stream::iter(counting).buffered(COUNTED_AT_ONCE).try_collect().await?;
@@ -62,14 +62,14 @@ pub(crate) async fn list_queues(
 /// Change the settings of a queue.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}", tag = "queues", request_body = PutQueue,
     params(("queue" = String, Path, description = "The queue's name", min_length = 1), NamespaceQuery),
-    responses((status = 200, description = "The settings now", body = QueueVersion)))]
+    responses((status = 200, description = "The new settings", body = QueueVersion)))]
 pub(crate) async fn put_queue(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
     Params(query): Params<NamespaceQuery>,
     Body(put): Body<PutQueue>,
-) -> Answer<Json<QueueVersion>> {
+) -> ApiResult<Json<QueueVersion>> {
     let (namespace, queue) = named(&caller, queue, &query)?;
     state.queue_quota.check(&state, &namespace, &HashSet::from([&queue])).await?;
     let settings = QueueSettings { paused: put.paused, max_running: put.max_running };
@@ -81,52 +81,52 @@ pub(crate) async fn put_queue(
     let version = state.store.put_queue(&namespace, &queue, settings, expect).await?;
     let limit = settings.max_running.map_or("no limit".to_owned(), |max| format!("at most {max} running"));
     let paused = if settings.paused { "paused, " } else { "" };
-    let deed = Deed::new("queue.put", format!("queue/{queue}")).detail(format!("{paused}{limit}"));
-    state.audit.write(&caller, &namespace, deed).await;
-    Ok(Json(answer(&queue, settings, version)))
+    let record = AuditRecord::new("queue.put", format!("queue/{queue}")).detail(format!("{paused}{limit}"));
+    state.audit.write(&caller, &namespace, record).await;
+    Ok(Json(queue_version(&queue, settings, version)))
 }
 
-/// Take nothing more from a queue; what runs goes on.
+/// Pause a queue: no new leases; running tasks continue.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name", min_length = 1), NamespaceQuery),
-    responses((status = 200, description = "The settings now", body = QueueVersion)))]
+    responses((status = 200, description = "The new settings", body = QueueVersion)))]
 pub(crate) async fn pause_queue(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<QueueVersion>> {
+) -> ApiResult<Json<QueueVersion>> {
     set_paused(&state, &caller, queue, &query, true).await
 }
 
-/// Take tasks from a queue again.
+/// Resume a queue.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues",
     params(("queue" = String, Path, description = "The queue's name", min_length = 1), NamespaceQuery),
-    responses((status = 200, description = "The settings now", body = QueueVersion)))]
+    responses((status = 200, description = "The new settings", body = QueueVersion)))]
 pub(crate) async fn resume_queue(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<QueueVersion>> {
+) -> ApiResult<Json<QueueVersion>> {
     set_paused(&state, &caller, queue, &query, false).await
 }
 
-fn named(caller: &Caller, queue: String, query: &NamespaceQuery) -> Answer<(Namespace, QueueName)> {
+fn named(caller: &Caller, queue: String, query: &NamespaceQuery) -> ApiResult<(Namespace, QueueName)> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::ManageQueues, &namespace)?;
     Ok((namespace, QueueName::new(queue)?))
 }
 
-/// Changes one setting and keeps the others: read, write over what was read, again if somebody else was
-/// faster.
+/// Changes one setting and keeps the others, with optimistic concurrency: read, conditional write, retry on
+/// conflict.
 async fn set_paused(
     state: &AppState,
     caller: &Caller,
     queue: String,
     query: &NamespaceQuery,
     paused: bool,
-) -> Answer<Json<QueueVersion>> {
+) -> ApiResult<Json<QueueVersion>> {
     let (namespace, queue) = named(caller, queue, query)?;
     state.queue_quota.check(state, &namespace, &HashSet::from([&queue])).await?;
     for tried in 1.. {
@@ -138,17 +138,20 @@ async fn set_paused(
         match state.store.put_queue(&namespace, &queue, settings, expect).await {
             Ok(version) => {
                 let action = if paused { "queue.pause" } else { "queue.resume" };
-                state.audit.write(caller, &namespace, Deed::new(action, format!("queue/{queue}"))).await;
-                return Ok(Json(answer(&queue, settings, version)));
+                state
+                    .audit
+                    .write(caller, &namespace, AuditRecord::new(action, format!("queue/{queue}")))
+                    .await;
+                return Ok(Json(queue_version(&queue, settings, version)));
             }
             Err(Error::Conflict { .. }) if tried < TRIES_MAX => {}
             Err(error) => return Err(error.into()),
         }
     }
-    unreachable!("the last try answers")
+    unreachable!("the last try returns")
 }
 
-fn answer(queue: &QueueName, settings: QueueSettings, version: Version) -> QueueVersion {
+fn queue_version(queue: &QueueName, settings: QueueSettings, version: Version) -> QueueVersion {
     QueueVersion {
         name: queue.to_string(),
         paused: settings.paused,
@@ -157,14 +160,14 @@ fn answer(queue: &QueueName, settings: QueueSettings, version: Version) -> Queue
     }
 }
 
-/// How many tasks are in each state.
+/// Count tasks by state.
 #[utoipa::path(get, path = "/api/v1/counts", tag = "queues", params(CountsQuery),
     responses((status = 200, description = "The counts", body = Counts)))]
 pub(crate) async fn get_counts(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<CountsQuery>,
-) -> Answer<Json<Counts>> {
+) -> ApiResult<Json<Counts>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     caller.require(Permission::Read, &namespace)?;
     let scope = match query.queue {

@@ -1,4 +1,4 @@
-//! Server-Sent Events: what all streams have in common, above all how they end.
+//! Server-Sent Events: what all streams share, in particular how they end.
 
 use std::convert::Infallible;
 
@@ -8,63 +8,63 @@ use futures_util::stream::unfold;
 use serde::Serialize;
 use weaver_api::EVENT_END;
 
-use super::Answer;
+use super::ApiResult;
 use super::watch::Watch;
 use crate::problem::Problem;
 
-/// What a stream tells.
+/// The events of a stream.
 pub(crate) trait EventSource: Send {
-    /// Who listens.
+    /// The caller and its permission, for rechecks and the log.
     fn watch(&self) -> &Watch;
-    /// The next event, or why there is none any more.
-    fn next(&mut self) -> impl Future<Output = Answer<Event>> + Send;
+    /// The next event, or why the stream ends.
+    fn next(&mut self) -> impl Future<Output = ApiResult<Event>> + Send;
 }
 
-/// A stream of events. It ends with an event that says why, and with a line in the log; one that its client
-/// leaves has only the line.
+/// A stream of events. Its last event, `end`, has the reason; the end is also logged, as is a disconnect by
+/// the client.
 pub(crate) fn stream<S: EventSource + 'static>(
     what: &'static str,
     source: S,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let watch = source.watch();
     let (caller, namespace) = (watch.caller().name().to_owned(), watch.namespace.to_string());
-    let farewell = Farewell { what, caller, namespace, reason: "the client disconnected".to_owned() };
-    Sse::new(unfold((Some(source), farewell), |(source, mut farewell)| async move {
+    let end_log = EndLog { what, caller, namespace, reason: "the client disconnected".to_owned() };
+    Sse::new(unfold((Some(source), end_log), |(source, mut end_log)| async move {
         let mut source = source?;
         Some(match source.next().await {
-            Ok(event) => (Ok(event), (Some(source), farewell)),
-            Err(problem) => (Ok(farewell.end(&problem)), (None, farewell)),
+            Ok(event) => (Ok(event), (Some(source), end_log)),
+            Err(problem) => (Ok(end_log.end(&problem)), (None, end_log)),
         })
     }))
 }
 
-/// The data of the last event.
+/// The data of the event `end`.
 #[derive(Serialize)]
 struct End {
     reason: &'static str,
     detail: String,
-    next: String,
+    hint: String,
 }
 
-/// Logs the end of a stream, whichever way it ends.
-struct Farewell {
+/// Logs the end of a stream on drop, so that disconnects are logged too.
+struct EndLog {
     what: &'static str,
     caller: String,
     namespace: String,
     reason: String,
 }
 
-impl Farewell {
+impl EndLog {
     fn end(&mut self, problem: &Problem) -> Event {
         let wire = problem.to_wire();
         self.reason = format!("{}: {}", problem.code(), wire.detail);
-        let end = End { reason: problem.code(), detail: wire.detail, next: wire.next };
-        // Three texts can always be written.
+        let end = End { reason: problem.code(), detail: wire.detail, hint: wire.hint };
+        // Strings: serializing them cannot fail.
         Event::default().event(EVENT_END).data(serde_json::to_string(&end).unwrap_or_default())
     }
 }
 
-impl Drop for Farewell {
+impl Drop for EndLog {
     fn drop(&mut self) {
         let Self { what, caller, namespace, reason } = self;
         tracing::info!(stream = what, %caller, %namespace, %reason, "event stream ended");

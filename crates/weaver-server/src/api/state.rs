@@ -1,4 +1,4 @@
-//! What every handler shares, and how much one request may ask for.
+//! The state that handlers share, and the limits of requests and connections.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -24,57 +24,58 @@ use super::audit::{Audit, Denials};
 use super::bodies::Bodies;
 use super::clock_watch::ClockWatch;
 use super::health::Readiness;
-use super::metrics::{Figures, Metrics};
+use super::metrics::{Metrics, StoreMetrics};
 use super::queue_quota::QueueQuota;
 use crate::security::{ServerKey, Tokens};
 use crate::serve::{Admission, ConnectionLimits};
 
-/// How much one request or connection may ask for.
+/// Limits of requests and connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiLimits {
-    /// The largest body, in bytes.
+    /// The largest request body. Default: 16 MiB.
     pub body_max_bytes: usize,
-    /// The most bytes of bodies that are read at the same time, of all requests.
+    /// Memory for request bodies being read, over all requests. Default: 256 MiB.
     pub body_budget_bytes: usize,
-    /// The most of them for one token.
+    /// The part of the budget that one token may use. Default: 64 MiB.
     pub body_share_bytes: usize,
-    /// The longest pause between two parts of a body.
+    /// The longest pause between two parts of a body. Default: 10 s.
     pub body_timeout: Duration,
-    /// The most members of one batch (the store may allow fewer).
+    /// The most members of one batch (the store may allow fewer). Default: 10,000.
     pub batch_max: usize,
-    /// Items of a page that asks for no number.
+    /// Page size when a request gives no `limit`. Default: 50.
     pub page_default: u32,
-    /// The longest a request may wait for something to happen.
+    /// The longest a long-polling request may wait. Default: 30 s.
     pub wait_max: Duration,
-    /// The longest a request may take, from its headers to its answer. More than `wait_max`.
+    /// The longest a request may take, from its headers to its response; longer than `wait_max`. Default:
+    /// 60 s.
     pub request_timeout: Duration,
-    /// The longest a client may take to send a request's headers, or to stay silent between two requests.
+    /// The longest a client may take to send headers, or keep a connection idle. Default: 30 s.
     pub header_timeout: Duration,
-    /// The most bytes of headers.
+    /// The most bytes of headers. Default: 64 KiB.
     pub header_max_bytes: usize,
-    /// The most headers.
+    /// The most headers of a request. Default: 100.
     pub headers_max: usize,
-    /// How long a client may leave what was sent to it unread before it is disconnected.
+    /// How long a client may leave a response unread before it is disconnected. Default: 30 s.
     pub write_timeout: Duration,
-    /// The most connections at once.
+    /// The most connections at once, over TCP. Default: 16,384.
     pub connections_max: usize,
-    /// Of these, the ones that only callers who have not shown a token may use: health checks, logins, and
-    /// whoever comes next. Of all addresses together, those that wait for a place included.
+    /// Of `connections_max`, those reserved for callers without a token yet (health checks, logins, new
+    /// connections); over all addresses, including those that wait for a place. Default: 1024.
     pub connections_reserved: usize,
-    /// The most connections of one address before a token was shown; more wait unread.
+    /// The most connections of one address before it sends a token; more wait unread. Default: 64.
     pub anonymous_per_address: usize,
-    /// How long a connection whose caller has not shown a token may be silent, or wait for a place.
+    /// How long a connection without a token may be idle, or wait for a place. Default: 5 s.
     pub anonymous_timeout: Duration,
-    /// The most connections of one token. A request that waits holds one, and so does a stream.
+    /// The most connections of one token; a long poll or an event stream holds one. Default: 10,000.
     pub connections_per_token: usize,
-    /// The most queues of a namespace that requests can make.
+    /// The most queues of a namespace that requests can create. Default: 1000.
     pub queues_per_namespace: usize,
-    /// How often a stream of events with nothing to tell says that it is alive.
+    /// Interval of keep-alive comments on an idle event stream. Default: 15 s.
     pub heartbeat: Duration,
-    /// How long requests may go on after a shutdown began.
+    /// How long requests may continue after a shutdown began. Default: 10 s.
     pub shutdown_grace: Duration,
-    /// How long entries of the audit journal are kept.
-    pub audit_kept: Duration,
+    /// How long audit entries are kept. Default: 90 days.
+    pub audit_retention: Duration,
 }
 
 impl Default for ApiLimits {
@@ -101,31 +102,31 @@ impl Default for ApiLimits {
             queues_per_namespace: 1000,
             heartbeat: seconds(15),
             shutdown_grace: seconds(10),
-            audit_kept: seconds(90 * 24 * 3600),
+            audit_retention: seconds(90 * 24 * 3600),
         }
     }
 }
 
-/// What every handler shares. Cheap to clone: the layers of a router do so several times for every request.
+/// The state that handlers share. Cheap to clone: a router's layers do so several times per request.
 #[derive(Clone)]
 pub struct AppState(Arc<Shared>);
 
-/// What an [`AppState`] holds.
+/// The fields of an [`AppState`], which dereferences to it.
 #[derive(Clone)]
 pub struct Shared {
-    /// Where everything is.
+    /// The store behind the API.
     pub store: Arc<dyn Store>,
-    /// Time.
+    /// Deadlines and timestamps of the server; records are stamped by the store.
     pub clock: Arc<dyn Clock>,
-    /// How much one request may ask for.
+    /// Limits of requests and connections.
     pub limits: ApiLimits,
-    /// Ends waits and streams when the server stops.
+    /// Cancelled on shutdown: long polls and streams end.
     pub closing: CancellationToken,
-    /// Schedules, events and settings. Whoever serves also [runs](Scheduler::run) it, or they fire elsewhere.
+    /// Schedules, events and settings. Schedules fire only where a process also [runs](Scheduler::run) it.
     pub scheduler: Scheduler,
-    /// Merge queues. Whoever serves also [runs](MergeEngine::run) it, or they move elsewhere.
+    /// Merge queues. They progress only where a process also [runs](MergeEngine::run) it.
     pub merge: MergeEngine,
-    /// Where browsers find this server, without a slash at the end.
+    /// The base URL for browsers, without a trailing slash.
     pub(crate) address: Option<Arc<str>>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) key: Arc<ServerKey>,
@@ -137,7 +138,7 @@ pub struct Shared {
     pub(crate) audit: Arc<Audit>,
     pub(crate) denials: Arc<Denials>,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) figures: Option<Figures>,
+    pub(crate) store_metrics: Option<StoreMetrics>,
     pub(crate) clock_watch: Arc<ClockWatch>,
     pub(crate) maintenance: Option<Arc<MaintenanceWatch>>,
 }
@@ -151,14 +152,14 @@ impl Deref for AppState {
 }
 
 impl AppState {
-    /// Over a store, with default limits.
+    /// Serves a store with [`ApiLimits::default`].
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self::with_limits(store, clock, ApiLimits::default())
     }
 
-    /// Over a store.
+    /// Serves a store; tokens, maintenance and proxies are added by the methods below.
     pub fn with_limits(store: Arc<dyn Store>, clock: Arc<dyn Clock>, limits: ApiLimits) -> Self {
-        let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), limits.audit_kept));
+        let audit = Arc::new(Audit::new(Arc::clone(&store), Arc::clone(&clock), limits.audit_retention));
         Self(Arc::new(Shared {
             scheduler: Scheduler::new(Arc::clone(&store), Arc::clone(&clock), Options { node: node() }),
             merge: merge_engine(&store, &clock),
@@ -186,87 +187,84 @@ impl AppState {
             audit,
             denials: Arc::default(),
             metrics: Arc::new(Metrics::default()),
-            figures: None,
+            store_metrics: None,
             clock_watch: Arc::default(),
             maintenance: None,
         }))
     }
 
-    /// Watches the clock that the store goes by, for ever: run it beside the server.
+    /// Checks the store's clock for jumps until it is dropped: run it beside the server.
     pub async fn watch_clock(self) {
         self.clock_watch.run(&*self.store, &*self.clock).await;
     }
 
-    /// With the worker beside it whose maintenance `/readyz` answers for.
+    /// `/readyz` is degraded while this watch reports failing maintenance.
     #[must_use]
     pub fn with_maintenance(mut self, watch: Arc<MaintenanceWatch>) -> Self {
         Arc::make_mut(&mut self.0).maintenance = Some(watch);
         self
     }
 
-    /// With tokens that its routes manage: those that the guard in front asks for.
+    /// The tokens that `/api/v1/tokens` manages; the same that the guard verifies.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<Tokens>) -> Self {
         Arc::make_mut(&mut self.0).tokens = Some(tokens);
         self
     }
 
-    /// With the address that links for browsers begin with, such as `http://127.0.0.1:7117`.
+    /// The base URL of login links, such as `http://127.0.0.1:7117`.
     #[must_use]
     pub fn with_address(mut self, address: &str) -> Self {
         Arc::make_mut(&mut self.0).address = Some(address.into());
         self
     }
 
-    /// With merge queues of another namespace or by other rules.
+    /// Merge queues of another namespace or with another policy.
     #[must_use]
     pub fn with_merge(mut self, merge: MergeEngine) -> Self {
         Arc::make_mut(&mut self.0).merge = merge;
         self
     }
 
-    /// Behind proxies on these networks, whose `X-Forwarded-For` says where a request comes from. From others
-    /// the header is removed.
+    /// Networks of trusted proxies, whose `X-Forwarded-For` is the client's address. The header is removed
+    /// from all other connections.
     #[must_use]
     pub fn with_proxies(mut self, networks: Vec<Network>) -> Self {
         Arc::make_mut(&mut self.0).proxies = networks.into();
         self
     }
 
-    /// Whether connections of this address are a trusted proxy's.
     pub(crate) fn is_proxy(&self, peer: IpAddr) -> bool {
         self.proxies.iter().any(|network| network.contains(peer))
     }
 
-    /// With figures of the store's own in `/metrics`.
+    /// Adds the store's own counters to `/metrics`.
     #[must_use]
-    pub fn with_figures(mut self, figures: Figures) -> Self {
-        Arc::make_mut(&mut self.0).figures = Some(figures);
+    pub fn with_store_metrics(mut self, store_metrics: StoreMetrics) -> Self {
+        Arc::make_mut(&mut self.0).store_metrics = Some(store_metrics);
         self
     }
 
-    /// Calls the store, and notes how long it took.
+    /// Measures a store call for `weaver_store_seconds`.
     pub(crate) async fn timed<T>(&self, call: &'static str, future: impl Future<Output = T>) -> T {
         let started = self.clock.monotonic();
-        let answer = future.await;
+        let result = future.await;
         let took = self.clock.monotonic().0.saturating_sub(started.0);
         self.metrics.store_answered(call, took);
-        answer
+        result
     }
 
-    /// How long a request that asks for this may wait.
+    /// The wait of a long poll, at most `wait_max`.
     pub(crate) fn wait(&self, ms: u64) -> Duration {
         Duration::from_millis(ms).min(self.limits.wait_max)
     }
 
-    /// The page a request asks for.
     pub(crate) fn page(&self, limit: Option<u32>) -> Result<u32, Invalid> {
         let limit = limit.unwrap_or(self.limits.page_default.clamp(1, PAGE_MAX));
         check_page(limit)?;
         Ok(limit)
     }
 
-    /// Refuses batches that are too large.
     pub(crate) fn check_batch(&self, field: &'static str, members: usize) -> Result<(), Invalid> {
         let max = self.limits.batch_max;
         if members <= max {
@@ -276,7 +274,7 @@ impl AppState {
     }
 }
 
-/// Merge queues on plain git, by the rules that hold if nobody says anything.
+/// Merge queues on plain git, with the default policy.
 fn merge_engine(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> MergeEngine {
     let options = EngineOptions {
         namespace: Namespace::default(),
@@ -288,10 +286,10 @@ fn merge_engine(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> MergeEngine {
     MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options)
 }
 
-/// A name for this life of this server: ids of events are made of it.
+/// A random name for this process; ids of events contain it.
 fn node() -> String {
     let mut bytes = [0; 8];
-    // Without randomness nothing here is safe: tokens need it too.
+    // Tokens need it too: without randomness the server must not start.
     getrandom::fill(&mut bytes).expect("the system has randomness");
     format!("{:016x}", u64::from_ne_bytes(bytes))
 }

@@ -1,4 +1,4 @@
-//! One task: looking at it, and changing it.
+//! One task: reading and changing it.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,25 +12,25 @@ use weaver_core::lifecycle::Command;
 use weaver_core::queue::{Interest, QueueExt};
 use weaver_core::task::TaskRecord;
 
-use super::audit::Deed;
+use super::audit::AuditRecord;
 use super::caller::{Caller, Permission};
 use super::enqueue::shown;
 use super::extract::{Name, Params};
 use super::watch::Watch;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::task_not_found;
 
-/// How many changes are looked at in one read.
+/// The most changes of one read.
 const CHANGES_MAX: u32 = 1000;
 
-/// The key of the task that a path and a namespace name, for a caller who may.
+/// Checks the permission, then resolves the id of a path to the task's key.
 pub(super) async fn find(
     state: &AppState,
     caller: &Caller,
     permission: Permission,
     id: String,
     namespace: Option<&str>,
-) -> Answer<TaskKey> {
+) -> ApiResult<TaskKey> {
     let namespace = namespace_or_default(namespace)?;
     caller.require(permission, &namespace)?;
     let found = state.store.resolve(&namespace, std::slice::from_ref(&id)).await?.pop().flatten();
@@ -46,37 +46,37 @@ pub(crate) async fn get_task(
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<Task>> {
+) -> ApiResult<Json<Task>> {
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
     let record = state.timed("get_tasks", state.store.get_task(&key)).await?;
     Ok(Json(Task::from(&record)))
 }
 
-/// Cancel a task, whatever it is doing.
+/// Cancel a task in any live state.
 ///
-/// It has ended at once; a running handler is told within a second (two on DynamoDB).
+/// The task ends at once; its running handler is notified within a second (two on DynamoDB).
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/cancel", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
-    responses((status = 200, description = "The task, cancelled", body = Task)))]
+    responses((status = 200, description = "The cancelled task", body = Task)))]
 pub(crate) async fn cancel_task(
     State(state): State<AppState>,
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<Task>> {
+) -> ApiResult<Json<Task>> {
     change(&state, &caller, id, &query, Command::Cancel, "task.cancel").await
 }
 
-/// Run a waiting task now rather than when it is due.
+/// Make a waiting task due now.
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/run-now", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
-    responses((status = 200, description = "The task, due now", body = Task)))]
+    responses((status = 200, description = "The updated task", body = Task)))]
 pub(crate) async fn run_task_now(
     State(state): State<AppState>,
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<Task>> {
+) -> ApiResult<Json<Task>> {
     change(&state, &caller, id, &query, Command::RunNow, "task.run_now").await
 }
 
@@ -87,10 +87,10 @@ async fn change(
     query: &NamespaceQuery,
     command: Command,
     action: &'static str,
-) -> Answer<Json<Task>> {
+) -> ApiResult<Json<Task>> {
     let key = find(state, caller, Permission::ManageTasks, id, query.namespace.as_deref()).await?;
     state.timed("change", state.store.change(&key, command)).await?;
-    state.audit.write(caller, &key.namespace, Deed::new(action, target(&key))).await;
+    state.audit.write(caller, &key.namespace, AuditRecord::new(action, target(&key))).await;
     Ok(Json(Task::from(&state.store.get_task(&key).await?)))
 }
 
@@ -98,7 +98,7 @@ pub(super) fn target(key: &TaskKey) -> String {
     format!("task/{}", key.id)
 }
 
-/// Run a finished task again, as a new task.
+/// Retry an ended task, as a new task.
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
     responses((status = 201, description = "The new task", body = Enqueued)))]
@@ -107,57 +107,57 @@ pub(crate) async fn retry_task(
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<(StatusCode, Json<Enqueued>)> {
+) -> ApiResult<(StatusCode, Json<Enqueued>)> {
     let key = find(&state, &caller, Permission::ManageTasks, id, query.namespace.as_deref()).await?;
     let record = state.store.get_task(&key).await?;
-    // Whoever may not enqueue such a task may not do so by repeating one either.
+    // A retry enqueues: it needs the same permission.
     caller.require_enqueue(&key.namespace, &record.spec.envelope.task_type)?;
     let stored = state.timed("enqueue", state.store.retry(&key)).await?;
-    let deed = Deed::new("task.retry", target(&key)).detail(format!("as {}", target(&stored.key)));
-    state.audit.write(&caller, &key.namespace, deed).await;
+    let audited = AuditRecord::new("task.retry", target(&key)).detail(format!("as {}", target(&stored.key)));
+    state.audit.write(&caller, &key.namespace, audited).await;
     Ok((StatusCode::CREATED, Json(shown(&stored))))
 }
 
-/// Why a task is where it is.
+/// Explain why a task is in its state.
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/explain", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
-    responses((status = 200, description = "Every reason, with evidence", body = Explanation)))]
+    responses((status = 200, description = "The reasons, with evidence", body = Explanation)))]
 pub(crate) async fn explain_task(
     State(state): State<AppState>,
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<Explanation>> {
+) -> ApiResult<Json<Explanation>> {
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
     Ok(Json(Explanation::from(&state.store.explain(&key).await?)))
 }
 
-/// The last attempts of a task that ended.
+/// List the ended attempts of a task; older ones are dropped.
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/history", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), NamespaceQuery),
-    responses((status = 200, description = "The attempts, oldest first", body = History)))]
+    responses((status = 200, description = "Attempts, oldest first", body = History)))]
 pub(crate) async fn task_history(
     State(state): State<AppState>,
     caller: Caller,
     Name(id): Name,
     Params(query): Params<NamespaceQuery>,
-) -> Answer<Json<History>> {
+) -> ApiResult<Json<History>> {
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
     let record = state.store.get_task(&key).await?;
     let attempts = record.attempts.iter().map(Attempt::from).collect();
     Ok(Json(History { attempt: record.attempt, attempts }))
 }
 
-/// Wait for a task's end.
+/// Wait for a task to end.
 #[utoipa::path(get, path = "/api/v1/tasks/{id}/wait", tag = "tasks",
     params(("id" = String, Path, description = "The task's id"), WaitQuery),
-    responses((status = 200, description = "It ended, or the time is up", body = Waited)))]
+    responses((status = 200, description = "The task ended, or the wait timed out", body = Waited)))]
 pub(crate) async fn wait_for_task(
     State(state): State<AppState>,
     caller: Caller,
     Name(id): Name,
     Params(query): Params<WaitQuery>,
-) -> Answer<Json<Waited>> {
+) -> ApiResult<Json<Waited>> {
     let key = find(&state, &caller, Permission::Read, id, query.namespace.as_deref()).await?;
     let wait = state.wait(query.timeout_ms.unwrap_or(u64::MAX));
     let watch = Watch::new(state, caller, Permission::Read, key.namespace.clone());
@@ -165,10 +165,10 @@ pub(crate) async fn wait_for_task(
     Ok(Json(Waited { ended: record.state.is_terminal(), task: Task::from(&record) }))
 }
 
-async fn until_ended(watch: &Watch, key: &TaskKey, wait: std::time::Duration) -> Answer<TaskRecord> {
+async fn until_ended(watch: &Watch, key: &TaskKey, wait: std::time::Duration) -> ApiResult<TaskRecord> {
     let state = &watch.state;
     let deadline = state.clock.monotonic().saturating_add(wait);
-    // The place in the stream is taken before the task is read: an end in between is seen.
+    // The cursor is read before the task, so that an end in between is not missed.
     let mut after = cursor(&state.store.changes(None, 1).await?);
     loop {
         let record = state.store.get_task(key).await?;

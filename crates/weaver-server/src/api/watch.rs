@@ -1,4 +1,4 @@
-//! Waiting for something on a caller's behalf: no longer than the caller may see it.
+//! Waiting on a caller's behalf, only while the caller's token is valid.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use weaver_core::queue::{Interest, Wake};
 use weaver_core::time::Monotonic;
 
 use super::caller::{Caller, Permission};
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use crate::problem::stopping;
 use crate::security::RECHECK_EVERY;
 
-/// A caller who waits. Whatever it waits for, its identity is verified again on every wake-up and every
-/// [`RECHECK_EVERY`]: a token that was revoked or has expired hears and gets nothing more.
+/// A caller that waits. Its token is verified again on every wake-up and every [`RECHECK_EVERY`]: one that
+/// was revoked or has expired gets no more data.
 pub(crate) struct Watch {
     pub(crate) state: AppState,
     pub(crate) namespace: Namespace,
@@ -29,24 +29,22 @@ impl Watch {
         &self.caller
     }
 
-    /// Whether the caller may still see it. Streams ask before each read: one that always has something to
-    /// tell never waits.
-    pub(crate) async fn check(&self) -> Answer<()> {
+    /// Whether the caller may still read. Streams check before each read: a busy one never waits.
+    pub(crate) async fn check(&self) -> ApiResult<()> {
         Ok(self.caller.recheck(self.permission, &self.namespace).await?)
     }
 
-    /// The same for streams, which end with the server.
-    pub(crate) async fn check_stream(&self) -> Answer<()> {
+    /// The same for streams, which end on shutdown.
+    pub(crate) async fn check_stream(&self) -> ApiResult<()> {
         if self.state.closing.is_cancelled() {
             return Err(stopping());
         }
         self.check().await
     }
 
-    /// Waits for the store; a server that stops ends the wait as if its time were up.
-    pub(crate) async fn wait(&self, interest: Interest, timeout: Duration) -> Answer<Wake> {
-        // One wait of the store for as long as it lasts: looking at the token every so often registers
-        // nothing anew.
+    /// Waits for the store; on shutdown the wait ends as if it had timed out.
+    pub(crate) async fn wait(&self, interest: Interest, timeout: Duration) -> ApiResult<Wake> {
+        // One wait in the store for the whole time: rechecking the token does not register again.
         let mut wait = std::pin::pin!(self.state.store.wait(interest, timeout));
         loop {
             let woken = tokio::select! {
@@ -62,7 +60,7 @@ impl Watch {
     }
 
     /// Waits until an instant, or until the server stops.
-    pub(crate) async fn wait_until(&self, instant: Monotonic) -> Answer<()> {
+    pub(crate) async fn wait_until(&self, instant: Monotonic) -> ApiResult<()> {
         loop {
             let next = self.state.clock.monotonic().saturating_add(RECHECK_EVERY).min(instant);
             tokio::select! {

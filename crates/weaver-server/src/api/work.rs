@@ -1,11 +1,11 @@
-//! What workers ask for: tasks to run, and time to run them.
+//! The workers' side of the API: leases, renewals, heartbeats.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use weaver_api::{
-    BeatRequest, BeatResponse, ConfirmStoppedRequest, LeaseRequest, LeaseResponse, LeasedTask, LeaveRequest,
-    RenewRequest, RenewResponse, WaitForWork, WorkWaited,
+    ConfirmStoppedRequest, DeregisterRequest, HeartbeatRequest, HeartbeatResponse, LeaseRequest,
+    LeaseResponse, LeasedTask, RenewRequest, RenewResponse, WaitForWork, WorkWaited,
 };
 use weaver_core::error::{Invalid, Problem as FieldProblem};
 use weaver_core::lease::{Lease, Renewal, Renewed};
@@ -16,16 +16,16 @@ use super::caller::{Caller, Permission};
 use super::extract::Body;
 use super::leases::Opener;
 use super::watch::Watch;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
-/// Take due tasks; wait for one if there is none.
+/// Lease due tasks; wait for one if none is due.
 #[utoipa::path(post, path = "/api/v1/work/lease", tag = "work", request_body = LeaseRequest,
-    responses((status = 200, description = "What was leased, if anything", body = LeaseResponse)))]
+    responses((status = 200, description = "The leased tasks, or none if the wait timed out", body = LeaseResponse)))]
 pub(crate) async fn lease(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<LeaseRequest>,
-) -> Answer<Json<LeaseResponse>> {
+) -> ApiResult<Json<LeaseResponse>> {
     let mut wanted = request.to_core()?;
     caller.require(Permission::Work, &wanted.namespace)?;
     let key = state.key.get().await?;
@@ -41,7 +41,7 @@ pub(crate) async fn lease(
     let wait = state.wait(request.wait_ms);
     let watch = Watch::new(state.clone(), caller.clone(), Permission::Work, wanted.namespace.clone());
     loop {
-        // What was waited before the store is asked: a lease lasts at least its time from then on.
+        // Measured before the store's call, so that a lease is never shorter than the worker believes.
         let waited = state.clock.monotonic().0.saturating_sub(started.0);
         let leased = state.timed("lease", state.store.lease(wanted.clone())).await?;
         let left = wait.saturating_sub(state.clock.monotonic().0.saturating_sub(started.0));
@@ -59,14 +59,14 @@ pub(crate) async fn lease(
     }
 }
 
-/// Wait until there may be something to lease, without taking it.
+/// Wait until a task may be due, without leasing it.
 #[utoipa::path(post, path = "/api/v1/work/wait", tag = "work", request_body = WaitForWork,
-    responses((status = 200, description = "There may be something, or the time is up", body = WorkWaited)))]
+    responses((status = 200, description = "A task may be due, or the wait timed out", body = WorkWaited)))]
 pub(crate) async fn wait_for_work(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<WaitForWork>,
-) -> Answer<Json<WorkWaited>> {
+) -> ApiResult<Json<WorkWaited>> {
     let interest = request.to_core()?;
     let Interest::Work { namespace, queues, .. } = &interest else {
         return Ok(Json(WorkWaited { ready: false }));
@@ -80,14 +80,14 @@ pub(crate) async fn wait_for_work(
     Ok(Json(WorkWaited { ready: watch.wait(interest, wait).await? == Wake::Ready }))
 }
 
-/// Extend leases.
+/// Renew leases.
 #[utoipa::path(post, path = "/api/v1/work/renew", tag = "work", request_body = RenewRequest,
-    responses((status = 200, description = "What became of each", body = RenewResponse)))]
+    responses((status = 200, description = "A result per renewal, in order", body = RenewResponse)))]
 pub(crate) async fn renew(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<RenewRequest>,
-) -> Answer<Json<RenewResponse>> {
+) -> ApiResult<Json<RenewResponse>> {
     state.check_batch("renewals", request.renewals.len())?;
     let renewals: Vec<Renewal> = members(request.renewals)?;
     for renewal in &renewals {
@@ -111,14 +111,14 @@ pub(crate) async fn renew(
     Ok(Json(RenewResponse { results }))
 }
 
-/// Say that handlers of cancelled tasks have stopped.
+/// Confirm that the handlers of cancelled tasks have stopped.
 #[utoipa::path(post, path = "/api/v1/work/confirm-stopped", tag = "work", request_body = ConfirmStoppedRequest,
-    responses((status = 204, description = "Noted; nothing is held for them any more")))]
+    responses((status = 204, description = "Recorded; their cancellation holds are released")))]
 pub(crate) async fn confirm_stopped(
     State(state): State<AppState>,
     caller: Caller,
     Body(request): Body<ConfirmStoppedRequest>,
-) -> Answer<StatusCode> {
+) -> ApiResult<StatusCode> {
     state.check_batch("leases", request.leases.len())?;
     let leases: Vec<Lease> = members(request.leases)?;
     for lease in &leases {
@@ -131,42 +131,42 @@ pub(crate) async fn confirm_stopped(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Say that runners are alive, and hear what they should do.
-#[utoipa::path(post, path = "/api/v1/work/beat", tag = "work", request_body = BeatRequest,
-    responses((status = 200, description = "What each should do", body = BeatResponse)))]
-pub(crate) async fn beat(
+/// Report that workers are alive; the response says what each should do.
+#[utoipa::path(post, path = "/api/v1/work/heartbeat", tag = "work", request_body = HeartbeatRequest,
+    responses((status = 200, description = "The directive of each worker, in order", body = HeartbeatResponse)))]
+pub(crate) async fn heartbeat(
     State(state): State<AppState>,
     caller: Caller,
-    Body(request): Body<BeatRequest>,
-) -> Answer<Json<BeatResponse>> {
-    state.check_batch("beats", request.beats.len())?;
-    let beats: Vec<Beat> = members(request.beats)?;
+    Body(request): Body<HeartbeatRequest>,
+) -> ApiResult<Json<HeartbeatResponse>> {
+    state.check_batch("heartbeats", request.heartbeats.len())?;
+    let beats: Vec<Beat> = members(request.heartbeats)?;
     for beat in &beats {
         caller.require(Permission::Work, &beat.key.namespace)?;
     }
-    Ok(Json(BeatResponse { directives: state.store.beat(beats).await? }))
+    Ok(Json(HeartbeatResponse { directives: state.store.beat(beats).await? }))
 }
 
-/// Say goodbye.
-#[utoipa::path(post, path = "/api/v1/work/leave", tag = "work", request_body = LeaveRequest,
-    responses((status = 204, description = "Noted")))]
-pub(crate) async fn leave(
+/// Deregister workers that stop.
+#[utoipa::path(post, path = "/api/v1/work/deregister", tag = "work", request_body = DeregisterRequest,
+    responses((status = 204, description = "Recorded")))]
+pub(crate) async fn deregister(
     State(state): State<AppState>,
     caller: Caller,
-    Body(request): Body<LeaveRequest>,
-) -> Answer<StatusCode> {
-    state.check_batch("runners", request.runners.len())?;
-    let runners: Vec<RunnerKey> = members(request.runners)?;
-    for key in &runners {
+    Body(request): Body<DeregisterRequest>,
+) -> ApiResult<StatusCode> {
+    state.check_batch("workers", request.workers.len())?;
+    let workers: Vec<RunnerKey> = members(request.workers)?;
+    for key in &workers {
         caller.require(Permission::Work, &key.namespace)?;
     }
-    for key in &runners {
+    for key in &workers {
         state.store.stop_runner(key).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The members of a batch as the domain has them; the one that is wrong is named.
+/// Converts the members of a batch; an error names the member.
 pub(super) fn members<W, T: TryFrom<W, Error = Invalid>>(wire: Vec<W>) -> Result<Vec<T>, Invalid> {
     wire.into_iter()
         .enumerate()

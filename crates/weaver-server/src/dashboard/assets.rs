@@ -1,5 +1,5 @@
-//! The stylesheet and the script, inside the binary. Their names carry their content's hash, so browsers keep
-//! them for good.
+//! The stylesheet and the script, embedded in the binary. Their names hold a hash of their content, so
+//! browsers cache them without revalidation.
 
 use std::sync::LazyLock;
 

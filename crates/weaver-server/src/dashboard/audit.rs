@@ -1,4 +1,4 @@
-//! Who changed what, and when.
+//! The audit log: actor, action and target of every change.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -19,7 +19,7 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let of_server = view.query.get("of") == Some("server");
     let namespace = if of_server { Namespace::internal() } else { view.namespace.clone() };
     let before: Option<u64> = view.query.get("before").and_then(|text| text.parse().ok());
-    // The journal is read forwards; a page that ends before an entry begins a page's length before it.
+    // The log is read forwards: the page before an entry begins one page length before it.
     let after = before.map(|seq| seq.saturating_sub(u64::from(ENTRIES) + 1));
     let query = AuditQuery { namespace: Some(namespace.to_string()), after, limit: Some(ENTRIES) };
     let mut entries =
@@ -28,24 +28,24 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     entries.reverse();
     let first = entries.last().map(|entry| entry.seq).filter(|seq| *seq > 1);
     let body = html! {
-        h1 { "Audit" }
+        h1 { "Audit log" }
         @if view.may_everywhere(Permission::ReadAudit) {
-            ul.states aria-label="Journals" {
+            ul.states aria-label="Scope" {
                 li { a href=(view.link("/audit", &[])) aria-current=[(!of_server).then_some("true")] { "This namespace" } }
-                li { a href=(view.link("/audit", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "The server: tokens, settings and logins" } }
+                li { a href=(view.link("/audit", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "Server: tokens, settings and logins" } }
             }
         }
-        @if entries.is_empty() { div.empty { p { "Nothing has been changed here yet. Whatever anybody changes is written down here, with their token." } } }
+        @if entries.is_empty() { div.empty { p { "No changes recorded yet. Every change is recorded here with the token that made it." } } }
         @else { (table(&view, &entries)) }
         @if let Some(first) = first {
-            nav.row aria-label="Pages of the journal" {
+            nav.row aria-label="Pagination" {
                 a.button rel="next" href=(format!("/audit?{}", view.query.with("before", Some(&first.to_string())))) { "Older" }
             }
         }
     };
     Ok(layout::page(
         &view,
-        &Head { title: "Audit", section: "Audit", live: if before.is_none() { "any" } else { "" } },
+        &Head { title: "Audit log", section: "Audit log", live: if before.is_none() { "any" } else { "" } },
         &body,
     ))
 }
@@ -54,11 +54,11 @@ fn table(view: &View, entries: &[AuditEntry]) -> Markup {
     html! {
         div.wide { table {
             caption { "Newest first." }
-            thead { tr { th.fit scope="col" { "When" } th scope="col" { "Who" } th.fit scope="col" { "What" } th scope="col" { "To what" } th scope="col" { "Detail" } } }
+            thead { tr { th.fit scope="col" { "Time" } th scope="col" { "Actor" } th.fit scope="col" { "Action" } th scope="col" { "Target" } th scope="col" { "Details" } } }
             tbody #entries data-rows { @for entry in entries {
                 tr data-key=(entry.seq) {
                     td.fit { (when(entry.at, view.now)) }
-                    td { (plain(&entry.who)) }
+                    td { (plain(&entry.actor)) }
                     td.fit { code { (plain(&entry.action)) } }
                     td { (target(view, &entry.target)) }
                     td { (plain(entry.detail.as_deref().unwrap_or(""))) }

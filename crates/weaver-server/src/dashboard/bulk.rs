@@ -1,9 +1,10 @@
-//! Cancelling and retrying many: how many, are you sure, and what came of it.
+//! Bulk cancel and retry: a confirmation with the number of tasks, then the result.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use weaver_api::ListTasksQuery;
+use weaver_core::task::TaskState;
 
 use super::form::Fields;
 use super::layout::{self, Head};
@@ -15,13 +16,12 @@ use crate::api::extract::{Name, Params};
 use crate::api::task as api;
 use crate::problem::Problem;
 
-/// The most pages that one confirmation goes through; what is left is said.
+/// Pages of tasks processed per confirmation; the report says whether more match.
 const PAGES_MAX: usize = 20;
 
-/// What the form asks for.
-struct Asked {
+struct BulkForm {
     action: Action,
-    /// By filter rather than by id.
+    /// All tasks that match the filter, rather than those in `ids`.
     all: bool,
     ids: Vec<String>,
     fields: Fields,
@@ -30,9 +30,9 @@ struct Asked {
 #[derive(Default)]
 struct Tally {
     matched: u64,
-    done: u64,
+    changed: u64,
     refused: u64,
-    why: Option<String>,
+    first_error: Option<String>,
     more: bool,
 }
 
@@ -45,31 +45,31 @@ pub(super) async fn act(view: View, fields: Fields) -> Result<Response, Problem>
         _ => {
             return Err(Problem::bad_request(
                 "no_action",
-                "the form does not say what to do",
-                "go back and choose an action",
+                "the form has no action",
+                "go back and use one of the buttons",
             ));
         }
     };
-    let asked = Asked { action, all, ids: fields.all("id"), fields };
-    if !asked.all && asked.ids.is_empty() {
+    let form = BulkForm { action, all, ids: fields.all("id"), fields };
+    if !form.all && form.ids.is_empty() {
         return Err(Problem::bad_request(
-            "nothing_chosen",
-            "no task was chosen",
-            "go back and tick the tasks you mean",
+            "nothing_selected",
+            "no task is selected",
+            "go back and select at least one task",
         ));
     }
-    let confirmed = asked.fields.get("confirmed").is_some();
-    let tally = match (asked.all, confirmed) {
-        (true, confirmed) => by_filter(&view, &asked, !confirmed).await?,
-        (false, true) => by_id(&view, &asked).await,
-        (false, false) => Tally { matched: asked.ids.len() as u64, ..Tally::default() },
+    let confirmed = form.fields.get("confirmed").is_some();
+    let tally = match (form.all, confirmed) {
+        (true, confirmed) => by_filter(&view, &form, !confirmed).await?,
+        (false, true) => by_id(&view, &form).await,
+        (false, false) => Tally { matched: form.ids.len() as u64, ..Tally::default() },
     };
-    let body = if confirmed { report(&view, &asked, &tally) } else { question(&view, &asked, &tally) };
-    let head = Head { title: asked.title(), section: "Tasks", live: "" };
+    let body = if confirmed { report(&view, &form, &tally) } else { confirmation(&view, &form, &tally) };
+    let head = Head { title: form.title(), section: "Tasks", live: "" };
     Ok(layout::page(&view, &head, &body).into_response())
 }
 
-impl Asked {
+impl BulkForm {
     fn title(&self) -> &'static str {
         match self.action {
             Action::Cancel => "Cancel tasks",
@@ -78,17 +78,17 @@ impl Asked {
     }
 }
 
-async fn by_filter(view: &View, asked: &Asked, dry_run: bool) -> Result<Tally, Problem> {
-    let query = query_of(view, &asked.fields)?;
+async fn by_filter(view: &View, form: &BulkForm, dry_run: bool) -> Result<Tally, Problem> {
+    let query = query_of(view, &form.fields)?;
     let (mut tally, mut cursor) = (Tally::default(), None);
     for _ in 0..PAGES_MAX {
         let query = ListTasksQuery { cursor, ..query.clone() };
-        let answer = bulk(&view.state, &view.caller, query, asked.action, dry_run).await?;
-        tally.matched += answer.matched;
-        tally.done += answer.done;
-        tally.refused += answer.refused;
-        tally.why = tally.why.or(answer.problem.map(|problem| problem.detail));
-        cursor = answer.next;
+        let result = bulk(&view.state, &view.caller, query, form.action, dry_run).await?;
+        tally.matched += result.matched;
+        tally.changed += result.changed;
+        tally.refused += result.refused;
+        tally.first_error = tally.first_error.or(result.problem.map(|problem| problem.detail));
+        cursor = result.next;
         if cursor.is_none() {
             break;
         }
@@ -97,50 +97,50 @@ async fn by_filter(view: &View, asked: &Asked, dry_run: bool) -> Result<Tally, P
     Ok(tally)
 }
 
-async fn by_id(view: &View, asked: &Asked) -> Tally {
-    let mut tally = Tally { matched: asked.ids.len() as u64, ..Tally::default() };
-    for id in &asked.ids {
+async fn by_id(view: &View, form: &BulkForm) -> Tally {
+    let mut tally = Tally { matched: form.ids.len() as u64, ..Tally::default() };
+    for id in &form.ids {
         let (state, caller) = (State(view.state.clone()), view.caller.clone());
         let (name, query) = (Name(id.clone()), Params(view.namespace_query()));
-        let done = match asked.action {
+        let result = match form.action {
             Action::Cancel => api::cancel_task(state, caller, name, query).await.map(drop),
             Action::Retry => api::retry_task(state, caller, name, query).await.map(drop),
         };
-        match done {
-            Ok(()) => tally.done += 1,
+        match result {
+            Ok(()) => tally.changed += 1,
             Err(problem) => {
                 tally.refused += 1;
-                tally.why.get_or_insert(problem.to_wire().detail);
+                tally.first_error.get_or_insert(problem.to_wire().detail);
             }
         }
     }
     tally
 }
 
-fn question(view: &View, asked: &Asked, tally: &Tally) -> Markup {
+fn confirmation(view: &View, form: &BulkForm, tally: &Tally) -> Markup {
     let count = format!("{}{}", if tally.more { "at least " } else { "" }, counted(tally.matched));
-    let (verb, note) = match asked.action {
+    let (verb, note) = match form.action {
         Action::Cancel => {
-            ("Cancel", "What has ended stays as it ended. A running handler is told at its next heartbeat.")
+            ("Cancel", "Finished tasks are not changed. A running handler is notified at its next heartbeat.")
         }
         Action::Retry => (
             "Retry",
-            "Each becomes a new task; the old ones stay as they ended. Without a state in the filter, dead ones are meant.",
+            "Each is enqueued as a new task; the original is not changed. Without a state filter, only dead tasks are retried.",
         ),
     };
     html! {
         h1 { (verb) " " (count) "?" }
-        @if asked.all { (filter_in_words(&asked.fields)) }
+        @if form.all { (filter_in_words(&form.fields)) }
         p { (note) }
         form.row method="post" action=(view.link("/bulk", &[])) {
             (layout::key(view))
-            input type="hidden" name="action" value=[asked.fields.get("action")];
+            input type="hidden" name="action" value=[form.fields.get("action")];
             input type="hidden" name="confirmed" value="yes";
-            @for id in &asked.ids { input type="hidden" name="id" value=(id); }
+            @for id in &form.ids { input type="hidden" name="id" value=(id); }
             @for name in FILTERS.iter().map(|(name, _)| *name).chain(["state"]) {
-                @if let Some(value) = asked.fields.get(name) { input type="hidden" name=(name) value=(value); }
+                @if let Some(value) = form.fields.get(name) { input type="hidden" name=(name) value=(value); }
             }
-            @if tally.matched > 0 { button.danger[asked.action == Action::Cancel].primary[asked.action == Action::Retry] { (verb) " " (count) } }
+            @if tally.matched > 0 { button.danger[form.action == Action::Cancel].primary[form.action == Action::Retry] { (verb) " " (count) } }
             a.button href=(view.link("/tasks", &[])) { "Back" }
         }
     }
@@ -151,30 +151,36 @@ fn counted(count: u64) -> String {
 }
 
 fn filter_in_words(fields: &Fields) -> Markup {
-    let set: Vec<(&str, &str)> = FILTERS
+    // States as people read them: `retrying` for `retry_scheduled`.
+    let retrying = TaskState::RetryScheduled;
+    let set: Vec<(&str, String)> = FILTERS
         .iter()
         .copied()
         .chain([("state", "State")])
-        .filter_map(|(name, label)| Some((label, fields.get(name)?)))
+        .filter_map(|(name, label)| Some((name, label, fields.get(name)?)))
+        .map(|(name, label, value)| match name {
+            "state" => (label, value.replace(retrying.as_str(), layout::state_word(retrying))),
+            _ => (label, value.to_owned()),
+        })
         .collect();
     html! {
-        @if set.is_empty() { p { "All of this namespace." } }
-        @else { dl.facts { @for (label, value) in set { dt { (label) } dd { (plain(value)) } } } }
+        @if set.is_empty() { p { "All tasks in this namespace." } }
+        @else { dl.details { @for (label, value) in set { dt { (label) } dd { (plain(&value)) } } } }
     }
 }
 
-fn report(view: &View, asked: &Asked, tally: &Tally) -> Markup {
-    let done = match asked.action {
+fn report(view: &View, form: &BulkForm, tally: &Tally) -> Markup {
+    let verb = match form.action {
         Action::Cancel => "cancelled",
-        Action::Retry => "put in again",
+        Action::Retry => "retried",
     };
     html! {
-        h1 { (asked.title()) }
-        p.done role="status" { (counted(tally.done)) " " (done) "." }
+        h1 { (form.title()) }
+        p.done role="status" { (counted(tally.changed)) " " (verb) "." }
         @if tally.refused > 0 {
-            p.alert role="alert" { (counted(tally.refused)) " refused. The first: " (plain(tally.why.as_deref().unwrap_or("no reason given"))) "." }
+            p.alert role="alert" { (counted(tally.refused)) " not changed. First error: " (plain(tally.first_error.as_deref().unwrap_or("no reason given"))) "." }
         }
-        @if tally.more { p { "There are more: repeat it for the rest." } }
-        p { a.button href=(view.link("/tasks", &[])) { "Tasks" } }
+        @if tally.more { p { "More tasks match: repeat to process the rest." } }
+        p { a.button href=(view.link("/tasks", &[])) { "Back to tasks" } }
     }
 }

@@ -1,4 +1,4 @@
-//! One chart: what ended, minute by minute.
+//! The chart of finished attempts per minute.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ const TOP: f64 = 10.0;
 const WIDTH: f64 = 660.0;
 const HEIGHT: f64 = 120.0;
 
-/// Bars of an hour, with axes and units, and the same in words.
+/// A stacked bar per minute; the totals are in the `aria-label`.
 pub(super) fn hour(hour: &LastHour) -> Markup {
     let (succeeded, failed) = hour.totals();
     let words =
@@ -37,14 +37,14 @@ pub(super) fn hour(hour: &LastHour) -> Markup {
                 }
             }
             figcaption.fine {
-                "Attempts that ended, per minute: "
+                "Finished attempts per minute: "
                 span.key.ok {} (number(succeeded)) " succeeded" span.key.bad {} (number(failed)) " failed in the last hour."
             }
         }
     }
 }
 
-/// The next round and even number.
+/// The next number of the form 2, 4 or 10 times a power of ten: half of it is whole.
 fn scale(most: u64) -> u64 {
     let mut unit = 2;
     loop {
@@ -62,12 +62,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_axis_ends_at_a_round_number_above_everything() {
+    fn the_axis_ends_at_a_round_number_at_or_above_the_maximum() {
         assert_eq!([0, 2, 3, 7, 11, 99, 100_000].map(scale), [2, 2, 4, 10, 20, 100, 100_000]);
     }
 
     #[test]
-    fn a_chart_says_in_words_what_it_shows() {
+    fn a_chart_has_its_totals_as_text() {
         let mut last = LastHour::default();
         last.minutes.resize(MINUTES, (0, 0));
         last.minutes[59] = (12, 3);

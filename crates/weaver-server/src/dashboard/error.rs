@@ -1,4 +1,4 @@
-//! Problems as pages: what happened, and what to do.
+//! Problem documents as pages.
 
 use axum::body::to_bytes;
 use axum::extract::Request;
@@ -12,13 +12,13 @@ use super::form::encoded;
 use super::gate::redirect;
 use super::{layout, text};
 
-/// The most of a problem that is read. They are short.
+/// The largest problem document that is read.
 const PROBLEM_MAX_BYTES: usize = 64 * 1024;
 
-/// The layer around everything: whoever asks for a page is answered with one.
+/// The outermost layer: a client that accepts HTML gets a problem as a page.
 pub(super) async fn as_pages(request: Request, next: Next) -> Response {
     let wants_page = wants_html(request.headers());
-    let asked = request.uri().path_and_query().map_or("/".to_owned(), ToString::to_string);
+    let target = request.uri().path_and_query().map_or("/".to_owned(), ToString::to_string);
     let response = next.run(request).await;
     let is_problem =
         response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json");
@@ -26,8 +26,8 @@ pub(super) async fn as_pages(request: Request, next: Next) -> Response {
         return response;
     }
     let status = response.status();
-    if status == StatusCode::UNAUTHORIZED && !asked.starts_with("/api") {
-        return redirect(&format!("/login?{}", encoded([("next", asked.as_str())])));
+    if status == StatusCode::UNAUTHORIZED && !target.starts_with("/api") {
+        return redirect(&format!("/login?{}", encoded([("next", target.as_str())])));
     }
     let (parts, body) = response.into_parts();
     let bytes = to_bytes(body, PROBLEM_MAX_BYTES).await.unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) async fn as_pages(request: Request, next: Next) -> Response {
         return Response::from_parts(parts, bytes.into());
     };
     let mut page = layout::with_status(status, shown(&problem));
-    // What the layers inside said stands, but for what is about the document that this one replaces.
+    // Headers of the inner layers stay, except those about the replaced body.
     for (name, value) in &parts.headers {
         if *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH {
             page.headers_mut().insert(name.clone(), value.clone());
@@ -57,9 +57,9 @@ fn shown(problem: &wire::Problem) -> maud::Markup {
         &html! {
             h1 { (problem.title) }
             p { (text::plain(&problem.detail)) "." }
-            p { "What to do: " (text::plain(&problem.next)) "." }
+            p { "Hint: " (text::plain(&problem.hint)) "." }
             p { a href="/" { "Overview" } }
-            p.fine { "Code " code { (problem.code) } ", status " (problem.status) }
+            p.fine { "Error code " code { (problem.code) } ", status " (problem.status) }
         },
     )
 }

@@ -1,4 +1,4 @@
-//! Forms and queries: names and texts, some of them more than once.
+//! Form bodies and query strings: name/value pairs, where a name may repeat.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use url::form_urlencoded::{Serializer, parse};
 use super::Pages;
 use crate::problem::Problem;
 
-/// The fields of a form or a query. An empty one is one that was not filled in.
+/// The fields of a form or a query string. Empty values are dropped on parsing.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
@@ -24,7 +24,7 @@ impl Fields {
         Self(filled.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
-    /// With one field changed.
+    /// Replaces every value of a field.
     pub(super) fn set(mut self, name: &str, value: &str) -> Self {
         self.0.retain(|(found, _)| found != name);
         self.0.push((name.to_owned(), value.to_owned()));
@@ -43,7 +43,7 @@ impl Fields {
         self.0.iter().filter(|(found, _)| found == name).map(|(_, value)| value.clone()).collect()
     }
 
-    /// As a query, with one field changed or (`None`) left out.
+    /// The query string with one field replaced or, by `None`, removed.
     pub(super) fn with(&self, name: &str, value: Option<&str>) -> String {
         let kept = self.0.iter().filter(|(found, _)| found != name);
         let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
@@ -56,13 +56,18 @@ impl FromRequest<Pages> for Fields {
 
     async fn from_request(request: Request, pages: &Pages) -> Result<Self, Problem> {
         let bytes = Bytes::from_request(request, pages).await.map_err(|rejection| {
-            Problem::new(rejection.status(), "form_unreadable", rejection.body_text(), "send the form again")
+            Problem::new(
+                rejection.status(),
+                "form_unreadable",
+                rejection.body_text(),
+                "submit the form again",
+            )
         })?;
         Ok(Self::parse(&bytes))
     }
 }
 
-/// What stands behind the question mark.
+/// Extracts the query string.
 pub(super) struct Query(pub(super) Fields);
 
 impl<S: Sync> FromRequestParts<S> for Query {
@@ -73,12 +78,12 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-/// A query.
+/// A URL-encoded query string.
 pub(super) fn encoded<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// One part of a path. (A form's plus sign is not a space there.)
+/// One percent-encoded path segment. (A plus sign is not a space there, unlike in a form.)
 pub(super) fn path_part(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }

@@ -1,4 +1,4 @@
-//! Task groups: prompts as a conversation, and a form for the next one.
+//! Task groups: the tasks of a group in order, and a form for the next prompt.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -21,11 +21,11 @@ use crate::api::{Permission, enqueue, list, logs};
 use crate::problem::Problem;
 
 const GROUPS: u32 = 100;
-/// Prompts of a conversation that are shown; the latest ones.
+/// Tasks of a group that are shown, the latest ones.
 const PROMPTS: u32 = 50;
-/// Lines of each prompt's log.
+/// Log lines shown per task.
 const LINES: u32 = 100;
-/// Namespaces that are looked into for runners.
+/// Namespaces whose workers are counted.
 const NAMESPACES_MAX: usize = 20;
 
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
@@ -37,26 +37,27 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let page = list::list_groups(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
     let body = html! {
         h1 { "Task groups" }
-        (places(&view).await?)
+        (namespaces(&view).await?)
         @if page.items.is_empty() {
-            (layout::empty("There is no group here yet. A group is what belongs together: the prompts of one piece of work, say.",
-                "Write a prompt below, or in a terminal:", "weaver prompt 'Fix the failing test' --group repairs"))
+            (layout::empty("No task groups in this namespace yet. A group collects related tasks, such as the prompts of one piece of work.",
+                "Submit a prompt below, or from a terminal:",
+                "weaver prompt 'Fix the failing test' --group repairs"))
         } @else { (table(&view, &page.items)) }
         @if let Some(next) = &page.next {
-            nav.row aria-label="Pages of the list" { a.button rel="next" href=(format!("/groups?{}", view.query.with("cursor", Some(next)))) { "More" } }
+            (layout::next_page(&format!("/groups?{}", view.query.with("cursor", Some(next)))))
         }
         (prompt_form(&view, "", ""))
     };
     Ok(layout::page(&view, &Head { title: "Task groups", section: "Groups", live: "any" }, &body))
 }
 
-/// The namespaces, each with what there is to run its prompts.
-async fn places(view: &View) -> Result<Markup, Problem> {
+/// The namespaces, each with its workers.
+async fn namespaces(view: &View) -> Result<Markup, Problem> {
     let mut marks = Vec::new();
     for namespace in view.namespaces.iter().take(NAMESPACES_MAX) {
-        let runners = view.state.store.list_runners(namespace, None, 100).await?.items;
-        let alive = runners.iter().filter(|runner| runner.is_alive(view.now)).count();
-        marks.push((namespace, alive, runners.len() - alive));
+        let workers = view.state.store.list_runners(namespace, None, 100).await?.items;
+        let alive = workers.iter().filter(|worker| worker.is_alive(view.now)).count();
+        marks.push((namespace, alive, workers.len() - alive));
     }
     let address = |namespace: &Namespace| {
         format!("/groups?{}", super::form::encoded([("namespace", namespace.as_str())]))
@@ -66,7 +67,7 @@ async fn places(view: &View) -> Result<Markup, Problem> {
             @for (namespace, alive, stopped) in marks {
                 li { a href=(address(namespace)) aria-current=[(*namespace == view.namespace).then_some("true")] {
                     (plain(namespace.as_str())) " "
-                    @if alive > 0 { span.state.succeeded { (alive) " alive" } } @else { span.state.cancelled { (stopped) " stopped" } }
+                    @if alive > 0 { span.state.succeeded { "workers: " (alive) " running" } } @else { span.state.cancelled { "workers: " (stopped) " stopped" } }
                 } }
             }
         }
@@ -76,7 +77,7 @@ async fn places(view: &View) -> Result<Markup, Problem> {
 fn table(view: &View, groups: &[Group]) -> Markup {
     html! {
         div.wide { table {
-            thead { tr { th scope="col" { "Group" } th scope="col" { "Tasks" } th.fit scope="col" { "Last change" } } }
+            thead { tr { th scope="col" { "Group" } th scope="col" { "Tasks" } th.fit scope="col" { "Updated" } } }
             tbody { @for group in groups {
                 tr data-key=(group.id) {
                     td.name { a href=(view.link("/group", &[("id", &group.id)])) { (plain(&group.id)) } }
@@ -110,9 +111,9 @@ pub(super) async fn show_one(view: View) -> Result<Html, Problem> {
     }
     let body = html! {
         h1 { "Group " (plain(&id)) }
-        p { a href=(view.link("/groups", &[])) { "All groups" } " · " a href=(view.link("/tasks", &[("group", &id)])) { "As a list of tasks" } }
-        @if page.next.is_some() { p.fine { "The latest " (PROMPTS) "." } }
-        @if parts.is_empty() { p.soft { "There is nothing in this group yet." } }
+        p { a href=(view.link("/groups", &[])) { "All groups" } " · " a href=(view.link("/tasks", &[("group", &id)])) { "Show as task list" } }
+        @if page.next.is_some() { p.fine { "Showing the latest " (PROMPTS) "." } }
+        @if parts.is_empty() { p.soft { "No tasks in this group yet." } }
         @for (id, part) in &parts { article.prompt data-key=(id) { (part) } }
         (prompt_form(&view, &id, &session))
     };
@@ -120,7 +121,7 @@ pub(super) async fn show_one(view: View) -> Result<Html, Problem> {
     Ok(layout::page(&view, &Head { title: &title, section: "Groups", live: "any" }, &body))
 }
 
-/// One prompt: what was asked, what was printed, what came of it.
+/// One task of the group: payload, log, result or error.
 async fn part(view: &View, task: &Task) -> Result<Markup, Problem> {
     let query =
         LogsQuery { namespace: Some(view.namespace.to_string()), last: Some(LINES), ..LogsQuery::default() };
@@ -129,13 +130,14 @@ async fn part(view: &View, task: &Task) -> Result<Markup, Problem> {
             .await?
             .0;
     let label = format!("Log of task {}", task.id);
+    let title = if task.task_type == PROMPT_TASK_TYPE { "Prompt" } else { "Payload" };
     Ok(html! {
         header {
             a.id href=(view.task_link(&task.id)) { (task.id) } (layout::state(task.state)) span.soft { (when(task.created_at, view.now)) }
             @if task.task_type != PROMPT_TASK_TYPE { span.soft { (plain(&task.task_type)) } }
             @if let Some(session) = &task.session_id { span.soft { "session " (plain(session)) } }
         }
-        (tasks::document("Asked", task.payload.as_ref(), task.payload_hex.as_deref(), &task.content_type))
+        (tasks::document(title, task.payload.as_ref(), task.payload_hex.as_deref(), &task.content_type))
         @if !log.lines.is_empty() {
             details open[!task.state.is_terminal()] { summary { "Log" } pre.log.wrap tabindex="0" aria-label=(label) { (tasks::lines_of(&log.lines)) } }
         }
@@ -153,9 +155,9 @@ fn prompt_form(view: &View, group: &str, session: &str) -> Markup {
                     (layout::key(view))
                     label for="prompt" { "Prompt" }
                     textarea #prompt name="prompt" required {}
-                    label for="group" { "Group (an existing one, or a new name)" }
+                    label for="group" { "Group (existing or new)" }
                     input #group name="group" value=(plain_attribute(group)) maxlength="255";
-                    label for="session" { "Session (prompts of one session run one after another)" }
+                    label for="session" { "Session (prompts of a session run sequentially)" }
                     input #session name="session" value=(plain_attribute(session)) maxlength="255";
                     button.primary { "Submit" }
                 }
@@ -165,13 +167,17 @@ fn prompt_form(view: &View, group: &str, session: &str) -> Markup {
 }
 
 pub(super) async fn prompt(view: View, fields: Fields) -> Result<Response, Problem> {
-    // Browsers send their own line ends.
+    // Browsers submit line breaks as CRLF.
     let text = fields.get("prompt").unwrap_or_default().replace("\r\n", "\n");
     if text.trim().is_empty() {
-        return Err(Problem::bad_request("prompt_empty", "the prompt is empty", "go back and write one"));
+        return Err(Problem::bad_request(
+            "prompt_empty",
+            "the prompt is empty",
+            "go back and enter a prompt",
+        ));
     }
     let payload = Json::of(&text).map_err(|error| {
-        Problem::bad_request("prompt_unreadable", error.to_string(), "go back and write text")
+        Problem::bad_request("prompt_unreadable", error.to_string(), "go back and enter plain text")
     })?;
     let task = NewTask {
         task_type: PROMPT_TASK_TYPE.to_owned(),
@@ -183,10 +189,11 @@ pub(super) async fn prompt(view: View, fields: Fields) -> Result<Response, Probl
         ..NewTask::default()
     };
     let request = Body(EnqueueRequest::One(Box::new(task)));
-    let (_, answer) = enqueue::enqueue_tasks(State(view.state.clone()), view.caller.clone(), request).await?;
-    Ok(redirect(&match (fields.get("group"), answer.0) {
+    let (_, enqueued) =
+        enqueue::enqueue_tasks(State(view.state.clone()), view.caller.clone(), request).await?;
+    Ok(redirect(&match (fields.get("group"), enqueued.0) {
         (Some(group), _) => view.link("/group", &[("id", group)]),
-        (None, EnqueueResponse::One(made)) => view.task_link(&made.id),
+        (None, EnqueueResponse::One(created)) => view.task_link(&created.id),
         (None, EnqueueResponse::Many { .. }) => view.link("/tasks", &[]),
     }))
 }

@@ -1,4 +1,4 @@
-//! The frame of every page.
+//! The document around every page: navigation, headers, and the elements pages share.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -12,11 +12,11 @@ use super::text::{plain, plain_attribute};
 use super::view::View;
 use crate::api::Permission;
 
-/// Nothing from elsewhere, nothing inline: what a task says can never be script or style of ours.
+/// No third-party and no inline sources, so text from a task cannot run as script or style.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// A page: HTML with the headers that all of them have.
+/// An HTML response with status 200 and the headers every page has.
 pub(super) struct Html(pub(super) Markup);
 
 impl IntoResponse for Html {
@@ -29,7 +29,7 @@ pub(super) fn with_status(status: StatusCode, markup: Markup) -> Response {
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-        // Not `no-referrer`: forms would then hide where they come from, and be refused.
+        // Not `no-referrer`: forms would then send no Origin, and be refused.
         (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
@@ -37,17 +37,14 @@ pub(super) fn with_status(status: StatusCode, markup: Markup) -> Response {
     (status, headers, markup.into_string()).into_response()
 }
 
-/// What a page is called, and what keeps it fresh.
 pub(super) struct Head<'a> {
     pub(super) title: &'a str,
-    /// The name in the navigation.
+    /// The entry of the navigation that is marked as current.
     pub(super) section: &'a str,
-    /// `any`: every change of the namespace concerns it; an id: only that task's; empty: it does not change
-    /// by itself.
+    /// Which changes refresh it: `any`, all of the namespace; a task id, only that task's; empty, none.
     pub(super) live: &'a str,
 }
 
-/// A page in its frame.
 pub(super) fn page(view: &View, head: &Head<'_>, body: &Markup) -> Html {
     let events = view.link("/live", &[]);
     Html(document(
@@ -55,13 +52,13 @@ pub(super) fn page(view: &View, head: &Head<'_>, body: &Markup) -> Html {
         &html! {
             header.top {
                 a.brand href=(view.link("/", &[])) { "Weaver" }
-                nav aria-label="Pages" {
+                nav aria-label="Main" {
                     @for (name, path) in sections(view) {
                         a href=(view.link(path, &[])) aria-current=[(head.section == name).then_some("page")] { (name) }
                     }
                 }
                 (namespace_selector(view))
-                div.who {
+                div.account {
                     span #live-mark .live role="status" hidden { "Live" }
                     span.name title=(format!("role {}", view.identity.role)) { (plain(&view.identity.name)) }
                     @if view.session.secret.is_some() {
@@ -78,8 +75,8 @@ pub(super) fn page(view: &View, head: &Head<'_>, body: &Markup) -> Html {
     ))
 }
 
-/// How often a page is asked for again without an event. Events tell of tasks only: a page about anything
-/// else asks often enough that a change is on it within a second.
+/// How often the script fetches the page without an event. Events are about tasks only; other pages poll, so
+/// that a change is shown within a second.
 fn tick_ms(section: &str) -> u32 {
     match section {
         "Overview" | "Tasks" | "Groups" => 5000,
@@ -87,7 +84,7 @@ fn tick_ms(section: &str) -> u32 {
     }
 }
 
-/// A page without a frame: for whoever is not logged in, and for errors.
+/// A page without navigation: for login and errors.
 pub(super) fn bare(title: &str, body: &Markup) -> Markup {
     document(
         title,
@@ -98,13 +95,13 @@ pub(super) fn bare(title: &str, body: &Markup) -> Markup {
     )
 }
 
-/// A page that asks for itself once more: from here the browser sends its cookie along.
+/// Reloads the same URL: a same-site request, with which the browser sends the strict cookie.
 pub(super) fn reopen(uri: &Uri) -> Html {
     let target = format!("0;url={}", uri.path_and_query().map_or("/", |path| path.as_str()));
     Html(html! {
         (DOCTYPE)
         html lang="en" {
-            head { meta charset="utf-8"; meta http-equiv="refresh" content=(target); title { "Opening" } }
+            head { meta charset="utf-8"; meta http-equiv="refresh" content=(target); title { "Redirecting" } }
             body { p { a href=(uri.to_string()) { "Continue" } } }
         }
     })
@@ -124,7 +121,7 @@ fn document(title: &str, body: &Markup) -> Markup {
                 script src=(assets::script_path()) defer {}
             }
             body {
-                a.skip href="#main" { "Skip to the content" }
+                a.skip href="#main" { "Skip to content" }
                 (body)
             }
         }
@@ -137,11 +134,11 @@ fn sections(view: &View) -> Vec<(&'static str, &'static str)> {
         ("Tasks", "/tasks"),
         ("Groups", "/groups"),
         ("Queues", "/queues"),
-        ("Runners", "/runners"),
+        ("Workers", "/workers"),
         ("Schedules", "/schedules"),
     ];
     if merge::is_shown(view) {
-        sections.push(("Merge", "/merge"));
+        sections.push(("Merge queues", "/merge"));
     }
     if view.may_everywhere(Permission::Read) {
         sections.push(("Settings", "/settings"));
@@ -150,13 +147,13 @@ fn sections(view: &View) -> Vec<(&'static str, &'static str)> {
         sections.push(("Tokens", "/tokens"));
     }
     if view.may(Permission::ReadAudit) {
-        sections.push(("Audit", "/audit"));
+        sections.push(("Audit log", "/audit"));
     }
     sections
 }
 
 fn namespace_selector(view: &View) -> Markup {
-    // From a task's page to another namespace's list: the same id is another task there.
+    // Ids and names mean another object in another namespace, so detail pages lead to its list.
     let target = if view.path.starts_with("/tasks") {
         "/tasks"
     } else if view.path == "/group" {
@@ -176,17 +173,17 @@ fn namespace_selector(view: &View) -> Markup {
                     option value=(namespace) selected[*namespace == view.namespace] { (plain_attribute(namespace.as_str())) }
                 }
             }
-            noscript { button { "Go" } }
+            noscript { button { "Switch" } }
         }
     }
 }
 
-/// The hidden field that every form needs.
+/// The hidden field with the session's form key, which every form needs (CSRF protection).
 pub(super) fn key(view: &View) -> Markup {
     html! { input type="hidden" name=(KEY_FIELD) value=(view.session.form_key); }
 }
 
-/// A form that is one button.
+/// A form with one button and hidden fields.
 pub(super) fn button(view: &View, action: &str, label: &str, fields: &[(&str, &str)], class: &str) -> Markup {
     html! {
         form.inline method="post" action=(action) {
@@ -197,7 +194,12 @@ pub(super) fn button(view: &View, action: &str, label: &str, fields: &[(&str, &s
     }
 }
 
-/// A state, by its word and its colour.
+/// The link to the next page of a list.
+pub(super) fn next_page(href: &str) -> Markup {
+    html! { nav.row aria-label="Pagination" { a.button rel="next" href=(href) { "Next page" } } }
+}
+
+/// A state as people read it, in its colour.
 pub(super) fn state(state: TaskState) -> Markup {
     html! { span class=(format!("state {state}")) { (state_word(state)) } }
 }
@@ -209,7 +211,6 @@ pub(super) fn state_word(state: TaskState) -> &'static str {
     }
 }
 
-/// A command to copy.
 pub(super) fn command(text: &str) -> Markup {
     html! {
         span.command {
@@ -219,7 +220,7 @@ pub(super) fn command(text: &str) -> Markup {
     }
 }
 
-/// What to show where there is nothing to show.
-pub(super) fn empty(what: &str, next: &str, line: &str) -> Markup {
-    html! { div.empty { p { (what) } p { (next) } (command(line)) } }
+/// An empty state: what is missing, and the command that adds it.
+pub(super) fn empty(what: &str, hint: &str, line: &str) -> Markup {
+    html! { div.empty { p { (what) } p { (hint) } (command(line)) } }
 }

@@ -1,8 +1,7 @@
-//! What happens, for pages: that something changed, and which tasks.
+//! Server-sent events for pages: that something changed, and in which tasks.
 //!
-//! A page asks for itself again when it hears of a change, so it needs to hear no more than a few times a
-//! second, however much happens. Changes are gathered here, at most [`GATHER`] long, and told by id as far as
-//! the list is short.
+//! A page fetches itself again after an event, so a few events per second are enough at any load. Changes are
+//! coalesced for [`GATHER`], and listed by task id up to [`IDS_MAX`].
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
@@ -24,20 +23,19 @@ use crate::api::watch::Watch;
 use crate::problem::Problem;
 use crate::security::SealingKey;
 
-/// How long changes are gathered before a page is told.
+/// How long changes are coalesced into one event.
 const GATHER: Duration = Duration::from_millis(200);
-/// How long the browser waits before it connects again.
+/// The browser's reconnection delay.
 const RETRY: Duration = Duration::from_millis(500);
-/// How many changes are read at once.
 const BATCH: u32 = 1000;
-/// The most reads before a page is told, so that a flood cannot keep it waiting.
+/// Reads per event, so that a constant stream of changes cannot delay it forever.
 const READS_MAX: usize = 32;
-/// The most tasks that are named; beyond, every page takes it as concerning itself.
+/// Task ids per event; beyond, the event has none and every page refreshes.
 const IDS_MAX: usize = 100;
 
 /// The data of an event `changes`.
 #[derive(Serialize)]
-struct Told<'a> {
+struct ChangesData<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ids: Option<&'a BTreeSet<String>>,
 }
@@ -47,9 +45,8 @@ pub(super) async fn stream(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     let key = view.state.key.get().await?.clone();
-    // The API answers 400 to an id that is none. Here it means resync: the browser keeps the id by itself and
-    // a page cannot change it, and a refusal is final for an EventSource, so that the page would have to be
-    // opened anew.
+    // The API answers 400 to an invalid id. Here it means resync: a page cannot change the id in its browser,
+    // and an error status is final for an EventSource, so the user would have to reload the page.
     let resume = change_place(&headers, &key).unwrap_or(Resume::Resync);
     let after = match resume {
         Resume::After(place) => place,
@@ -88,7 +85,7 @@ impl EventSource for Reader {
             self.watch.check_stream().await?;
             match self.gather().await? {
                 Gathered::Resync => return Ok(resync(&self.key, self.after)),
-                Gathered::Ids(ids) if !ids.is_empty() => return Ok(self.told(&ids)),
+                Gathered::Ids(ids) if !ids.is_empty() => return Ok(self.event(&ids)),
                 Gathered::Ids(_) => {}
             }
             let (interest, heartbeat) =
@@ -104,10 +101,9 @@ impl EventSource for Reader {
 }
 
 impl Reader {
-    fn told(&self, ids: &BTreeSet<String>) -> Event {
-        let told = Told { ids: (ids.len() <= IDS_MAX).then_some(ids) };
-        // Texts can always be written.
-        let data = serde_json::to_string(&told).unwrap_or_default();
+    fn event(&self, ids: &BTreeSet<String>) -> Event {
+        let data = ChangesData { ids: (ids.len() <= IDS_MAX).then_some(ids) };
+        let data = serde_json::to_string(&data).unwrap_or_default(); // A set of strings always serializes.
         Event::default().event("changes").id(self.key.seal_place(self.after)).data(data)
     }
 

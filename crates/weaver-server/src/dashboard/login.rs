@@ -1,4 +1,4 @@
-//! In by a token or by a link that is good once; out by a button.
+//! Login by token or one-time link, and logout.
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -11,17 +11,16 @@ use super::gate::{Session, redirect};
 use super::layout::{self, Html};
 use super::{Pages, text};
 use crate::api::Caller;
-use crate::api::audit::Deed;
+use crate::api::audit::AuditRecord;
 use crate::problem::Problem;
 use crate::security::{ClientAddress, Identity, NotAToken, Secret, TokenText, identify};
 
-/// The field of a link that holds its secret.
+/// The query parameter of a login link that holds its secret.
 pub(crate) const LINK_FIELD: &str = "link";
 
-/// A link is not used up by looking at it: browsers look ahead, and messengers fetch what they are shown. The
-/// button does.
+/// `GET` does not redeem a link, because browsers prefetch and messengers fetch previews. The button does.
 pub(super) async fn show(Query(query): Query) -> Response {
-    let next = inside(query.get("next"));
+    let next = local_path(query.get("next"));
     match query.get(LINK_FIELD) {
         Some(link) => Html(link_form(link)).into_response(),
         None => Html(form(next, None)).into_response(),
@@ -37,7 +36,7 @@ pub(super) async fn log_in(State(pages): State<Pages>, request: Request) -> Resp
     if let Some(link) = fields.get(LINK_FIELD) {
         return redeem(&pages, address, link).await;
     }
-    let next = inside(fields.get("next")).to_owned();
+    let next = local_path(fields.get("next")).to_owned();
     let Some(sessions) = pages.guard.sessions() else { return redirect(&next) };
     let presented = TokenText::parse(fields.get("token").unwrap_or_default().trim()).map_err(|_| NotAToken);
     match identify(&pages.guard, address, Some(presented)).await {
@@ -52,8 +51,8 @@ pub(super) async fn log_in(State(pages): State<Pages>, request: Request) -> Resp
             }
         }
         Err(refusal) => {
-            let why = format!("Not logged in: {}. What to do: {}.", refusal.detail, refusal.next);
-            layout::with_status(refusal.status, form(&next, Some(&why)))
+            let error = format!("Login failed: {}. Hint: {}.", refusal.detail, refusal.hint);
+            layout::with_status(refusal.status, form(&next, Some(&error)))
         }
     }
 }
@@ -66,25 +65,25 @@ async fn redeem(pages: &Pages, address: ClientAddress, link: &str) -> Response {
     };
     match redeemed {
         Ok(Some(secret)) => {
-            // Who it is, for the journal; a token that was revoked meanwhile is found out by the next page.
+            // For the audit log only: a token revoked meanwhile is rejected by the next page.
             if let Ok(Some(identity)) = sessions.verify(&secret).await {
                 audit(pages, identity, "login", &format!("by link, from {}", address.0)).await;
             }
             with_cookie(pages, &secret, redirect("/"))
         }
         Ok(None) => {
-            let why = "This link was used before, or it is too old. `weaver dashboard` makes a new one.";
-            layout::with_status(StatusCode::GONE, form("/", Some(why)))
+            let error =
+                "This login link was already used or has expired. Create a new one with `weaver dashboard`.";
+            layout::with_status(StatusCode::GONE, form("/", Some(error)))
         }
         Err(error) => Problem::from(error).into_response(),
     }
 }
 
-/// Writes down that a browser came or went.
 async fn audit(pages: &Pages, identity: Identity, action: &'static str, detail: &str) {
     let target = identity.token.as_ref().map_or_else(String::new, |token| format!("token/{token}"));
-    let deed = Deed::new(action, target).detail(detail);
-    pages.state.audit.write_of_server(&Caller::of(identity, None), deed).await;
+    let record = AuditRecord::new(action, target).detail(detail);
+    pages.state.audit.write_of_server(&Caller::of(identity, None), record).await;
 }
 
 pub(super) async fn log_out(
@@ -97,7 +96,7 @@ pub(super) async fn log_out(
     {
         return Problem::from(error).into_response();
     }
-    audit(&pages, identity, "logout", "its session has ended").await;
+    audit(&pages, identity, "logout", "session ended").await;
     let mut response = redirect("/login");
     set_cookie(&mut response, &pages.guard.set_cookie(None));
     response
@@ -109,12 +108,12 @@ fn with_cookie(pages: &Pages, secret: &Secret, mut response: Response) -> Respon
 }
 
 fn set_cookie(response: &mut Response, cookie: &str) {
-    let value = HeaderValue::try_from(cookie).expect("digits, letters and signs of ours");
+    let value = HeaderValue::try_from(cookie).expect("our cookies are ASCII");
     response.headers_mut().insert(header::SET_COOKIE, value);
 }
 
-/// Only our own pages are gone on to: `//elsewhere` and `/\elsewhere` are other sites.
-fn inside(next: Option<&str>) -> &str {
+/// Prevents open redirects: `//elsewhere` and `/\elsewhere` are other sites.
+fn local_path(next: Option<&str>) -> &str {
     let is_ours = |path: &&str| {
         path.starts_with('/')
             && !path[1..].starts_with(['/', '\\'])
@@ -123,7 +122,6 @@ fn inside(next: Option<&str>) -> &str {
     next.filter(is_ours).unwrap_or("/")
 }
 
-/// The page of a link: one button.
 fn link_form(link: &str) -> Markup {
     layout::bare(
         "Log in",
@@ -131,19 +129,19 @@ fn link_form(link: &str) -> Markup {
             h1 { "Log in" }
             form.stack method="post" action="/login" {
                 input type="hidden" name=(LINK_FIELD) value=(link);
-                p { "This link logs one browser in, once." }
+                p { "This link logs in one browser, once." }
                 button.primary autofocus { "Log in" }
             }
         },
     )
 }
 
-fn form(next: &str, why: Option<&str>) -> Markup {
+fn form(next: &str, error: Option<&str>) -> Markup {
     layout::bare(
         "Log in",
         &html! {
             h1 { "Log in" }
-            @if let Some(why) = why { p.alert role="alert" { (text::plain(why)) } }
+            @if let Some(error) = error { p.alert role="alert" { (text::plain(error)) } }
             form.stack method="post" action="/login" {
                 input type="hidden" name="next" value=(next);
                 label for="token" { "Token" }
@@ -152,9 +150,9 @@ fn form(next: &str, why: Option<&str>) -> Markup {
                 button.primary { "Log in" }
             }
             div #token-help {
-                p { "On the server's machine there is no need to type it:" }
+                p { "On the server's machine, no token is needed:" }
                 (layout::command("weaver dashboard"))
-                p { "prints a link that logs this browser in once. " code { "weaver tokens create" } " makes a token." }
+                p { "prints a one-time login link. " code { "weaver tokens create" } " creates a token." }
             }
         },
     )
@@ -165,12 +163,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_goes_on_to_our_own_pages_only() {
-        assert_eq!(inside(Some("/tasks?state=dead")), "/tasks?state=dead");
+    fn a_login_redirects_to_local_pages_only() {
+        assert_eq!(local_path(Some("/tasks?state=dead")), "/tasks?state=dead");
         for foreign in
             ["//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)", "/\n/x", ""]
         {
-            assert_eq!(inside(Some(foreign)), "/", "{foreign}");
+            assert_eq!(local_path(Some(foreign)), "/", "{foreign}");
         }
     }
 }

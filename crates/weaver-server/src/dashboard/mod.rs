@@ -1,13 +1,14 @@
-//! The dashboard: pages that show everything and act on anything, in a browser.
+//! The dashboard: server-rendered pages over the handlers of the API.
 //!
 //! ```text
 //! request ─▶ security (Host, Origin) ─▶ errors (problems as pages) ─▶ gate (session, form key) ─▶ page ─▶ api ─▶ store
 //! browser ◀─ html (maud, every value escaped) ◀────────────────────────────────────────────────────┘
-//!    └─ script: asks for the page again when `live` says that something changed, and puts in what differs
+//!    └─ script: fetches the page again when `live` reports a change, and patches what differs
 //! ```
 //!
-//! Pages call the handlers of the API, so they can do nothing that the API cannot, are held to the same
-//! permissions, and end up in the same journal. They are whole without the script. One file per page.
+//! Pages call the handlers of the API: same permissions, same audit log, nothing that the API cannot do.
+//!
+//! Every page works without the script. One file per page.
 
 mod assets;
 mod audit;
@@ -24,7 +25,6 @@ mod merge;
 mod overview;
 mod quarantine;
 mod queues;
-mod runners;
 mod schedules;
 mod settings;
 mod stats;
@@ -32,6 +32,7 @@ mod tasks;
 mod text;
 mod tokens;
 mod view;
+mod workers;
 
 use std::sync::Arc;
 
@@ -43,21 +44,19 @@ use axum::routing::{get, post};
 use crate::api::{self, AppState, bounded};
 use crate::security::{Guard, Secret, protect, protect_pages};
 
-/// The largest form of somebody who is not logged in: a token, and a place to go on to.
+/// Before login a form holds only a token or link and the page to continue to.
 const LOGIN_MAX_BYTES: usize = 16 * 1024;
-/// The largest form.
 const FORM_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// What every page shares.
 #[derive(Clone)]
 pub(crate) struct Pages {
     state: AppState,
     guard: Arc<Guard>,
-    /// The key of forms where nobody logs in.
+    /// The form key where authentication is off; new with every start.
     local_form_key: Arc<str>,
 }
 
-/// A whole server: the API and the pages, behind their guard, with problems as pages for whoever asks for
+/// The router of a whole server: API and pages behind their guard. Clients that accept HTML get problems as
 /// pages.
 pub fn site(state: AppState, guard: Arc<Guard>) -> Router {
     let api = api::routes(state.clone());
@@ -80,7 +79,7 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
         .route("/tasks/{id}/log.txt", get(tasks::download))
         .route("/quarantine", get(quarantine::show))
         .route("/queues", get(queues::show).post(queues::act))
-        .route("/runners", get(runners::show).post(runners::act))
+        .route("/workers", get(workers::show).post(workers::act))
         .route("/groups", get(groups::show))
         .route("/group", get(groups::show_one))
         .route("/prompts", post(groups::prompt))
@@ -105,7 +104,7 @@ fn routes(state: AppState, guard: Arc<Guard>) -> Router {
     protect_pages(bounded(routes, state).with_state(pages), guard)
 }
 
-/// What stands behind a server's address in a link that logs a browser in once.
+/// Path and query of a one-time login link, to be appended to the server's address.
 pub fn login_path(secret: &Secret) -> String {
     format!("/login?{}={}", login::LINK_FIELD, secret.expose())
 }

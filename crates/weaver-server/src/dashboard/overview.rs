@@ -1,4 +1,4 @@
-//! The first page: how it is going.
+//! The overview: tasks by state, workers, the last hour, queues, upcoming runs, merge queues.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -15,20 +15,20 @@ use crate::api::extract::Params;
 use crate::api::{list, queues as api};
 use crate::problem::Problem;
 
-/// How many queues are shown; there is a page for all.
+/// Queues shown here; the queues page shows all.
 const QUEUES_MAX: u32 = 50;
-/// How many runners are counted.
-const RUNNERS_MAX: u32 = 1000;
+/// Workers read for the count; with more, the number shown is too low.
+const WORKERS_MAX: u32 = 1000;
 
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let state = || State(view.state.clone());
     let counts = CountsQuery { namespace: Some(view.namespace.to_string()), queue: None };
-    // A store that is elsewhere is asked for all of it at once.
-    let (counts, queues, runners, hour, oldest, fires, merges, unreadable) = tokio::try_join!(
+    // Concurrently: each of these is a round trip to a remote store.
+    let (counts, queues, workers, hour, oldest, upcoming, merges, unreadable) = tokio::try_join!(
         async { Ok::<_, Problem>(api::get_counts(state(), view.caller.clone(), Params(counts)).await?.0) },
         queues::page(&view, None, QUEUES_MAX),
         async {
-            Ok::<_, Problem>(view.state.store.list_runners(&view.namespace, None, RUNNERS_MAX).await?.items)
+            Ok::<_, Problem>(view.state.store.list_runners(&view.namespace, None, WORKERS_MAX).await?.items)
         },
         LastHour::read(&view),
         oldest(&view),
@@ -40,27 +40,27 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         h1 { "Overview" }
         (unreadable)
         @if counts.states.0.values().sum::<u64>() == 0 { (first_steps()) }
-        (figures(&view, &counts, &runners))
-        @if let Some((id, waits)) = &oldest {
-            p { "The task that has waited longest is " a.id href=(view.task_link(id)) { (id) } ", " (waits) "." }
+        (totals(&view, &counts, &workers))
+        @if let Some((id, wait)) = &oldest {
+            p { "Oldest queued task: " a.id href=(view.task_link(id)) { (id) } ", " (wait) "." }
         }
-        h2 { "The last hour" }
+        h2 { "Last hour" }
         (chart::hour(&hour))
-        p.fine { "Workers write down what they did once a minute." }
+        p.fine { "Workers report once a minute." }
         h2 { "Queues" }
         (queue_part(&view, &queues, &hour))
-        h2 { "Next fires" }
-        (fires)
+        h2 { "Upcoming runs" }
+        (upcoming)
         (merges)
     };
     Ok(layout::page(&view, &Head { title: "Overview", section: "Overview", live: "any" }, &body))
 }
 
-fn figures(view: &View, counts: &Counts, runners: &[RunnerRecord]) -> Markup {
-    let alive = runners.iter().filter(|runner| runner.is_alive(view.now)).count() as u64;
+fn totals(view: &View, counts: &Counts, workers: &[RunnerRecord]) -> Markup {
+    let alive = workers.iter().filter(|worker| worker.is_alive(view.now)).count() as u64;
     let always = |state: TaskState| !matches!(state, TaskState::Assigned | TaskState::Orphaned);
     html! {
-        dl.figures aria-label="Tasks by state" {
+        dl.totals aria-label="Tasks by state" {
             @for state in TaskState::ALL {
                 @let count = counts.states.0.get(&state).copied().unwrap_or(0);
                 @if always(state) || count > 0 {
@@ -70,16 +70,16 @@ fn figures(view: &View, counts: &Counts, runners: &[RunnerRecord]) -> Markup {
                     }
                 }
             }
-            div data-key="runners" {
-                dt { "runners alive" }
-                dd { a href=(view.link("/runners", &[])) { (number(alive)) } }
+            div data-key="workers" {
+                dt { "workers running" }
+                dd { a href=(view.link("/workers", &[])) { (number(alive)) } }
             }
         }
         @if !counts.exact { p.fine { "These counts are estimates." } }
     }
 }
 
-/// Of those that are queued, the oldest.
+/// The oldest queued task, and how long it has waited.
 async fn oldest(view: &View) -> Result<Option<(String, Markup)>, Problem> {
     let query = ListTasksQuery {
         namespace: Some(view.namespace.to_string()),
@@ -90,14 +90,14 @@ async fn oldest(view: &View) -> Result<Option<(String, Markup)>, Problem> {
     };
     let page = list::list_tasks(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
     Ok(page.items.into_iter().next().map(|task| {
-        let waits = html! { "for " (span(view.now.since(task.ready_at))) ", created " (when(task.created_at, view.now)) };
-        (task.id, waits)
+        let wait = html! { "waiting for " (span(view.now.since(task.ready_at))) ", created " (when(task.created_at, view.now)) };
+        (task.id, wait)
     }))
 }
 
 fn queue_part(view: &View, queues: &Queues, hour: &LastHour) -> Markup {
     if queues.items.is_empty() {
-        return html! { p.soft { "None yet." } };
+        return html! { p.soft { "No queues yet." } };
     }
     html! {
         (queues::table(view, &queues.items, hour, false))
@@ -108,9 +108,9 @@ fn queue_part(view: &View, queues: &Queues, hour: &LastHour) -> Markup {
 fn first_steps() -> Markup {
     html! {
         div.empty {
-            p { "Nothing has been put in yet. In a terminal on this machine:" }
+            p { "No tasks yet. Enqueue one from a terminal on this machine:" }
             (layout::command("weaver enqueue http '{\"url\": \"https://example.org\"}'"))
-            p { "A worker inside this server runs it. This page shows it by itself." }
+            p { "The worker built into this server runs it, and this page updates automatically." }
         }
     }
 }

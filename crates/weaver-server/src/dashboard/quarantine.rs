@@ -1,4 +1,4 @@
-//! Records that this server cannot read, why, and what to do about them.
+//! Quarantine: records that this server cannot decode, the reason, and the remedy.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -22,24 +22,24 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let page = page(&view, &namespace, view.query.text("cursor"), RECORDS).await?;
     let body = html! {
         h1 { "Unreadable records" }
-        p { "This server cannot read these and leaves them as they are: it does not lease, expire or change them." }
+        p { "This server cannot decode these records. It does not lease, expire or change them." }
         @if view.may_everywhere(Permission::Read) {
-            ul.states aria-label="Namespaces" {
+            ul.states aria-label="Scope" {
                 li { a href=(view.link("/quarantine", &[])) aria-current=[(!of_server).then_some("true")] { "This namespace" } }
-                li { a href=(view.link("/quarantine", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "The server: tokens and settings" } }
+                li { a href=(view.link("/quarantine", &[("of", "server")])) aria-current=[of_server.then_some("true")] { "Server: tokens and settings" } }
             }
         }
         @if page.items.is_empty() {
-            (layout::empty("Every record that this server came across here could be read.", "To read all of a store:", "weaver store check"))
+            (layout::empty("No unreadable records found.", "To check a whole store:", "weaver store check"))
         } @else { (table(&view, &page.items)) }
         @if let Some(next) = &page.next {
-            nav.row aria-label="Pages of the list" { a.button rel="next" href=(format!("/quarantine?{}", view.query.with("cursor", Some(next)))) { "More" } }
+            (layout::next_page(&format!("/quarantine?{}", view.query.with("cursor", Some(next)))))
         }
     };
     Ok(layout::page(&view, &Head { title: "Unreadable records", section: "Tasks", live: "any" }, &body))
 }
 
-/// Said on the first page when there is any.
+/// The warning on the overview, if there are any.
 pub(super) async fn notice(view: &View) -> Result<Markup, Problem> {
     let page = page(view, &view.namespace, None, RECORDS).await?;
     let more = if page.next.is_some() { "more than " } else { "" };
@@ -48,7 +48,7 @@ pub(super) async fn notice(view: &View) -> Result<Markup, Problem> {
         count => html! {
             p.alert role="note" {
                 a href=(view.link("/quarantine", &[])) { (more) (count) @if count == 1 { " record" } @else { " records" } " cannot be read" }
-                " and " @if count == 1 { "is" } @else { "are" } " left as found."
+                " and " @if count == 1 { "is" } @else { "are" } " quarantined."
             }
         },
     })
@@ -68,7 +68,7 @@ fn table(view: &View, records: &[QuarantinedRecord]) -> Markup {
     html! {
         div.wide { table {
             thead { tr {
-                th.fit scope="col" { "Kind" } th scope="col" { "Id" } th scope="col" { "Reason" } th.fit scope="col" { "State" }
+                th.fit scope="col" { "Kind" } th scope="col" { "ID" } th scope="col" { "Reason" } th.fit scope="col" { "State" }
                 th scope="col" { "Queue" } th scope="col" { "Holds" } th.fit scope="col" { "Found" } th scope="col" { "Remedy" }
             } }
             tbody { @for record in records { (row(view, record)) } }
@@ -81,7 +81,7 @@ fn row(view: &View, record: &QuarantinedRecord) -> Markup {
         tr data-key=(format!("{} {}", record.kind, record.id)) {
             td.fit { (word(record.kind)) }
             td.name { (plain(&record.id)) }
-            td { (plain(beginning(&sentence(&record.why)).0)) }
+            td { (plain(beginning(&sentence(&record.reason)).0)) }
             td.fit { (plain(record.state.as_deref().unwrap_or("–"))) }
             td { (plain(record.queue.as_deref().unwrap_or("–"))) }
             td { (holds(record)) }
@@ -94,6 +94,7 @@ fn row(view: &View, record: &QuarantinedRecord) -> Markup {
 fn word(kind: RecordKind) -> &'static str {
     match kind {
         RecordKind::QueueSettings => "queue settings",
+        RecordKind::Runner => "worker",
         other => other.as_str(),
     }
 }
@@ -106,10 +107,10 @@ fn holds(record: &QuarantinedRecord) -> Markup {
     }
 }
 
-/// What makes it readable, or gone.
+/// How to make it readable, or to remove it.
 fn remedy(view: &View, record: &QuarantinedRecord) -> Markup {
     if record.cause == UnreadableCause::UnknownFormat {
-        return html! { "Upgrade this node: a newer Weaver wrote it, and reads it." };
+        return html! { "Upgrade this node: the record was written by a newer Weaver." };
     }
     let flag = namespace_flag(view);
     match record.kind {
@@ -119,9 +120,9 @@ fn remedy(view: &View, record: &QuarantinedRecord) -> Markup {
         RecordKind::QueueSettings => {
             layout::command(&format!("weaver queues limit {} none{flag}", shell_word(&record.id)))
         }
-        RecordKind::Runner => html! { "None needed: it counts as absent until its worker reports again." },
+        RecordKind::Runner => html! { "None needed: the worker counts as stopped until its next heartbeat." },
         RecordKind::Document => {
-            html! { "Write it again where it is configured, or restore it from a backup." }
+            html! { "Save it again where it is configured, or restore it from a backup." }
         }
     }
 }

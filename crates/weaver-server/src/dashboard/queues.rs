@@ -1,4 +1,4 @@
-//! Queues: how much waits, how long, and the tap.
+//! Queues: depth, wait times, pause and concurrency limit.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,7 +16,6 @@ use crate::api::extract::{Body, Name, Params};
 use crate::api::{Permission, queues as api};
 use crate::problem::Problem;
 
-/// How many queues a page shows.
 const QUEUES_PER_PAGE: u32 = 200;
 
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
@@ -26,36 +25,33 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let body = html! {
         h1 { "Queues" }
         @if queues.is_empty() {
-            (layout::empty("There is no queue here yet. A queue is there as soon as it has a task.", "Put one in:",
+            (layout::empty("No queues in this namespace yet. A queue is created with its first task.", "Enqueue a task:",
                 "weaver enqueue http '{\"url\": \"https://example.org\"}' --queue web"))
         } @else { (table(&view, &queues, &hour, view.may(Permission::ManageQueues))) }
         @if let Some(next) = &next {
-            nav.row aria-label="Pages of the list" {
-                a.button rel="next" href=(view.link("/queues", &[("cursor", next)])) { "More" }
-            }
+            (layout::next_page(&view.link("/queues", &[("cursor", next)])))
         }
-        p.fine { "Paused: nothing is taken from it, and what runs goes on. A limit holds over all workers together." }
+        p.fine { "A paused queue starts no tasks; running tasks continue. The concurrency limit is shared by all workers." }
     };
     Ok(layout::page(&view, &Head { title: "Queues", section: "Queues", live: "any" }, &body))
 }
 
-/// A page of the queues that are looked at.
 pub(super) async fn page(view: &View, cursor: Option<String>, limit: u32) -> Result<Queues, Problem> {
     let query = QueuesQuery { namespace: Some(view.namespace.to_string()), cursor, limit: Some(limit) };
     Ok(api::list_queues(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0)
 }
 
-/// Also on the overview, without its forms.
+/// The table of queues; on the overview without its forms.
 pub(super) fn table(view: &View, queues: &[Queue], hour: &LastHour, may: bool) -> Markup {
     let nothing = QueueHour::default();
     html! {
         div.wide { table {
-            caption { "Waits are from due to start, over the last hour." }
+            caption { "Wait is the time from due to start, over the last hour." }
             thead { tr {
                 th scope="col" { "Queue" } th.n scope="col" { "Waiting" } th.n scope="col" { "Running" } th.n.wide-only scope="col" { "Dead" }
-                th.n.wide-only scope="col" { "Oldest waits" } th.n.wide-only scope="col" { "Wait p50" } th.n.wide-only scope="col" { "Wait p95" }
-                @if may { th.fit scope="col" { "Tap" } }
-                th.fit scope="col" { "Limit" }
+                th.n.wide-only scope="col" { "Oldest wait" } th.n.wide-only scope="col" { "Wait p50" } th.n.wide-only scope="col" { "Wait p95" }
+                @if may { th.fit scope="col" { "Actions" } }
+                th.fit scope="col" { "Concurrency limit" }
             } }
             tbody { @for queue in queues { (row(view, queue, hour.queue(&queue.name).unwrap_or(&nothing), may)) } }
         } }
@@ -77,7 +73,7 @@ fn row(view: &View, queue: &Queue, hour: &QueueHour, may: bool) -> Markup {
             td.n.wide-only { a href=(list("dead")) { (number(count(TaskState::Dead))) } }
             td.n.wide-only { (queue.counts.oldest_wait_ms.map_or("–".to_owned(), |ms| span(std::time::Duration::from_millis(ms)))) }
             td.n.wide-only { (under(hour.wait_within(50))) } td.n.wide-only { (under(hour.wait_within(95))) }
-            @if may { td.fit.tap { (tap(view, queue)) } }
+            @if may { td.fit.actions { (actions(view, queue)) } }
             td.fit { @if may { (limit_form(view, queue)) } @else { (queue.max_running.map_or("none".to_owned(), |max| max.to_string())) } }
         }
     }
@@ -91,13 +87,13 @@ fn limit_form(view: &View, queue: &Queue) -> Markup {
             input type="hidden" name="version" value=(queue.version);
             input type="hidden" name="paused" value=[queue.paused.then_some("yes")];
             input type="number" name="max_running" min="1" max="4294967295" size="6" value=[queue.max_running]
-                placeholder="none" aria-label=(format!("Limit of queue {}", super::text::plain_attribute(&queue.name)));
+                placeholder="none" aria-label=(format!("Concurrency limit of queue {}", super::text::plain_attribute(&queue.name)));
             " " button name="action" value="limit" { "Set" }
         }
     }
 }
 
-fn tap(view: &View, queue: &Queue) -> Markup {
+fn actions(view: &View, queue: &Queue) -> Markup {
     let (action, label) = if queue.paused { ("resume", "Resume") } else { ("pause", "Pause") };
     layout::button(view, &view.link("/queues", &[]), label, &[("queue", &queue.name), ("action", action)], "")
 }
@@ -113,8 +109,8 @@ pub(super) async fn act(view: View, fields: Fields) -> Result<Response, Problem>
             let max_running = fields.get("max_running").map(str::parse).transpose().map_err(|_| {
                 Problem::bad_request(
                     "invalid_field",
-                    "the limit is not a whole number",
-                    "give a number, or nothing for no limit",
+                    "the concurrency limit is not a whole number",
+                    "enter a number, or leave it empty for no limit",
                 )
             })?;
             let expected_version = fields.get("version").and_then(|text| text.parse().ok());

@@ -1,10 +1,10 @@
-//! Settings of the whole installation: what holds, what would by default, and what it is for.
+//! Settings of the whole installation: value, default, description.
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use weaver_api::{ExpectedVersionQuery, Json, Problem as Wrong, PutSetting, Setting};
+use weaver_api::{ExpectedVersionQuery, Json, Problem as WireProblem, PutSetting, Setting};
 use weaver_scheduler::settings::{KNOWN, ValueType};
 
 use super::form::Fields;
@@ -16,11 +16,11 @@ use crate::api::extract::{Body, Name, Params};
 use crate::api::{Permission, settings as api};
 use crate::problem::Problem;
 
-/// What was not accepted.
+/// A change that was refused, shown with the input.
 struct Refused<'a> {
     key: &'a str,
-    typed: &'a str,
-    why: Wrong,
+    input: &'a str,
+    problem: WireProblem,
 }
 
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
@@ -32,19 +32,19 @@ async fn page(view: &View, refused: Option<&Refused<'_>>) -> Result<Html, Proble
     let may = view.may_everywhere(Permission::ManageSettings);
     let body = html! {
         h1 { "Settings" }
-        p { "They hold for every node on this store, at once and without a restart." }
+        p { "Settings apply to every node on this store immediately, without a restart." }
         @if let Some(refused) = refused {
             div.alert role="alert" {
-                p { b { "Not changed. " } a href=(format!("#{}", refused.key)) { (plain(refused.key)) } ": " (plain(&refused.why.detail)) "." }
-                p { (plain(&sentence(&refused.why.next))) }
+                p { b { "Not changed. " } a href=(format!("#{}", refused.key)) { (plain(refused.key)) } ": " (plain(&refused.problem.detail)) "." }
+                p { (plain(&sentence(&refused.problem.hint))) }
             }
         }
         div.settings { @for setting in &settings { (part(view, setting, may, refused)) } }
         @if view.may_everywhere(Permission::ReadAudit) {
-            p { "Every change is written down, with whoever made it: " a href=(view.link("/audit", &[("of", "server")])) { "Audit" } "." }
+            p { "Every change is recorded in the " a href=(view.link("/audit", &[("of", "server")])) { "audit log" } "." }
         }
     };
-    // Live only while nothing was refused: the answer to a form cannot be asked for again.
+    // Not live after a refusal: the answer to a POST cannot be fetched again.
     let live = if refused.is_none() { "any" } else { "" };
     Ok(layout::page(view, &Head { title: "Settings", section: "Settings", live }, &body))
 }
@@ -55,7 +55,7 @@ fn part(view: &View, setting: &Setting, may: bool, refused: Option<&Refused<'_>>
     html! {
         section.setting id=(setting.key) {
             h2 { code { (setting.key) } @if is_changed { " " span.state.retry_scheduled { "changed" } } }
-            p { (sentence(&setting.about)) }
+            p { (sentence(&setting.description)) }
             div.row {
                 @if may { (change(view, setting, refused)) } @else { b { (setting.value.as_str()) } }
                 @if may && is_changed {
@@ -64,7 +64,7 @@ fn part(view: &View, setting: &Setting, may: bool, refused: Option<&Refused<'_>>
                 }
             }
             p.fine {
-                "Default " (setting.default.as_str()) ", accepts " (setting.accepts)
+                "Default " (setting.default.as_str()) ", allowed " (setting.allowed)
                 @if let Some(at) = setting.updated_at { ", changed " (when(at, view.now)) }
             }
         }
@@ -72,10 +72,10 @@ fn part(view: &View, setting: &Setting, may: bool, refused: Option<&Refused<'_>>
 }
 
 fn change(view: &View, setting: &Setting, refused: Option<&Refused<'_>>) -> Markup {
-    let value = refused.map_or(setting.value.as_str(), |refused| refused.typed);
+    let value = refused.map_or(setting.value.as_str(), |refused| refused.input);
     let label = format!("Value of {}", setting.key);
-    let wrong = refused.map(|_| "true");
-    let kind = KNOWN.iter().find(|known| known.key == setting.key).map(|known| known.accepts);
+    let invalid = refused.map(|_| "true");
+    let kind = KNOWN.iter().find(|known| known.key == setting.key).map(|known| known.allowed);
     html! {
         form.inline method="post" action=(view.link("/settings", &[])) {
             (layout::key(view))
@@ -83,14 +83,14 @@ fn change(view: &View, setting: &Setting, refused: Option<&Refused<'_>>) -> Mark
             input type="hidden" name="version" value=(setting.version);
             @match kind {
                 Some(ValueType::Number { min, max, .. }) => {
-                    input type="number" name="value" value=(value) min=(min) max=(max) required aria-label=(label) aria-invalid=[wrong];
+                    input type="number" name="value" value=(value) min=(min) max=(max) required aria-label=(label) aria-invalid=[invalid];
                 }
                 Some(ValueType::Switch { .. }) => {
-                    select name="value" aria-label=(label) aria-invalid=[wrong] {
+                    select name="value" aria-label=(label) aria-invalid=[invalid] {
                         @for choice in ["true", "false"] { option value=(choice) selected[value == choice] { (choice) } }
                     }
                 }
-                None => input name="value" value=(value) required aria-label=(label) aria-invalid=[wrong];
+                None => input name="value" value=(value) required aria-label=(label) aria-invalid=[invalid];
             }
             " " button name="action" value="set" { "Set" }
         }
@@ -98,19 +98,19 @@ fn change(view: &View, setting: &Setting, refused: Option<&Refused<'_>>) -> Mark
 }
 
 pub(super) async fn act(view: View, fields: Fields) -> Result<Response, Problem> {
-    // Asked first: whoever may not change it is not told what is wrong with the change.
+    // Checked first: without the permission, the reply must not reveal whether the value is valid.
     view.caller.require_everywhere(Permission::ManageSettings)?;
     let key = fields.get("key").unwrap_or_default();
     let Err(problem) = changed(&view, &fields, key).await else {
         return Ok(redirect(&format!("{}#{key}", view.link("/settings", &[]))));
     };
-    let why = problem.to_wire();
-    let status = StatusCode::from_u16(why.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let refusal = problem.to_wire();
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     if status == StatusCode::NOT_FOUND {
         return Err(problem);
     }
-    let typed = fields.get("value").unwrap_or_default();
-    let shown = page(&view, Some(&Refused { key, typed, why })).await?;
+    let input = fields.get("value").unwrap_or_default();
+    let shown = page(&view, Some(&Refused { key, input, problem: refusal })).await?;
     Ok((status, shown.into_response()).into_response())
 }
 
@@ -121,10 +121,10 @@ async fn changed(view: &View, fields: &Fields, key: &str) -> Result<(), Problem>
         let query = Params(ExpectedVersionQuery { expected_version });
         return api::reset_setting(state, caller, name, query).await.map(drop);
     }
-    let typed = fields.get("value").unwrap_or_default().trim();
-    // What is no JSON is a text: the setting says what it accepts.
-    let value = Json::from_text(typed).or_else(|_| Json::of(typed)).map_err(|error| {
-        Problem::bad_request("invalid_field", error.to_string(), "give a number, true or false")
+    let input = fields.get("value").unwrap_or_default().trim();
+    // Input that is not JSON is sent as a string: the setting decides whether it is valid.
+    let value = Json::from_text(input).or_else(|_| Json::of(input)).map_err(|error| {
+        Problem::bad_request("invalid_field", error.to_string(), "enter a number, true or false")
     })?;
     api::put_setting(state, caller, name, Body(PutSetting { value, expected_version })).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! The last hour, from what workers write down every minute.
+//! Statistics of the last hour, from the stream `stats` that workers append to every minute.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,9 +10,8 @@ use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 use super::view::View;
 use crate::problem::Problem;
 
-/// How far back.
 pub(super) const MINUTES: usize = 60;
-/// The most pages of entries that are read: beyond, the beginning of the hour is missing, and said to be.
+/// Pages of entries read; beyond, the beginning of the hour is missing.
 const PAGES_MAX: usize = 8;
 
 /// An entry of the stream `stats`, as workers write it.
@@ -29,10 +28,9 @@ struct WrittenQueue {
     wait_ms_log2: Vec<u64>,
 }
 
-/// One queue's hour.
 #[derive(Debug, Clone, Default)]
 pub(super) struct QueueHour {
-    /// Waits in buckets of doubling width: the number at `i` counts those under 2^i ms.
+    /// Histogram of wait times: bucket `i` counts those under 2^i ms.
     waits: Vec<u64>,
 }
 
@@ -46,7 +44,7 @@ impl QueueHour {
         }
     }
 
-    /// The bound that so many percent of the waits were under.
+    /// The percentile of the waits, rounded up to the bound of its bucket; `None` without any.
     pub(super) fn wait_within(&self, percent: u64) -> Option<Duration> {
         let total: u64 = self.waits.iter().sum();
         let wanted = (total * percent).div_ceil(100).max(1);
@@ -59,10 +57,9 @@ impl QueueHour {
     }
 }
 
-/// The last hour of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct LastHour {
-    /// Succeeded and failed, per minute, the oldest first.
+    /// Attempts that succeeded and failed, per minute, oldest first.
     pub(super) minutes: Vec<(u64, u64)>,
     queues: BTreeMap<String, QueueHour>,
 }
@@ -76,19 +73,19 @@ impl LastHour {
         for _ in 0..PAGES_MAX {
             let entries = view.state.store.read_entries(&stream, from, PAGE_MAX).await?.entries;
             let Some(first) = entries.first() else { break };
-            let (first_seq, reaches_back) = (first.seq.0, first.at <= begin);
+            let (first_seq, covers_hour) = (first.seq.0, first.at <= begin);
             entries.iter().filter(|entry| entry.at > begin).for_each(|entry| hour.add(view, entry));
-            if reaches_back || first_seq <= 1 || (entries.len() as u64) < u64::from(PAGE_MAX) {
+            if covers_hour || first_seq <= 1 || (entries.len() as u64) < u64::from(PAGE_MAX) {
                 break;
             }
-            // A page that ends where this one begins. Numbers have no holes but at the front.
+            // The page before this one. Sequence numbers have no gaps except at the front.
             from = ReadFrom::After(Seq(first_seq.saturating_sub(u64::from(PAGE_MAX) + 1)));
         }
         Ok(hour)
     }
 
     fn add(&mut self, view: &View, entry: &Entry) {
-        // What another version wrote is no reason to show nothing.
+        // An entry of another version is skipped, so that the rest is shown.
         let Ok(written) = serde_json::from_slice::<Written>(&entry.body) else { return };
         let ago = (view.now.since(entry.at).as_secs() / 60) as usize;
         let Some(minute) = (MINUTES - 1).checked_sub(ago).and_then(|at| self.minutes.get_mut(at)) else {

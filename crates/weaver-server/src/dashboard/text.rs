@@ -1,7 +1,7 @@
-//! Texts of strangers, on a page of ours.
+//! Untrusted text on a page, and how pages write durations, times and numbers.
 //!
-//! maud escapes what would be markup. What is left are characters that change how a page reads without being
-//! seen: controls, and those that turn the direction of writing around. They are shown by their number.
+//! maud escapes markup. Control and bidirectional formatting characters would still change how a page reads
+//! without being seen: they are shown as their code point.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use maud::{Markup, PreEscaped, html};
 use weaver_core::time::Timestamp;
 
-/// The longest document that is shown; more of it is in the API.
+/// Longer documents are cut; the API returns them whole.
 pub(super) const SHOWN_MAX_BYTES: usize = 64 * 1024;
 
-/// A text as it is, with what cannot be seen made visible.
+/// The text, escaped, with invisible characters shown as `U+XXXX`.
 pub(super) fn plain(text: &str) -> Markup {
     if !text.contains(is_hidden) {
         return html! { (text) };
@@ -26,18 +26,21 @@ pub(super) fn plain(text: &str) -> Markup {
         }
         let _ = write!(out, "{}", html! { (clean) }.into_string()); // Writing to a String cannot fail.
         clean.clear();
-        out.push_str(&html! { span.hidden title="a character that cannot be seen" { (format!("U+{:04X}", c as u32)) } }.into_string());
+        out.push_str(
+            &html! { span.hidden title="Invisible character" { (format!("U+{:04X}", c as u32)) } }
+                .into_string(),
+        );
     }
     out.push_str(&html! { (clean) }.into_string());
     PreEscaped(out)
 }
 
-/// The same for attributes, which cannot hold elements.
+/// For attributes, which cannot hold elements: invisible characters become U+FFFD.
 pub(super) fn plain_attribute(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Line breaks and tabs are what they look like.
+/// Whether it changes how text reads without being seen. Line breaks and tabs do not.
 pub(super) fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -51,16 +54,16 @@ pub(super) fn is_hidden(c: char) -> bool {
     }
 }
 
-/// JSON on many lines. By its text, not its values: numbers keep every digit, members their order.
+/// Indented JSON. Works on the text, not on parsed values: numbers keep every digit, members their order.
 pub(super) fn pretty_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let mut signs = text.chars().peekable();
+    let mut input = text.chars().peekable();
     let line = |out: &mut String, depth: usize| {
         out.push('\n');
         (0..depth.min(100)).for_each(|_| out.push_str("  "));
     };
-    while let Some(c) = signs.next() {
+    while let Some(c) = input.next() {
         if in_string {
             out.push(c);
             in_string = escaped || c != '"';
@@ -74,11 +77,11 @@ pub(super) fn pretty_json(text: &str) -> String {
             }
             '{' | '[' => {
                 out.push(c);
-                while signs.peek().is_some_and(|c| c.is_ascii_whitespace()) {
-                    signs.next();
+                while input.peek().is_some_and(|c| c.is_ascii_whitespace()) {
+                    input.next();
                 }
-                if matches!(signs.peek(), Some('}' | ']')) {
-                    out.extend(signs.next());
+                if matches!(input.peek(), Some('}' | ']')) {
+                    out.extend(input.next());
                 } else {
                     depth += 1;
                     line(&mut out, depth);
@@ -101,7 +104,7 @@ pub(super) fn pretty_json(text: &str) -> String {
     out
 }
 
-/// As much of a document as is shown, and whether that is all.
+/// At most [`SHOWN_MAX_BYTES`] of a document, and whether that is all of it.
 pub(super) fn beginning(text: &str) -> (&str, bool) {
     if text.len() <= SHOWN_MAX_BYTES {
         return (text, true);
@@ -110,7 +113,7 @@ pub(super) fn beginning(text: &str) -> (&str, bool) {
     (&text[..end], false)
 }
 
-/// A span in its two largest units.
+/// A duration in its two largest units, like `1 h 2 min`.
 pub(super) fn span(span: Duration) -> String {
     let ms = span.as_millis();
     let (seconds, minutes, hours, days) = (ms / 1000, ms / 60_000, ms / 3_600_000, ms / 86_400_000);
@@ -124,7 +127,7 @@ pub(super) fn span(span: Duration) -> String {
     }
 }
 
-/// How long ago, or how far off; the instant itself is in the title.
+/// A relative time, like `3 min ago` or `in 5 s`; the timestamp itself is in the title.
 pub(super) fn when(at: Timestamp, now: Timestamp) -> Markup {
     let shown = if at > now {
         format!("in {}", coarse(at.since(now)))
@@ -144,7 +147,7 @@ fn coarse(span: Duration) -> String {
     }
 }
 
-/// A message as a sentence: it begins with a capital and ends with a stop.
+/// A message as a sentence, with a capital and a full stop.
 pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -152,7 +155,7 @@ pub(super) fn sentence(text: &str) -> String {
     format!("{first}{}{stop}", letters.as_str())
 }
 
-/// A number with its thousands apart.
+/// Digits grouped by thousands with a narrow space.
 pub(super) fn number(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -165,7 +168,7 @@ pub(super) fn number(number: u64) -> String {
     out
 }
 
-/// A word for a shell: in quotes unless it needs none.
+/// A POSIX shell word, in single quotes if it needs them.
 pub(super) fn shell_word(text: &str) -> String {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | '=');
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_shown_by_its_number_and_markup_is_text() {
+    fn an_invisible_character_is_shown_as_its_code_point_and_markup_is_text() {
         let shown = plain("a\u{202e}<b>\u{1b}[0m").into_string();
         assert!(
             shown.contains("U+202E") && shown.contains("&lt;b&gt;") && shown.contains("U+001B"),
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn pretty_json_keeps_digits_order_and_texts() {
+    fn pretty_json_keeps_digits_order_and_strings() {
         let text = r#"{"z":12345678901234567890.10,"a":["x,{y}\"",{}],"e":[ ]}"#;
         let shown = pretty_json(text);
         assert_eq!(
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_numbers_and_shell_words_read_as_people_write_them() {
+    fn durations_numbers_and_shell_words_are_formatted_for_reading() {
         assert_eq!(span(Duration::from_millis(950)), "950 ms");
         assert_eq!(span(Duration::from_secs(3_725)), "1 h 2 min");
         assert_eq!(number(1_234_567), "1\u{202f}234\u{202f}567");

@@ -1,4 +1,4 @@
-//! What every page is drawn with: who looks, at which namespace, and when.
+//! The context of a page: caller, session, namespace, query and time.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -13,10 +13,10 @@ use crate::api::{AppState, Caller, Permission, namespaces};
 use crate::problem::Problem;
 use crate::security::Identity;
 
-/// How many namespaces the selector offers; more can be typed into the address.
+/// Namespaces that the selector offers; any other can be given in the URL.
 const NAMESPACES_MAX: u32 = 200;
 
-/// A page in the making.
+/// Extracted from every request for a page. Extraction fails unless the caller may read the namespace.
 pub(super) struct View {
     pub(super) state: AppState,
     pub(super) caller: Caller,
@@ -30,17 +30,17 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Whether whoever looks may do this here: what they may not is not offered.
+    /// Whether the caller has the permission in this namespace. Pages hide what the caller may not do.
     pub(super) fn may(&self, permission: Permission) -> bool {
         self.caller.require(permission, &self.namespace).is_ok()
     }
 
-    /// The same over the whole server.
+    /// Whether the caller has the permission in all namespaces.
     pub(super) fn may_everywhere(&self, permission: Permission) -> bool {
         self.caller.require_everywhere(permission).is_ok()
     }
 
-    /// The address of a page, in the namespace that is looked at.
+    /// The URL of a page in the current namespace.
     pub(super) fn link(&self, path: &str, more: &[(&str, &str)]) -> String {
         let namespace =
             Some(("namespace", self.namespace.as_str())).filter(|_| self.namespace != Namespace::default());
@@ -48,12 +48,10 @@ impl View {
         if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
     }
 
-    /// The address of a task.
     pub(super) fn task_link(&self, id: &str) -> String {
         self.link(&format!("/tasks/{}", path_part(id)), &[])
     }
 
-    /// What the API asks of everybody.
     pub(super) fn namespace_query(&self) -> NamespaceQuery {
         NamespaceQuery { namespace: Some(self.namespace.to_string()) }
     }
@@ -70,8 +68,8 @@ impl FromRequestParts<Pages> for View {
             Problem::new(
                 axum::http::StatusCode::INTERNAL_SERVER_ERROR,
                 "no_session",
-                "this page is served without its gate",
-                "report this: it is a mistake in the server",
+                "this page was routed without the session layer",
+                "report this: it is a bug in the server",
             )
         })?;
         let named = query.get("namespace").or_else(|| identity.home().map(Namespace::as_str));

@@ -1,4 +1,4 @@
-//! The layer that finds out who is asking.
+//! Authentication: bearer tokens, sessions and local admins.
 
 use std::sync::Arc;
 
@@ -21,10 +21,12 @@ use super::token_text::{NotAToken, TokenId, TokenText};
 use super::tokens::{Tokens, Unverified};
 use crate::serve::{Full, Slot};
 
-/// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or turns the
-/// request away. Tokens are taken from `Authorization: Bearer` alone: addresses end up in logs and histories.
-/// The session of a page of ours is enough to read, never to change anything: cookies are sent by other
-/// sites' pages too. See [`protect`](super::protect).
+/// The layer that puts an [`Identity`] and a [`ClientAddress`] into the request's extensions, or refuses the
+/// request.
+///
+/// Bearer tokens are read from `Authorization` only: URLs end up in logs and browser histories. A session
+/// cookie is enough to read, never to change anything: browsers send cookies with other sites' requests too
+/// (CSRF). See [`protect`](super::protect).
 pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let address = ClientAddress::of(request.headers(), request.extensions(), guard.behind_proxy);
     if let Err(refusal) = check_fetch_site(request.headers()) {
@@ -34,7 +36,7 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
     let local = request.extensions().get::<LocalPeer>().map(LocalPeer::identity);
     let (identified, recheck) = match (in_session(&guard, session.clone()).await, local) {
         (Some(identified), _) => (identified, session.map(|secret| Recheck::of_session(&guard, secret))),
-        // On the server's socket the kernel says who asks. A token there is asked for less, and gets that.
+        // On the Unix socket the kernel authenticates the caller. A token there narrows the permissions.
         (None, Some(local)) if presented.is_none() => (Ok(local), None),
         (None, _) => {
             let identified = identify(&guard, address, presented).await;
@@ -48,7 +50,7 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
             if let Some(recheck) = recheck {
                 request.extensions_mut().insert(recheck);
             }
-            // Nothing behind this layer needs the secret, so nothing behind it can log it or pass it on.
+            // Removed, so that nothing behind this layer can log the secret or pass it on.
             request.headers_mut().remove(header::AUTHORIZATION);
             request.headers_mut().remove(header::COOKIE);
             request.extensions_mut().insert(identity);
@@ -59,12 +61,12 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
             if let Some(count) = guard.failures.sample(address, guard.clock.monotonic()) {
                 tracing::info!(
                     address = %address.0, code = refusal.code, count,
-                    "requests are refused; the log has the 1st, 2nd, 4th, 8th, … of an address per minute"
+                    "request refused (sampled: the 1st, 2nd, 4th, 8th, … per address and minute)"
                 );
             }
             let mut response = refusal.into_response();
             if response.status() == StatusCode::TOO_MANY_REQUESTS {
-                // The next try costs a connection.
+                // Each further guess costs a new connection.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             response
@@ -72,7 +74,7 @@ pub async fn authenticate(State(guard): State<Arc<Guard>>, mut request: Request,
     }
 }
 
-/// The connection counts for its token from now on; a server that asks for no tokens has one caller.
+/// Counts the connection for its token from now on; without tokens there is one caller.
 pub(crate) fn count_connection(request: &Request, identity: &Identity) -> Result<(), Refusal> {
     let Some(slot) = request.extensions().get::<Slot>() else { return Ok(()) };
     let counted = slot.count_for(identity.token.as_ref().map_or(&identity.name, |token| token.as_str()));
@@ -81,17 +83,17 @@ pub(crate) fn count_connection(request: &Request, identity: &Identity) -> Result
         Err(Full::Token(max)) => (
             StatusCode::TOO_MANY_REQUESTS,
             "too_many_connections",
-            format!("this token has {max} connections, as many as one may"),
+            format!("this token has reached its limit of {max} connections"),
         ),
         Err(Full::Server) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "server_full",
-            "the server has as many connections as it may".to_owned(),
+            "the server has reached its limit of connections".to_owned(),
         ),
     };
-    let next = "close connections, or wait for some to end; `serve.connections_per_token` and `serve.connections` set \
-                the limits";
-    Err(Refusal::new(status, code, detail, next).with(header::RETRY_AFTER, HeaderValue::from(1)))
+    let hint = "close connections, or retry later; `serve.connections_per_token` and `serve.connections` set the \
+                limits";
+    Err(Refusal::new(status, code, detail, hint).with(header::RETRY_AFTER, HeaderValue::from(1)))
 }
 
 /// The session of a request that only reads and carries no token.
@@ -118,23 +120,28 @@ pub(crate) async fn identify(
     };
     let presented = presented.ok_or_else(missing)?;
     let id = presented.as_ref().ok().map(TokenText::id);
-    // First of all: a valid token is let in whatever else came from its address.
+    // First: a valid token is accepted however many failures came from its address.
     let verified = match presented {
         Ok(text) => verify(tokens, &text).await,
         Err(NotAToken) => Err(invalid()),
     };
     match verified {
         Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => {
-            // Of ids that were valid here: those that are drawn at random would only fill the memory.
+            // Only ids that were valid here are counted: random ones would only fill memory.
             let id = id.filter(|id| tokens.has_seen(id));
-            Err(held_back(guard, address, id, refusal).await)
+            Err(rate_limited(guard, address, id, refusal).await)
         }
         verified => verified,
     }
 }
 
-/// Counts a failure, and holds its answer back if there were too many.
-async fn held_back(guard: &Guard, address: ClientAddress, id: Option<TokenId>, refusal: Refusal) -> Refusal {
+/// The rate limit on failed tokens: counts a failure, and delays its response if there were too many.
+async fn rate_limited(
+    guard: &Guard,
+    address: ClientAddress,
+    id: Option<TokenId>,
+    refusal: Refusal,
+) -> Refusal {
     let now = guard.clock.monotonic();
     let Some(wait) = guard.failures.count(address, id, now) else { return refusal };
     if let Ok(_place) = guard.failures.delayed.try_acquire() {
@@ -153,14 +160,14 @@ pub(super) fn refusal_of(unverified: Unverified) -> Refusal {
         Unverified::Expired { at } => unauthorized(
             "token_expired",
             format!("the token expired at {at}"),
-            "ask an admin for a new token",
+            "get a new token from an admin",
             r#"Bearer realm="weaver", error="invalid_token", error_description="expired""#,
         ),
         Unverified::Store(error) => store_failed(&error),
     }
 }
 
-/// The token in the request, if it has one. Two of them are as good as none.
+/// The bearer token of the request, if any. Two `Authorization` headers are an invalid one.
 fn bearer(headers: &HeaderMap) -> Option<Result<TokenText, NotAToken>> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let only = values.next()?;
@@ -175,18 +182,18 @@ fn bearer(headers: &HeaderMap) -> Option<Result<TokenText, NotAToken>> {
 fn missing() -> Refusal {
     unauthorized(
         "token_missing",
-        "the request carries no token",
-        "send `Authorization: Bearer wvr_…`; on the server's machine `weaver token` makes one",
+        "the request has no bearer token",
+        "send `Authorization: Bearer wvr_…`; on the server's machine `weaver token` creates one",
         r#"Bearer realm="weaver""#,
     )
 }
 
-/// The same for a token that never was, one that was revoked, and one whose secret is wrong.
+/// The same response for an unknown token, a revoked one, and one whose secret is wrong.
 fn invalid() -> Refusal {
     unauthorized(
         "token_invalid",
-        "the token is not known here",
-        "check that it is whole and for this server; it may have been revoked: ask an admin for a new one",
+        "the token is invalid",
+        "check that it is complete and for this server; if it was revoked, get a new one from an admin",
         r#"Bearer realm="weaver", error="invalid_token""#,
     )
 }
@@ -194,10 +201,10 @@ fn invalid() -> Refusal {
 fn unauthorized(
     code: &'static str,
     detail: impl Into<std::borrow::Cow<'static, str>>,
-    next: &'static str,
+    hint: &'static str,
     challenge: &'static str,
 ) -> Refusal {
-    Refusal::new(StatusCode::UNAUTHORIZED, code, detail, next)
+    Refusal::new(StatusCode::UNAUTHORIZED, code, detail, hint)
         .with(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
 }
 
@@ -205,20 +212,20 @@ fn too_many(wait_secs: u64) -> Refusal {
     Refusal::new(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many_failed_tokens",
-        "the token is not valid, and too many wrong ones came from this address or with this id: answers are delayed",
-        format!("correct the token, and try again in {wait_secs} s"),
+        "the token is invalid, and rate limited: too many failures from this address or with this token id",
+        format!("correct the token, and retry in {wait_secs} s"),
     )
     .with(header::RETRY_AFTER, HeaderValue::from(wait_secs))
 }
 
 pub(crate) fn store_failed(error: &Error) -> Refusal {
-    // The store's words stay in the log: whoever asks has not shown yet who they are.
-    tracing::warn!(%error, "a token could not be verified");
+    // The store's error stays in the log: the caller is not authenticated yet.
+    tracing::warn!(%error, "token verification failed: the store is unavailable");
     Refusal::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "store_unavailable",
-        "the token could not be looked up",
-        "try again in a moment; the server's log has the reason",
+        "the token could not be verified: the store is unavailable",
+        "retry later; the server's log has the error",
     )
     .with(header::RETRY_AFTER, HeaderValue::from(1))
 }

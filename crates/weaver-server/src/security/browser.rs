@@ -1,13 +1,14 @@
-//! Pages in the user's own browser: they can reach a server on this machine, with any request that needs no
-//! permission of ours. So none that such a page could send is answered, and no answer gives one (there are no
-//! CORS headers).
+//! Cross-site requests (CSRF) and DNS rebinding.
 //!
-//! | attack | what stops it |
+//! A page of another site, open in the user's browser, can send requests to a server on this machine. Every
+//! request that such a page can send without CORS is refused, and no response has CORS headers.
+//!
+//! | attack | defence |
 //! |---|---|
-//! | DNS rebinding: the attacker's name resolves to this machine | `Host` must be a name of ours: 421 |
-//! | `fetch` or a form from another site, or from another port of this machine | `Origin` must be ours, and `Sec-Fetch-Site` not foreign: 403 |
+//! | DNS rebinding: the attacker's name resolves to this machine | `Host` must be an allowed host: 421 |
+//! | `fetch` or a form from another site, or from another port of this machine | `Origin` must be this server, and `Sec-Fetch-Site` same-origin: 403 |
 //! | a form, or `fetch` without preflight | a body must be `application/json`, which needs a preflight: 415 |
-//! | frames, `<script src>`, `<img src>` | headers on every answer forbid the use |
+//! | frames, `<script src>`, `<img src>` | response headers forbid embedding |
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -21,17 +22,16 @@ use axum::response::{IntoResponse, Response};
 use super::guard::Guard;
 use super::refusal::Refusal;
 
-/// On every answer.
-const ANSWER_HEADERS: [(HeaderName, HeaderValue); 3] = [
+const RESPONSE_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
 ];
 
-/// A year, as is usual; subdomains are not ours to decide about.
+/// HSTS for a year, without subdomains: those may be other servers.
 const STRICT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The layer that turns away what other sites' pages send. See [`protect`](super::protect).
+/// The layer that refuses cross-site requests to the API. See [`protect`](super::protect).
 pub async fn refuse_foreign_pages(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let is_strict = check_host(&guard, &request).is_ok_and(|authority| guard.is_strict(authority.host));
     let response = match check(&guard, &request) {
@@ -41,7 +41,7 @@ pub async fn refuse_foreign_pages(State(guard): State<Arc<Guard>>, request: Requ
     with_headers(response, is_strict)
 }
 
-/// The same for pages, whose forms are forms: they must say that they come from a page of ours.
+/// The same for dashboard pages, whose forms are not JSON: they must send an `Origin` of this server.
 pub async fn refuse_foreign_forms(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let is_strict = check_host(&guard, &request).is_ok_and(|authority| guard.is_strict(authority.host));
     let response = match check_page(&guard, &request) {
@@ -52,7 +52,7 @@ pub async fn refuse_foreign_forms(State(guard): State<Arc<Guard>>, request: Requ
 }
 
 fn with_headers(mut response: Response, is_strict: bool) -> Response {
-    for (name, value) in ANSWER_HEADERS {
+    for (name, value) in RESPONSE_HEADERS {
         response.headers_mut().insert(name, value);
     }
     if is_strict {
@@ -69,15 +69,14 @@ fn check_page(guard: &Guard, request: &Request) -> Result<(), Refusal> {
     }
     check_fetch_site(request.headers())?;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    // Every browser says `Origin` with a form; whoever does not is no browser, and has the API.
+    // Every browser sends `Origin` with a form; other clients use the API.
     if is_read || request.headers().contains_key(header::ORIGIN) { Ok(()) } else { Err(foreign_page()) }
 }
 
 fn check(guard: &Guard, request: &Request) -> Result<(), Refusal> {
     let host = check_host(guard, request)?;
     check_origin(guard, request.headers(), host)?;
-    // A person who follows a link to one of our pages comes from another site, and gets what they asked for.
-    // The page they came from sees nothing of it.
+    // Links from other sites work: the user sees the response, the linking page does not.
     if !is_link(request.method(), request.headers()) {
         check_fetch_site(request.headers())?;
     }
@@ -99,7 +98,7 @@ fn check_host<'a>(guard: &Guard, request: &'a Request) -> Result<Authority<'a>, 
         return Err(Refusal::new(
             StatusCode::BAD_REQUEST,
             "host_invalid",
-            "the request does not name one host, in one way",
+            "the request does not name exactly one host",
             "send one `Host` header with the name or address of this server",
         ));
     };
@@ -109,19 +108,19 @@ fn check_host<'a>(guard: &Guard, request: &'a Request) -> Result<Authority<'a>, 
     Err(Refusal::new(
         StatusCode::MISDIRECTED_REQUEST,
         "host_not_allowed",
-        "this server does not go by the name in the `Host` header",
+        "the `Host` header is not an allowed host of this server",
         "use 127.0.0.1 or localhost, or add the name to the server's allowed hosts",
     ))
 }
 
-/// Browsers send `Origin` with everything that could do harm; other clients do not send it.
+/// Browsers send `Origin` with every request that could change something; other clients do not send it.
 fn check_origin(guard: &Guard, headers: &HeaderMap, host: Authority<'_>) -> Result<(), Refusal> {
     let is_ours = |origin: &HeaderValue| {
         let Some((scheme, authority)) = origin.to_str().ok().and_then(|text| text.split_once("://")) else {
             return false; // `null`, too: sandboxed frames and files.
         };
         let default_port = if scheme == "https" { 443 } else { 80 };
-        // The same port as well: another program on this machine is another site.
+        // The port must match too: another program on this machine is another origin.
         Authority::parse(authority).is_some_and(|origin| {
             guard.serves_scheme(scheme)
                 && origin.host.is(host.host)
@@ -131,7 +130,7 @@ fn check_origin(guard: &Guard, headers: &HeaderMap, host: Authority<'_>) -> Resu
     if headers.get_all(header::ORIGIN).iter().all(is_ours) { Ok(()) } else { Err(foreign_page()) }
 }
 
-/// Browsers say where a request comes from, and pages cannot change it.
+/// Browsers set `Sec-Fetch-Site`, and pages cannot change it.
 pub(super) fn check_fetch_site(headers: &HeaderMap) -> Result<(), Refusal> {
     let is_ours = |site: &HeaderValue| site == "same-origin" || site == "none";
     if headers.get_all("sec-fetch-site").iter().all(is_ours) { Ok(()) } else { Err(foreign_page()) }
@@ -146,15 +145,15 @@ fn foreign_page() -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "cross_site",
-        "the request comes from a page of another site",
-        "call the API from a program, or from the pages this server itself serves",
+        "cross-site request refused",
+        "call the API from a program, or from this server's own pages",
     )
 }
 
 fn check_content_type(request: &Request) -> Result<(), Refusal> {
     let mut types = request.headers().get_all(header::CONTENT_TYPE).iter().peekable();
     let is_bare = types.peek().is_none() && request.body().is_end_stream();
-    // One that is said about no body is held to it as well: a form without fields is still a form.
+    // Also checked without a body: a form without fields is still a form.
     let is_one_json = match (types.next(), types.next()) {
         (Some(only), None) => is_json(only),
         _ => false,
@@ -166,7 +165,7 @@ fn check_content_type(request: &Request) -> Result<(), Refusal> {
     Err(Refusal::new(
         StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "content_type_not_json",
-        "the request's body is not declared as JSON",
+        "the content type of the body is not application/json",
         "send `Content-Type: application/json`",
     )
     .with(header::ACCEPT, json))
@@ -201,7 +200,7 @@ impl HostName<'_> {
 }
 
 impl<'a> Authority<'a> {
-    /// Strict: user names, odd spellings of addresses and stray signs are no authority.
+    /// Strict: user names, unusual spellings of addresses and other characters are refused.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let (host, rest) = match text.strip_prefix('[') {
             Some(rest) => {

@@ -1,11 +1,13 @@
-//! Where a request comes from.
+//! The client's address.
 //!
-//! Without `--behind-proxy` no header is believed: the address is the connection's. With it, and on a
-//! connection of a trusted proxy (from all others the server removes the header before anything reads it),
-//! one is: the *last* entry of the last `X-Forwarded-For`, the one our own proxy wrote; entries before it are
-//! the client's to invent. It counts for the limit on failed tokens and for the log, never for who somebody
-//! is. `Forwarded`, `X-Real-IP`, `X-Forwarded-Host` and `X-Forwarded-Proto` are never read: the proxy is to
-//! pass `Host` on.
+//! Without `--behind-proxy` no header is trusted: it is the connection's peer address.
+//!
+//! With it, and on a connection of a trusted proxy, it is the *last* entry of the last `X-Forwarded-For`, the
+//! one that our own proxy wrote; a client can invent the entries before it. (From all other connections the
+//! server removes the header.)
+//!
+//! It is used for the rate limit on failed tokens and for the log, never for authentication. `Forwarded`,
+//! `X-Real-IP`, `X-Forwarded-Host` and `X-Forwarded-Proto` are never read: the proxy must pass `Host` on.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -18,8 +20,8 @@ use tokio::net::TcpListener;
 use super::guard::Guard;
 use super::tls::TlsListener;
 
-/// The other end of the connection. Serve with `into_make_service_with_connect_info::<PeerAddress>()`. (A
-/// plain `SocketAddr` cannot be used there: axum has it for its own listeners only.)
+/// The peer address of the connection. Serve with `into_make_service_with_connect_info::<PeerAddress>()`. (A
+/// plain `SocketAddr` cannot be used there: axum implements it for its own listeners only.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub SocketAddr);
 
@@ -35,12 +37,12 @@ impl<L: Listener<Addr = SocketAddr>> Connected<IncomingStream<'_, TlsListener<L>
     }
 }
 
-/// Where a request comes from, as far as it can be known. In the request's extensions.
+/// The client's address, as far as it can be known. In the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientAddress(pub IpAddr);
 
 impl ClientAddress {
-    /// Where a request comes from, for layers outside this module.
+    /// For layers outside this module.
     pub(crate) fn of_request(guard: &Guard, request: &Request) -> Self {
         Self::of(request.headers(), request.extensions(), guard.behind_proxy)
     }
@@ -51,13 +53,13 @@ impl ClientAddress {
         }
         let peer = extensions.get::<ConnectInfo<PeerAddress>>().map(|ConnectInfo(peer)| peer.0);
         let plain = || extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| *address);
-        // A server that does not say where its connections come from counts everybody as one.
+        // Without connect info, all clients count as one.
         let address = peer.or_else(plain).map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip());
         Self(address.to_canonical())
     }
 }
 
-/// The address our own proxy wrote. Only for connections of that proxy.
+/// The address that our own proxy wrote. Only for connections of that proxy.
 pub(crate) fn last_forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
     let entry = last.rsplit(',').next()?.trim();

@@ -1,8 +1,8 @@
-//! Wrong tokens, counted per address and per token id.
+//! The rate limit on failed tokens, per address and per token id.
 //!
-//! Nobody guesses 256 bits; what this limits is the work and the noise that trying makes. A token is verified
-//! first, always: what is right is let in at once, however many wrong ones came from its address, or with its
-//! id. Only failures are held back, and only so many at a time, so that they hold up nothing else.
+//! 256 bits cannot be guessed; this limits the load and the log lines of attempts. The token is always
+//! verified first: a valid one is accepted at once, however many failures came from its address or with its
+//! id. Only failures are delayed, and only so many at a time, so that they do not delay other requests.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,26 +16,26 @@ use weaver_core::time::Monotonic;
 use super::client_address::ClientAddress;
 use super::token_text::TokenId;
 
-/// How many failures of an address, or of a token id, are answered at once per [`FAILURES_WINDOW`].
+/// Failures of an address, or of a token id, that are answered without delay per [`FAILURES_WINDOW`].
 pub const FAILURES_MAX: u32 = 20;
 
-/// How long failures count, from the first.
+/// The window of the rate limit, from the first failure.
 pub const FAILURES_WINDOW: Duration = Duration::from_secs(60);
 
-/// How long each failure beyond [`FAILURES_MAX`] is held back.
+/// The delay of each failure beyond [`FAILURES_MAX`].
 pub const FAILURE_DELAY: Duration = Duration::from_secs(1);
 
-/// The most failures that are held back at a time; more are answered at once, and their connections closed.
+/// The most failures that are delayed at a time; more are answered at once, and their connections closed.
 pub const DELAYED_MAX: usize = 64;
 
-/// The most addresses, and token ids, counted at a time. When there are more the oldest count is dropped:
-/// this bounds memory, and somebody with that many addresses is not stopped by counting them.
+/// The most addresses, and token ids, counted at a time; beyond it the oldest count is dropped. This bounds
+/// memory: an attacker with that many addresses is not stopped by counting them.
 pub const ADDRESSES_MAX: usize = 4_096;
 
 pub(super) struct Failures {
     addresses: Windows<IpAddr>,
     ids: Windows<TokenId>,
-    /// Requests that were not let in, for the log.
+    /// Refused requests, for sampling the log.
     refusals: Windows<IpAddr>,
     pub(super) delayed: Semaphore,
 }
@@ -52,8 +52,8 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Counts a failure, of an address and of a token id that is somebody's. How long the window goes on that
-    /// is used up, if one is.
+    /// Counts a failure of an address and of a known token id. Returns the rest of the window if one of them
+    /// exceeds the limit.
     pub(super) fn count(
         &self,
         address: ClientAddress,
@@ -65,8 +65,7 @@ impl Failures {
         [Some(of_address), of_id].into_iter().flatten().filter_map(|window| window.exceeded(now)).max()
     }
 
-    /// Whether to log that a request was not let in, as which of its address in this window: the 1st, 2nd,
-    /// 4th, 8th, …
+    /// The address's count in this window if the refusal is to be logged: the 1st, 2nd, 4th, 8th, …
     pub(super) fn sample(&self, address: ClientAddress, now: Monotonic) -> Option<u32> {
         Some(self.refusals.count(network(address), now).failures).filter(|count| count.is_power_of_two())
     }
@@ -83,7 +82,7 @@ impl Window {
         self.began_at.saturating_add(FAILURES_WINDOW)
     }
 
-    /// How long it goes on, if it is used up.
+    /// The rest of the window, if the limit is exceeded.
     fn exceeded(&self, now: Monotonic) -> Option<Duration> {
         (self.failures > FAILURES_MAX).then(|| self.ends_at().0.saturating_sub(now.0))
     }
@@ -114,7 +113,7 @@ impl<K: Hash + Eq + Clone> Windows<K> {
     }
 }
 
-/// One IPv6 customer has a /64 at least: its addresses count as one.
+/// An IPv6 customer has at least a /64: its addresses count as one.
 fn network(address: ClientAddress) -> IpAddr {
     match address.0 {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_fails_without_delay_again_when_its_window_ends() {
+    fn failures_of_an_address_are_not_delayed_in_the_next_window() {
         let failures = Failures::default();
         (0..FAILURES_MAX).for_each(|_| assert_eq!(failures.count(v4(1), None, NOW), None));
         assert_eq!(failures.count(v4(1), None, NOW), Some(FAILURES_WINDOW));
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn one_token_id_is_limited_wherever_its_guesses_come_from() {
+    fn one_token_id_is_rate_limited_across_all_addresses() {
         let failures = Failures::default();
         let id: TokenId = "0123456789abcdef".parse().expect("an id");
         (0..FAILURES_MAX)

@@ -1,5 +1,4 @@
-//! A first admin token from a file, for servers whose socket no operator can reach: containers and
-//! orchestrators.
+//! A first admin token from a file, where no operator can reach the Unix socket: containers.
 
 use std::path::{Path, PathBuf};
 
@@ -14,47 +13,46 @@ use super::scope::NamespaceScope;
 use super::token_text::{TokenId, TokenText};
 use super::tokens::{NewToken, TokenError, Tokens, Unverified};
 
-/// The kind of the documents that say which tokens were taken from a file before: each is taken once.
+/// Documents of tokens that were registered from a file before: each is registered once.
 const TAKEN_KIND: &str = "weaver.first-token";
 
-/// Longer than any token with its line end; what is longer is none.
+/// Longer than any token with its newline; a longer file is not a token.
 const FILE_MAX_BYTES: u64 = 256;
 
-/// Why there is no first token.
+/// Why the first token could not be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum FirstTokenError {
-    /// The file is not used.
+    /// The file cannot be read or written, or other users can read it.
     #[error("serve.admin_token_file: {0}")]
     File(#[from] PrivateFileError),
-    /// There is something else in it.
+    /// The file's content is not a token.
     #[error(
-        "serve.admin_token_file: {} holds no token; delete it and restart the server for a new one",
+        "serve.admin_token_file: {} does not contain a token; delete it and restart the server to create one",
         path.display()
     )]
     NotAToken {
-        /// The file.
+        /// As configured in `serve.admin_token_file`.
         path: PathBuf,
     },
-    /// The store did not answer.
+    /// The token could not be verified or stored.
     #[error("serve.admin_token_file: {0}")]
     Store(#[from] TokenError),
 }
 
-/// What became of the token in the file.
+/// The result of [`first_token`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub enum FirstToken {
-    /// It is an admin's from now on.
+    /// Registered now, as an admin token with `may_exec`.
     Registered(TokenId),
-    /// The store knows it.
+    /// Registered before, and still valid.
     Known(TokenId),
-    /// It was registered before and has been revoked or has expired since. It stays so.
+    /// Registered before, and revoked or expired since: it is not registered again.
     Revoked(TokenId),
 }
 
-/// Makes the token in a file an admin's, once: a token that was revoked does not come back with a restart. If
-/// there is no such file it is made, with a new token. For the start of a server; it reads and writes the
-/// disk in place.
+/// Registers the token in a file as an admin token, once: a revoked token is not registered again on restart.
+/// A missing file is created, with a new token. For the start of a server: it does blocking file I/O.
 pub async fn first_token(path: &Path, tokens: &Tokens) -> Result<FirstToken, FirstTokenError> {
     let text = match read_private(path, FILE_MAX_BYTES)? {
         Some(content) => {
@@ -64,8 +62,8 @@ pub async fn first_token(path: &Path, tokens: &Tokens) -> Result<FirstToken, Fir
         }
         None => {
             let text = TokenText::random();
-            // The file first: a crash in between leaves a token that the next start registers. The other way
-            // round it would leave an admin's token in the store that no client has.
+            // The file first: after a crash in between, the next start registers the token. The other way
+            // round would leave an admin token in the store that no client has.
             write_private(path, format!("{}\n", text.expose()).as_bytes())?;
             text
         }
@@ -73,7 +71,7 @@ pub async fn first_token(path: &Path, tokens: &Tokens) -> Result<FirstToken, Fir
     let id = text.id();
     match tokens.verify(&text).await {
         Ok(_) => {
-            // Again: a crash may have come between the token and this.
+            // Again: the last start may have crashed between the two writes.
             mark_taken(&id, tokens).await?;
             return Ok(FirstToken::Known(id));
         }

@@ -1,4 +1,4 @@
-//! What the layers share, and the order they are put in.
+//! The state and the order of the security layers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,35 +12,33 @@ use weaver_core::clock::Clock;
 use super::authenticate::authenticate;
 use super::browser::{Authority, HostName, refuse_foreign_forms, refuse_foreign_pages};
 use super::failures::Failures;
-use super::sessions::{SESSION_LASTS, Secret, Sessions};
+use super::sessions::{SESSION_TTL, Secret, Sessions};
 use super::tokens::Tokens;
 
-/// How a server is reached.
+/// How clients reach the server.
 #[derive(Debug, Clone)]
 pub struct GuardOptions {
-    /// Who may come in; `None` lets everybody in as [`Identity::local`](super::Identity::local).
+    /// The tokens; with `None` every caller is [`Identity::local`](super::Identity::local).
     pub tokens: Option<Arc<Tokens>>,
-    /// For the limit on failed tokens.
+    /// For the rate limit on failed tokens.
     pub clock: Arc<dyn Clock>,
-    /// The address it listens on. A caller may name it in `Host`, unless it stands for all addresses.
+    /// The listening address. It is an allowed `Host`, unless it is unspecified (`0.0.0.0`, `::`).
     pub listen: SocketAddr,
-    /// Names and addresses it is reached by besides those of this machine, without scheme and port.
+    /// Allowed hosts besides loopback and `localhost`, without scheme and port.
     pub hosts: Vec<String>,
-    /// Whether it does TLS itself.
+    /// Whether the server terminates TLS itself.
     pub tls: bool,
-    /// Whether a proxy in front does, and says where requests come from (see
+    /// Whether a trusted proxy terminates TLS and sets `X-Forwarded-For` (see
     /// [`ClientAddress`](super::ClientAddress)).
     pub behind_proxy: bool,
 }
 
-/// A configured host that cannot be one.
+/// A configured host that is not a name or an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no host: give a name or an address alone, without scheme, port or path, like jobs.example.org"
-)]
+#[error("`{0}` is not a host: use a name or an address without scheme, port or path, like jobs.example.org")]
 pub struct InvalidHost(String);
 
-/// Who may come in, and from where.
+/// The shared state of the security layers.
 pub struct Guard {
     pub(super) tokens: Option<Arc<Tokens>>,
     pub(super) clock: Arc<dyn Clock>,
@@ -54,7 +52,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Checks the options.
+    /// Fails on a host that is not a name or an address.
     pub fn new(options: GuardOptions) -> Result<Self, InvalidHost> {
         let (mut names, mut addresses) = (vec!["localhost".to_owned()], vec![options.listen.ip()]);
         for host in options.hosts {
@@ -65,12 +63,12 @@ impl Guard {
                 None => return Err(InvalidHost(host)),
             }
         }
-        // "All addresses" is where to listen, never where to go.
+        // An unspecified address is only for listening.
         addresses.retain(|address| !address.is_unspecified());
         Ok(Self {
             sessions: options.tokens.clone().map(Sessions::new),
-            // Cookies know hosts, not ports: two servers on one machine must not log each other out.
-            // `__Host-`: no other server of the domain, and none without TLS, can set one.
+            // Cookies ignore ports: the name has ours, so that two servers on one machine do not log each
+            // other out. `__Host-`: no other host of the domain, and none without TLS, can set it.
             cookie: format!(
                 "{}weaver-session-{}",
                 if options.tls || options.behind_proxy { "__Host-" } else { "" },
@@ -86,12 +84,12 @@ impl Guard {
         })
     }
 
-    /// The sessions of its tokens; none where everybody comes in.
+    /// None on a server without tokens.
     pub fn sessions(&self) -> Option<&Sessions> {
         self.sessions.as_ref()
     }
 
-    /// The session a browser shows. Two of them are as good as none.
+    /// The session cookie of a request; none if there are two.
     pub(crate) fn cookie_of(&self, headers: &HeaderMap) -> Option<Secret> {
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
         let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -100,14 +98,14 @@ impl Guard {
         if ours.next().is_some() { None } else { Secret::parse(only) }
     }
 
-    /// The header that gives a browser its session, or takes it away.
+    /// The `Set-Cookie` value that sets the session, or deletes it.
     pub(crate) fn set_cookie(&self, secret: Option<&Secret>) -> String {
-        let (value, age) = secret.map_or(("", 0), |secret| (secret.expose(), SESSION_LASTS.as_secs()));
+        let (value, age) = secret.map_or(("", 0), |secret| (secret.expose(), SESSION_TTL.as_secs()));
         let secure = if self.tls || self.behind_proxy { "; Secure" } else { "" };
         format!("{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}", self.cookie)
     }
 
-    /// Whether this server goes by a name or address.
+    /// Whether it is an allowed host.
     pub(super) fn answers_to(&self, host: HostName<'_>) -> bool {
         match host {
             HostName::Address(address) => address.is_loopback() || self.addresses.contains(&address),
@@ -115,13 +113,13 @@ impl Guard {
         }
     }
 
-    /// Whether browsers are to come back to a host by TLS alone. Not to `localhost`, where programs without
-    /// TLS listen too, and not behind a proxy, which decides for itself.
+    /// Whether responses for this host have HSTS. Not for `localhost`, where programs without TLS listen too,
+    /// and not behind a proxy, which decides itself.
     pub(super) fn is_strict(&self, host: HostName<'_>) -> bool {
         self.tls && matches!(host, HostName::Name(name) if !name.eq_ignore_ascii_case("localhost"))
     }
 
-    /// Whether our own pages can have this scheme.
+    /// Whether this server's pages can have this scheme.
     pub(super) fn serves_scheme(&self, scheme: &str) -> bool {
         match scheme {
             "https" => self.tls || self.behind_proxy,
@@ -143,22 +141,22 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// Puts the layers around a server's routes: `private` needs a token, `public` (health, pages without data)
-/// does not, and neither answers another site's page or another site's name.
+/// Puts the layers around a server's routes: `private` needs a token, `public` (health, static files) does
+/// not, and both refuse cross-site requests and foreign hosts.
 pub fn protect<S: Clone + Send + Sync + 'static>(
     private: Router<S>,
     public: Router<S>,
     guard: Arc<Guard>,
 ) -> Router<S> {
-    // The later layer is the outer one: where a request comes from is settled before its token is looked at.
+    // The later layer is the outer one: host and origin are checked before the token.
     private
         .layer(from_fn_with_state(Arc::clone(&guard), authenticate))
         .merge(public)
         .layer(from_fn_with_state(guard, refuse_foreign_pages))
 }
 
-/// Puts the layer around pages that turns away what other sites send; who is asking, pages find out
-/// themselves, because a person who is not logged in is to be shown how.
+/// Puts the cross-site checks around dashboard pages. Pages authenticate themselves, because a user who is
+/// not logged in is redirected to the login page.
 pub fn protect_pages<S: Clone + Send + Sync + 'static>(pages: Router<S>, guard: Arc<Guard>) -> Router<S> {
     pages.layer(from_fn_with_state(guard, refuse_foreign_forms))
 }
@@ -182,10 +180,10 @@ mod tests {
     }
 
     #[test]
-    fn with_tls_the_cookie_is_one_that_no_other_host_can_set() {
+    fn with_tls_the_session_cookie_has_the_host_prefix() {
         for cookie in [cookie(true, false), cookie(false, true)] {
             assert!(cookie.starts_with("__Host-weaver-session-7117="), "{cookie}");
-            // What browsers ask of a name that begins so.
+            // Browsers require these of a `__Host-` cookie.
             assert!(
                 cookie.contains("; Path=/;") && cookie.ends_with("; Secure") && !cookie.contains("Domain")
             );

@@ -1,4 +1,4 @@
-//! Who is asking.
+//! The authenticated caller, and permission checks.
 
 use std::sync::Arc;
 
@@ -13,32 +13,31 @@ use super::role::{Permission, Role};
 use super::scope::{INTERNAL_PREFIX, NamespaceScope};
 use super::token_text::TokenId;
 
-/// The task type that starts programs.
+/// The task type of the built-in command handler.
 pub const EXEC_TASK_TYPE: &str = "exec";
 
-/// The task types that start programs on the machine of a worker or runner: `exec` by its arguments, `prompt`
-/// by what an agent makes of it.
+/// The task types that start programs on a worker's machine: `exec` by its arguments, `prompt` by what an
+/// agent does with it. Enqueuing them needs [`Permission::EnqueueExec`].
 pub const PROGRAM_TASK_TYPES: [&str; 2] = [EXEC_TASK_TYPE, PROMPT_TASK_TYPE];
 
-/// Who is asking, and what they may do. Handlers take it as an argument.
+/// The authenticated caller and its permissions; an extractor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The token's name, as given by whoever made it. Two tokens may share one; see
-    /// [`caller`](Identity::caller).
+    /// The token's name, chosen by its creator. Tokens may share a name; see [`caller`](Identity::caller).
     pub name: Arc<str>,
-    /// What it may do.
+    /// The role; its permissions are in [`Permission::roles`].
     pub role: Role,
-    /// Where.
+    /// The namespaces that the role applies to.
     pub namespaces: NamespaceScope,
     /// Whether it may enqueue tasks that start programs.
     pub may_exec: bool,
-    /// The token; none where tokens are switched off.
+    /// The token; none without tokens, and for local admins.
     pub token: Option<TokenId>,
 }
 
 impl Identity {
-    /// Everyone, on a server whose tokens are switched off: it then listens on this machine alone. Starting
-    /// programs stays out of reach, because that has to be given to somebody in particular.
+    /// Every caller of a server without tokens, which listens on this machine only. It has no `may_exec`,
+    /// which is only granted to a token or a local admin.
     pub fn local() -> Self {
         Self {
             name: "local".into(),
@@ -49,7 +48,7 @@ impl Identity {
         }
     }
 
-    /// Tells callers apart in the audit journal: the name and the token's id.
+    /// The actor in the audit journal: the name and the token's id.
     pub fn caller(&self) -> String {
         match &self.token {
             Some(token) => format!("{}@{token}", self.name),
@@ -57,13 +56,13 @@ impl Identity {
         }
     }
 
-    /// Whom leases are bound to: every token of one name is the same subject, so that a token can be replaced
-    /// by a new one of its name while workers hold leases. Only admins of every namespace name tokens.
+    /// The subject that leases are bound to: all tokens of one name share it, so that a token can be rotated
+    /// while workers hold leases. Only admins of all namespaces create tokens.
     pub fn subject(&self) -> &str {
         &self.name
     }
 
-    /// The namespace to begin with, for somebody who cannot see the default one.
+    /// The first namespace of the dashboard, for a caller that may not see the default one.
     pub(crate) fn home(&self) -> Option<&Namespace> {
         match &self.namespaces {
             NamespaceScope::Only(names) if !names.contains(&Namespace::default()) => names.first(),
@@ -71,43 +70,42 @@ impl Identity {
         }
     }
 
-    /// Whether a namespace is inside the scope. For lists: leave out what is not.
+    /// Whether a namespace is in scope; lists leave out the others.
     pub fn sees(&self, namespace: &Namespace) -> bool {
         self.namespaces.contains(namespace)
     }
 
-    /// Asks for a permission in a namespace. Call it before the store is asked anything.
+    /// Checks a permission in a namespace. Call it before the store is read.
     pub fn require(&self, permission: Permission, namespace: &Namespace) -> Result<(), Refusal> {
-        // Scope first: whoever is outside learns nothing about what the namespace would have allowed.
+        // Scope first: a caller outside learns nothing about the namespace.
         if !self.sees(namespace) {
             return Err(outside_scope(namespace));
         }
         self.require_role(permission)
     }
 
-    /// Asks for a permission that belongs to no single namespace, such as managing tokens: the scope must be
-    /// all.
+    /// Checks a permission over the whole server, such as managing tokens: the scope must be all namespaces.
     pub fn require_everywhere(&self, permission: Permission) -> Result<(), Refusal> {
         if !self.namespaces.is_all() {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "scope_too_narrow",
-                format!("`{permission}` concerns every namespace, and this token is good for some only"),
+                format!("`{permission}` needs a token for all namespaces; this token is limited to some"),
                 "use a token whose scope is all namespaces",
             ));
         }
         self.require_role(permission)
     }
 
-    /// Asks whether a task of this type may be put into a namespace: `weaver.*` by nobody, `exec` and
-    /// `prompt` by those who were given it, anything else with [`Permission::Enqueue`].
+    /// Checks whether a task of this type may be enqueued: `weaver.*` never, `exec` and `prompt` with
+    /// [`Permission::EnqueueExec`], any other with [`Permission::Enqueue`].
     pub fn require_enqueue(&self, namespace: &Namespace, task_type: &TaskType) -> Result<(), Refusal> {
         self.require(Permission::Enqueue, namespace)?;
         if task_type.is_reserved() {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "task_type_internal",
-                format!("task type `{task_type}` is internal: `{INTERNAL_PREFIX}*` cannot be enqueued"),
+                format!("task type `{task_type}` is reserved: `{INTERNAL_PREFIX}*` cannot be enqueued"),
                 "choose another task type",
             ));
         }
@@ -117,7 +115,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Asks whether the caller may give a token the permission to start programs: only what it has itself.
+    /// Checks whether the caller may grant `may_exec` to a token: only if it has it itself.
     pub fn require_granting_exec(&self) -> Result<(), Refusal> {
         if self.may_exec {
             return Ok(());
@@ -125,8 +123,8 @@ impl Identity {
         Err(Refusal::new(
             StatusCode::FORBIDDEN,
             "exec_not_granted",
-            "this token may not start programs, so it cannot let another",
-            "use a token that was made with --may-exec, or make the new one without it",
+            "this token lacks `may_exec`, so it cannot grant it",
+            "use a token that was created with --may-exec, or create the new one without it",
         ))
     }
 
@@ -138,21 +136,21 @@ impl Identity {
             return Err(Refusal::new(
                 StatusCode::FORBIDDEN,
                 "exec_not_granted",
-                format!("this token lacks the permission `{permission}`: it is given to tokens one by one"),
-                "use a token that was made with --may-exec",
+                format!("this token lacks the permission `{permission}`, which is granted per token"),
+                "use a token that was created with --may-exec",
             ));
         }
         Ok(())
     }
 }
 
-/// The same words for a namespace that exists and one that does not.
+/// The same response for a namespace that exists and one that does not.
 fn outside_scope(namespace: &Namespace) -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "namespace_not_allowed",
         format!("namespace `{namespace}` is outside this token's scope"),
-        "use a token for that namespace, or name one of this token's namespaces",
+        "use a token for that namespace, or a namespace in this token's scope",
     )
 }
 
@@ -170,13 +168,13 @@ impl<S: Sync> FromRequestParts<S> for Identity {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
-        // A route that was put outside the layer by mistake answers nobody, instead of everybody.
+        // Fails closed: a route outside the layer by mistake refuses every request.
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
             Refusal::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "not_authenticated",
-                "this route asks who is calling, and is served without authentication",
-                "report this: it is a mistake in the server",
+                "this route needs authentication, but is served without it",
+                "this is a bug in Weaver: report it",
             )
         })
     }

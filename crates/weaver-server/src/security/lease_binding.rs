@@ -1,13 +1,13 @@
-//! Leases given out over HTTP belong to the subject of the token that took them (ADR 0029).
+//! Leases over HTTP are bound to the subject of the token that took them (ADR 0029).
 //!
 //! ```text
 //! worker draws D ──▶ nonce = MAC(subject, D) ──▶ in the store:  MAC(subject, nonce)
 //!                                            └─▶ to the worker: nonce ‖ MAC(subject, task, version, attempt, worker, nonce)
 //! ```
 //!
-//! What the worker holds proves by itself whose lease it is and of which attempt, also after the attempt has
-//! ended and the store keeps no token of it any more. What the store holds is of no use over HTTP: a lease
-//! that was taken on the store itself has no subject.
+//! The token that the worker holds proves the lease's subject and attempt, also after the attempt has ended
+//! and the store no longer has its fencing token. The token in the store is useless over HTTP: a lease that
+//! was taken directly from the store has no subject.
 
 use subtle::ConstantTimeEq;
 use weaver_core::id::LeaseToken;
@@ -15,23 +15,23 @@ use weaver_core::lease::Lease;
 
 use super::sealing_key::SealingKey;
 
-/// A lease that was not given to this subject, or not by a server of this store.
+/// A lease of another subject, or of another store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ForeignLease;
 
 impl SealingKey {
-    /// The token of a lease call, as the store keeps it. The same for a repeated call.
+    /// The fencing token that the store keeps for a lease call. The same for a repeated call.
     pub(crate) fn stored_token(&self, subject: &str, drawn: LeaseToken) -> LeaseToken {
         self.stored(subject, self.nonce(subject, drawn))
     }
 
-    /// Turns a lease of the store into the one that its worker gets.
+    /// Turns the store's lease into the worker's.
     pub(crate) fn issue(&self, subject: &str, drawn: LeaseToken, lease: &mut Lease) {
         let nonce = self.nonce(subject, drawn);
         lease.token = LeaseToken(u128::from(nonce) << 64 | u128::from(self.proof(subject, nonce, lease)));
     }
 
-    /// Turns a lease that a worker shows into the one of the store, if it is that worker's.
+    /// Turns a worker's lease back into the store's, if it belongs to the subject.
     pub(crate) fn open(&self, subject: &str, mut lease: Lease) -> Result<Lease, ForeignLease> {
         let (nonce, shown) = ((lease.token.0 >> 64) as u64, lease.token.0 as u64);
         let proof = self.proof(subject, nonce, &lease);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_opens_for_its_subject_and_as_the_store_keeps_it() {
+    fn a_lease_opens_for_its_subject_only_and_becomes_the_stores() {
         let key = SealingKey::of_test(1);
         let stored = lease(key.stored_token("a", DRAWN));
         let mut held = stored.clone();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_of_a_lease_can_be_changed_and_no_lease_of_the_store_opens() {
+    fn a_lease_with_a_forged_field_or_a_token_of_the_store_does_not_open() {
         let key = SealingKey::of_test(1);
         let mut held = lease(DRAWN);
         key.issue("a", DRAWN, &mut held);

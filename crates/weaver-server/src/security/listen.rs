@@ -1,50 +1,48 @@
-//! Which addresses may be served, and how.
+//! Which addresses the server may listen on: beyond loopback only with tokens and TLS.
 
 use std::net::SocketAddr;
 
-/// Why an address is not served.
+/// Why the server does not listen on an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BindRefused {
-    /// Anybody who reaches it would be an admin.
+    /// Every client that can reach it would be an admin.
     #[error(
-        "not listening on {address}: others than this machine can reach it, and tokens are switched off, so anybody \
-         could do anything; switch tokens on, or listen on 127.0.0.1"
+        "refusing to listen on {address} without tokens: every client that can reach it would be an admin; \
+         enable tokens, or listen on 127.0.0.1"
     )]
     NoTokens {
-        /// The address.
+        /// Not a loopback address.
         address: SocketAddr,
     },
-    /// Tokens would cross the network in the clear.
+    /// Tokens would cross the network unencrypted.
     #[error(
-        "not listening on {address}: others than this machine can reach it, and without TLS their tokens cross the \
-         network in the clear; give a certificate and its key, or --behind-proxy if a proxy in front does TLS, or \
-         listen on 127.0.0.1"
+        "refusing to listen on {address} without TLS: tokens would cross the network unencrypted; configure \
+         a certificate and its key, or use --behind-proxy if a proxy terminates TLS, or listen on 127.0.0.1"
     )]
     NoTls {
-        /// The address.
+        /// Not a loopback address.
         address: SocketAddr,
     },
-    /// A proxy lets in whom it likes, and all of them seem to come from this machine.
+    /// Behind a local proxy every client seems to be on this machine.
     #[error(
-        "not listening on {address} behind a proxy without tokens: whoever reaches the proxy could do anything; \
-         switch tokens on, or leave out --behind-proxy"
+        "refusing to listen on {address} behind a proxy without tokens: every client of the proxy would be \
+         an admin; enable tokens, or omit --behind-proxy"
     )]
     ProxyWithoutTokens {
-        /// The address.
+        /// On loopback, where the proxy is.
         address: SocketAddr,
     },
 }
 
-/// Whether an address may be served. This machine's own (`127.0.0.0/8`, `::1`) always, except for a proxy
-/// that would let the world in without tokens; any other with tokens, and TLS either here or in a proxy in
-/// front.
+/// Whether the server may listen on an address. Loopback (`127.0.0.0/8`, `::1`) always, except behind a proxy
+/// without tokens; any other only with tokens, and with TLS here or in the proxy.
 pub fn check_listen(
     address: SocketAddr,
     tokens_enabled: bool,
     tls: bool,
     behind_proxy: bool,
 ) -> Result<(), BindRefused> {
-    // `::ffff:127.0.0.1` is this machine too, and `::ffff:0.0.0.0` everybody.
+    // `::ffff:127.0.0.1` is loopback too, and `::ffff:0.0.0.0` is every address.
     let is_local = address.ip().to_canonical().is_loopback();
     match (is_local, tokens_enabled) {
         (true, false) if behind_proxy => Err(BindRefused::ProxyWithoutTokens { address }),

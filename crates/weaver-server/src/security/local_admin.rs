@@ -1,9 +1,7 @@
-//! Processes of this machine that are admins by their user id: those that connect to the server's Unix
-//! socket.
+//! Local admins: processes that connect to the server's Unix socket, authenticated by user id.
 //!
-//! The kernel says who connects (`SO_PEERCRED`), so there is no secret that could be sent to the wrong place,
-//! read from a file or found in a log. It says so at the time of `connect`: a process that gives up rights
-//! later keeps the connection.
+//! The kernel reports the peer's user (`SO_PEERCRED`), so there is no secret that could leak. It is the user
+//! at the time of `connect`: a process that drops privileges later keeps the connection.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,17 +12,17 @@ use super::scope::NamespaceScope;
 
 const ROOT: u32 = 0;
 
-/// The other end of a connection to the server's socket, which was let in. In the request's extensions; a
-/// request that came over TCP never has one.
+/// The admitted peer of a connection to the server's Unix socket. In the request's extensions; never over
+/// TCP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalPeer {
-    /// Its user id.
+    /// The peer's user id, from `SO_PEERCRED`.
     pub uid: u32,
     name: Arc<str>,
 }
 
 impl LocalPeer {
-    /// An admin of everything.
+    /// An admin of all namespaces, with `may_exec`.
     pub(crate) fn identity(&self) -> Identity {
         Identity {
             name: Arc::clone(&self.name),
@@ -36,7 +34,7 @@ impl LocalPeer {
     }
 }
 
-/// Which users the server's socket lets in: the server's own, root, and the members of a group.
+/// Which users the Unix socket admits: the server's own, root, and the members of a group.
 #[derive(Debug, Clone)]
 pub struct LocalAdmins {
     uid: u32,
@@ -49,8 +47,8 @@ impl LocalAdmins {
         Self { uid, group }
     }
 
-    /// Lets a user in, or not. Reads the local user database, `/etc/passwd` and `/etc/group`, in place: both
-    /// are small files of this machine, and a change of either holds from the next connection on.
+    /// The peer, if its user is an admin. Reads `/etc/passwd` and `/etc/group`, blocking: both are small, and
+    /// a change applies from the next connection on.
     pub fn admit(&self, uid: u32, gid: u32) -> Option<LocalPeer> {
         let read = |path| fs::read_to_string(path).unwrap_or_default(); // No database, no names and no members.
         self.decide(uid, gid, &read("/etc/passwd"), &read("/etc/group"))
@@ -128,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_a_name_is_known_by_its_id() {
+    fn a_user_without_a_name_is_identified_by_its_id() {
         assert_eq!(decide(Some("ops"), 4242, 50).as_deref(), Some("local:4242"));
         assert_eq!(decide(None, 4242, 4242), None);
     }

@@ -1,4 +1,4 @@
-//! Who may do what, and from where.
+//! Authentication and authorization.
 //!
 //! ```text
 //! connection ─▶ listen (bind rules) ─▶ tls
@@ -6,18 +6,18 @@
 //! ```
 //!
 //! - [`protect`] puts the layers around a router in the only order that is safe.
-//! - [`Tokens`] makes, lists, revokes and verifies tokens.
-//! - [`LocalAdmins`] says which users of this machine are admins on the server's Unix socket; no token is
-//!   needed there. [`first_token`] takes an admin's token from a file, where that socket cannot be reached.
-//! - [`Permission::roles`] is the table of who may do what; [`Identity::require`] applies it.
-//! - [`check_listen`] says whether an address may be served, [`TlsListener`] serves it encrypted.
+//! - [`Tokens`] creates, lists, revokes and verifies bearer tokens.
+//! - [`LocalAdmins`] admits users of this machine as admins on the Unix socket, without a token.
+//!   [`first_token`] registers an admin token from a file, where that socket cannot be reached.
+//! - [`Permission::roles`] is the table of roles and permissions; [`Identity::require`] applies it.
+//! - [`check_listen`] decides whether the server may listen on an address, [`TlsListener`] terminates TLS.
 //!
-//! Browsers log in with a token or a link and hold a session ([`Sessions`]): pages take it from a cookie, and
-//! so does what a page reads from the API. What changes something is a form of ours, or carries a token.
+//! Browsers log in with a token or a login link and hold a session ([`Sessions`]) in a cookie. The cookie is
+//! enough to read; a change needs a form of the dashboard, or a bearer token.
 //!
-//! A namespace outside a token's scope is answered with 403, whether it exists or not: the answer is made
-//! from the token alone, before the store is asked, so neither the status nor the time taken says what is
-//! there. (404 hides no more than that, and sends the reader looking for a typing error.)
+//! A namespace outside a token's scope is answered with 403, whether it exists or not. The response depends
+//! on the token alone, before the store is read, so neither status nor latency reveals what exists. (404
+//! would hide no more, and suggest a typo.)
 
 mod authenticate;
 mod browser;
@@ -61,9 +61,9 @@ pub use role::{Permission, Role, UnknownRole};
 pub use scope::{INTERNAL_PREFIX, NAMESPACES_MAX, NamespaceScope};
 pub use sealing_key::SERVER_KEY_KIND;
 pub(crate) use sealing_key::{SealingKey, ServerKey};
-pub use sessions::{LINK_KIND, LINK_LASTS, SESSION_KIND, SESSION_LASTS, Secret, Sessions};
+pub use sessions::{LINK_KIND, LINK_TTL, SESSION_KIND, SESSION_TTL, Secret, Sessions};
 pub use tls::{HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, HANDSHAKES_PER_ADDRESS, TlsError, TlsListener, load_tls};
 pub use token_text::{NotAToken, TOKEN_PREFIX, TokenHash, TokenId, TokenText};
 pub use tokens::{
-    CACHE_TTL, CACHED_MAX, EXPIRED_KEPT, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified,
+    CACHE_TTL, CACHED_MAX, EXPIRED_RETENTION, NewToken, TOKEN_KIND, TokenError, TokenInfo, Tokens, Unverified,
 };

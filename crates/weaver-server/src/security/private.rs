@@ -1,20 +1,19 @@
-//! Files that hold secrets: read only if no other user can have read or changed them, written for their owner
-//! alone.
+//! Files with secrets: read only if no other user can read or change them, written with mode 0600.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Why a file with a secret is not used.
+/// Why a file with a secret is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivateFileError {
     /// The file cannot be read or written.
     #[error("{}: {source}; check the path and its permissions", path.display())]
     File {
-        /// The file.
+        /// The path as configured.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Other users can read or change it.
@@ -25,16 +24,16 @@ pub enum PrivateFileError {
         path.display()
     )]
     Exposed {
-        /// The file.
+        /// The path as configured.
         path: PathBuf,
-        /// Its permission bits.
+        /// The permission bits, such as `0o644`.
         mode: u32,
     },
 }
 
-/// The first `max_bytes` of a file that only its owner can use; `None` if there is no such file.
+/// The first `max_bytes` of a file that only its owner can access; `None` if it does not exist.
 ///
-/// A file of root's may be readable by its group, as mounted secrets are (`0440`): the group is the server's.
+/// A file owned by root may be readable by its group, as mounted secrets are (`0440`): the server's group.
 pub fn read_private(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, PrivateFileError> {
     let failed = |source| PrivateFileError::File { path: path.to_owned(), source };
     let file = match File::open(path) {
@@ -42,7 +41,7 @@ pub fn read_private(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Priv
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    // Of the file that was opened, not of the path, which may be another by now.
+    // Of the opened file, not of the path, which may name another by now.
     let metadata = file.metadata().map_err(failed)?;
     let mode = metadata.permissions().mode() & 0o777;
     let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
@@ -54,8 +53,7 @@ pub fn read_private(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Priv
     Ok(Some(content))
 }
 
-/// Writes a file for its owner alone: whole or not at all, and never readable by other users, not even for a
-/// moment.
+/// Writes a file with mode 0600, atomically: it is never readable by other users, not even for a moment.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PrivateFileError> {
     let failed = |source| PrivateFileError::File { path: path.to_owned(), source };
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -70,13 +68,13 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PrivateFileError
 }
 
 fn write_draft(draft: &Path, content: &[u8]) -> io::Result<()> {
-    // One that a crash left: it has this process id, so no living process writes it.
+    // Left by a crash: the name has this process id, so no other process writes it.
     match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft)?;
-    // The mode above is cut by the umask, which can only take away; this says it outright.
+    // The umask may have removed bits from the mode above.
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     file.write_all(content)?;
     file.sync_all()

@@ -1,4 +1,4 @@
-//! Verifying again who is asking, while a request waits or a stream goes on.
+//! Verifying a caller again during a long poll or a stream.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,40 +13,39 @@ use super::refusal::Refusal;
 use super::sessions::Secret;
 use super::token_text::TokenId;
 
-/// How often the identity of a request that waits is verified again, besides on every wake-up. The look is
-/// cached ([`CACHE_TTL`](super::CACHE_TTL)), so it costs no read of the store.
+/// How often the caller of a waiting request is verified again, besides on every wake-up. Verification is
+/// cached ([`CACHE_TTL`](super::CACHE_TTL)).
 pub const RECHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// What a request was let in by. In the request's extensions, where it can lose its validity: a server that
-/// asks for no tokens puts none there.
+/// The credential of a request. In the request's extensions; none without tokens and for local admins.
 #[derive(Clone)]
 pub(crate) struct Recheck {
     guard: Arc<Guard>,
-    shown: Shown,
+    credential: Credential,
 }
 
 #[derive(Clone)]
-enum Shown {
-    /// The whole token was shown when the request came in; what can change since is whether it is still good.
+enum Credential {
+    /// The secret was verified when the request arrived; since then the token can expire or be revoked.
     Token(TokenId),
     Session(Secret),
 }
 
 impl Recheck {
     pub(crate) fn of_token(guard: &Arc<Guard>, identity: &Identity) -> Option<Self> {
-        let shown = Shown::Token(identity.token.clone()?);
-        Some(Self { guard: Arc::clone(guard), shown })
+        let credential = Credential::Token(identity.token.clone()?);
+        Some(Self { guard: Arc::clone(guard), credential })
     }
 
     pub(crate) fn of_session(guard: &Arc<Guard>, secret: Secret) -> Self {
-        Self { guard: Arc::clone(guard), shown: Shown::Session(secret) }
+        Self { guard: Arc::clone(guard), credential: Credential::Session(secret) }
     }
 
-    /// Who is asking now, or why they may not any more.
+    /// The current identity, or why the credential is no longer valid.
     pub(crate) async fn verify(&self) -> Result<Identity, Refusal> {
-        match (&self.shown, &self.guard.tokens, self.guard.sessions()) {
-            (Shown::Token(id), Some(tokens), _) => tokens.identity_of(id).await.map_err(refusal_of),
-            (Shown::Session(secret), _, Some(sessions)) => {
+        match (&self.credential, &self.guard.tokens, self.guard.sessions()) {
+            (Credential::Token(id), Some(tokens), _) => tokens.identity_of(id).await.map_err(refusal_of),
+            (Credential::Session(secret), _, Some(sessions)) => {
                 let found = sessions.verify(secret).await.map_err(|error| store_failed(&error))?;
                 found.ok_or_else(logged_out)
             }
@@ -65,7 +64,7 @@ fn logged_out() -> Refusal {
     Refusal::new(
         StatusCode::UNAUTHORIZED,
         "logged_out",
-        "the session has ended: it was logged out, has expired, or its token was revoked",
+        "the session ended: logged out, expired, or its token was revoked",
         "log in again",
     )
 }

@@ -1,4 +1,4 @@
-//! Requests that are turned away, each with its reason and the next step.
+//! Refused requests, each with its reason and a hint.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,18 +8,18 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use weaver_api as wire;
 
-/// A request that was turned away. It answers as a problem document (RFC 9457).
+/// A refused request. Its response is a problem document (RFC 9457).
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// The status of the answer.
+    /// The response's status: 400 to 503.
     pub status: StatusCode,
-    /// What programs tell it by; never changes its meaning.
+    /// The stable code that programs match on, such as `token_expired`.
     pub code: &'static str,
-    /// What was wrong with this request. It never repeats a token.
+    /// The reason. It never contains a token.
     pub detail: Cow<'static, str>,
     /// What to do about it.
-    pub next: Cow<'static, str>,
-    /// The header the status asks for, such as `WWW-Authenticate`.
+    pub hint: Cow<'static, str>,
+    /// A header that the status requires, such as `WWW-Authenticate`.
     // Boxed, because refusals travel in `Result`s and few have one.
     pub header: Option<Box<(HeaderName, HeaderValue)>>,
 }
@@ -29,9 +29,9 @@ impl Refusal {
         status: StatusCode,
         code: &'static str,
         detail: impl Into<Cow<'static, str>>,
-        next: impl Into<Cow<'static, str>>,
+        hint: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { status, code, detail: detail.into(), next: next.into(), header: None }
+        Self { status, code, detail: detail.into(), hint: hint.into(), header: None }
     }
 
     #[must_use]
@@ -43,7 +43,7 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} ({}): {}", self.detail, self.code, self.next)
+        write!(out, "{} ({}): {}", self.detail, self.code, self.hint)
     }
 }
 
@@ -57,7 +57,7 @@ impl IntoResponse for Refusal {
             status: self.status.as_u16(),
             code: self.code.to_owned(),
             detail: self.detail.into_owned(),
-            next: self.next.into_owned(),
+            hint: self.hint.into_owned(),
             field: None,
             index: None,
         };

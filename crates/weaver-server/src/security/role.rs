@@ -1,51 +1,50 @@
-//! The table of who may do what.
+//! The table of roles and permissions.
 
 use std::fmt;
 
 pub use weaver_api::{Role, UnknownRole};
 
-/// Something a request may need to be allowed.
+/// A permission that a request may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Permission {
-    /// Tasks, groups, queues, runners, logs, explanations and events of a namespace, and waiting for them.
+    /// Tasks, groups, queues, workers, logs, explanations and events of a namespace, and waiting for them.
     Read,
     /// New tasks of any type but `exec` and `prompt`.
     Enqueue,
     /// New tasks of the types `exec` and `prompt`, which start programs on the workers' machines: besides the
-    /// role, the token itself must have been given it
-    /// ([`Identity::may_exec`](crate::security::Identity::may_exec)). Running such a task again asks for it
-    /// too.
+    /// role, the token needs [`Identity::may_exec`](crate::security::Identity::may_exec). Retrying such a
+    /// task needs it too.
     EnqueueExec,
     /// Lease, renew, finish, confirm stopped, report progress, write attempt logs, beat.
     Work,
-    /// Cancel, run again, run now.
+    /// Cancel tasks, retry them, make them due now.
     ManageTasks,
     /// Pause, resume and limit queues.
     ManageQueues,
-    /// Add, change and remove schedules, and run them now. What they make must be allowed too.
+    /// Add, change, remove and run schedules. Enqueuing their tasks must be permitted too.
     ManageSchedules,
-    /// Merge queues: add, pause, resume, priorities, taking entries out. Putting a change in line is
+    /// Merge queues: add, pause, resume, set priorities, remove entries. Enqueuing a change is
     /// [`Enqueue`](Self::Enqueue).
     ManageMerge,
-    /// Settings of the whole installation; asked for
-    /// [everywhere](crate::security::Identity::require_everywhere).
+    /// Settings of the whole installation; needs
+    /// [all namespaces](crate::security::Identity::require_everywhere).
     ManageSettings,
-    /// Tell runners to drain or stop.
-    ManageRunners,
-    /// Who did what.
+    /// Set a worker's directive: run, drain or stop.
+    ManageWorkers,
+    /// Read the audit journal.
     ReadAudit,
-    /// See tasks in their stored form, and remove them: finished before their time, unreadable or live.
+    /// Read tasks in their stored form, and remove them: ended, unreadable or live.
     Purge,
-    /// Figures of the whole server; asked for [everywhere](crate::security::Identity::require_everywhere).
+    /// Metrics of the whole server; needs [all namespaces](crate::security::Identity::require_everywhere).
     ReadMetrics,
-    /// Make, list and revoke tokens; asked for [everywhere](crate::security::Identity::require_everywhere),
-    /// because who may make a token may make any.
+    /// Create, list and revoke tokens; needs [all
+    /// namespaces](crate::security::Identity::require_everywhere), because it allows creating any token.
     ManageTokens,
 }
 
 use Role::{Admin, Operator, Producer, Viewer, Worker};
 
-/// The table. Rows are read from here only.
+/// The only definition of which role has which permission.
 const TABLE: [(Permission, &str, &[Role]); 14] = [
     (Permission::Read, "read", &[Viewer, Producer, Worker, Operator, Admin]),
     (Permission::Enqueue, "enqueue", &[Producer, Operator, Admin]),
@@ -56,7 +55,7 @@ const TABLE: [(Permission, &str, &[Role]); 14] = [
     (Permission::ManageSchedules, "manage_schedules", &[Operator, Admin]),
     (Permission::ManageMerge, "manage_merge", &[Operator, Admin]),
     (Permission::ManageSettings, "manage_settings", &[Operator, Admin]),
-    (Permission::ManageRunners, "manage_runners", &[Operator, Admin]),
+    (Permission::ManageWorkers, "manage_workers", &[Operator, Admin]),
     (Permission::ReadAudit, "read_audit", &[Operator, Admin]),
     (Permission::Purge, "purge", &[Admin]),
     (Permission::ReadMetrics, "read_metrics", &[Viewer, Operator, Admin]),
@@ -64,12 +63,12 @@ const TABLE: [(Permission, &str, &[Role]); 14] = [
 ];
 
 impl Permission {
-    /// Every permission.
+    /// In the order of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|(permission, _, _)| *permission)
     }
 
-    /// Its name in messages.
+    /// The snake_case name in messages, such as `manage_tasks`.
     pub fn as_str(self) -> &'static str {
         self.row().0
     }

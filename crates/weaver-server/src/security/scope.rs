@@ -1,4 +1,4 @@
-//! Which namespaces a token is good for.
+//! The namespaces of a token.
 
 use std::sync::Arc;
 
@@ -6,30 +6,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weaver_core::error::Invalid;
 use weaver_core::name::Namespace;
 
-/// Namespaces that begin with this are Weaver's own. No token reaches them, whatever its scope: the tokens
-/// themselves are kept in one.
+/// The prefix of internal namespaces. No token reaches them, whatever its scope: one of them holds the
+/// tokens themselves.
 pub use weaver_core::name::RESERVED_PREFIX as INTERNAL_PREFIX;
 
-/// The most namespaces one token may list. More than that is `all`, or several tokens.
+/// The most namespaces that one token may list.
 pub const NAMESPACES_MAX: usize = 100;
 
-/// The namespaces a token is good for. Written as `"*"` or as a list.
+/// The namespaces of a token. In JSON `"*"` or a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NamespaceScope {
-    /// All but the internal ones, also those that do not exist yet.
+    /// All but the internal ones, including those that do not exist yet.
     All,
-    /// These.
+    /// 1 to [`NAMESPACES_MAX`] namespaces.
     // Shared, because every request carries a copy.
     Only(Arc<[Namespace]>),
 }
 
 impl NamespaceScope {
-    /// A list.
+    /// Not checked here: [`Tokens::create`](super::Tokens::create) checks the number and refuses internal
+    /// ones.
     pub fn only(namespaces: impl IntoIterator<Item = Namespace>) -> Self {
         Self::Only(namespaces.into_iter().collect())
     }
 
-    /// Whether a namespace is inside.
+    /// Whether a namespace is in scope; false for internal ones.
     pub fn contains(&self, namespace: &Namespace) -> bool {
         if namespace.is_reserved() {
             return false;
@@ -40,7 +41,7 @@ impl NamespaceScope {
         }
     }
 
-    /// Whether it is all of them.
+    /// Whether the scope is [`All`](Self::All).
     pub fn is_all(&self) -> bool {
         matches!(self, Self::All)
     }
@@ -67,7 +68,7 @@ impl<'de> Deserialize<'de> for NamespaceScope {
         match Written::deserialize(deserializer)? {
             Written::Word(word) if word == "*" => Ok(Self::All),
             Written::Word(word) => Err(serde::de::Error::custom(format!(
-                "`{word}` is no scope: write \"*\" for all namespaces, or a list"
+                "`{word}` is not a scope: write \"*\" for all namespaces, or a list"
             ))),
             Written::List(names) => {
                 let names: Result<Arc<[_]>, Invalid> = names.into_iter().map(Namespace::new).collect();

@@ -1,8 +1,8 @@
-//! Places in the stream of changes, as clients see them.
+//! Cursors of the change log, sealed for clients.
 //!
-//! Positions count the changes of *all* namespaces: shown as numbers, they would tell a token of one
-//! namespace how much happens in the others. Sealed, two ids say nothing about what lies between them, not
-//! even whether they are the same place: every id has a nonce of its own.
+//! Positions count the changes of *all* namespaces: in plain text they would show a token of one namespace
+//! how much happens in the others. Two sealed ids reveal nothing about the changes between them, not even
+//! whether they are the same position: every id has its own nonce.
 
 use subtle::ConstantTimeEq;
 use weaver_core::event::ChangeCursor;
@@ -16,7 +16,7 @@ const TAG: usize = 8;
 const PURPOSE: &str = "place in the changes";
 
 impl SealingKey {
-    /// The id of a place.
+    /// The event id of a position.
     pub(crate) fn seal_place(&self, place: ChangeCursor) -> String {
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).expect("the system has randomness");
@@ -28,7 +28,7 @@ impl SealingKey {
         to_hex(&[&nonce[..], &hidden, &tag[..TAG]].concat())
     }
 
-    /// The place of an id that this store's servers gave out.
+    /// The position of an event id, if a server of this store sealed it.
     pub(crate) fn open_place(&self, id: &str) -> Option<ChangeCursor> {
         let bytes = from_hex(id).filter(|bytes| bytes.len() == NONCE + PLACE + TAG)?;
         let (nonce, rest) = bytes.split_first_chunk::<NONCE>()?;
@@ -46,7 +46,7 @@ impl SealingKey {
         })
     }
 
-    /// Hides and shows: the same both ways.
+    /// XOR: masks and unmasks.
     fn mask(&self, nonce: &[u8; NONCE], place: &mut [u8; PLACE]) {
         let mask = self.mac(PURPOSE, &[b"mask", nonce]);
         place.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_comes_back_and_its_ids_look_unrelated() {
+    fn a_sealed_cursor_opens_again_and_two_ids_of_it_differ() {
         let key = SealingKey::of_test(3);
         let place = ChangeCursor { incarnation: 5, position: u64::MAX };
         let (one, other) = (key.seal_place(place), key.seal_place(place));

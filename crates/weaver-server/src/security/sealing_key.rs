@@ -1,8 +1,8 @@
-//! The key of a store's servers: what they seal with it, every one of them can open, also after a restart.
+//! The key that all servers of a store share: what one seals, the others can open, also after a restart.
 //!
-//! It is a document of the internal namespace, made by the first server that needs it. Whoever reads the
-//! store can read it, but also everything it protects; it keeps *callers* from inventing leases and from
-//! reading cursors.
+//! It is a document of the internal namespace, created by the first server that needs it. It keeps *callers*
+//! from forging leases and reading cursors; a process that can read the store can read it, and everything it
+//! protects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use weaver_core::error::Error;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Document, DocumentKey, Expect, Store};
 
-/// The kind of the document the key is kept in.
+/// The document kind of the key; internal namespace, id `1`.
 pub const SERVER_KEY_KIND: &str = "weaver.server-key";
 
 const KEY_BYTES: usize = 32;
 
-/// The key of a store's servers, read when it is first needed.
+/// The shared key, read when it is first needed.
 pub(crate) struct ServerKey {
     store: Arc<dyn Store>,
-    // Read once: the document is never written again.
+    // Cached for good: the document is never written again.
     key: OnceCell<SealingKey>,
 }
 
@@ -32,7 +32,7 @@ impl ServerKey {
         Self { store, key: OnceCell::new() }
     }
 
-    /// The key; made and stored if the store has none.
+    /// The key; created if the store has none.
     pub(crate) async fn get(&self) -> Result<&SealingKey, Error> {
         self.key.get_or_try_init(|| self.read_or_make()).await
     }
@@ -43,11 +43,11 @@ impl ServerKey {
             return decode(&found);
         }
         let mut key = [0; KEY_BYTES];
-        // Without randomness nothing here is safe: tokens need it too.
+        // Tokens need it too: without randomness the server must not run.
         getrandom::fill(&mut key).expect("the system has randomness");
         match self.store.put_document(&name, Bytes::copy_from_slice(&key), Expect::Absent, None).await {
             Ok(_) => Ok(SealingKey(key)),
-            // Another server made one at the same moment: that one counts.
+            // Another server created one at the same moment: use that.
             Err(Error::Conflict { .. }) => match self.store.get_document(&name).await? {
                 Some(found) => decode(&found),
                 None => Err(Error::Unavailable { reason: "the servers' key is being replaced".to_owned() }),
@@ -60,18 +60,18 @@ impl ServerKey {
 fn decode(document: &Document) -> Result<SealingKey, Error> {
     <[u8; KEY_BYTES]>::try_from(&document.body[..]).map(SealingKey).map_err(|_| Error::Damaged {
         what: format!("document {SERVER_KEY_KIND}/1 ({} bytes instead of {KEY_BYTES})", document.body.len()),
-        way_out: "delete the document: the server makes a new one, and leases held over HTTP are lost once"
+        remedy: "delete the document: the server creates a new one, and leases held over HTTP are lost once"
             .to_owned(),
     })
 }
 
-/// Seals and opens. Never shown.
+/// Its `Debug` shows no bytes.
 #[derive(Clone)]
 pub(crate) struct SealingKey([u8; KEY_BYTES]);
 
 impl SealingKey {
-    /// A keyed hash of parts for one purpose. Each part is preceded by its length: no two lists of parts are
-    /// the same.
+    /// HMAC-SHA256 of the parts, separated by purpose. Each part is preceded by its length, so that two lists
+    /// of parts never hash the same bytes.
     pub(super) fn mac(&self, purpose: &'static str, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in std::iter::once(&purpose.as_bytes()).chain(parts) {

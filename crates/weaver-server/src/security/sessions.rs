@@ -1,8 +1,10 @@
-//! Browsers that are logged in, and links that log one in once.
+//! Browser sessions, and one-time login links.
 //!
 //! Both are documents in the store, found by the hash of a secret that only the browser (or the link) has. So
-//! they survive a restart, hold on every server of the store, and nobody who reads the store can use one. A
-//! session is never more than its token: it ends with it, at its own end, or when somebody logs out.
+//! they survive a restart, are valid on every server of the store, and cannot be used by a reader of the
+//! store.
+//!
+//! A session has its token's permissions. It ends with the token, when it expires, or on logout.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,18 +26,18 @@ use super::scope::NamespaceScope;
 use super::token_text::{TokenId, to_hex};
 use super::tokens::{CACHE_TTL, CACHED_MAX, NewToken, TokenError, Tokens, Unverified};
 
-/// The kind of the documents that hold sessions.
+/// The document kind of sessions.
 pub const SESSION_KIND: &str = "weaver.session";
-/// The kind of the documents that hold links.
+/// The document kind of login links.
 pub const LINK_KIND: &str = "weaver.login-link";
-/// How long a browser stays logged in.
-pub const SESSION_LASTS: Duration = Duration::from_secs(12 * 3600);
-/// How long a link is good for, unless it is used before.
-pub const LINK_LASTS: Duration = Duration::from_secs(3600);
-/// How many that have ended are removed when a new one is made.
+/// The lifetime of a session.
+pub const SESSION_TTL: Duration = Duration::from_secs(12 * 3600);
+/// The lifetime of a login link that is not used.
+pub const LINK_TTL: Duration = Duration::from_secs(3600);
+/// The most expired documents removed per login.
 const SWEPT_AT_ONCE: u32 = 16;
 
-/// What a browser or a link has to show: 256 random bits.
+/// The secret of a session or a link: 256 random bits, in hex. Its `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -46,18 +48,18 @@ impl Secret {
         Self(to_hex(&bytes))
     }
 
-    /// Reads what a request carries. Anything that no server made is `None`.
+    /// `None` unless it is 64 lower-case hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         (text.len() == 64 && is_hex).then(|| Self(text.to_owned()))
     }
 
-    /// The secret itself: for the cookie or the link, and nothing else.
+    /// The secret itself, for the cookie or the link only.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What forms of this session carry: derived, so that a page that leaks it leaks no session.
+    /// The CSRF token of the session's forms: derived, so that a leaked page does not leak the session.
     pub fn form_key(&self) -> String {
         self.hashed("weaver form")
     }
@@ -77,7 +79,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// As the store keeps it; the id is the secret's hash.
+/// The stored form; the document's id is the hash of the secret.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -85,33 +87,32 @@ struct Body {
     expires_at: Timestamp,
 }
 
-/// Sessions and links of a server's tokens.
+/// Sessions and login links, kept as documents beside the tokens.
 pub struct Sessions {
     tokens: Arc<Tokens>,
-    /// Read a moment ago. Only secrets that were right are in it, so strangers cannot fill it.
+    /// Valid for [`CACHE_TTL`]. Only valid secrets are cached, so unauthenticated clients cannot fill it.
     cache: Mutex<HashMap<String, (Body, Monotonic)>>,
 }
 
 impl Sessions {
-    /// For these tokens.
+    /// With an empty cache.
     pub fn new(tokens: Arc<Tokens>) -> Self {
         Self { tokens, cache: Mutex::default() }
     }
 
-    /// A link's secret, good for one login as this token.
+    /// Creates a login link; its secret is valid for one login as this token.
     pub async fn make_link(&self, token: &TokenId) -> Result<Secret, Error> {
-        self.make(LINK_KIND, token, LINK_LASTS).await
+        self.make(LINK_KIND, token, LINK_TTL).await
     }
 
-    /// The same for an admin of the server's socket, who has a user id and no token: a browser has none, so
-    /// it is logged in by a token of its own, which is never told. It is listed, can be revoked, and ends
-    /// with the session.
+    /// The same for a local admin, who has no token: it creates a token for the browser, whose secret is
+    /// never shown. The token is listed, can be revoked, and expires with the session.
     pub async fn make_admin_link(
         &self,
         created_by: &str,
         may_exec: bool,
     ) -> Result<(TokenId, Secret), TokenError> {
-        let lasting = LINK_LASTS.saturating_add(SESSION_LASTS);
+        let lasting = LINK_TTL.saturating_add(SESSION_TTL);
         let new = NewToken {
             name: "dashboard".to_owned(),
             role: Role::Admin,
@@ -125,7 +126,7 @@ impl Sessions {
         Ok((info.id, secret))
     }
 
-    /// Uses up a link. Of two who try at once, one gets the session.
+    /// Redeems a login link for a session. Of two concurrent attempts one succeeds.
     pub async fn redeem(&self, link: &Secret) -> Result<Option<Secret>, Error> {
         let key = key(LINK_KIND, &link.id());
         let Some(document) = self.tokens.store().get_document(&key).await? else { return Ok(None) };
@@ -140,13 +141,13 @@ impl Sessions {
         }
     }
 
-    /// Logs a browser in as this token.
+    /// Starts a session with the permissions of this token.
     pub async fn begin(&self, token: &TokenId) -> Result<Secret, Error> {
         self.sweep().await;
-        self.make(SESSION_KIND, token, SESSION_LASTS).await
+        self.make(SESSION_KIND, token, SESSION_TTL).await
     }
 
-    /// Who a session belongs to, if there is one and its token is still good.
+    /// The identity of a session, if it and its token are valid.
     pub async fn verify(&self, secret: &Secret) -> Result<Option<Identity>, Error> {
         let id = secret.id();
         let now = self.tokens.clock().monotonic();
@@ -178,7 +179,7 @@ impl Sessions {
         }
     }
 
-    /// Logs a browser out.
+    /// Ends a session at once on this server, elsewhere within [`CACHE_TTL`].
     pub async fn end(&self, secret: &Secret) -> Result<(), Error> {
         let id = secret.id();
         let done = self.tokens.store().delete_document(&key(SESSION_KIND, &id), Expect::Anything).await;
@@ -194,9 +195,9 @@ impl Sessions {
         cache.insert(id, (body, now));
     }
 
-    async fn make(&self, kind: &str, token: &TokenId, lasts: Duration) -> Result<Secret, Error> {
+    async fn make(&self, kind: &str, token: &TokenId, ttl: Duration) -> Result<Secret, Error> {
         let secret = Secret::random();
-        let expires_at = self.tokens.clock().now().saturating_add(lasts);
+        let expires_at = self.tokens.clock().now().saturating_add(ttl);
         let body = Body { token: token.clone(), expires_at };
         let body = serde_json::to_vec(&body).expect("an id and an instant are always JSON");
         let key = key(kind, &secret.id());
@@ -204,13 +205,13 @@ impl Sessions {
         Ok(secret)
     }
 
-    /// What a document says, unless it has ended. One that cannot be read lets nobody in.
+    /// The document's body, unless it has expired. An unreadable one is not a session.
     fn live(&self, document: &Document) -> Option<Body> {
         let body: Body = serde_json::from_slice(&document.body).ok()?;
         (body.expires_at > self.tokens.clock().now()).then_some(body)
     }
 
-    /// Removes some that have ended. What cannot be removed now goes with a later login.
+    /// Removes some expired documents. Failures are left for a later login.
     async fn sweep(&self) {
         let now = self.tokens.clock().now();
         for kind in [SESSION_KIND, LINK_KIND] {
@@ -218,7 +219,7 @@ impl Sessions {
             for document in ended {
                 let expect = Expect::Version(document.version);
                 if let Err(error) = self.tokens.store().delete_document(&document.key, expect).await {
-                    tracing::debug!(%error, "an ended session stays for now");
+                    tracing::debug!(%error, "removing an expired session failed");
                 }
             }
         }

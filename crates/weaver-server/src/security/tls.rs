@@ -1,4 +1,4 @@
-//! Serving encrypted.
+//! TLS termination.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -24,65 +24,65 @@ use weaver_core::clock::Clock;
 
 use super::private::{PrivateFileError, read_private};
 
-/// How long a client may take for its handshake.
+/// The longest a TLS handshake may take.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most handshakes under way; more connections wait in the system's backlog.
+/// The most concurrent handshakes; more connections wait in the listen backlog.
 pub const HANDSHAKES_MAX: usize = 512;
 
-/// Longer than any key.
+/// Larger than any key.
 const KEY_MAX_BYTES: u64 = 1024 * 1024;
-/// The most handshakes of one address under way: with one more, the oldest of them is given up. An honest one
-/// takes milliseconds; those that never end must not keep their address, or anybody else, from a new one.
+/// The most concurrent handshakes of one address: with one more, its oldest is aborted. A normal handshake
+/// takes milliseconds; stalled ones must not block new connections.
 pub const HANDSHAKES_PER_ADDRESS: usize = 64;
 
-/// Why there is no TLS.
+/// Why the certificate or its key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{what} {}: {source}; check the path and its permissions", path.display())]
     Read {
-        /// What it holds.
+        /// `certificate` or `private key`.
         what: &'static str,
-        /// The file.
+        /// The path as configured.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Other users can read the key, or change it.
+    /// Other users can read or change the key.
     #[error("the private key {0}")]
     Exposed(PrivateFileError),
-    /// A file holds something else.
-    #[error("{} holds no {what} in PEM form ({reason}); it should have a line `{line}`", path.display())]
+    /// A file is not in the expected PEM form.
+    #[error("{} has no {what} in PEM form ({reason}); expected a line `{line}`", path.display())]
     Pem {
-        /// What it should hold.
+        /// `certificate` or `private key`.
         what: &'static str,
-        /// The file.
+        /// The path as configured.
         path: PathBuf,
-        /// How that line looks.
+        /// The expected first line of the PEM section.
         line: &'static str,
-        /// What is wrong with it.
+        /// Without content of the file, which may be part of a key.
         reason: String,
     },
     /// The key belongs to another certificate.
     #[error(
-        "the key {} does not belong to the certificate {}: give the key the certificate was made with; in a chain, \
-         the server's own certificate comes first",
+        "the key {} does not belong to the certificate {}: use the key of that certificate; in a chain, the \
+         server's own certificate comes first",
         key.display(),
         certificate.display()
     )]
     Mismatch {
-        /// The certificate's file.
+        /// The configured certificate file.
         certificate: PathBuf,
-        /// The key's file.
+        /// The configured key file.
         key: PathBuf,
     },
-    /// They cannot be used for another reason.
+    /// Any other error of the TLS library.
     #[error("the certificate {} and its key cannot be used: {source}", certificate.display())]
     Unusable {
-        /// The certificate's file.
+        /// The configured certificate file.
         certificate: PathBuf,
-        /// What the library said.
+        /// The error of rustls.
         source: rustls::Error,
     },
 }
@@ -107,7 +107,7 @@ pub fn load_tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, Tls
         }
         source => TlsError::Unusable { certificate: certificate.to_owned(), source },
     };
-    // Named, because a process may have no default provider, or another's.
+    // Explicit, because a process may have no default provider, or another one.
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
@@ -133,33 +133,33 @@ fn read_key(path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 fn not_pem(path: &Path, what: &'static str, line: &'static str, error: &pem::Error) -> TlsError {
-    // In our words: the library's quote the line that is wrong, and that may be part of a key.
+    // Not the library's message: it quotes the line, which may be part of a key.
     let reason = match error {
-        pem::Error::NoItemsFound => "there is none in it",
-        pem::Error::MissingSectionEnd { .. } => "it is cut off",
-        _ => "it is damaged",
+        pem::Error::NoItemsFound => "no such section",
+        pem::Error::MissingSectionEnd { .. } => "truncated",
+        _ => "malformed",
     };
     TlsError::Pem { what, path: path.to_owned(), line, reason: reason.to_owned() }
 }
 
 type Handshake<Io> = Pin<Box<dyn Future<Output = (Option<TlsStream<Io>>, SocketAddr, u64)> + Send>>;
 
-/// Takes connections from a listener and answers them encrypted; for [`axum::serve`](fn@axum::serve).
+/// A listener that terminates TLS; for [`axum::serve`](fn@axum::serve).
 ///
-/// Handshakes go on side by side, each with its own time limit: a client that is slow with its own keeps
-/// nobody waiting. They are driven by [`accept`](Listener::accept) and end with the listener.
+/// Handshakes run concurrently, each with its own timeout: a slow client does not delay others. They are
+/// driven by [`accept`](Listener::accept) and end with the listener.
 pub struct TlsListener<L: Listener = TcpListener> {
     inner: L,
     acceptor: TlsAcceptor,
     clock: Arc<dyn Clock>,
     handshakes: FuturesUnordered<Handshake<L::Io>>,
-    /// Those of each address, the oldest first, and what gives one up.
+    /// Handshakes of each address, oldest first, with the token that aborts one.
     by_address: HashMap<IpAddr, VecDeque<(u64, CancellationToken)>>,
     next_number: u64,
 }
 
 impl<L: Listener<Addr = SocketAddr>> TlsListener<L> {
-    /// Wraps a listener.
+    /// `clock` is for [`HANDSHAKE_TIMEOUT`].
     pub fn new(inner: L, config: Arc<ServerConfig>, clock: Arc<dyn Clock>) -> Self {
         Self {
             inner,
@@ -188,16 +188,16 @@ impl<L: Listener<Addr = SocketAddr>> TlsListener<L> {
                 done = handshake => match done {
                     Ok(stream) => Some(stream),
                     Err(error) => {
-                        tracing::debug!(%address, %error, "a TLS handshake failed");
+                        tracing::debug!(%address, %error, "TLS handshake failed");
                         None
                     }
                 },
                 () = timeout => {
-                    tracing::debug!(%address, "a TLS handshake took too long");
+                    tracing::debug!(%address, "TLS handshake timed out");
                     None
                 }
                 () = given_up.cancelled_owned() => {
-                    tracing::debug!(%address, "a TLS handshake was given up: its address has too many");
+                    tracing::debug!(%address, "TLS handshake aborted: too many of this address");
                     None
                 }
             };
@@ -219,7 +219,7 @@ impl<L: Listener<Addr = SocketAddr>> Listener for TlsListener<L> {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
-        // Nothing is lost when this is dropped half way, as a shutdown does: handshakes stay in the set.
+        // Cancel safe: handshakes stay in the set when this future is dropped, as on shutdown.
         loop {
             tokio::select! {
                 Some((stream, address, number)) = self.handshakes.next(), if !self.handshakes.is_empty() => {

@@ -1,6 +1,6 @@
-//! The text of a token: `wvr_`, 64 bits that name it, 256 bits that prove it.
+//! The text of a bearer token: `wvr_`, a 64-bit id, a 256-bit secret.
 //!
-//! The parts are in hexadecimal: no sign in it needs quoting in a shell, a header or a file.
+//! Both parts are in hex: no character needs quoting in a shell, a header or a file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What every token begins with, so that people and scanners for lost secrets know one when they see it.
+/// The prefix of every token, so that people and secret scanners recognize one.
 pub const TOKEN_PREFIX: &str = "wvr_";
 
 const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 const TEXT_LEN: usize = TOKEN_PREFIX.len() + 2 * ID_BYTES + 1 + 2 * SECRET_BYTES;
 
-/// The part of a token that names it. It is no secret: lists, the audit journal and messages show it.
+/// The id of a token: 16 hex digits. Not a secret: lists, the audit journal and messages show it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct TokenId(Arc<str>);
 
 impl TokenId {
-    /// The text.
+    /// 16 lower-case hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -49,20 +49,19 @@ impl<'de> Deserialize<'de> for TokenId {
     }
 }
 
-/// Text that cannot be a token. It does not repeat the text: that may be somebody's secret.
+/// Text that is not a token. The message does not contain the text, which may be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is no token of Weaver: they look like wvr_<16 hexadecimal digits>_<64 hexadecimal digits>")]
+#[error("not a Weaver token: expected wvr_<16 hexadecimal digits>_<64 hexadecimal digits>")]
 pub struct NotAToken;
 
-/// A whole token: the secret. It has no `Display`, and its `Debug` shows the id alone;
-/// [`expose`](TokenText::expose) is the one way to the text, so that reading the uses of that name shows
-/// where secrets go.
+/// A token with its secret. It has no `Display`, and its `Debug` shows the id only;
+/// [`expose`](TokenText::expose) is the only way to the text, so that its callers show where secrets go.
 #[derive(Clone)]
 pub struct TokenText(Arc<str>);
 
 impl TokenText {
     /// A new token, from the system's randomness.
-    // Not from a source that is passed in: a token that a seed can bring back is none.
+    // Not from an injected source: a token that a seed can reproduce is not a secret.
     pub(crate) fn random() -> Self {
         let mut bytes = [0; ID_BYTES + SECRET_BYTES];
         getrandom::fill(&mut bytes).expect("the system has randomness");
@@ -70,7 +69,8 @@ impl TokenText {
         Self(format!("{TOKEN_PREFIX}{}_{}", to_hex(id), to_hex(secret)).into())
     }
 
-    /// Accepts exactly the form that is given out, so that a token has one spelling.
+    /// Accepts exactly the form that [`create`](super::Tokens::create) returns, so that a token has one
+    /// spelling.
     pub fn parse(text: &str) -> Result<Self, NotAToken> {
         let (id, secret) =
             text.strip_prefix(TOKEN_PREFIX).and_then(|rest| rest.split_once('_')).ok_or(NotAToken)?;
@@ -78,22 +78,21 @@ impl TokenText {
         if is_whole && is_hex(id) && is_hex(secret) { Ok(Self(text.into())) } else { Err(NotAToken) }
     }
 
-    /// The part that names it.
+    /// The part that is not secret.
     pub fn id(&self) -> TokenId {
         let start = TOKEN_PREFIX.len();
         TokenId(self.0[start..start + 2 * ID_BYTES].into())
     }
 
-    /// The secret itself: for the person it was made for, and for the file it is kept in.
+    /// The token with its secret: for the response that creates it, and the file that keeps it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What the store keeps.
+    /// The SHA-256 that the store keeps.
     pub fn hash(&self) -> TokenHash {
         // Of the whole text: a hash copied into the record of another id matches nothing. A slow hash would
-        // add nothing, because nobody can try 2^256 secrets, and everybody would pay for it with every
-        // request.
+        // cost every request and add nothing: 2^256 secrets cannot be tried.
         TokenHash(Sha256::digest(self.0.as_bytes()).into())
     }
 }
@@ -116,13 +115,12 @@ impl fmt::Debug for TokenText {
 pub struct TokenHash([u8; 32]);
 
 impl TokenHash {
-    /// Whether both are of the same token, in constant time.
+    /// Compares in constant time.
     pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 
-    /// Matches no token anybody can find; stands in where there is no record, so that both cases do the same
-    /// work.
+    /// Matches no known token; used where there is no record, so that both cases take the same time.
     pub(crate) const fn of_nothing() -> Self {
         Self([0; 32])
     }

@@ -1,4 +1,4 @@
-//! Tokens in the store: made, listed, revoked, verified.
+//! Tokens in the store: creating, listing, revoking and verifying them.
 
 mod cache;
 mod record;
@@ -22,100 +22,100 @@ use super::role::{Permission, Role};
 use super::scope::{NAMESPACES_MAX, NamespaceScope};
 use super::token_text::{TokenHash, TokenId, TokenText};
 
-/// The kind of the documents tokens are kept in.
+/// The document kind of tokens; internal namespace.
 pub const TOKEN_KIND: &str = "weaver.token";
 
-/// How long an expired token is kept, so that its owner is told that it expired and not that it is unknown.
-pub const EXPIRED_KEPT: Duration = Duration::from_secs(3600);
+/// How long an expired token is kept, so that its owner gets `token_expired` and not `token_invalid`.
+pub const EXPIRED_RETENTION: Duration = Duration::from_secs(3600);
 
-/// How many that expired are removed when a new one is made.
+/// The most expired tokens removed when one is created.
 const SWEPT_AT_ONCE: u32 = 16;
 
-/// How long a verified token is believed without asking the store again: what revoking takes to reach *other*
-/// servers on the same store. In the process that revokes it is immediate.
+/// How long a verified token is cached: a revocation takes up to this long to reach *other* servers of the
+/// store. In the process that revokes, it is immediate.
 pub const CACHE_TTL: Duration = Duration::from_secs(5);
 
-/// The most tokens remembered.
+/// The most tokens in the cache; beyond it the oldest is evicted.
 pub const CACHED_MAX: usize = 1_024;
 
-/// What a new token shall be.
+/// A token to create.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// For people: whose it is, or what for.
+    /// Its owner or purpose. Tokens of one name share a lease subject ([`Identity::subject`]).
     pub name: String,
-    /// What it may do.
+    /// The role; its permissions are in [`Permission::roles`].
     pub role: Role,
-    /// Where.
+    /// The namespaces that the role applies to.
     pub namespaces: NamespaceScope,
-    /// Whether it may enqueue tasks that start programs.
+    /// Whether it may enqueue tasks that start programs; not for viewers and workers.
     pub may_exec: bool,
-    /// When it stops being good; never, if there is no such instant.
+    /// Must be in the future; `None`: it does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Who makes it ([`Identity::caller`]).
+    /// Its creator, as in the audit journal ([`Identity::caller`]).
     pub created_by: String,
 }
 
-/// A token as lists show it, without anything that could be used in its place.
+/// A token as lists show it, without its secret and its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TokenInfo {
-    /// Names it, in `revoke` and in the audit journal.
+    /// For [`revoke`](Tokens::revoke), and in the audit journal.
     pub id: TokenId,
-    /// For people.
+    /// Its owner or purpose; not unique.
     pub name: Arc<str>,
-    /// What it may do.
+    /// The role; its permissions are in [`Permission::roles`].
     pub role: Role,
-    /// Where.
+    /// The namespaces that the role applies to.
     pub namespaces: NamespaceScope,
     /// Whether it may enqueue tasks that start programs.
     pub may_exec: bool,
-    /// When it was made.
+    /// By the server's clock.
     pub created_at: Timestamp,
-    /// By whom.
+    /// Its creator, as in the audit journal ([`Identity::caller`]).
     pub created_by: String,
-    /// When it stops being good.
+    /// `None`: it does not expire.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a token could not be made or revoked.
+/// Why a token could not be created or revoked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// What was asked for makes no sense.
+    /// A field of [`NewToken`] is invalid.
     #[error("{field}: {reason}")]
     Invalid {
-        /// The field that is wrong.
+        /// The field of [`NewToken`].
         field: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and what is valid.
         reason: String,
     },
-    /// There is none with this id.
-    #[error("no token {id}: it may have been revoked already; list the tokens to see what there is")]
+    /// Unknown, or revoked before.
+    #[error("no token {id}: it may have been revoked already; list the tokens")]
     NotFound {
-        /// What was asked for.
+        /// As given to [`Tokens::revoke`].
         id: TokenId,
     },
-    /// The store did not do it.
+    /// The store failed; the token may have been created or revoked.
     #[error(transparent)]
     Store(#[from] Error),
 }
 
-/// Why a token is not believed.
+/// Why a token is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unverified {
-    /// Never made, revoked, or not the whole secret: these are not told apart.
-    #[error("the token is not known here")]
+    /// Unknown, revoked, or a wrong secret: deliberately not distinguished.
+    #[error("the token is invalid")]
     Unknown,
-    /// It was good once. Only said to somebody who has the whole secret.
+    /// Only for a caller with the right secret.
     #[error("the token expired at {at}")]
     Expired {
-        /// When.
+        /// Kept for [`EXPIRED_RETENTION`]; after that the token is unknown.
         at: Timestamp,
     },
-    /// The store did not answer.
+    /// The token could not be read.
     #[error(transparent)]
     Store(#[from] Error),
 }
 
-/// The tokens of a store.
+/// The tokens of a store, with a cache of verified ones.
 pub struct Tokens {
     store: Arc<dyn Documents>,
     clock: Arc<dyn Clock>,
@@ -123,12 +123,12 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens kept in a store.
+    /// `clock` is for expiry and the cache.
     pub fn new(store: Arc<dyn Documents>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock, cache: Cache::default() }
     }
 
-    /// Makes a token. The text is given out here and never again.
+    /// Creates a token. The text with the secret is returned only here.
     pub async fn create(&self, new: NewToken) -> Result<(TokenText, TokenInfo), TokenError> {
         let text = TokenText::random();
         self.sweep().await;
@@ -136,7 +136,7 @@ impl Tokens {
         Ok((text, info))
     }
 
-    /// Some of the tokens, by id.
+    /// A page of tokens, by id; fails on an unreadable one.
     pub async fn list(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<TokenInfo>, TokenError> {
         let page = self.store.list_documents(&Namespace::internal(), TOKEN_KIND, "", cursor, limit).await?;
         let items: Result<_, Error> = page
@@ -147,20 +147,19 @@ impl Tokens {
         Ok(Page { items: items?, next: page.next, complete: page.complete })
     }
 
-    /// Ends a token. When this returns it is good for nothing in this process; elsewhere within
-    /// [`CACHE_TTL`].
+    /// Revokes a token: at once in this process, elsewhere within [`CACHE_TTL`].
     pub async fn revoke(&self, id: &TokenId) -> Result<(), TokenError> {
         let done = self.remove(id).await;
-        // Also after an error: the store may have done it and failed to say so. And after the store, not
-        // before it, or a request in between would remember the token again.
+        // Also after an error: the delete may have been applied. And after the store, not before it, or a
+        // request in between would cache the token again.
         self.cache.forget(id);
         done
     }
 
-    /// Whose token this is.
+    /// The identity of a token, from the cache or the store.
     pub async fn verify(&self, text: &TokenText) -> Result<Identity, Unverified> {
         let id = text.id();
-        // Read before the store is: what is believed from now on is at most this old.
+        // Taken before the store is read: a cached record is never older than this says.
         let asked_at = self.clock.monotonic();
         let (cached, epoch) = self.cache.get(&id, asked_at);
         let is_cached = cached.is_some();
@@ -186,8 +185,7 @@ impl Tokens {
         Ok(identity)
     }
 
-    /// Who a token is, for somebody who has shown in another way that it is theirs: a session that was begun
-    /// with it.
+    /// The identity of a token without its secret: for sessions, which were started with it.
     pub(super) async fn identity_of(&self, id: &TokenId) -> Result<Identity, Unverified> {
         let asked_at = self.clock.monotonic();
         let (cached, epoch) = self.cache.get(id, asked_at);
@@ -216,13 +214,13 @@ impl Tokens {
         &*self.clock
     }
 
-    /// Whether a token with this id has been verified by this process and not been revoked since. Says
+    /// Whether this process has verified a token with this id that it has not revoked or evicted since. Says
     /// nothing about the secret.
     pub fn has_seen(&self, id: &TokenId) -> bool {
         self.cache.contains(id)
     }
 
-    /// Makes a token of a text.
+    /// Stores a token with a given text.
     pub(crate) async fn register(&self, text: &TokenText, new: NewToken) -> Result<TokenInfo, TokenError> {
         let now = self.clock.now();
         check(&new, now)?;
@@ -237,25 +235,25 @@ impl Tokens {
             expires_at: new.expires_at,
         };
         let body = Record::encode(&info, &text.hash());
-        let swept_at = info.expires_at.map(|at| at.saturating_add(EXPIRED_KEPT));
+        let swept_at = info.expires_at.map(|at| at.saturating_add(EXPIRED_RETENTION));
         self.store.put_document(&key(&info.id), Bytes::from(body), Expect::Absent, swept_at).await?;
         Ok(info)
     }
 
-    /// Removes some that expired a while ago. What cannot be removed now goes when another token is made.
+    /// Removes some tokens past [`EXPIRED_RETENTION`]. Failures are left for the next creation.
     async fn sweep(&self) {
         let now = self.clock.now();
         let expired = self.store.due_documents(TOKEN_KIND, now, SWEPT_AT_ONCE).await.unwrap_or_default();
         for document in expired {
             let expect = Expect::Version(document.version);
             if let Err(error) = self.store.delete_document(&document.key, expect).await {
-                tracing::debug!(%error, "an expired token stays for now");
+                tracing::debug!(%error, "removing an expired token failed");
             }
         }
     }
 
     async fn remove(&self, id: &TokenId) -> Result<(), TokenError> {
-        // Not decoded: what cannot be read must be revocable too.
+        // Not decoded: an unreadable token must be revocable too.
         if self.store.get_document(&key(id)).await?.is_none() {
             return Err(TokenError::NotFound { id: id.clone() });
         }
@@ -280,18 +278,18 @@ fn check(new: &NewToken, now: Timestamp) -> Result<(), TokenError> {
     check_name("name", &new.name).map_err(Error::Invalid)?;
     if let NamespaceScope::Only(namespaces) = &new.namespaces {
         if namespaces.is_empty() || namespaces.len() > NAMESPACES_MAX {
-            let reason = format!("{} namespaces: give 1 to {NAMESPACES_MAX}, or all", namespaces.len());
+            let reason = format!("{} namespaces: list 1 to {NAMESPACES_MAX}, or use all", namespaces.len());
             return invalid("namespaces", reason);
         }
         if let Some(internal) = namespaces.iter().find(|name| name.is_reserved()) {
-            return invalid("namespaces", format!("`{internal}` is internal: no token reaches it"));
+            return invalid("namespaces", format!("`{internal}` is internal: tokens cannot access it"));
         }
     }
     if new.may_exec && !Permission::EnqueueExec.is_of(new.role) {
-        return invalid("may_exec", format!("role `{}` enqueues nothing: choose another role", new.role));
+        return invalid("may_exec", format!("role `{}` cannot enqueue: choose another role", new.role));
     }
     match new.expires_at {
-        Some(at) if at <= now => invalid("expires_at", format!("{at} has passed: give a later instant")),
+        Some(at) if at <= now => invalid("expires_at", format!("{at} is in the past: use a later time")),
         _ => Ok(()),
     }
 }

@@ -1,13 +1,13 @@
-//! Who may hold a connection, and how many (ADR 0023).
+//! Connection limits and backpressure (ADR 0023).
 //!
 //! ```text
-//! accepted ─▶ anonymous (per address) ─▶ of a token (per token, and all together)
-//!     └─────▶ waits unread, until a place is free or the time for headers is over
-//!                 └─▶ health and login: a few at once, whatever else is full
+//! accepted ─▶ anonymous (limit per address) ─▶ authenticated (limits per token, and in total)
+//!     └─────▶ waits unread, until a place is free or it times out
+//!                 └─▶ health and login: a few places of their own
 //! ```
 //!
-//! Anonymous connections and those of tokens are counted apart: ten thousand workers cannot keep a health
-//! check or a person who logs in out, and a stranger's sockets cannot keep workers out.
+//! Anonymous and authenticated connections are counted separately: ten thousand workers cannot lock out a
+//! health check or a login, and unauthenticated sockets cannot lock out workers.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
@@ -21,23 +21,20 @@ use super::slot::{Held, Slot};
 
 /// The most connections for health and login beyond the limit of their address.
 const HEALTH_MAX: usize = 64;
-/// Beyond so many addresses those without a connection are forgotten.
+/// Beyond so many addresses, those without a connection are dropped.
 const ADDRESSES_KEPT: usize = 1024;
 
-/// How many connections there may be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionLimits {
-    /// Altogether.
     pub(crate) all: usize,
-    /// Of `all`, those that only callers who have not shown a token may use.
+    /// Of `all`, those reserved for anonymous connections.
     pub(crate) reserved: usize,
-    /// From one address, before a token was shown.
+    /// Anonymous connections of one address.
     pub(crate) per_address: usize,
-    /// Of one token.
     pub(crate) per_token: usize,
 }
 
-/// The connections of a server.
+/// Counts the connections of a server.
 #[derive(Debug)]
 pub(crate) struct Admission {
     limits: ConnectionLimits,
@@ -51,19 +48,19 @@ struct Counts {
     tokens: HashMap<Arc<str>, usize>,
     /// Of all tokens, and of proxies.
     known: usize,
-    /// Anonymous ones, those that wait included.
+    /// Including those that wait.
     anonymous: usize,
-    /// Those that wait, the oldest first; the token ends the wait.
+    /// Waiting connections, oldest first; the cancellation token evicts one.
     waiting: VecDeque<(u64, CancellationToken)>,
     next_wait: u64,
 }
 
-/// Why a token gets no further connection.
+/// Which connection limit is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// It has as many as it may.
+    /// The limit per token.
     Token(usize),
-    /// All tokens together have.
+    /// The limit of all tokens together.
     Server,
 }
 
@@ -73,8 +70,8 @@ impl Admission {
         Arc::new(Self { limits, health, counts: Mutex::default() })
     }
 
-    /// Counts a new anonymous connection. Where all places for such are taken, the one that has waited
-    /// longest makes room; `None` if none waits.
+    /// Counts a new anonymous connection. At the limit, the one that has waited longest is evicted; `None`
+    /// if none waits.
     pub(super) fn arrive(self: &Arc<Self>) -> Option<Arrival> {
         let mut counts = self.counts.lock();
         if counts.anonymous >= self.limits.reserved.max(1) {
@@ -84,7 +81,7 @@ impl Admission {
         Some(Arrival(Arc::clone(self)))
     }
 
-    /// The places of an address.
+    /// The places of an address, or of its IPv6 /64.
     pub(super) fn places(&self, address: IpAddr) -> Arc<Semaphore> {
         let mut counts = self.counts.lock();
         if counts.addresses.len() >= ADDRESSES_KEPT {
@@ -99,7 +96,7 @@ impl Admission {
         Arc::clone(&self.health).try_acquire_owned().ok()
     }
 
-    /// Notes a connection that waits; its token is cancelled when it has to make room.
+    /// Registers a waiting connection; `evicted` is cancelled when it has to make room.
     pub(super) fn wait(self: &Arc<Self>) -> Waiting {
         let mut counts = self.counts.lock();
         let (number, evicted) = (counts.next_wait, CancellationToken::new());
@@ -108,7 +105,7 @@ impl Admission {
         Waiting { admission: Arc::clone(self), number, evicted }
     }
 
-    /// Counts a connection of a trusted proxy, which carries many callers.
+    /// Counts a connection of a trusted proxy, whose requests have different callers.
     pub(super) fn proxied(self: &Arc<Self>) -> Option<Slot> {
         self.take_known().then(|| Slot::new(Arc::clone(self), Held::Proxied))
     }
@@ -158,7 +155,7 @@ impl Admission {
     }
 }
 
-/// One network per customer of a provider: an address of IPv6 is one of 2^64 that its owner can choose from.
+/// An IPv6 client can choose among 2^64 addresses: its /64 counts as one.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_has_its_quota_and_all_tokens_leave_the_reserve_alone() {
+    fn a_token_has_its_limit_and_all_tokens_leave_the_reserve_free() {
         let admission = admission();
         let [a, b] = ["a", "b"].map(Arc::<str>::from);
         for _ in 0..2 {
@@ -219,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_waited_longest_makes_room() {
+    fn the_connection_that_waited_longest_is_evicted() {
         let admission = admission();
         let _held = [admission.arrive(), admission.arrive()];
         assert!(admission.arrive().is_none(), "none waits");
@@ -229,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_share_their_places() {
+    fn addresses_of_one_network_share_their_connection_limit() {
         let admission = admission();
         let places = |text: &str| admission.places(text.parse().unwrap());
         assert!(Arc::ptr_eq(&places("2001:db8:0:1::1"), &places("2001:db8:0:1:ffff::2")));

@@ -1,4 +1,4 @@
-//! One connection: from being accepted to its end.
+//! One connection, from accept to close.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -37,14 +37,14 @@ where
     let peer = address.ip().to_canonical();
     if state.is_proxy(peer) {
         let Some(slot) = state.admission.proxied() else {
-            tracing::warn!(%address, "a proxy's connection was refused: the server has as many as it may");
+            tracing::warn!(%address, "proxy connection refused: the server has reached its connection limit");
             return;
         };
         return serve(Prefixed::new(io), Serving { address, router, state, slot, is_proxied: true }, true)
             .await;
     }
     let Some(arrival) = state.admission.arrive() else {
-        tracing::debug!(%address, "a connection was closed: too many wait to show a token");
+        tracing::debug!(%address, "connection closed: too many anonymous connections");
         return;
     };
     let mut io = Prefixed::new(io);
@@ -56,7 +56,7 @@ where
             match wait(&mut io, acquire, &state).await {
                 Some(found) => found,
                 None => {
-                    tracing::debug!(%address, "a connection found no place within the time for headers");
+                    tracing::debug!(%address, "connection closed: no place within the anonymous timeout");
                     return;
                 }
             }
@@ -70,8 +70,8 @@ fn anonymous(state: &AppState, arrival: Option<Arrival>, place: OwnedSemaphorePe
     Slot::new(Arc::clone(&state.admission), Held::Anonymous { _arrival: arrival, _place: place })
 }
 
-/// Waits for a place, unread but for its first bytes: health and login have places of their own, for one
-/// request each. `None` when the time for headers is over, or others need the room.
+/// Waits for a place; only the first bytes are read. Health and login have places of their own, for one
+/// request each. `None` on timeout, eviction or shutdown.
 async fn wait<Io: AsyncRead + Unpin>(
     io: &mut Prefixed<Io>,
     place: impl Future<Output = OwnedSemaphorePermit>,
@@ -107,9 +107,9 @@ where
         let (router, state, slot) = (router.clone(), served.clone(), counted.clone());
         async move {
             slot.set_idle(None);
-            let answer = answer(request, address, router, &state, slot.clone(), is_proxied).await;
+            let response = respond(request, address, router, &state, slot.clone(), is_proxied).await;
             slot.set_idle(Some(state.clock.monotonic()));
-            answer
+            response
         }
     });
     let limits = state.limits;
@@ -123,22 +123,22 @@ where
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = silence(&state, &slot) => return tracing::debug!(%address, "an anonymous connection was silent too long"),
+        () = silence(&state, &slot) => return tracing::debug!(%address, "anonymous connection closed: idle too long"),
         () = state.closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%address, %error, "a connection ended early");
+        tracing::debug!(%address, %error, "connection failed");
     }
 }
 
-/// Returns when a connection whose caller has not shown a token has sent no whole headers for too long. Those
-/// of tokens have [`header_timeout`](crate::api::ApiLimits::header_timeout).
+/// Returns when an anonymous connection has not sent complete headers for too long. Authenticated ones have
+/// [`header_timeout`](crate::api::ApiLimits::header_timeout).
 async fn silence(state: &AppState, slot: &Slot) {
     let timeout = state.limits.anonymous_timeout;
-    // A token once shown stays: such a connection needs no timer of ours.
+    // An authenticated connection stays so: it needs no timer here.
     while slot.is_anonymous() {
         let now = state.clock.monotonic();
         let ends_at = slot.idle_since().map(|since| since.saturating_add(timeout));
@@ -150,7 +150,7 @@ async fn silence(state: &AppState, slot: &Slot) {
     std::future::pending::<()>().await;
 }
 
-async fn answer(
+async fn respond(
     request: Request<Incoming>,
     address: SocketAddr,
     router: Router,
@@ -161,7 +161,7 @@ async fn answer(
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(ConnectInfo(address));
     if !is_proxied {
-        // Believed from a proxy alone, whatever layers behind this one do with it.
+        // Trusted from a proxy only, whatever the layers behind do with it.
         request.headers_mut().remove("x-forwarded-for");
         request.extensions_mut().insert(slot);
         return router.oneshot(request).await;
@@ -172,7 +172,7 @@ async fn answer(
     };
     let slot = anonymous(state, None, place);
     request.extensions_mut().insert(slot.clone());
-    // Held until the body is sent: a stream of events begins with its answer.
+    // Held until the body is sent: an event stream continues after the response has begun.
     Ok(router.oneshot(request).await?.map(|body| Body::new(Counted { body, _slot: slot })))
 }
 
@@ -184,8 +184,8 @@ fn too_many(address: IpAddr) -> Problem {
     Problem::new(
         StatusCode::TOO_MANY_REQUESTS,
         "too_many_anonymous_requests",
-        format!("{address} has as many requests without a token under way as it may"),
-        "wait for some of them, or send a token",
+        format!("{address} has reached its limit of concurrent requests without a token"),
+        "wait for some of them to end, or send a token",
     )
 }
 

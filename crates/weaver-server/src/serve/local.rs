@@ -1,4 +1,4 @@
-//! The server's Unix socket: the same API, for admins of this machine, who are known by their user id.
+//! The server's Unix socket: the same API, for local admins, who are authenticated by user id.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use super::stall::Stalling;
 use crate::api::AppState;
 use crate::security::{LocalAdmins, LocalPeer, Refusal};
 
-/// The most connections to the socket at once; more wait to be accepted. They are counted apart from those
-/// over TCP: an admin of this machine comes in however many clients there are.
+/// The most connections to the socket at once; more wait to be accepted. They are counted separately from
+/// TCP: a local admin can connect however many clients there are.
 pub const LOCAL_CONNECTIONS_MAX: usize = 256;
 
-/// Serves the socket until `shutdown` is cancelled. Beside [`serve`](super::serve), which does the rest of
-/// the server's work.
+/// Serves the socket until `shutdown` is cancelled. Run it beside [`serve`](super::serve), which does the
+/// server's background work.
 pub async fn serve_local(
     listener: UnixListener,
     admins: LocalAdmins,
@@ -63,12 +63,11 @@ pub async fn serve_local(
     let deadline = state.clock.monotonic().saturating_add(state.limits.shutdown_grace);
     tokio::select! {
         () = async { while connections.join_next().await.is_some() {} } => {}
-        () = state.clock.sleep_until(deadline) => tracing::warn!("requests on the socket were cut off by the shutdown"),
+        () = state.clock.sleep_until(deadline) => tracing::warn!("shutdown grace period over: requests on the socket were aborted"),
     }
 }
 
-/// A failure to accept is the process's (no file descriptors left): trying again at once would only burn
-/// time.
+/// Accepting fails when the process has no file descriptors left: an immediate retry would only spin.
 async fn pause(state: &AppState) {
     let until = state.clock.monotonic().saturating_add(std::time::Duration::from_millis(100));
     state.clock.sleep_until(until).await;
@@ -77,19 +76,19 @@ async fn pause(state: &AppState) {
 fn admitted(stream: &UnixStream, admins: &LocalAdmins) -> Option<LocalPeer> {
     let credentials = stream.peer_cred().ok()?;
     if is_confined(credentials.pid()) {
-        tracing::warn!(pid = credentials.pid(), "a confined command was refused on the socket");
+        tracing::warn!(pid = credentials.pid(), "confined command refused on the socket");
         return None;
     }
     let peer = admins.admit(credentials.uid(), credentials.gid());
     if peer.is_none() {
-        tracing::warn!(uid = credentials.uid(), gid = credentials.gid(), "a user was refused on the socket");
+        tracing::warn!(uid = credentials.uid(), gid = credentials.gid(), "user refused on the socket");
     }
     peer
 }
 
-/// A command of ours that is confined by Landlock alone has the server's user and can reach the socket:
-/// Landlock does not govern sockets that are files. It is known by `no_new_privs`, which it cannot undo; a
-/// server that is restricted so itself does not run such commands.
+/// A command under Landlock-only confinement has the server's user and can reach the socket: Landlock does
+/// not restrict Unix sockets. It is recognized by `no_new_privs`, which it cannot undo; a server that is
+/// restricted itself does not run such commands.
 fn is_confined(pid: Option<i32>) -> bool {
     let pid = pid.and_then(|pid| u32::try_from(pid).ok());
     !secrecy::is_restricted(std::process::id()) && pid.is_none_or(secrecy::is_restricted)
@@ -99,8 +98,8 @@ fn refused() -> Refusal {
     Refusal::new(
         StatusCode::FORBIDDEN,
         "not_a_local_admin",
-        "this socket is for the server's own user, root and the members of its `serve.admin_group`",
-        "use a token: --server with the server's address, and WEAVER_TOKEN",
+        "this socket is for the server's user, root and the members of `serve.admin_group`",
+        "use --server with the server's URL, and a token in WEAVER_TOKEN",
     )
 }
 
@@ -128,6 +127,6 @@ async fn connection(stream: UnixStream, peer: Option<LocalPeer>, router: Router,
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection to the socket ended early");
+        tracing::debug!(%error, "connection to the socket failed");
     }
 }

@@ -1,6 +1,6 @@
-//! Serving: connections in, each within its limits, until the shutdown.
+//! Accepting and serving connections, until a graceful shutdown.
 //!
-//! `axum::serve` has no limits on headers, silence or the number of connections; this is the same loop with
+//! `axum::serve` has no limits on headers, idle time or the number of connections; this is the same loop with
 //! them.
 
 mod admission;
@@ -25,8 +25,8 @@ pub(crate) use slot::Slot;
 use crate::api::{AppState, observe};
 pub use local::{LOCAL_CONNECTIONS_MAX, serve_local};
 
-/// Serves until `shutdown` is cancelled: then nothing new is accepted, waits and streams end, and requests
-/// under way have [`shutdown_grace`](crate::api::ApiLimits::shutdown_grace) to finish.
+/// Serves until `shutdown` is cancelled. Then no connection is accepted, long polls and streams end, and
+/// requests in progress have [`shutdown_grace`](crate::api::ApiLimits::shutdown_grace) to finish.
 pub async fn serve<L>(mut listener: L, router: Router, state: AppState, shutdown: CancellationToken)
 where
     L: Listener<Addr = SocketAddr>,
@@ -35,14 +35,14 @@ where
     let watched = state.clone();
     connections.spawn(async move { observe(&watched).await });
     let audited = state.clone();
-    connections.spawn(async move { audited.audit.keep(&audited.closing).await });
+    connections.spawn(async move { audited.audit.run_flusher(&audited.closing).await });
     loop {
         tokio::select! {
             (io, address) = listener.accept() => {
                 let (router, state) = (router.clone(), state.clone());
                 connections.spawn(connection::admit(io, address, router, state));
             }
-            // Those that are done are let go of as they end.
+            // Reaps connections that have ended.
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = shutdown.cancelled() => break,
         }
@@ -52,7 +52,7 @@ where
     let deadline = state.clock.monotonic().saturating_add(state.limits.shutdown_grace);
     tokio::select! {
         () = async { while connections.join_next().await.is_some() {} } => {}
-        () = state.clock.sleep_until(deadline) => tracing::warn!("requests were cut off by the shutdown"),
+        () = state.clock.sleep_until(deadline) => tracing::warn!("shutdown grace period over: requests were aborted"),
     }
     state.audit.flush().await;
 }

@@ -1,4 +1,4 @@
-//! The first bytes of a connection that waits: enough to see whether it asks for health or login.
+//! Peeking at the first bytes of a waiting connection, to recognize requests for health and login.
 
 use std::io;
 use std::pin::Pin;
@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// What is looked at: the longest beginning below, and the byte after it.
-const LOOK: usize = 16;
-/// What passes when everything else is full.
+/// The longest prefix below, the byte after it, and a margin.
+const PEEK_BYTES: usize = 16;
+/// Requests that have places of their own.
 const BEGINNINGS: [&str; 7] = [
     "GET /healthz",
     "HEAD /healthz",
@@ -19,26 +19,25 @@ const BEGINNINGS: [&str; 7] = [
     "GET /assets",
 ];
 
-/// A connection whose first bytes were looked at, and come again when it is read.
+/// A connection whose peeked bytes are returned again by the first reads.
 pub(super) struct Prefixed<Io> {
     io: Io,
-    seen: [u8; LOOK],
+    seen: [u8; PEEK_BYTES],
     seen_to: usize,
     read_to: usize,
 }
 
 impl<Io: AsyncRead + Unpin> Prefixed<Io> {
     pub(super) fn new(io: Io) -> Self {
-        Self { io, seen: [0; LOOK], seen_to: 0, read_to: 0 }
+        Self { io, seen: [0; PEEK_BYTES], seen_to: 0, read_to: 0 }
     }
 
-    /// Returns when the first bytes show a request for health or login; never, if they show anything else.
-    /// May be dropped at any time.
+    /// Returns when the first bytes are a request for health or login, otherwise never. Cancel safe.
     pub(super) async fn asks_for_health(&mut self) {
-        while self.seen_to < LOOK {
+        while self.seen_to < PEEK_BYTES {
             match self.io.read(&mut self.seen[self.seen_to..]).await {
                 Ok(read) if read > 0 => self.seen_to += read,
-                // It ended, or failed: whoever serves it will see.
+                // Closed or failed: the next read reports it.
                 _ => break,
             }
             if is_health(&self.seen[..self.seen_to]) {

@@ -1,4 +1,4 @@
-//! The place of one connection (or, behind a proxy, of one request), and who it counts for.
+//! The slot of one connection (behind a proxy: of one request), and which limit it counts towards.
 
 use std::sync::Arc;
 
@@ -8,18 +8,20 @@ use weaver_core::time::Monotonic;
 
 use super::admission::{Admission, Arrival, Full};
 
-/// Who a place counts for. What it holds is given back when it changes or is dropped.
+/// Which limit a slot counts towards. Released when it changes or is dropped.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// An address, before a token was shown.
-    Anonymous { _arrival: Option<Arrival>, _place: OwnedSemaphorePermit },
-    /// A trusted proxy: its requests are counted one by one.
+    /// An address, before authentication.
+    Anonymous {
+        _arrival: Option<Arrival>,
+        _place: OwnedSemaphorePermit,
+    },
+    /// A trusted proxy: its requests have slots of their own.
     Proxied,
-    /// A token.
     Token(Arc<str>),
 }
 
-/// The place of a connection. In the extensions of its requests.
+/// The slot of a connection. In the extensions of its requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot(Arc<Inner>);
 
@@ -27,7 +29,7 @@ pub(crate) struct Slot(Arc<Inner>);
 struct Inner {
     admission: Arc<Admission>,
     held: Mutex<Held>,
-    /// Since when no request is under way; `None` while one is.
+    /// Since when no request is in progress; `None` while one is.
     idle_since: Mutex<Option<Monotonic>>,
 }
 
@@ -36,7 +38,7 @@ impl Slot {
         Self(Arc::new(Inner { admission, held: Mutex::new(held), idle_since: Mutex::new(None) }))
     }
 
-    /// Counts for a token from now on, instead of for an address.
+    /// Moves the slot from its address's limit to a token's.
     pub(crate) fn count_for(&self, token: &str) -> Result<(), Full> {
         let mut held = self.0.held.lock();
         if matches!(&*held, Held::Token(shown) if **shown == *token) {
@@ -50,12 +52,10 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether no token was shown yet.
     pub(super) fn is_anonymous(&self) -> bool {
         matches!(&*self.0.held.lock(), Held::Anonymous { .. })
     }
 
-    /// Since when no request is under way.
     pub(super) fn idle_since(&self) -> Option<Monotonic> {
         *self.0.idle_since.lock()
     }

@@ -1,4 +1,4 @@
-//! A connection that gives up on a client that does not read.
+//! A write timeout: disconnects clients that do not read.
 
 use std::io;
 use std::pin::Pin;
@@ -9,13 +9,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use weaver_core::clock::{Clock, Sleep};
 
-/// Fails writes that make no progress for too long. Reads are bounded elsewhere: by the time for headers and
-/// for the request as a whole.
+/// Fails writes that make no progress for too long. Reads are bounded by the header and request timeouts.
 pub(super) struct Stalling<Io> {
     io: Io,
     clock: Arc<dyn Clock>,
     timeout: Duration,
-    /// Runs while a write waits for the client.
+    /// Set while a write waits for the client.
     stalled: Option<Sleep>,
 }
 
@@ -24,20 +23,17 @@ impl<Io> Stalling<Io> {
         Self { io, clock, timeout, stalled: None }
     }
 
-    /// Passes an answer on, and notes whether the client keeps us waiting.
-    fn watch<T>(&mut self, context: &mut Context<'_>, answer: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if answer.is_ready() {
+    /// Starts the timeout on a pending write, and stops it on progress.
+    fn watch<T>(&mut self, context: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
             self.stalled = None;
-            return answer;
+            return polled;
         }
         let (clock, timeout) = (&self.clock, self.timeout);
         let stalled =
             self.stalled.get_or_insert_with(|| clock.sleep_until(clock.monotonic().saturating_add(timeout)));
         ready!(stalled.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "the client does not read what is sent to it",
-        )))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "write timeout: the client does not read")))
     }
 }
 
@@ -57,18 +53,18 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Stalling<Io> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let answer = Pin::new(&mut self.io).poll_write(context, bytes);
-        self.watch(context, answer)
+        let polled = Pin::new(&mut self.io).poll_write(context, bytes);
+        self.watch(context, polled)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let answer = Pin::new(&mut self.io).poll_flush(context);
-        self.watch(context, answer)
+        let polled = Pin::new(&mut self.io).poll_flush(context);
+        self.watch(context, polled)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let answer = Pin::new(&mut self.io).poll_shutdown(context);
-        self.watch(context, answer)
+        let polled = Pin::new(&mut self.io).poll_shutdown(context);
+        self.watch(context, polled)
     }
 
     fn poll_write_vectored(
@@ -76,8 +72,8 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Stalling<Io> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let answer = Pin::new(&mut self.io).poll_write_vectored(context, slices);
-        self.watch(context, answer)
+        let polled = Pin::new(&mut self.io).poll_write_vectored(context, slices);
+        self.watch(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -13,28 +13,28 @@ use weaver_server::security::{Identity, NamespaceScope, Role};
 use crate::server::Server;
 
 #[tokio::test]
-async fn every_change_is_in_the_journal_with_who_what_and_to_what() {
+async fn every_change_is_in_the_journal_with_actor_action_and_target() {
     let server = Server::start().await;
     server.enqueue(json!({ "delay_ms": 60_000 })).await;
     server
         .post("/api/v1/tasks", &json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t" }] }))
         .await
         .expect(201);
-    server.poke("/api/v1/tasks/1/run-now").await.expect(200);
-    server.poke("/api/v1/tasks/1/cancel").await.expect(200);
-    server.poke("/api/v1/tasks/1/retry").await.expect(201);
-    server.poke("/api/v1/queues/default/pause").await.expect(200);
-    server.poke("/api/v1/queues/default/resume").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/run-now").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/cancel").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/retry").await.expect(201);
+    server.post_empty("/api/v1/queues/default/pause").await.expect(200);
+    server.post_empty("/api/v1/queues/default/resume").await.expect(200);
     server.put("/api/v1/queues/q", &json!({ "max_running": 3 })).await.expect(200);
-    server.post("/api/v1/runners/r/direct", &json!({ "directive": "stop" })).await.expect(204);
+    server.post("/api/v1/workers/r/directive", &json!({ "directive": "stop" })).await.expect(204);
     let page = server.get("/api/v1/audit").await.expect(200);
     let entries = page["entries"].as_array().unwrap();
-    let deeds: Vec<_> = entries
+    let actions: Vec<_> = entries
         .iter()
         .map(|entry| [entry["action"].as_str().unwrap(), entry["target"].as_str().unwrap()])
         .collect();
     assert_eq!(
-        deeds,
+        actions,
         [
             ["task.enqueue", "task/1"],
             ["task.enqueue", "task/2"],
@@ -44,11 +44,11 @@ async fn every_change_is_in_the_journal_with_who_what_and_to_what() {
             ["queue.pause", "queue/default"],
             ["queue.resume", "queue/default"],
             ["queue.put", "queue/q"],
-            ["runner.direct", "runner/r"],
+            ["worker.directive", "worker/r"],
         ]
     );
     assert_eq!(
-        (&entries[0]["who"], &entries[1]["detail"]),
+        (&entries[0]["actor"], &entries[1]["detail"]),
         (&json!("anonymous"), &json!("2 tasks, the last is 3"))
     );
     assert!(entries[0]["at"].is_string());
@@ -60,18 +60,18 @@ async fn every_change_is_in_the_journal_with_who_what_and_to_what() {
 }
 
 #[tokio::test]
-async fn what_was_refused_or_changed_nothing_is_not_in_the_journal() {
+async fn refused_requests_and_no_ops_are_not_in_the_journal() {
     let server = Server::start().await;
     server
         .post("/api/v1/tasks", &json!({ "task_type": "weaver.x" }))
         .await
         .problem(403, "task_type_internal");
-    server.poke("/api/v1/tasks/1/cancel").await.problem(404, "task_not_found");
+    server.post_empty("/api/v1/tasks/1/cancel").await.problem(404, "task_not_found");
     assert_eq!(server.get("/api/v1/audit").await.expect(200)["entries"], json!([]));
 }
 
 #[tokio::test]
-async fn an_identity_is_named_and_held_to_its_role_and_namespaces() {
+async fn an_identity_is_named_and_limited_to_its_role_and_namespaces() {
     let clock = Arc::new(SystemClock::new());
     let store = Arc::new(InMemoryQueue::new(clock.clone()));
     let state = AppState::new(store.clone(), clock);
@@ -93,7 +93,7 @@ async fn an_identity_is_named_and_held_to_its_role_and_namespaces() {
         .post("/api/v1/tasks", &json!({ "namespace": "n", "task_type": "exec" }))
         .await
         .problem(403, "exec_not_granted");
-    server.poke("/api/v1/tasks/1/cancel?namespace=n").await.problem(403, "permission_missing");
+    server.post_empty("/api/v1/tasks/1/cancel?namespace=n").await.problem(403, "permission_missing");
     server
         .post("/api/v1/work/lease", &crate::server::lease_request(1))
         .await
@@ -113,14 +113,14 @@ async fn an_identity_is_named_and_held_to_its_role_and_namespaces() {
 }
 
 #[tokio::test]
-async fn when_a_server_has_stopped_everything_it_did_is_in_the_journal_in_its_order() {
+async fn after_a_shutdown_all_actions_are_in_the_journal_in_order() {
     let server = Server::start().await;
     let store = Arc::clone(&server.store);
     let mut expected = Vec::new();
     for _ in 0..20 {
         expected.push(format!("task/{}", server.enqueue(json!({})).await));
     }
-    server.poke("/api/v1/tasks/1/cancel").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/cancel").await.expect(200);
     expected.push("task/1".to_owned());
     server.stop().await;
     let stream = StreamKey::new(Namespace::new("default").unwrap(), "audit");

@@ -39,28 +39,28 @@ async fn a_body_without_its_content_type_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_and_what_is_not_meant_are_problems_too() {
+async fn unknown_routes_and_methods_are_problems_too() {
     let server = Server::start().await;
     server.get("/api/v1/nothing").await.problem(404, "no_such_route");
     server.get("/").await.problem(404, "no_such_route");
-    let answer = server.poke("/api/v1/counts").await;
+    let answer = server.post_empty("/api/v1/counts").await;
     answer.problem(405, "method_not_allowed");
     assert!(answer.headers.contains("allow: get"), "{answer:?}");
-    server.poke("/healthz").await.problem(405, "method_not_allowed");
+    server.post_empty("/healthz").await.problem(405, "method_not_allowed");
     server.get("/api/v1/tasks/%ff").await.problem(400, "invalid_path");
 }
 
 #[tokio::test]
-async fn every_list_refuses_pages_and_names_that_are_none() {
+async fn every_list_refuses_invalid_pages_and_names() {
     let server = Server::start().await;
-    for path in ["tasks", "groups", "runners", "namespaces", "audit"] {
+    for path in ["tasks", "groups", "workers", "namespaces", "audit"] {
         for limit in ["0", "1001", "x", "-1"] {
             let answer = server.get(&format!("/api/v1/{path}?limit={limit}")).await;
             assert_eq!(answer.status, 400, "{path} {limit}: {answer:?}");
         }
     }
     for path in
-        ["tasks", "groups", "runners", "queues", "counts", "audit", "events", "tasks/1", "tasks/1/wait"]
+        ["tasks", "groups", "workers", "queues", "counts", "audit", "events", "tasks/1", "tasks/1/wait"]
     {
         let answer = server.get(&format!("/api/v1/{path}?namespace=%0a")).await;
         assert_eq!(answer.problem(400, "invalid_field")["field"], "namespace", "{path}");
@@ -68,10 +68,10 @@ async fn every_list_refuses_pages_and_names_that_are_none() {
 }
 
 #[tokio::test]
-async fn filters_that_make_no_sense_are_refused() {
+async fn invalid_filters_are_refused() {
     let server = Server::start().await;
     for (query, field) in
-        [("state=sleeping", "state"), ("label=novalue", "label"), ("label=:x", "label"), ("queue=", "queue")]
+        [("state=sleeping", "state"), ("label=novalue", "label"), ("label==x", "label"), ("queue=", "queue")]
     {
         let problem = server.get(&format!("/api/v1/tasks?{query}")).await.problem(400, "invalid_field");
         assert_eq!(problem["field"], field, "{query}");
@@ -81,7 +81,7 @@ async fn filters_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn spans_and_instants_beyond_their_bounds_are_refused_by_their_wire_names() {
+async fn durations_and_timestamps_out_of_range_are_refused_by_their_json_names() {
     let server = Server::start().await;
     for (field, value) in [
         ("delay_ms", json!(u64::MAX)),
@@ -100,7 +100,7 @@ async fn spans_and_instants_beyond_their_bounds_are_refused_by_their_wire_names(
 }
 
 #[tokio::test]
-async fn work_requests_that_are_wrong_are_refused_before_anything_happens() {
+async fn invalid_work_requests_are_refused_before_anything_is_changed() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     for more in [
@@ -123,7 +123,7 @@ async fn work_requests_that_are_wrong_are_refused_before_anything_happens() {
         ("renew", json!({ "renewals": [{ "lease": bad_lease }] })),
         ("finish", json!({ "ends": [{ "lease": bad_lease, "outcome": "succeeded" }] })),
         ("confirm-stopped", json!({ "leases": [bad_lease] })),
-        ("leave", json!({ "runners": [{ "runner_id": "" }] })),
+        ("deregister", json!({ "workers": [{ "worker_id": "" }] })),
         ("append", json!({ "appends": [{ "stream": "audit", "entries": ["me? never"] }] })),
         ("append", json!({ "appends": [{ "stream": "task/1/x", "entries": [] }] })),
         ("wait", json!({ "queues": [], "wait_ms": 0 })),
@@ -132,14 +132,14 @@ async fn work_requests_that_are_wrong_are_refused_before_anything_happens() {
         answer.problem(400, "invalid_field");
     }
     server
-        .post("/api/v1/work/beat", &json!({ "beats": [{ "runner_id": "r" }] }))
+        .post("/api/v1/work/heartbeat", &json!({ "heartbeats": [{ "worker_id": "r" }] }))
         .await
         .problem(400, "invalid_body");
     assert_eq!(server.get("/api/v1/tasks/1").await.expect(200)["state"], "queued");
 }
 
 #[tokio::test]
-async fn an_outcome_refuses_what_says_nothing_about_it() {
+async fn an_outcome_refuses_fields_that_do_not_apply_to_it() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     let lease = server.lease(1).await["lease"].clone();
@@ -157,7 +157,7 @@ async fn an_outcome_refuses_what_says_nothing_about_it() {
 }
 
 #[tokio::test]
-async fn json_that_crashes_clients_or_is_read_differently_by_them_is_refused_with_the_place() {
+async fn json_that_parsers_crash_on_or_disagree_on_is_refused_with_its_path() {
     let server = Server::start().await;
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
     let post = async |body: String| server.with_body("POST", "/api/v1/tasks", &body).await;
@@ -174,7 +174,7 @@ async fn json_that_crashes_clients_or_is_read_differently_by_them_is_refused_wit
 }
 
 #[tokio::test]
-async fn json_that_was_stored_another_way_is_shown_in_digits_when_clients_would_crash_on_it() {
+async fn json_stored_by_other_means_is_returned_in_hex_when_parsers_would_crash_on_it() {
     let server = Server::start().await;
     let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
     let digits: String = deep.bytes().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! Bodies that are never finished.
+//! Request bodies that are never finished.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,14 @@ use crate::server::{Server, bearer, token};
 
 const MIB: usize = 1024 * 1024;
 
-/// The memory of this process, which is both sides: the client's part is one buffer.
+/// The memory of this process, which is client and server: the client's part is one buffer.
 fn resident_mib() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has one");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<usize>().ok()).expect("a number") / 1024
 }
 
-/// Begins a body, and never ends it; answers what the server says instead of waiting for the rest, if it
-/// does.
+/// Starts a body and never ends it; returns the response if the server does not wait for the rest.
 async fn unfinished(server: &Server, token: &TokenText, declared: usize, part: &[u8]) -> String {
     let head = format!(
         "POST /api/v1/tasks HTTP/1.1\r\nHost: {}\r\n{}Content-Type: application/json\r\nContent-Length: {declared}\r\n\r\n",
@@ -32,7 +31,7 @@ async fn unfinished(server: &Server, token: &TokenText, declared: usize, part: &
         bearer(token)
     );
     let mut stream = TcpStream::connect(server.address).await.expect("the server listens");
-    // A server that refuses stops reading: what was not sent is not needed.
+    // A server that refuses stops reading: the rest cannot be sent.
     if stream.write_all(head.as_bytes()).await.is_ok() {
         let _ = stream.write_all(part).await;
     }
@@ -67,7 +66,7 @@ async fn a_hundred_unfinished_bodies_of_one_token_take_its_share_and_no_more() {
         assert!(answer.contains("429") && answer.contains("body_share_exhausted"), "{answer}");
         refused += 1;
         most = most.max(resident_mib());
-        // Others are not concerned, however large theirs are.
+        // Other tokens are not affected, however large their bodies are.
         if refused % 32 == 0 {
             let large = json!({ "task_type": "t", "payload": "x".repeat(15 * MIB / 16) });
             server.post_as(&other, "/api/v1/tasks", &large).await.expect(201);
@@ -81,7 +80,7 @@ async fn a_hundred_unfinished_bodies_of_one_token_take_its_share_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_body_that_pauses_too_long_is_refused_and_its_share_given_back() {
+async fn a_body_that_pauses_too_long_is_refused_and_its_share_released() {
     let limits = ApiLimits { body_timeout: Duration::from_millis(50), ..ApiLimits::default() };
     let (server, attacker, other) = server(limits).await;
     let answer = unfinished(&server, &attacker, 15 * MIB, b"{").await;
@@ -90,7 +89,7 @@ async fn a_body_that_pauses_too_long_is_refused_and_its_share_given_back() {
 }
 
 #[tokio::test]
-async fn a_body_without_a_length_is_counted_as_it_comes() {
+async fn a_body_without_a_content_length_is_counted_as_it_arrives() {
     let (server, _, other) = server(ApiLimits { body_max_bytes: 1000, ..ApiLimits::default() }).await;
     let send = async |length: usize| {
         let body = format!("{{\"task_type\":\"t\",\"payload\":\"{}\"}}", "x".repeat(length));

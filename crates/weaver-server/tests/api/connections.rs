@@ -1,4 +1,4 @@
-//! How many connections there may be, and what still answers when there are as many.
+//! Connection limits, and what is still served at the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use weaver_server::api::ApiLimits;
 use weaver_server::security::{NamespaceScope, Role, TokenText};
 
 use crate::log::Log;
-use crate::server::{Answer, Server, bearer, lease_request, merge, request, token};
+use crate::server::{Server, TestResponse, bearer, lease_request, merge, request, token};
 
-/// More than the soft limit on files that many systems start with.
+/// More than the default soft limit on open files of many systems.
 const MANY: usize = 1100;
 
 async fn guarded(limits: ApiLimits) -> (Server, TokenText) {
@@ -34,17 +34,17 @@ async fn open(server: &Server, text: &str) -> TcpStream {
 
 async fn answer(mut stream: TcpStream) -> String {
     let mut text = String::new();
-    // A connection that was closed without an answer has none.
+    // Empty for a connection that was closed without a response.
     let _ = stream.read_to_string(&mut text).await;
     text
 }
 
 async fn metric(server: &Server, admin: &TokenText, line: &str) -> bool {
-    let Answer { body, .. } = server.get_as(admin, "/metrics").await;
+    let TestResponse { body, .. } = server.get_as(admin, "/metrics").await;
     body.lines().any(|found| found == line)
 }
 
-/// The time a health check has.
+/// The timeout of a health check.
 async fn answers_at_once(server: &Server) {
     let health = tokio::time::timeout(Duration::from_secs(2), server.get("/healthz"));
     health.await.expect("health is answered at once").expect(200);
@@ -62,7 +62,7 @@ async fn health_is_answered_beside_1100_idle_long_polls() {
         let text = request("POST", "/api/v1/work/lease", server.address, &headers, &body.to_string());
         polls.push(open(&server, &text).await);
     }
-    // The one that asks is counted too.
+    // The connection of this request is counted too.
     let all = format!("weaver_connections{{caller=\"token\"}} {}", MANY + 1);
     while !metric(&server, &admin, &all).await {}
     answers_at_once(&server).await;
@@ -108,7 +108,7 @@ async fn an_anonymous_connection_beyond_its_addresss_limit_waits_unread_for_a_pl
     }
     let text = request("GET", "/api/openapi.json", server.address, "", "");
     let mut waiting = open(&server, &text).await;
-    // What passes it shows that it was accepted before: health, over a connection that came later.
+    // Health over a later connection shows that this one was accepted before.
     answers_at_once(&server).await;
     let mut byte = [0];
     let nothing = tokio::time::timeout(Duration::from_millis(50), waiting.read(&mut byte)).await;
@@ -118,7 +118,7 @@ async fn an_anonymous_connection_beyond_its_addresss_limit_waits_unread_for_a_pl
 }
 
 #[tokio::test]
-async fn an_anonymous_connection_that_is_silent_or_finds_no_place_is_closed_in_time() {
+async fn an_anonymous_connection_that_is_idle_or_finds_no_place_is_closed_in_time() {
     let clock = ManualClock::default();
     let store = Arc::new(InMemoryQueue::new(Arc::new(clock.clone())));
     let limits = ApiLimits { anonymous_per_address: 1, ..ApiLimits::default() };
@@ -138,7 +138,7 @@ async fn an_anonymous_connection_that_is_silent_or_finds_no_place_is_closed_in_t
 }
 
 #[tokio::test]
-async fn a_token_beyond_its_quota_is_told_so_and_others_are_not_concerned() {
+async fn a_token_beyond_its_connection_limit_is_refused_and_others_are_not_affected() {
     let limits = ApiLimits { connections_per_token: 1, ..ApiLimits::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
@@ -153,7 +153,7 @@ async fn a_token_beyond_its_quota_is_told_so_and_others_are_not_concerned() {
     server.get_as(&a, "/api/v1/tasks").await.expect(200);
 }
 
-/// The server on loopback, taking connections of loopback for a proxy's, or not.
+/// The server on loopback, with or without loopback as a trusted proxy.
 async fn proxied(networks: &[&str]) -> Server {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
@@ -177,7 +177,7 @@ async fn behind_a_trusted_proxy_the_forwarded_address_is_counted() {
             "POST /login HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nX-Forwarded-For: {address}\r\n{length}\r\n"
         )
     };
-    // Its body never comes; the proxy's other callers are not concerned.
+    // Its body never arrives; the proxy's other callers are not affected.
     let _slow = open(&server, &head("192.0.2.1")).await;
     let get = async |address: &str| {
         let headers = format!("X-Forwarded-For: 10.0.0.1, {address}\r\n");
@@ -189,7 +189,7 @@ async fn behind_a_trusted_proxy_the_forwarded_address_is_counted() {
 }
 
 #[tokio::test]
-async fn whoever_is_no_trusted_proxy_cannot_choose_an_address() {
+async fn an_untrusted_peer_cannot_choose_its_address() {
     for networks in [&["192.0.2.0/24"][..], &[]] {
         let server = proxied(networks).await;
         let _held = open(&server, "G").await;
@@ -203,7 +203,7 @@ async fn whoever_is_no_trusted_proxy_cannot_choose_an_address() {
 }
 
 #[tokio::test]
-async fn the_header_of_whoever_is_no_trusted_proxy_is_not_believed_for_the_log_either() {
+async fn a_forwarded_address_from_an_untrusted_peer_is_not_logged_either() {
     let log = Log::default();
     let _listening = tracing::subscriber::set_default(log.clone());
     for (networks, address) in [(&["192.0.2.0/24"][..], "127.0.0.1"), (&["127.0.0.0/8"], "192.0.2.9")] {

@@ -47,7 +47,7 @@ async fn a_payload_keeps_its_digits_and_other_content_types_are_strings() {
 }
 
 #[tokio::test]
-async fn a_batch_answers_each_member_and_a_repeated_key_finds_the_first_task() {
+async fn a_batch_has_a_result_per_member_and_a_repeated_key_returns_the_first_task() {
     let server = Server::start().await;
     let one = json!({ "task_type": "t", "idempotency_key": "k" });
     let answer = server.post("/api/v1/tasks", &json!({ "tasks": [one, one, { "task_type": "u" }] })).await;
@@ -62,7 +62,7 @@ async fn a_batch_answers_each_member_and_a_repeated_key_finds_the_first_task() {
 }
 
 #[tokio::test]
-async fn one_bad_member_and_nothing_of_the_batch_is_stored() {
+async fn one_invalid_member_and_nothing_of_the_batch_is_stored() {
     let server = Server::start().await;
     let batch = json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t", "priority": 10 }] });
     let problem = server.post("/api/v1/tasks", &batch).await.problem(400, "invalid_field");

@@ -27,13 +27,13 @@ async fn changes_of_the_namespace_arrive_as_they_happen_and_no_others() {
     assert_eq!(events.next().await.unwrap().comment, "listening");
     server.enqueue(json!({ "namespace": "other" })).await;
     let id = server.enqueue(json!({ "namespace": "n" })).await;
-    server.poke(&format!("/api/v1/tasks/{id}/cancel?namespace=n")).await.expect(200);
+    server.post_empty(&format!("/api/v1/tasks/{id}/cancel?namespace=n")).await.expect(200);
     assert_eq!(change(&events.data().await), pair(&id, "queued"));
     assert_eq!(change(&events.data().await), pair(&id, "cancelled"));
 }
 
 #[tokio::test]
-async fn whoever_comes_back_with_an_id_gets_exactly_what_came_after_it() {
+async fn a_client_that_resumes_with_an_id_gets_exactly_the_later_changes() {
     let server = Server::start().await;
     let mut events = server.events("/api/v1/events", "").await;
     let start = events.next().await.unwrap().id;
@@ -52,9 +52,9 @@ async fn whoever_comes_back_with_an_id_gets_exactly_what_came_after_it() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_too_late_is_told_to_read_again_and_goes_on() {
+async fn a_client_that_resumes_too_late_gets_a_resync_and_continues() {
     let clock = Arc::new(SystemClock::new());
-    let options = MemoryOptions { ring_capacity: 2, ..MemoryOptions::default() };
+    let options = MemoryOptions { change_log_capacity: 2, ..MemoryOptions::default() };
     let store = Arc::new(InMemoryQueue::with_options(clock.clone(), options));
     let server = Server::over(store, clock, ApiLimits::default()).await;
     let start = server.events("/api/v1/events", "").await.next().await.unwrap().id;
@@ -79,11 +79,11 @@ async fn an_id_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_with_nothing_to_tell_says_that_it_is_alive() {
+async fn an_idle_stream_sends_keep_alive_comments() {
     let (server, clock) = Server::on_manual_clock().await;
     let mut events = server.events("/api/v1/events", "").await;
     assert_eq!(events.next().await.unwrap().comment, "listening");
-    // The stream may not have begun to wait yet: time goes on until it has.
+    // The stream may not wait yet: the clock advances until it does.
     let comment = tokio::select! {
         event = events.next() => event.unwrap().comment,
         () = async { loop { clock.advance(server.state.limits.heartbeat); tokio::task::yield_now().await; } } => unreachable!(),

@@ -1,5 +1,4 @@
-//! Tokens that lose their validity while a request waits or a stream goes on, and what tokens of one
-//! namespace see.
+//! Tokens that expire or are revoked during a long poll or a stream, and what tokens of one namespace see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,12 +65,12 @@ fn waiting_lease() -> Value {
 }
 
 #[tokio::test]
-async fn a_token_revoked_while_it_waits_for_a_task_is_leased_none() {
+async fn a_token_revoked_during_a_long_poll_gets_no_lease() {
     let scene = scene().await;
     let worker = token(&scene.tokens, "w", Role::Worker, NamespaceScope::All).await;
     let body = waiting_lease();
     let revoke = async {
-        // The store had nothing for it: from now on it waits.
+        // The store had no task for it: from now on it waits.
         let asked = "weaver_store_seconds_count{call=\"lease\"} 1";
         while !scene.server.get_as(&scene.admin, "/metrics").await.body.contains(asked) {}
         scene.tokens.revoke(&worker.id()).await.expect("it is there");
@@ -85,7 +84,7 @@ async fn a_token_revoked_while_it_waits_for_a_task_is_leased_none() {
 }
 
 #[tokio::test]
-async fn a_token_revoked_while_it_waits_for_work_is_not_told_that_there_is_some() {
+async fn a_token_revoked_during_a_wait_for_work_is_not_notified() {
     let scene = scene().await;
     let worker = token(&scene.tokens, "w", Role::Worker, NamespaceScope::All).await;
     let wait = json!({ "queues": ["default"], "wait_ms": 30_000 });
@@ -101,7 +100,7 @@ async fn a_token_revoked_while_it_waits_for_work_is_not_told_that_there_is_some(
 }
 
 #[tokio::test]
-async fn a_token_that_expires_while_it_waits_is_refused_before_the_wait_is_over() {
+async fn a_token_that_expires_during_a_long_poll_is_refused_before_the_poll_ends() {
     for path in ["/api/v1/tasks/1/wait", "/api/v1/tasks/1/logs?wait_ms=30000"] {
         let (scene, clock, short) = expiring(Role::Viewer).await;
         scene.enqueue(json!({})).await;
@@ -124,7 +123,7 @@ async fn a_token_that_expires_while_it_waits_is_refused_before_the_wait_is_over(
 }
 
 #[tokio::test]
-async fn a_stream_of_a_revoked_token_ends_with_the_reason_before_it_tells_anything_more() {
+async fn a_stream_of_a_revoked_token_ends_with_the_reason_and_sends_no_more_data() {
     let scene = scene().await;
     let viewer = token(&scene.tokens, "v", Role::Viewer, NamespaceScope::All).await;
     let mut events = scene.server.events("/api/v1/events", &bearer(&viewer)).await;
@@ -175,8 +174,7 @@ async fn a_silent_stream_of_an_expired_token_ends_within_five_seconds() {
     clock.advance(Duration::from_secs(60));
     let end = tokio::select! {
         end = events.data() => end,
-        // The stream may not have begun to wait yet: time goes on until it has, by less than a heartbeat at
-        // once.
+        // The stream may not wait yet: the clock advances until it does, by less than a heartbeat at a time.
         () = async { loop { tokio::task::yield_now().await; clock.advance(Duration::from_secs(5)); } } => unreachable!(),
     };
     let data: Value = serde_json::from_str(&end.data).expect("JSON");
@@ -184,7 +182,7 @@ async fn a_silent_stream_of_an_expired_token_ends_within_five_seconds() {
 }
 
 #[tokio::test]
-async fn a_token_of_one_namespace_learns_no_other_name_from_any_page() {
+async fn a_token_of_one_namespace_sees_no_other_name_in_any_page() {
     let scene = scene().await;
     for namespace in ["aaa-secret", "mine", "zzz-secret"] {
         scene.enqueue(json!({ "namespace": namespace })).await;
@@ -227,14 +225,14 @@ async fn changes_of_other_namespaces_leave_no_trace_in_a_stream() {
         scene.enqueue(json!({ "namespace": "other" })).await;
     }
     scene.enqueue(json!({ "namespace": "mine" })).await;
-    // The very next block is ours: not even an id came for the others.
+    // The next block is ours: not even an id was sent for the others.
     let second = events.next().await.expect("it goes on");
     assert_eq!((first.name.as_str(), second.name.as_str()), ("change", "change"));
     assert!(second.data.contains("\"namespace\":\"mine\""), "{second:?}");
     for id in [&listening.id, &first.id, &second.id] {
         assert!(id.len() == 72 && id.bytes().all(|digit| digit.is_ascii_hexdigit()), "{id}");
     }
-    // The same place has another id every time.
+    // The same position has another id every time.
     let again = format!("{}Last-Event-ID: {}\r\n", bearer(&viewer), first.id);
     let mut again = scene.server.events("/api/v1/events?namespace=mine", &again).await;
     assert_ne!(again.next().await.expect("it goes on").id, first.id);
@@ -242,7 +240,7 @@ async fn changes_of_other_namespaces_leave_no_trace_in_a_stream() {
 }
 
 #[tokio::test]
-async fn a_place_in_plain_numbers_is_not_believed() {
+async fn a_last_event_id_in_plain_numbers_means_resync() {
     let scene = scene().await;
     scene.enqueue(json!({ "namespace": "mine" })).await;
     let viewer = token(&scene.tokens, "v", Role::Viewer, only("mine")).await;

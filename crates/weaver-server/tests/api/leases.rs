@@ -65,12 +65,12 @@ async fn audited(scene: &Scene) -> Vec<String> {
     let text = |entry: &Value, field: &str| entry[field].as_str().unwrap_or_default().to_owned();
     entries
         .filter(|entry| entry["action"] == "lease.refused")
-        .map(|entry| format!("{} {} {}", text(entry, "who"), text(entry, "target"), text(entry, "detail")))
+        .map(|entry| format!("{} {} {}", text(entry, "actor"), text(entry, "target"), text(entry, "detail")))
         .collect()
 }
 
 #[tokio::test]
-async fn a_worker_token_cannot_use_another_ones_lease_and_every_attempt_is_audited() {
+async fn a_worker_token_cannot_use_another_tokens_lease_and_every_attempt_is_audited() {
     let scene = scene().await;
     let Scene { server, a, b, lease, .. } = &scene;
     assert_eq!(renew(server, b, lease).await, "lost");
@@ -87,7 +87,7 @@ async fn a_worker_token_cannot_use_another_ones_lease_and_every_attempt_is_audit
 }
 
 #[tokio::test]
-async fn a_hold_ends_only_for_the_subject_that_has_it() {
+async fn a_cancellation_hold_is_released_only_by_its_subject() {
     let scene = scene().await;
     let Scene { server, a, b, lease, .. } = &scene;
     server.post_as(&scene.admin, "/api/v1/tasks/1/cancel", &json!({})).await.expect(200);
@@ -108,7 +108,7 @@ async fn a_finish_with_a_forged_lease_token_is_never_recorded() {
     assert_eq!(finish(server, a, lease).await, "recorded");
     let mut forged = lease.clone();
     merge(&mut forged, json!({ "token": format!("{:032x}", 1) }));
-    // The end is the one that was recorded: only the lease tells who may hear so.
+    // The same end was recorded: but only the holder of the lease may learn that.
     for (token, lease) in [(a, &forged), (b, lease), (b, &forged)] {
         assert_eq!(finish(server, token, lease).await, "lost");
         let committed = json!({ "ends": [{ "lease": lease, "outcome": "committed" }] });
@@ -119,7 +119,7 @@ async fn a_finish_with_a_forged_lease_token_is_never_recorded() {
 }
 
 #[tokio::test]
-async fn a_token_of_the_same_name_goes_on_with_the_leases_of_the_one_it_replaces() {
+async fn a_token_of_the_same_name_can_use_the_leases_of_the_one_it_replaces() {
     let scene = scene().await;
     let Scene { server, tokens, a, lease, .. } = &scene;
     let next = token(tokens, "a", Role::Worker, NamespaceScope::All).await;
@@ -153,7 +153,7 @@ async fn a_lease_survives_a_restart_and_stays_its_subjects() {
 }
 
 #[tokio::test]
-async fn a_lease_taken_on_the_store_itself_cannot_be_used_over_http() {
+async fn a_lease_taken_directly_from_the_store_cannot_be_used_over_http() {
     let scene = scene().await;
     let Scene { server, a, .. } = &scene;
     server.post_as(&scene.admin, "/api/v1/tasks", &json!({ "task_type": "t" })).await.expect(201);
@@ -190,7 +190,7 @@ async fn a_log_is_written_under_its_attempts_lease_and_for_a_minute_after_the_en
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_lost_writes_no_log_of_the_next_one() {
+async fn a_lost_attempt_cannot_write_the_log_of_the_next_one() {
     let scene = scene().await;
     let Scene { server, a, lease: first, .. } = &scene;
     let released = json!({ "ends": [{ "lease": first, "outcome": "released" }] });
@@ -201,12 +201,12 @@ async fn an_attempt_that_was_lost_writes_no_log_of_the_next_one() {
     let answer = server.post_as(a, "/api/v1/work/append", &of_second(first)).await;
     answer.problem(403, "lease_of_another_attempt");
     server.post_as(&scene.b, "/api/v1/work/append", &of_second(&second)).await.expect(204);
-    // The last lines of the first go to its own log.
+    // The last lines of the first attempt go to its own log.
     server.post_as(a, "/api/v1/work/append", &log(first)).await.expect(204);
 }
 
 #[tokio::test]
-async fn a_remote_worker_whose_subject_has_no_token_left_hears_that_its_lease_is_lost() {
+async fn a_remote_worker_whose_subject_has_no_valid_token_loses_its_lease() {
     let scene = scene().await;
     let Scene { server, tokens, a, .. } = &scene;
     server.post_as(&scene.admin, "/api/v1/tasks", &json!({ "task_type": "t" })).await.expect(201);

@@ -17,7 +17,7 @@ async fn answer_to(server: &Server, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address).await.expect("as the test expects");
     stream.write_all(bytes).await.expect("as the test expects");
     let mut answer = String::new();
-    // A connection that is cut while we still write may be reset: then there is nothing to read.
+    // A connection that is closed while we still write may be reset: then there is nothing to read.
     let _ = stream.read_to_string(&mut answer).await;
     answer
 }
@@ -34,13 +34,14 @@ async fn batches_beyond_the_limit_are_refused() {
     let server = Server::with_limits(ApiLimits { batch_max: 1, ..ApiLimits::default() }).await;
     let batch = json!({ "tasks": [{ "task_type": "t" }, { "task_type": "t" }] });
     assert_eq!(server.post("/api/v1/tasks", &batch).await.problem(400, "invalid_field")["field"], "tasks");
-    let beat = json!({ "runner_id": "r", "started_at": "2026-01-01T00:00:00Z", "queues": [], "capacity": 1 });
-    let beats = json!({ "beats": [beat, beat] });
-    server.post("/api/v1/work/beat", &beats).await.problem(400, "invalid_field");
+    let heartbeat =
+        json!({ "worker_id": "r", "started_at": "2026-01-01T00:00:00Z", "queues": [], "capacity": 1 });
+    let heartbeats = json!({ "heartbeats": [heartbeat, heartbeat] });
+    server.post("/api/v1/work/heartbeat", &heartbeats).await.problem(400, "invalid_field");
 }
 
 #[tokio::test]
-async fn a_client_that_never_sends_its_body_is_answered_and_let_go() {
+async fn a_client_that_never_sends_its_body_is_answered_and_disconnected() {
     let limits = ApiLimits { request_timeout: Duration::from_millis(50), ..ApiLimits::default() };
     let server = Server::with_limits(limits).await;
     let head = "POST /api/v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
@@ -49,7 +50,7 @@ async fn a_client_that_never_sends_its_body_is_answered_and_let_go() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_ends_its_headers_is_let_go() {
+async fn a_client_that_never_ends_its_headers_is_disconnected() {
     let limits = ApiLimits { header_timeout: Duration::from_millis(50), ..ApiLimits::default() };
     let server = Server::with_limits(limits).await;
     let answer = answer_to(&server, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ").await;
@@ -80,7 +81,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let ask = "GET /api/v1/tasks HTTP/1.1\r\nHost: x\r\n\r\n".repeat(20);
     stream.write_all(ask.as_bytes()).await.unwrap();
-    // Nothing is read until the server has given up: its end of the connection is then closed for writing.
+    // Nothing is read until the server has disconnected: its end is then closed for writing.
     let broken = async {
         loop {
             if stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.is_err() {
@@ -93,7 +94,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
     server.get("/healthz").await.expect(200);
 }
 
-/// A clock that breaks.
+/// A clock that panics.
 #[derive(Debug)]
 struct Breaking(SystemClock, AtomicBool);
 
@@ -113,12 +114,12 @@ impl Clock for Breaking {
 }
 
 #[tokio::test]
-async fn a_bug_in_a_handler_is_one_requests_problem_and_the_server_goes_on() {
+async fn a_panic_in_a_handler_fails_one_request_and_not_the_server() {
     let store = Arc::new(InMemoryQueue::new(Arc::new(SystemClock::new())));
     let clock = Arc::new(Breaking(SystemClock::new(), AtomicBool::new(false)));
     let server = Server::over(store, clock.clone(), ApiLimits::default()).await;
     clock.1.store(true, Ordering::Relaxed);
-    server.get("/api/v1/runners").await.problem(500, "internal_error");
+    server.get("/api/v1/workers").await.problem(500, "internal_error");
     clock.1.store(false, Ordering::Relaxed);
-    server.get("/api/v1/runners").await.expect(200);
+    server.get("/api/v1/workers").await.expect(200);
 }

@@ -7,12 +7,12 @@ fn ids(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn tasks_are_found_by_everything_they_are() {
+async fn tasks_are_listed_by_each_of_their_properties() {
     let server = Server::start().await;
     server.enqueue(json!({ "queue": "a", "task_group_id": "g", "session_id": "s2" })).await;
     server.enqueue(json!({ "task_type": "u", "session_id": "s", "task_group_id": "g2" })).await;
-    server.enqueue(json!({ "queue": "a", "labels": { "k": "v:w" } })).await;
-    server.poke("/api/v1/tasks/2/cancel").await.expect(200);
+    server.enqueue(json!({ "queue": "a", "labels": { "k": "v=w" } })).await;
+    server.post_empty("/api/v1/tasks/2/cancel").await.expect(200);
     for (query, found) in [
         ("", vec!["3", "2", "1"]),
         ("order=oldest_first", vec!["1", "2", "3"]),
@@ -24,7 +24,7 @@ async fn tasks_are_found_by_everything_they_are() {
         ("group=g", vec!["1"]),
         ("session=s", vec!["2"]),
         ("session=s&state=queued", vec![]),
-        ("label=k:v:w", vec!["3"]),
+        ("label=k=v=w", vec!["3"]),
         ("group=g&session=s2", vec!["1"]),
         ("group=g&session=s", vec![]),
         ("created_from=2100-01-01T00:00:00Z", vec![]),

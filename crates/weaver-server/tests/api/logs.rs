@@ -5,7 +5,7 @@ use weaver_core::ports::{ReadFrom, StreamKey};
 use crate::server::Server;
 
 #[tokio::test]
-async fn lines_that_a_worker_appends_are_read_from_any_place() {
+async fn lines_that_a_worker_appends_are_read_from_any_position() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     let lease = server.lease(1).await["lease"].clone();
@@ -26,7 +26,7 @@ async fn lines_that_a_worker_appends_are_read_from_any_place() {
 }
 
 #[tokio::test]
-async fn whoever_follows_a_log_gets_the_next_line_when_it_is_written() {
+async fn a_client_that_follows_a_log_gets_the_next_line_when_it_is_written() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     let lease = server.lease(1).await["lease"].clone();
@@ -39,7 +39,7 @@ async fn whoever_follows_a_log_gets_the_next_line_when_it_is_written() {
 }
 
 #[tokio::test]
-async fn whoever_follows_a_log_is_told_when_the_attempt_ends() {
+async fn a_client_that_follows_a_log_is_notified_when_the_attempt_ends() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     let lease = server.lease(1).await["lease"].clone();
@@ -53,7 +53,7 @@ async fn whoever_follows_a_log_is_told_when_the_attempt_ends() {
 }
 
 #[tokio::test]
-async fn statistics_of_other_workers_can_be_trimmed_by_none() {
+async fn no_worker_can_trim_the_statistics_of_others() {
     let server = Server::start().await;
     let stats = |more: serde_json::Value| {
         let mut append = json!({ "stream": "stats", "entries": ["{}"] });

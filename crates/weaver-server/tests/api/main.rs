@@ -32,7 +32,6 @@ mod ready;
 )]
 mod repo;
 mod restart;
-mod runners;
 mod schedules;
 mod server;
 mod task;
@@ -40,3 +39,4 @@ mod tokens;
 mod waits;
 mod wire;
 mod work;
+mod workers;

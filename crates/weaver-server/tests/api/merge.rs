@@ -4,7 +4,7 @@ use weaver_server::security::Role;
 use crate::merge_bench::{Bench, QUEUE};
 
 #[tokio::test]
-async fn changes_that_pass_land_with_a_certificate_and_one_that_fails_leaves_with_its_reason() {
+async fn changes_that_pass_land_with_a_certificate_and_one_that_fails_is_removed_with_its_reason() {
     let bench = Bench::new().await.with_queue().await.working();
     bench.branch("good", &[("a", "1\n")]);
     bench.branch("worse", &[("bad", "1\n")]);
@@ -14,26 +14,26 @@ async fn changes_that_pass_land_with_a_certificate_and_one_that_fails_leaves_wit
     let landed = bench.left(1).await;
     assert_eq!(landed["status"], "landed", "{landed}");
     assert_eq!(landed["certificate"]["commit"], bench.repo.git(&["rev-parse", "main"]));
-    assert_eq!(landed["checks"][0]["judgement"], "passed");
+    assert_eq!(landed["checks"][0]["conclusion"], "passed");
     assert!(landed["checks"][0]["runs"][0]["task"].is_string(), "{landed}");
     let failed = bench.left(2).await;
     assert_eq!((&failed["status"], &failed["position"]), (&json!("failed"), &Value::Null));
     assert_eq!(failed["reason"], json!({ "reason": "checks_failed", "details": ["unit"] }));
     let runs = failed["checks"][0]["runs"].as_array().expect("it ran");
-    assert!(runs.iter().any(|run| run["on"] == "base" && run["end"] == "passed"), "{failed}");
+    assert!(runs.iter().any(|run| run["on"] == "base" && run["outcome"] == "passed"), "{failed}");
     assert!(runs.iter().any(|run| run["summary"].as_str().is_some_and(|text| text.contains("looking"))));
     let entries = bench.server.get(&format!("{QUEUE}/entries")).await.expect(200);
     assert_eq!(entries["waiting"], json!([]));
-    assert_eq!(entries["departed"], json!([failed, landed]));
+    assert_eq!(entries["history"], json!([failed, landed]));
     let certificates = bench.server.get(&format!("{QUEUE}/certificates")).await.expect(200);
     assert_eq!(certificates["items"], json!([landed["certificate"]]));
     let verified = bench.server.get(&format!("{QUEUE}/entries/1/verify")).await.expect(200);
     assert_eq!(verified["differences"], json!([]));
     bench.server.get(&format!("{QUEUE}/entries/2/verify")).await.problem(404, "certificate_not_found");
-    let figures = &bench.server.get(QUEUE).await.expect(200)["figures"];
-    assert_eq!((&figures["landed"], &figures["removed"]["checks_failed"]), (&json!(1), &json!(1)));
-    assert_eq!((&figures["check_runs_per_landing"], &figures["flake_rate"]), (&json!(4.0), &json!(0.0)));
-    assert!(figures["turnaround_p95_ms"].as_u64() >= figures["wait_p50_ms"].as_u64(), "{figures}");
+    let stats = &bench.server.get(QUEUE).await.expect(200)["stats"];
+    assert_eq!((&stats["landed"], &stats["removed"]["checks_failed"]), (&json!(1), &json!(1)));
+    assert_eq!((&stats["check_runs_per_landing"], &stats["flake_rate"]), (&json!(4.0), &json!(0.0)));
+    assert!(stats["turnaround_p95_ms"].as_u64() >= stats["wait_p50_ms"].as_u64(), "{stats}");
 }
 
 #[tokio::test]
@@ -41,14 +41,14 @@ async fn a_base_that_others_moved_is_accepted_by_name_and_the_chain_says_so() {
     let bench = Bench::new().await.with_queue().await.working();
     let outside = bench.repo.commit("main", None, &[("outside", "1\n")]);
     bench.branch("good", &[("a", "1\n")]);
-    let mut told = bench.server.state.merge.told();
+    let mut published = bench.server.state.merge.published();
     bench.enqueue("good").await.expect(201);
     let paused = loop {
         let queue = bench.server.get(QUEUE).await.expect(200);
         if queue["paused"].is_object() {
             break queue;
         }
-        told.changed().await.expect("the engine is there");
+        published.changed().await.expect("the engine is there");
     };
     assert_eq!((&paused["paused"]["cause"], &paused["on_foreign"]), (&json!("foreign"), &json!("pause")));
     let accept = async |commit: &str| {
@@ -76,7 +76,7 @@ async fn a_base_that_others_moved_is_accepted_by_name_and_the_chain_says_so() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_by_its_name() {
+async fn what_a_merge_queue_refuses_has_the_code_of_its_error() {
     let bench = Bench::new().await.with_queue().await;
     let entries = format!("{QUEUE}/entries");
     bench.branch("a", &[("a", "1\n")]);
@@ -85,11 +85,11 @@ async fn what_cannot_be_done_is_refused_by_its_name() {
     bench.enqueue("a").await.expect(201);
     let twice = bench.enqueue("a").await.problem(409, "already_in_queue");
     assert!(twice["detail"].as_str().is_some_and(|detail| detail.contains("position 1")), "{twice}");
-    bench.enqueue("nobody").await.problem(409, "pull_request_closed");
+    bench.enqueue("no-such-branch").await.problem(409, "pull_request_closed");
     bench.enqueue("clash").await.problem(409, "pull_request_conflicted");
     bench.enqueue("main").await.problem(409, "invalid_base_branch");
     bench.server.get(&format!("{entries}/7")).await.problem(404, "entry_not_found");
-    bench.server.poke(&format!("{entries}/7/cancel")).await.problem(404, "entry_not_found");
+    bench.server.post_empty(&format!("{entries}/7/cancel")).await.problem(404, "entry_not_found");
     bench.server.get(&format!("{entries}/first")).await.problem(400, "invalid_path");
     bench.server.get("/api/v1/merge/queues/x:main").await.problem(404, "merge_queue_not_found");
     let urgent = json!({ "priority": 10 });
@@ -107,7 +107,7 @@ async fn what_cannot_be_done_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn entries_are_reordered_taken_out_and_paused_and_the_journal_says_who_did_it() {
+async fn entries_are_reordered_removed_and_paused_and_the_journal_names_the_actor() {
     let bench = Bench::new().await.with_queue().await;
     for name in ["a", "b"] {
         bench.branch(name, &[(name, "1\n")]);
@@ -116,20 +116,20 @@ async fn entries_are_reordered_taken_out_and_paused_and_the_journal_says_who_did
     let urgent = json!({ "priority": 0 });
     let raised = bench.server.put(&format!("{QUEUE}/entries/2/priority"), &urgent).await.expect(200);
     assert_eq!(raised["position"], 1);
-    let out = bench.server.poke(&format!("{QUEUE}/entries/1/cancel")).await.expect(200);
+    let out = bench.server.post_empty(&format!("{QUEUE}/entries/1/cancel")).await.expect(200);
     assert_eq!((&out["status"], &out["reason"]["reason"]), (&json!("cancelled"), &json!("cancelled")));
     let queue = bench.server.put(&format!("{QUEUE}/priority"), &urgent).await.expect(200);
     assert_eq!((&queue["priority"], &queue["waiting"]), (&json!(0), &json!(1)));
     let release = json!({ "reason": "release day" });
     let paused = bench.server.post(&format!("{QUEUE}/pause"), &release).await.expect(200);
     assert_eq!(paused["paused"]["reason"], "release day");
-    assert_eq!(bench.server.poke(&format!("{QUEUE}/resume")).await.expect(200)["paused"], Value::Null);
+    assert_eq!(bench.server.post_empty(&format!("{QUEUE}/resume")).await.expect(200)["paused"], Value::Null);
     let listed = bench.server.get("/api/v1/merge/queues").await.expect(200);
     assert_eq!(listed["items"], json!([bench.server.get(QUEUE).await.expect(200)]));
     let journal = bench.server.get("/api/v1/audit").await.expect(200);
-    let deeds: Vec<_> = journal["entries"].as_array().expect("entries").iter().collect();
-    assert!(deeds.iter().all(|deed| deed["who"] == "ada"), "{journal}");
-    let deeds: Vec<_> = deeds.iter().map(|deed| [&deed["action"], &deed["target"]]).collect();
+    let entries: Vec<_> = journal["entries"].as_array().expect("entries").iter().collect();
+    assert!(entries.iter().all(|entry| entry["actor"] == "ada"), "{journal}");
+    let entries: Vec<_> = entries.iter().map(|entry| [&entry["action"], &entry["target"]]).collect();
     let expected = [
         ["merge.add_queue", "merge/demo:main"],
         ["merge.enqueue", "merge/demo:main/1"],
@@ -140,7 +140,7 @@ async fn entries_are_reordered_taken_out_and_paused_and_the_journal_says_who_did
         ["merge.pause", "merge/demo:main"],
         ["merge.resume", "merge/demo:main"],
     ];
-    assert_eq!(deeds, expected);
+    assert_eq!(entries, expected);
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn a_queue_whose_branch_has_a_slash_is_found_by_its_encoded_name() {
 }
 
 #[tokio::test]
-async fn a_repository_is_added_only_by_somebody_who_may_run_programs() {
+async fn a_repository_is_added_only_with_may_exec() {
     for (role, may_exec, code) in [
         (Role::Admin, false, "exec_not_granted"),
         (Role::Producer, true, "permission_missing"),
@@ -167,7 +167,7 @@ async fn a_repository_is_added_only_by_somebody_who_may_run_programs() {
 }
 
 #[tokio::test]
-async fn a_producer_puts_changes_in_line_and_changes_nothing_else_and_a_viewer_looks() {
+async fn a_producer_only_enqueues_changes_and_a_viewer_only_reads() {
     for (role, may_enqueue) in [(Role::Producer, true), (Role::Viewer, false)] {
         let bench = Bench::asked_by(role, false).await;
         let new: Value = bench.repository();
@@ -183,9 +183,9 @@ async fn a_producer_puts_changes_in_line_and_changes_nothing_else_and_a_viewer_l
         }
         bench.server.get(&format!("{QUEUE}/entries")).await.expect(200);
         let missing = "permission_missing";
-        bench.server.poke(&format!("{QUEUE}/resume")).await.problem(403, missing);
+        bench.server.post_empty(&format!("{QUEUE}/resume")).await.problem(403, missing);
         bench.server.post(&format!("{QUEUE}/pause"), &json!({})).await.problem(403, missing);
-        bench.server.poke(&format!("{QUEUE}/entries/1/cancel")).await.problem(403, missing);
+        bench.server.post_empty(&format!("{QUEUE}/entries/1/cancel")).await.problem(403, missing);
         let urgent = json!({ "priority": 0 });
         bench.server.put(&format!("{QUEUE}/priority"), &urgent).await.problem(403, missing);
         bench.server.put(&format!("{QUEUE}/entries/1/priority"), &urgent).await.problem(403, missing);
@@ -193,7 +193,7 @@ async fn a_producer_puts_changes_in_line_and_changes_nothing_else_and_a_viewer_l
 }
 
 #[tokio::test]
-async fn events_arrive_as_they_happen_and_whoever_comes_back_gets_what_came_after() {
+async fn events_arrive_as_they_happen_and_a_client_that_resumes_gets_the_later_ones() {
     let bench = Bench::new().await.with_queue().await.working();
     let path = format!("{QUEUE}/events");
     let mut events = bench.server.events(&path, "").await;
@@ -210,13 +210,13 @@ async fn events_arrive_as_they_happen_and_whoever_comes_back_gets_what_came_afte
         seen.push((event.id, event.name, data));
     }
     let find = |name: &str, entry: u64| {
-        let found = seen.iter().find(|(_, told, data)| told == name && data["entry"] == entry);
+        let found = seen.iter().find(|(_, event, data)| event == name && data["entry"] == entry);
         found.unwrap_or_else(|| panic!("no {name} of {entry} in {seen:?}")).2.clone()
     };
     assert_eq!(find("queue_entry_added", 2)["change"], "good");
     let removed = find("queue_entry_removed", 1);
     assert_eq!(removed["reason"], json!({ "reason": "checks_failed", "details": ["unit"] }));
-    assert_eq!(removed["results"][0]["judgement"], "failed", "{removed}");
+    assert_eq!(removed["results"][0]["conclusion"], "failed", "{removed}");
     let merged = find("pull_request_merged", 2);
     assert_eq!(merged["commit"], bench.repo.git(&["rev-parse", "main"]));
     let third = format!("Last-Event-ID: {}\r\n", seen[2].0);
@@ -228,7 +228,7 @@ async fn events_arrive_as_they_happen_and_whoever_comes_back_gets_what_came_afte
 }
 
 #[tokio::test]
-async fn a_stream_of_a_merge_queue_is_refused_after_an_id_that_is_none() {
+async fn a_stream_of_a_merge_queue_refuses_an_invalid_last_event_id() {
     let bench = Bench::new().await.with_queue().await;
     for id in ["what", "", "-1", "dead.1", "caf\u{e9}"] {
         bench.server.refuses_event_id("/api/v1/merge/queues/demo:main/events", id).await;
@@ -243,13 +243,13 @@ async fn the_typed_client_reads_the_same_events() {
     bench.branch("a", &[("a", "1\n")]);
     let new = weaver_api::NewMergeEntry { change: "a".to_owned(), priority: None };
     let entry = client.enqueue_merge("demo:main", &new).await.expect("it comes");
-    bench.server.state.merge.reconcile_all().await.expect("it is told");
+    bench.server.state.merge.reconcile_all().await.expect("it is published");
     let (_, event) = events.next().await.expect("it goes on").expect("an event");
     assert_eq!((event.event.as_str(), event.entry), ("queue_entry_added", Some(entry.entry)));
 }
 
 #[tokio::test]
-async fn metrics_have_turnaround_waits_ejections_and_flakes_of_every_queue() {
+async fn metrics_have_turnaround_waits_removals_and_flakes_of_every_merge_queue() {
     let bench = Bench::new().await.with_queue().await.working();
     bench.branch("good", &[("a", "1\n")]);
     bench.branch("worse", &[("bad", "1\n")]);
@@ -266,7 +266,7 @@ async fn metrics_have_turnaround_waits_ejections_and_flakes_of_every_queue() {
         "weaver_merge_landed_total{queue=\"demo:main\"} 1",
         "weaver_merge_removed_total{queue=\"demo:main\",reason=\"checks_failed\"} 1",
         "weaver_merge_check_runs_total{queue=\"demo:main\"} 4",
-        "weaver_merge_checks_judged_total{queue=\"demo:main\"} 2",
+        "weaver_merge_checks_concluded_total{queue=\"demo:main\"} 2",
         "weaver_merge_checks_flaky_total{queue=\"demo:main\"} 0",
         "weaver_merge_waiting{queue=\"demo:main\"} 0",
     ] {

@@ -14,7 +14,7 @@ use weaver_server::security::{Identity, NamespaceScope, Role};
 
 use crate::merge_side::working;
 use crate::repo::Repo;
-use crate::server::{Answer, Server};
+use crate::server::{Server, TestResponse};
 
 pub(crate) const QUEUE: &str = "/api/v1/merge/queues/demo:main";
 
@@ -29,12 +29,12 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Asked by an administrator who may run programs.
+    /// With the token of an admin with `may_exec`.
     pub(crate) async fn new() -> Self {
         Self::asked_by(Role::Admin, true).await
     }
 
-    /// Asked by somebody of this role.
+    /// With a token of this role.
     pub(crate) async fn asked_by(role: Role, may_exec: bool) -> Self {
         let repo = Repo::new(&[("README", "hello\n"), (".weaver/merge.toml", CONFIG)]);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -50,7 +50,7 @@ impl Bench {
         Self { server, repo, running: JoinSet::new() }
     }
 
-    /// What the API is to be told about the repository.
+    /// The body that adds the repository.
     pub(crate) fn repository(&self) -> Value {
         json!({ "location": self.repo.path(), "name": "demo" })
     }
@@ -72,20 +72,20 @@ impl Bench {
         self.repo.commit(name, Some("main"), files);
     }
 
-    pub(crate) async fn enqueue(&self, change: &str) -> Answer {
+    pub(crate) async fn enqueue(&self, change: &str) -> TestResponse {
         self.server.post(&format!("{QUEUE}/entries"), &json!({ "change": change })).await
     }
 
-    /// Waits until an entry has left; answers it.
+    /// Waits until an entry has landed or was removed; returns it.
     pub(crate) async fn left(&self, entry: u64) -> Value {
-        let mut told = self.server.state.merge.told();
+        let mut published = self.server.state.merge.published();
         loop {
-            told.mark_unchanged();
+            published.mark_unchanged();
             let shown = self.server.get(&format!("{QUEUE}/entries/{entry}")).await.expect(200);
             if shown["completed_at"].is_string() {
                 return shown;
             }
-            told.changed().await.expect("the engine is there");
+            published.changed().await.expect("the engine is there");
         }
     }
 }

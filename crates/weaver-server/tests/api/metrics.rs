@@ -4,7 +4,7 @@ use weaver_server::api::{AppState, router};
 use crate::server::Server;
 
 #[tokio::test]
-async fn health_says_ok_and_readiness_asks_the_store() {
+async fn health_says_ok_and_readiness_probes_the_store() {
     let server = Server::start().await;
     for path in ["/healthz", "/readyz"] {
         assert_eq!(server.get(path).await.expect(200)["status"], "ok");
@@ -12,7 +12,7 @@ async fn health_says_ok_and_readiness_asks_the_store() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_is_alive_but_not_ready() {
+async fn a_server_that_shuts_down_is_alive_but_not_ready() {
     let server = Server::start().await;
     let state = AppState::new(server.store.clone(), server.state.clock.clone());
     let stopping = Server::serving(server.store.clone(), server.state.clone(), router(state.clone())).await;
@@ -41,9 +41,9 @@ async fn metrics_count_tasks_and_measure_the_store() {
 }
 
 #[tokio::test]
-async fn what_was_observed_shows_as_throughput_and_times() {
+async fn observed_tasks_show_as_throughput_and_times() {
     let server = Server::start().await;
-    // The watcher has begun once it has seen a first change.
+    // The observer has started once it has seen a first change.
     let seen = |text: &'static str| {
         let server = &server;
         async move { while !server.get("/metrics").await.body.contains(text) {} }
@@ -52,7 +52,7 @@ async fn what_was_observed_shows_as_throughput_and_times() {
         loop {
             server.enqueue(json!({ "queue": "warm" })).await;
             let body = server.get("/metrics").await.body;
-            if !body.contains("weaver_task_moves_total{state=\"queued\"} 0\n") {
+            if !body.contains("weaver_task_transitions_total{state=\"queued\"} 0\n") {
                 return;
             }
         }
@@ -62,7 +62,7 @@ async fn what_was_observed_shows_as_throughput_and_times() {
     let lease = server.lease(1).await["lease"].clone();
     let ends = json!({ "ends": [{ "lease": lease, "outcome": "succeeded" }] });
     server.post("/api/v1/work/finish", &ends).await.expect(200);
-    seen("weaver_task_moves_total{state=\"succeeded\"} 1\n").await;
+    seen("weaver_task_transitions_total{state=\"succeeded\"} 1\n").await;
     for name in ["wait", "run"] {
         let line = format!("weaver_task_{name}_seconds_count{{namespace=\"default\",queue=\"default\"}} 1\n");
         let body = server.get("/metrics").await.body;

@@ -3,7 +3,7 @@ use weaver_server::security::Role;
 use crate::server::{Server, request};
 
 #[tokio::test]
-async fn behind_the_guard_only_health_and_the_document_are_open_and_the_journal_names_the_token() {
+async fn only_health_and_the_openapi_document_need_no_token_and_the_journal_names_the_actor() {
     let (server, token) = Server::guarded("ops", Role::Operator).await;
     for path in ["/healthz", "/readyz", "/api/openapi.json"] {
         server.get(path).await.expect(200);
@@ -17,6 +17,6 @@ async fn behind_the_guard_only_health_and_the_document_are_open_and_the_journal_
     server.send(&request("POST", "/api/v1/tasks", server.address, &enqueue, body)).await.expect(201);
     server.send(&request("POST", "/api/v1/tasks/1/cancel", server.address, &bearer, "")).await.expect(200);
     let audit = server.send(&request("GET", "/api/v1/audit", server.address, &bearer, "")).await.expect(200);
-    let who = audit["entries"][1]["who"].as_str().unwrap();
-    assert!(who.starts_with("ops@"), "{who}");
+    let actor = audit["entries"][1]["actor"].as_str().unwrap();
+    assert!(actor.starts_with("ops@"), "{actor}");
 }

@@ -1,4 +1,4 @@
-//! Records that the server cannot read: the list, the problem, and the way out.
+//! Unreadable records: the list, the problem, and removing them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use weaver_server::api::ApiLimits;
 use weaver_server::security::{NamespaceScope, Role, TokenText, Tokens};
 use weaver_testkit::faults::{FaultyStore, Script};
 
-use crate::server::{Answer, Server, bearer, request, token};
+use crate::server::{Server, TestResponse, bearer, request, token};
 
 fn store() -> (Arc<FaultyStore>, Arc<dyn Clock>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -43,7 +43,7 @@ fn key(namespace: &str, id: u64) -> TaskKey {
     TaskKey::new(Namespace::try_from(namespace).expect("a name"), TaskId(id))
 }
 
-async fn remove(server: &Server, path: &str, headers: &str) -> Answer {
+async fn remove(server: &Server, path: &str, headers: &str) -> TestResponse {
     server.send(&request("DELETE", path, server.address, headers, "")).await
 }
 
@@ -56,7 +56,7 @@ fn only(namespace: &str) -> NamespaceScope {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_listed_with_why_and_what_it_holds() {
+async fn unreadable_records_are_listed_with_their_reason_and_what_they_hold() {
     let (server, store) = server().await;
     store.cannot_read(Quarantined {
         queue: Some(QueueName::new("mail").expect("a name")),
@@ -66,13 +66,14 @@ async fn what_cannot_be_read_is_listed_with_why_and_what_it_holds() {
         ..finding(RecordKind::Task, "default", "7")
     });
     let newer = Unreadable::UnknownFormat { found: 9, known: 1 };
-    store.cannot_read(Quarantined { why: newer, ..finding(RecordKind::Document, "default", "schedule/a") });
+    store
+        .cannot_read(Quarantined { reason: newer, ..finding(RecordKind::Document, "default", "schedule/a") });
     let page = server.get("/api/v1/quarantine").await.expect(200);
     assert_eq!(page["items"].as_array().expect("items").len(), 2, "{page}");
     let (task, document) = (&page["items"][0], &page["items"][1]);
     let expected = json!({
         "kind": "task", "namespace": "default", "id": "7", "cause": "undecodable",
-        "why": "it cannot be decoded: labels: expected a map", "queue": "mail", "state": "RUNNING",
+        "reason": "it cannot be decoded: labels: expected a map", "queue": "mail", "state": "RUNNING",
         "holds": { "serial_key": "customer-7", "slot": true }, "found_at": "2023-11-14T22:13:20.000000Z",
     });
     assert_eq!(*task, expected);
@@ -82,7 +83,7 @@ async fn what_cannot_be_read_is_listed_with_why_and_what_it_holds() {
 }
 
 #[tokio::test]
-async fn the_list_goes_page_by_page_and_stays_in_its_namespace() {
+async fn the_list_is_paged_and_limited_to_its_namespace() {
     let (server, store) = server().await;
     (0..5).for_each(|id| store.cannot_read(finding(RecordKind::Task, "a", &id.to_string())));
     store.cannot_read(finding(RecordKind::Task, "b", "1"));
@@ -100,7 +101,7 @@ async fn the_list_goes_page_by_page_and_stays_in_its_namespace() {
 }
 
 #[tokio::test]
-async fn a_token_of_one_namespace_sees_its_own_unreadable_records_alone() {
+async fn a_token_of_one_namespace_sees_only_its_own_unreadable_records() {
     let (server, store, tokens) = guarded().await;
     store.cannot_read(finding(RecordKind::Task, "a", "1"));
     store.cannot_read(finding(RecordKind::Task, "b", "2"));
@@ -116,36 +117,36 @@ async fn a_token_of_one_namespace_sees_its_own_unreadable_records_alone() {
 }
 
 #[tokio::test]
-async fn every_route_about_an_unreadable_task_says_so_and_how_to_go_on() {
+async fn every_route_of_an_unreadable_task_says_so_with_a_hint() {
     let (server, store) = server().await;
     let id = server.enqueue(json!({})).await;
     let other = server.enqueue(json!({})).await;
     store.cannot_read(finding(RecordKind::Task, "default", &id));
     for route in ["", "/explain", "/history", "/logs", "/wait?timeout_ms=0"] {
         let problem = server.get(&format!("/api/v1/tasks/{id}{route}")).await.problem(409, "task_unreadable");
-        let (detail, next) = (problem["detail"].to_string(), problem["next"].to_string());
+        let (detail, hint) = (problem["detail"].to_string(), problem["hint"].to_string());
         assert!(detail.contains("labels: expected a map"), "{detail}");
-        assert!(next.contains(&format!("weaver tasks purge {id} --yes")), "{next}");
+        assert!(hint.contains(&format!("weaver tasks purge {id} --yes")), "{hint}");
     }
     for route in ["cancel", "retry", "run-now"] {
-        server.poke(&format!("/api/v1/tasks/{id}/{route}")).await.problem(409, "task_unreadable");
+        server.post_empty(&format!("/api/v1/tasks/{id}/{route}")).await.problem(409, "task_unreadable");
     }
     let tasks = server.get("/api/v1/tasks").await.expect(200);
     assert_eq!((tasks["items"].as_array().map(Vec::len), &tasks["items"][0]["id"]), (Some(1), &json!(other)));
 }
 
 #[tokio::test]
-async fn a_task_of_a_newer_format_is_not_advised_to_be_removed() {
+async fn the_hint_for_a_task_of_a_newer_format_is_not_to_remove_it() {
     let (server, store) = server().await;
     let why = Unreadable::UnknownFormat { found: 9, known: 1 };
-    store.cannot_read(Quarantined { why, ..finding(RecordKind::Task, "default", "5") });
+    store.cannot_read(Quarantined { reason: why, ..finding(RecordKind::Task, "default", "5") });
     let problem = server.get("/api/v1/tasks/5").await.problem(409, "task_unreadable");
-    let next = problem["next"].as_str().expect("text");
-    assert!(next.contains("upgrade this node") && !next.contains("purge"), "{next}");
+    let hint = problem["hint"].as_str().expect("text");
+    assert!(hint.contains("upgrade this node") && !hint.contains("purge"), "{hint}");
 }
 
 #[tokio::test]
-async fn a_task_is_removed_in_the_form_that_was_read_and_in_no_other() {
+async fn a_task_is_removed_only_if_it_is_unchanged_since_it_was_read() {
     let (server, store) = server().await;
     let id = server.enqueue(json!({})).await;
     let key = key("default", id.parse().expect("a number"));
@@ -194,13 +195,13 @@ async fn the_stored_form_of_a_readable_task_says_whether_it_has_ended() {
     let raw = server.get(&format!("/api/v1/tasks/{id}/raw")).await.expect(200);
     assert_eq!((&raw["state"], &raw["finished"]), (&json!("queued"), &json!(false)));
     assert!(raw.get("unreadable").is_none(), "{raw}");
-    server.poke(&format!("/api/v1/tasks/{id}/cancel")).await.expect(200);
+    server.post_empty(&format!("/api/v1/tasks/{id}/cancel")).await.expect(200);
     let raw = server.get(&format!("/api/v1/tasks/{id}/raw")).await.expect(200);
     assert_eq!((&raw["state"], &raw["finished"]), (&json!("cancelled"), &json!(true)));
 }
 
 #[tokio::test]
-async fn stored_forms_are_shown_to_admins_alone_and_removed_by_them_alone() {
+async fn stored_forms_are_read_and_removed_by_admins_only() {
     let (server, store, tokens) = guarded().await;
     store.stores_as(&key("a", 1), "{}");
     store.cannot_read(finding(RecordKind::Task, "a", "1"));

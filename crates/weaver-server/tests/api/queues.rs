@@ -26,24 +26,24 @@ async fn a_queue_shows_its_settings_and_counts() {
 async fn nothing_is_leased_from_a_paused_queue_until_it_is_resumed() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
-    let paused = server.poke("/api/v1/queues/default/pause").await.expect(200);
+    let paused = server.post_empty("/api/v1/queues/default/pause").await.expect(200);
     assert_eq!((&paused["paused"], &paused["version"]), (&json!(true), &json!(1)));
     assert_eq!(server.lease(1).await, json!(null));
-    server.poke("/api/v1/queues/default/resume").await.expect(200);
+    server.post_empty("/api/v1/queues/default/resume").await.expect(200);
     assert_eq!(server.lease(2).await["task"]["id"], "1");
 }
 
 #[tokio::test]
-async fn settings_are_written_over_the_version_that_was_read_and_no_other() {
+async fn settings_are_written_only_over_the_version_that_was_read() {
     let server = Server::start().await;
     let put = |version: u64| json!({ "max_running": 2, "expected_version": version });
     assert_eq!(server.put("/api/v1/queues/q", &put(0)).await.expect(200)["version"], 1);
     server.put("/api/v1/queues/q", &put(0)).await.problem(409, "version_conflict");
     assert_eq!(server.put("/api/v1/queues/q", &put(1)).await.expect(200)["version"], 2);
     // Pausing keeps the other settings.
-    let paused = server.poke("/api/v1/queues/q/pause").await.expect(200);
+    let paused = server.post_empty("/api/v1/queues/q/pause").await.expect(200);
     assert_eq!(paused, json!({ "name": "q", "paused": true, "max_running": 2, "version": 3 }));
     server.put("/api/v1/queues/q", &json!({ "max_running": 0 })).await.problem(400, "invalid_field");
     server.put("/api/v1/queues/q", &json!({ "max": 1 })).await.problem(400, "invalid_body");
-    server.poke("/api/v1/queues/%0a/pause").await.problem(400, "invalid_field");
+    server.post_empty("/api/v1/queues/%0a/pause").await.problem(400, "invalid_field");
 }

@@ -1,4 +1,4 @@
-//! Names that a caller can make, and what they cost.
+//! Quotas of queues, and the cost of many of them.
 
 use serde_json::json;
 use weaver_server::api::ApiLimits;
@@ -11,7 +11,7 @@ fn batch(queues: std::ops::Range<u32>) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_producer_cannot_make_more_queues_than_a_namespace_may_have() {
+async fn a_producer_cannot_create_more_queues_than_the_quota_of_a_namespace() {
     let server = Server::start().await;
     server.post("/api/v1/tasks", &batch(0..999)).await.expect(201);
     server.enqueue(json!({ "queue": "the last" })).await;
@@ -20,13 +20,13 @@ async fn a_producer_cannot_make_more_queues_than_a_namespace_may_have() {
     }
     let put = json!({ "max_running": 1 });
     server.put("/api/v1/queues/another", &put).await.problem(403, "queue_quota_exceeded");
-    server.poke("/api/v1/queues/another/pause").await.problem(403, "queue_quota_exceeded");
+    server.post_empty("/api/v1/queues/another/pause").await.problem(403, "queue_quota_exceeded");
     let trigger = json!({ "kind": "time", "schedule": "0 2 * * *", "tz": "UTC" });
     let task = json!({ "task_type": "t", "queue": "another" });
     let schedule = json!({ "expected_version": 0, "spec": { "trigger": trigger, "task": task } });
     let answer = server.put("/api/v1/schedules/s", &schedule).await;
     answer.problem(403, "queue_quota_exceeded");
-    // Those that exist, and other namespaces, are not concerned.
+    // Existing queues and other namespaces are not affected.
     server.post("/api/v1/tasks", &batch(0..999)).await.expect(201);
     server.enqueue(json!({ "queue": "another", "namespace": "n" })).await;
 }
@@ -44,7 +44,7 @@ async fn queues_of_another_server_of_the_store_count_too() {
 }
 
 #[tokio::test]
-async fn queues_come_in_pages_and_every_one_once() {
+async fn queues_are_listed_in_pages_each_once() {
     let server = Server::start().await;
     server.post("/api/v1/tasks", &batch(0..25)).await.expect(201);
     let (mut seen, mut cursor) = (Vec::new(), String::new());
@@ -62,7 +62,7 @@ async fn queues_come_in_pages_and_every_one_once() {
     assert_eq!(server.get("/api/v1/queues").await.expect(200)["items"].as_array().map(Vec::len), Some(25));
 }
 
-/// What a store holds from elsewhere is bounded too.
+/// Queues that were not created by this server are limited too.
 #[tokio::test]
 async fn metrics_and_pages_stay_small_with_20000_queues() {
     let server = Server::start().await;

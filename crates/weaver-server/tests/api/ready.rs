@@ -15,7 +15,7 @@ use weaver_testkit::faults::{CallSite, Fault, FaultyStore};
 use crate::server::Server;
 
 #[tokio::test]
-async fn a_server_whose_maintenance_keeps_failing_is_degraded_and_says_why() {
+async fn a_server_whose_maintenance_keeps_failing_is_degraded_and_shows_the_error() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
     let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
     let watch = Arc::new(MaintenanceWatch::default());
@@ -43,9 +43,9 @@ async fn a_server_whose_maintenance_keeps_failing_is_degraded_and_says_why() {
     assert_eq!(ready("ok").await["maintenance_failing"], serde_json::Value::Null);
 }
 
-/// Reads go on where writes do not: a full disk, or one that was remounted read-only.
+/// Reads succeed and writes fail: a full disk, or one that was remounted read-only.
 #[tokio::test]
-async fn a_server_whose_disk_refuses_writes_is_not_ready_until_it_takes_them_again() {
+async fn a_server_whose_disk_refuses_writes_is_not_ready_until_writes_succeed_again() {
     let clock = ManualClock::default();
     let refuses = Arc::new(AtomicBool::new(false));
     let plan = {
@@ -61,7 +61,7 @@ async fn a_server_whose_disk_refuses_writes_is_not_ready_until_it_takes_them_aga
     let server = Server::over(store, Arc::new(clock.clone()), ApiLimits::default()).await;
     server.get("/readyz").await.expect(200);
     refuses.store(true, Ordering::Relaxed);
-    // What was found a moment ago is still told: a stranger's questions are not one write each.
+    // The cached result: requests without a token do not cause a write each.
     server.get("/readyz").await.expect(200);
     clock.advance(Duration::from_secs(2));
     for _ in 0..3 {

@@ -11,7 +11,7 @@ async fn a_lease_survives_a_restart_of_the_server_and_its_store() {
     server.stop().await;
 
     let server = Server::on_disk(directory.path()).await;
-    // The call whose answer was lost is repeated, and grants the same lease.
+    // The call whose response was lost is repeated, and returns the same lease.
     assert_eq!(server.lease(7).await["lease"], leased["lease"]);
     let renewals = json!({ "renewals": [{ "lease": leased["lease"] }] });
     assert_eq!(
@@ -23,7 +23,7 @@ async fn a_lease_survives_a_restart_of_the_server_and_its_store() {
     server.stop().await;
 
     let server = Server::on_disk(directory.path()).await;
-    // So is the report, and it is recorded once.
+    // The report is repeated too, and recorded once.
     let again = server.post("/api/v1/work/finish", &ends).await.expect(200);
     assert_eq!(again["results"][0], json!({ "status": "recorded", "state": "succeeded" }));
     let task = server.get("/api/v1/tasks/1").await.expect(200);
@@ -47,11 +47,11 @@ async fn a_stream_of_events_resyncs_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_was_answered_is_there_after_a_restart_with_its_audit_entry() {
+async fn acknowledged_changes_and_their_audit_entries_survive_a_restart() {
     let directory = Directory::new();
     let server = Server::on_disk(directory.path()).await;
     server.enqueue(json!({ "queue": "q" })).await;
-    server.poke("/api/v1/queues/q/pause").await.expect(200);
+    server.post_empty("/api/v1/queues/q/pause").await.expect(200);
     server.stop().await;
     let server = Server::on_disk(directory.path()).await;
     assert_eq!(server.get("/api/v1/tasks/1").await.expect(200)["state"], "queued");

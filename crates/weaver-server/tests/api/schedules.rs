@@ -28,7 +28,7 @@ async fn a_schedule_is_added_read_listed_and_removed() {
     let path = "/api/v1/schedules/nightly";
     let added = server.put(path, &nightly(0, json!({}))).await.expect(201);
     assert_eq!(added["name"], "nightly");
-    assert!(added["next_fire_at"].is_string(), "{added}");
+    assert!(added["next_run_at"].is_string(), "{added}");
     assert_eq!(added["spec"]["concurrency_policy"], "allow");
     assert_eq!(added["spec"]["misfire"], json!({ "kind": "run_once" }));
     let read = server.get(path).await.expect(200);
@@ -53,11 +53,11 @@ async fn two_people_who_edit_a_schedule_at_once_do_not_overwrite_each_other() {
     server.put(path, &nightly(read, json!({ "enabled": false }))).await.problem(409, "version_conflict");
     assert_eq!(server.get(path).await.expect(200)["spec"], edited["spec"]);
     let stale = format!("{path}/disable?expected_version={read}");
-    server.poke(&stale).await.problem(409, "version_conflict");
+    server.post_empty(&stale).await.problem(409, "version_conflict");
 }
 
 #[tokio::test]
-async fn a_schedule_that_cannot_be_understood_is_refused_with_the_place_and_a_suggestion() {
+async fn an_invalid_schedule_is_refused_with_the_position_and_a_suggestion() {
     let server = Server::start().await;
     let put = async |trigger: Value| {
         let body = nightly(0, json!({ "trigger": trigger }));
@@ -67,7 +67,7 @@ async fn a_schedule_that_cannot_be_understood_is_refused_with_the_place_and_a_su
     let bad = put(cron("0 25 * * *", "UTC")).await.problem(400, "invalid_schedule");
     assert_eq!(bad["detail"], "schedule hour: 25 is not between 0 and 23, at `25`");
     let bad = put(cron("0 2 * * *", "Berlin")).await.problem(400, "invalid_schedule");
-    assert_eq!((&bad["field"], &bad["next"]), (&json!("tz"), &json!("did you mean `Europe/Berlin`?")));
+    assert_eq!((&bad["field"], &bad["hint"]), (&json!("tz"), &json!("did you mean `Europe/Berlin`?")));
     let without = json!({ "kind": "time", "schedule": "0 2 * * *" });
     put(without).await.problem(400, "invalid_schedule");
     put(json!({ "kind": "time", "schedule": "every 5m", "zone": "UTC" })).await.problem(400, "invalid_body");
@@ -78,43 +78,43 @@ async fn a_schedule_that_cannot_be_understood_is_refused_with_the_place_and_a_su
 }
 
 #[tokio::test]
-async fn the_next_fires_come_with_the_time_in_the_zone_and_what_the_clocks_do() {
+async fn upcoming_runs_have_the_local_time_and_what_dst_does_to_them() {
     let server = Server::start().await;
     server.put("/api/v1/schedules/nightly", &nightly(0, json!({}))).await.expect(201);
-    let path = "/api/v1/schedules/nightly/fires?from=2026-03-28T12:00:00Z&count=2";
-    let fires = server.get(path).await.expect(200);
-    let expected = json!({ "fires": [
+    let path = "/api/v1/schedules/nightly/upcoming?from=2026-03-28T12:00:00Z&count=2";
+    let upcoming = server.get(path).await.expect(200);
+    let expected = json!({ "runs": [
         { "at": "2026-03-29T01:00:00.000000Z", "local": "2026-03-29 03:00:00 +02:00",
             "notes": ["02:30 does not exist on 2026-03-29: moved to the end of the gap"] },
         { "at": "2026-03-30T00:30:00.000000Z", "local": "2026-03-30 02:30:00 +02:00", "notes": [] },
     ] });
-    assert_eq!(fires, expected);
+    assert_eq!(upcoming, expected);
     let preview = json!({ "schedule": "daily at 02:30", "tz": "Europe/Berlin", "from": "2026-03-28T12:00:00Z", "count": 2 });
-    assert_eq!(server.post("/api/v1/fires", &preview).await.expect(200), expected);
-    server.get("/api/v1/schedules/nightly/fires?count=0").await.problem(400, "invalid_field");
+    assert_eq!(server.post("/api/v1/schedule-preview", &preview).await.expect(200), expected);
+    server.get("/api/v1/schedules/nightly/upcoming?count=0").await.problem(400, "invalid_field");
 }
 
 #[tokio::test]
-async fn a_disabled_schedule_has_no_next_fire_and_still_runs_when_asked() {
+async fn a_disabled_schedule_has_no_next_run_and_can_still_be_run_now() {
     let server = Server::start().await;
     let path = "/api/v1/schedules/nightly";
     server.put(path, &nightly(0, json!({ "concurrency_policy": "forbid" }))).await.expect(201);
-    let disabled = server.poke(&format!("{path}/disable")).await.expect(200);
-    assert_eq!((&disabled["spec"]["enabled"], disabled.get("next_fire_at")), (&json!(false), None));
-    let task = server.poke(&format!("{path}/run-now")).await.expect(201);
+    let disabled = server.post_empty(&format!("{path}/disable")).await.expect(200);
+    assert_eq!((&disabled["spec"]["enabled"], disabled.get("next_run_at")), (&json!(false), None));
+    let task = server.post_empty(&format!("{path}/run-now")).await.expect(201);
     let id = task["id"].as_str().expect("an id");
     let task = server.get(&format!("/api/v1/tasks/{id}")).await.expect(200);
     assert_eq!((&task["task_type"], &task["max_attempts"]), (&json!("mail"), &json!(2)));
     assert_eq!(task["labels"]["job_definition"], "nightly");
-    let refusal = server.poke(&format!("{path}/run-now")).await.problem(409, "still_running");
+    let refusal = server.post_empty(&format!("{path}/run-now")).await.problem(409, "still_running");
     assert!(refusal["detail"].as_str().is_some_and(|text| text.contains(id)), "{refusal}");
-    let enabled = server.poke(&format!("{path}/enable")).await.expect(200);
-    assert!(enabled["next_fire_at"].is_string(), "{enabled}");
+    let enabled = server.post_empty(&format!("{path}/enable")).await.expect(200);
+    assert!(enabled["next_run_at"].is_string(), "{enabled}");
     assert_eq!(enabled["last_tasks"], json!([id]));
 }
 
 #[tokio::test]
-async fn a_schedule_keeps_what_was_chosen_and_its_runs_have_the_defaults_of_the_type_it_has_then() {
+async fn a_schedule_stores_chosen_options_only_and_its_runs_use_the_current_defaults() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
     let (server, tokens) = Server::guarding(store, clock, ApiLimits::default()).await;
@@ -146,7 +146,7 @@ async fn a_schedule_keeps_what_was_chosen_and_its_runs_have_the_defaults_of_the_
     let added = ask("PUT", path, &of_type(0, prompt.clone())).await.expect(201);
     assert_eq!(added["spec"]["task"], prompt, "nothing that was not chosen is stored");
     assert_eq!(run().await, (Some(1), Some(0)));
-    // As a user edits it: what was read, with another type.
+    // As a user edits it: the schedule that was read, with another type.
     let mut task = added["spec"]["task"].clone();
     merge(&mut task, json!({ "task_type": "http", "payload": { "url": "https://example.org" } }));
     let changed = ask("PUT", path, &of_type(version(&added), task)).await.expect(200);
@@ -157,7 +157,7 @@ async fn a_schedule_keeps_what_was_chosen_and_its_runs_have_the_defaults_of_the_
 }
 
 #[tokio::test]
-async fn whoever_may_not_start_programs_makes_no_schedule_that_does() {
+async fn a_token_without_may_exec_cannot_create_a_schedule_that_starts_programs() {
     let (server, token) = Server::guarded("ops", Role::Operator).await;
     let ask = async |method: &str, path: &str, body: &Value| {
         let headers = format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
@@ -177,7 +177,7 @@ async fn whoever_may_not_start_programs_makes_no_schedule_that_does() {
 }
 
 #[tokio::test]
-async fn who_only_looks_changes_no_schedule_no_event_and_no_setting() {
+async fn a_viewer_changes_no_schedule_no_event_and_no_setting() {
     let (server, token) = Server::guarded("eye", Role::Viewer).await;
     let ask = async |method: &str, path: &str, body: &Value| {
         let headers = format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
@@ -198,7 +198,7 @@ async fn who_only_looks_changes_no_schedule_no_event_and_no_setting() {
 }
 
 #[tokio::test]
-async fn an_event_is_stored_once_per_key_and_namespace() {
+async fn an_event_is_stored_once_per_dedupe_key_and_namespace() {
     let server = Server::start().await;
     let event = json!({ "event_type": "order.paid", "payload": { "order": 17 }, "dedupe_key": "order-17" });
     let first = server.post("/api/v1/events", &event).await.expect(201);
@@ -222,13 +222,13 @@ async fn a_setting_is_checked_changed_reset_and_audited() {
     let set = server.put(path, &json!({ "value": 250 })).await.expect(200);
     assert_eq!((&set["value"], &set["default"]), (&json!(250), &json!(1000)));
     let bad = server.put(path, &json!({ "value": 1 })).await.problem(400, "invalid_field");
-    assert_eq!(bad["next"], "give a whole number between 50 and 60000");
+    assert_eq!(bad["hint"], "give a whole number between 50 and 60000");
     server
         .put(path, &json!({ "value": 300, "expected_version": 777 }))
         .await
         .problem(409, "version_conflict");
     let unknown = server.put("/api/v1/settings/scheduler.pausd", &json!({ "value": true })).await;
-    assert_eq!(unknown.problem(404, "setting_not_found")["next"], "did you mean `scheduler.paused`?");
+    assert_eq!(unknown.problem(404, "setting_not_found")["hint"], "did you mean `scheduler.paused`?");
     let reset = server.send(&request("DELETE", path, server.address, "", "")).await.expect(200);
     assert_eq!((&reset["value"], &reset["version"]), (&json!(1000), &json!(0)));
     let audit = server.get("/api/v1/audit?namespace=weaver.internal").await.expect(200);

@@ -1,4 +1,4 @@
-//! The real server on a free port, and a client that says exactly what it is told.
+//! The real server on a free port, and a client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Server {
         Self::over(Arc::new(InMemoryQueue::new(Arc::clone(&clock))), clock, limits).await
     }
 
-    /// Over a store in memory whose time only moves when told.
+    /// Over a store in memory, on a manual clock.
     pub(crate) async fn on_manual_clock() -> (Self, ManualClock) {
         let clock = ManualClock::default();
         let store = Arc::new(InMemoryQueue::new(Arc::new(clock.clone())));
@@ -79,7 +79,7 @@ impl Server {
         Self { address, store, state, stop, serving: tasks }
     }
 
-    /// Over a store in memory, asking for tokens; with the token of somebody of this role.
+    /// Over a store in memory, with tokens; and a token of this role.
     pub(crate) async fn guarded(name: &str, role: Role) -> (Self, String) {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let store = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
@@ -88,7 +88,7 @@ impl Server {
         (server, token.expose().to_owned())
     }
 
-    /// Over a store, asking for tokens; with what makes and revokes them.
+    /// Over a store, with tokens; and what creates and revokes them.
     pub(crate) async fn guarding(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -122,51 +122,51 @@ impl Server {
     }
 
     /// A `POST` of JSON with a token.
-    pub(crate) async fn post_as(&self, token: &TokenText, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post_as(&self, token: &TokenText, path: &str, body: &Value) -> TestResponse {
         let headers = format!("{}Content-Type: application/json\r\n", bearer(token));
         self.send(&request("POST", path, self.address, &headers, &body.to_string())).await
     }
 
     /// A `GET` with a token.
-    pub(crate) async fn get_as(&self, token: &TokenText, path: &str) -> Answer {
+    pub(crate) async fn get_as(&self, token: &TokenText, path: &str) -> TestResponse {
         self.send(&request("GET", path, self.address, &bearer(token), "")).await
     }
 
-    /// Stops as a signal would, and waits until everything has ended.
+    /// Shuts down like on a signal, and waits until everything has ended.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         while self.serving.join_next().await.is_some() {}
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.send(&request("GET", path, self.address, "", "")).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> TestResponse {
         self.with_body("POST", path, &body.to_string()).await
     }
 
-    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> TestResponse {
         self.with_body("PUT", path, &body.to_string()).await
     }
 
     /// A `POST` without a body.
-    pub(crate) async fn poke(&self, path: &str) -> Answer {
+    pub(crate) async fn post_empty(&self, path: &str) -> TestResponse {
         self.send(&request("POST", path, self.address, "", "")).await
     }
 
-    pub(crate) async fn with_body(&self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn with_body(&self, method: &str, path: &str, body: &str) -> TestResponse {
         let headers = "Content-Type: application/json\r\n";
         self.send(&request(method, path, self.address, headers, body)).await
     }
 
-    /// Sends what is written, and reads until the server closes.
-    pub(crate) async fn send(&self, request: &str) -> Answer {
+    /// Sends a request as written, and reads until the server closes.
+    pub(crate) async fn send(&self, request: &str) -> TestResponse {
         let mut stream = TcpStream::connect(self.address).await.expect("the server listens");
         stream.write_all(request.as_bytes()).await.expect("the server reads");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).await.expect("the server answers");
-        Answer::parse(&bytes)
+        TestResponse::parse(&bytes)
     }
 
     /// Opens a stream of events.
@@ -179,7 +179,7 @@ impl Server {
         events
     }
 
-    /// A stream is refused after an id that is none, and the answer says which header and what to do.
+    /// A stream with an invalid `Last-Event-ID` is refused; the problem names the header and has a hint.
     pub(crate) async fn refuses_event_id(&self, path: &str, id: &str) {
         let request = request("GET", path, self.address, &format!("Last-Event-ID: {id}\r\n"), "");
         let problem = self.send(&request).await.problem(400, "invalid_last_event_id");
@@ -201,7 +201,7 @@ impl Server {
     }
 }
 
-/// Makes a token that does not expire.
+/// Creates a token that does not expire.
 pub(crate) async fn token(tokens: &Tokens, name: &str, role: Role, namespaces: NamespaceScope) -> TokenText {
     let new = NewToken {
         name: name.to_owned(),
@@ -235,15 +235,15 @@ pub(crate) fn request(method: &str, path: &str, host: SocketAddr, headers: &str,
     )
 }
 
-/// What came back.
+/// A parsed response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) headers: String,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl TestResponse {
     fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -251,7 +251,7 @@ impl Answer {
         Self { status, headers: head.to_lowercase(), body: body.to_owned() }
     }
 
-    /// The body, of an answer that must have this status.
+    /// The body of a response that must have this status.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");
@@ -265,7 +265,7 @@ impl Answer {
         assert!(self.headers.contains("content-type: application/problem+json"), "{self:?}");
         assert_eq!(problem["code"], code, "{self:?}");
         assert_eq!(problem["status"], status, "{self:?}");
-        assert!(problem["next"].as_str().is_some_and(|next| !next.is_empty()), "{self:?}");
+        assert!(problem["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{self:?}");
         problem
     }
 }
@@ -291,7 +291,7 @@ impl Events {
             if let Some(event) = self.sse.next_event() {
                 return Some(event);
             }
-            // A chunk: its length in hexadecimal digits, its bytes, an empty line. The last one has none.
+            // A chunk: its length in hex, its bytes, an empty line. The last one has no bytes.
             let length = usize::from_str_radix(self.line().await?.trim(), 16).expect("the length of a chunk");
             if length == 0 {
                 return None;
@@ -313,7 +313,7 @@ impl Events {
     }
 }
 
-/// A directory of a test's own, gone with it.
+/// A directory of one test, removed with it.
 pub(crate) struct Directory(PathBuf);
 
 impl Directory {
@@ -332,7 +332,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // What is left over goes with the system's temporary files.
+        // Best effort: leftovers are in the system's temporary directory.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::server::Server;
 
 #[tokio::test]
-async fn a_task_that_is_not_there_is_not_found_by_any_route() {
+async fn an_unknown_task_is_not_found_by_any_route() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     for id in ["7", "no-number", "1%2f2"] {
@@ -11,51 +11,52 @@ async fn a_task_that_is_not_there_is_not_found_by_any_route() {
             server.get(&format!("/api/v1/tasks/{id}{route}")).await.problem(404, "task_not_found");
         }
         for route in ["cancel", "retry", "run-now"] {
-            server.poke(&format!("/api/v1/tasks/{id}/{route}")).await.problem(404, "task_not_found");
+            server.post_empty(&format!("/api/v1/tasks/{id}/{route}")).await.problem(404, "task_not_found");
         }
     }
     server.get("/api/v1/tasks/1?namespace=other").await.problem(404, "task_not_found");
 }
 
 #[tokio::test]
-async fn a_task_is_cancelled_once_and_a_retry_makes_a_new_one() {
+async fn a_task_is_cancelled_once_and_a_retry_enqueues_a_new_one() {
     let server = Server::start().await;
     server.enqueue(json!({ "payload": 7 })).await;
-    server.poke("/api/v1/tasks/1/retry").await.problem(409, "task_not_ended");
-    let task = server.poke("/api/v1/tasks/1/cancel").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/retry").await.problem(409, "task_not_ended");
+    let task = server.post_empty("/api/v1/tasks/1/cancel").await.expect(200);
     assert_eq!((&task["state"], &task["cause"]), (&json!("cancelled"), &json!("cancelled_by_user")));
-    server.poke("/api/v1/tasks/1/cancel").await.problem(409, "task_ended");
-    let again = server.poke("/api/v1/tasks/1/retry").await.expect(201);
+    server.post_empty("/api/v1/tasks/1/cancel").await.problem(409, "task_ended");
+    let again = server.post_empty("/api/v1/tasks/1/retry").await.expect(201);
     assert_eq!(again["id"], "2");
     let again = server.get("/api/v1/tasks/2").await.expect(200);
     assert_eq!((&again["retry_of"], &again["payload"]), (&json!("1"), &json!(7)));
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_a_time_runs_now_when_told() {
+async fn a_scheduled_task_can_be_made_due_now() {
     let server = Server::start().await;
     server.enqueue(json!({ "delay_ms": 3_600_000 })).await;
     assert_eq!(server.lease(1).await, json!(null));
-    server.poke("/api/v1/tasks/1/run-now").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/run-now").await.expect(200);
     assert_eq!(server.lease(2).await["task"]["id"], "1");
-    server.poke("/api/v1/tasks/1/run-now").await.problem(409, "not_allowed");
+    server.post_empty("/api/v1/tasks/1/run-now").await.problem(409, "not_allowed");
 }
 
 #[tokio::test]
-async fn an_explanation_says_every_reason_with_its_evidence() {
+async fn an_explanation_has_every_reason_with_its_evidence() {
     let server = Server::start().await;
     server.enqueue(json!({ "delay_ms": 3_600_000 })).await;
-    server.poke("/api/v1/queues/default/pause").await.expect(200);
+    server.post_empty("/api/v1/queues/default/pause").await.expect(200);
     let explanation = server.get("/api/v1/tasks/1/explain").await.expect(200);
     let codes: Vec<_> =
         explanation["reasons"].as_array().unwrap().iter().map(|reason| &reason["code"]).collect();
     assert_eq!(codes, ["due_at", "paused", "no_worker"]);
     assert_eq!(explanation["reasons"][1]["queue"], "default");
-    assert_eq!(explanation["reasons"][1]["text"], "queue default is paused");
+    let paused = "queue default is paused: resume it with `weaver queues resume default`";
+    assert_eq!(explanation["reasons"][1]["message"], paused);
 }
 
 #[tokio::test]
-async fn the_history_tells_how_each_attempt_ended() {
+async fn the_history_has_the_outcome_of_each_attempt() {
     let server = Server::start().await;
     server.enqueue(json!({ "retry": { "kind": "fixed", "delay_ms": 0 } })).await;
     let lease = server.lease(1).await["lease"].clone();

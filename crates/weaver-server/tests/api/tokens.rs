@@ -1,20 +1,20 @@
 use serde_json::json;
 use weaver_server::security::Role;
 
-use crate::server::{Answer, Server, request};
+use crate::server::{Server, TestResponse, request};
 
 async fn guarded() -> (Server, String) {
     Server::guarded("root", Role::Admin).await
 }
 
-async fn ask(server: &Server, token: &str, method: &str, path: &str, body: &str) -> Answer {
+async fn ask(server: &Server, token: &str, method: &str, path: &str, body: &str) -> TestResponse {
     let content = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let headers = format!("Authorization: Bearer {token}\r\n{content}");
     server.send(&request(method, path, server.address, &headers, body)).await
 }
 
 #[tokio::test]
-async fn a_token_made_over_the_api_may_do_what_its_role_says_until_it_is_revoked() {
+async fn a_token_created_over_the_api_has_its_roles_permissions_until_it_is_revoked() {
     let (server, root) = guarded().await;
     let new = json!({ "name": "ci", "role": "producer", "namespaces": ["build"], "expires_in_ms": 60_000 });
     let made = ask(&server, &root, "POST", "/api/v1/tokens", &new.to_string()).await.expect(201);
@@ -38,7 +38,7 @@ async fn a_token_made_over_the_api_may_do_what_its_role_says_until_it_is_revoked
 }
 
 #[tokio::test]
-async fn who_made_and_ended_tokens_is_in_the_journal_of_the_server() {
+async fn the_creation_and_revocation_of_tokens_are_in_the_journal_of_the_server() {
     let (server, root) = guarded().await;
     let new = json!({ "name": "ci", "role": "operator" }).to_string();
     let made = ask(&server, &root, "POST", "/api/v1/tokens", &new).await.expect(201);
@@ -48,9 +48,9 @@ async fn who_made_and_ended_tokens_is_in_the_journal_of_the_server() {
     let journal = ask(&server, &root, "GET", path, "").await.expect(200);
     let entries = journal["entries"].as_array().unwrap();
     let target = json!(format!("token/{id}"));
-    let deeds: Vec<_> = entries.iter().map(|entry| (&entry["action"], &entry["target"])).collect();
-    assert_eq!(deeds, [(&json!("token.create"), &target), (&json!("token.revoke"), &target)]);
-    assert!(entries[0]["who"].as_str().unwrap().starts_with("root@"));
+    let actions: Vec<_> = entries.iter().map(|entry| (&entry["action"], &entry["target"])).collect();
+    assert_eq!(actions, [(&json!("token.create"), &target), (&json!("token.revoke"), &target)]);
+    assert!(entries[0]["actor"].as_str().unwrap().starts_with("root@"));
 
     let narrow = json!({ "name": "ops", "role": "operator", "namespaces": ["a"] }).to_string();
     let made = ask(&server, &root, "POST", "/api/v1/tokens", &narrow).await.expect(201);
@@ -58,7 +58,7 @@ async fn who_made_and_ended_tokens_is_in_the_journal_of_the_server() {
 }
 
 #[tokio::test]
-async fn only_an_admin_of_everything_manages_tokens() {
+async fn only_an_admin_of_all_namespaces_manages_tokens() {
     let (server, root) = guarded().await;
     let admin_of_one = json!({ "name": "a", "role": "admin", "namespaces": ["a"] });
     for new in [json!({ "name": "o", "role": "operator" }), admin_of_one] {
@@ -72,7 +72,7 @@ async fn only_an_admin_of_everything_manages_tokens() {
 }
 
 #[tokio::test]
-async fn a_token_that_makes_no_sense_is_refused_with_the_field() {
+async fn an_invalid_new_token_is_refused_with_the_field() {
     let (server, root) = guarded().await;
     let cases = [
         (json!({ "name": "x", "role": "king" }), "role"),
@@ -84,8 +84,8 @@ async fn a_token_that_makes_no_sense_is_refused_with_the_field() {
     ];
     for (new, field) in cases {
         let refused = ask(&server, &root, "POST", "/api/v1/tokens", &new.to_string()).await.expect(400);
-        let told = refused.to_string();
-        assert!(told.contains(field), "{new}: {told}");
+        let message = refused.to_string();
+        assert!(message.contains(field), "{new}: {message}");
     }
 }
 
@@ -97,7 +97,7 @@ async fn a_server_without_tokens_says_so() {
 }
 
 #[tokio::test]
-async fn a_token_that_may_not_start_programs_makes_none_that_may_and_puts_no_prompt_in() {
+async fn a_token_without_may_exec_cannot_grant_it_or_enqueue_a_prompt() {
     let (server, plain) = guarded().await;
     let new = json!({ "name": "x", "role": "producer", "may_exec": true }).to_string();
     let refused = ask(&server, &plain, "POST", "/api/v1/tokens", &new).await.expect(403);

@@ -8,7 +8,7 @@ async fn a_wait_for_a_task_ends_with_the_task() {
     server.enqueue(json!({})).await;
     let (waited, _) = tokio::join!(
         server.get("/api/v1/tasks/1/wait?timeout_ms=20000"),
-        server.poke("/api/v1/tasks/1/cancel"),
+        server.post_empty("/api/v1/tasks/1/cancel"),
     );
     let waited = waited.expect(200);
     assert_eq!((&waited["ended"], &waited["task"]["state"]), (&json!(true), &json!("cancelled")));
@@ -16,7 +16,7 @@ async fn a_wait_for_a_task_ends_with_the_task() {
 }
 
 #[tokio::test]
-async fn a_wait_whose_time_is_up_shows_the_task_as_it_is() {
+async fn a_wait_that_times_out_returns_the_current_task() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     for timeout_ms in [0, 5] {
@@ -35,7 +35,7 @@ async fn a_lease_that_waits_is_granted_as_soon_as_there_is_a_task() {
 }
 
 #[tokio::test]
-async fn a_wait_for_work_says_whether_there_may_be_some() {
+async fn a_wait_for_work_reports_whether_a_task_may_be_due() {
     let server = Server::start().await;
     let nothing = json!({ "queues": ["default"], "wait_ms": 0 });
     assert_eq!(server.post("/api/v1/work/wait", &nothing).await.expect(200), json!({ "ready": false }));
@@ -54,7 +54,7 @@ async fn waits_end_when_the_server_stops() {
     tokio::io::AsyncWriteExt::write_all(&mut stream, other.as_bytes()).await.unwrap();
     server.stop().await;
     let mut answer = String::new();
-    // Answered in time, or refused before it began; never left hanging.
+    // Answered in time, or refused before it began; it never hangs.
     let _ = tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await;
     assert!(answer.is_empty() || answer.contains("\"ended\":false"), "{answer}");
 }

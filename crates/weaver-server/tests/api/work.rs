@@ -51,7 +51,7 @@ async fn a_repeated_report_is_recorded_again_and_a_different_one_is_lost() {
 }
 
 #[tokio::test]
-async fn a_repeated_report_of_a_failure_is_recorded_again_even_after_the_next_start() {
+async fn a_repeated_report_of_a_failure_is_recorded_again_also_after_the_next_attempt_began() {
     let server = Server::start().await;
     server.enqueue(json!({ "retry": { "kind": "fixed", "delay_ms": 0 } })).await;
     let first = server.lease(1).await["lease"].clone();
@@ -65,7 +65,7 @@ async fn a_repeated_report_of_a_failure_is_recorded_again_even_after_the_next_st
 }
 
 #[tokio::test]
-async fn each_outcome_does_what_the_state_machine_says() {
+async fn each_outcome_leads_to_the_transition_of_the_state_machine() {
     let server = Server::start().await;
     for (outcome, state, due) in [
         (json!({ "outcome": "failed", "error": "x", "fatal": true }), "dead", None),
@@ -91,27 +91,27 @@ async fn each_outcome_does_what_the_state_machine_says() {
     }
 }
 
-/// A remote worker whose handler ends its task in a transaction of its own says only that; the server reads
-/// the task back.
+/// A remote worker whose handler commits its end in a transaction of its own reports only that; the server
+/// reads the task back.
 #[tokio::test]
 async fn an_end_that_a_handler_committed_itself_is_read_back() {
     let server = Server::start().await;
     let committed = json!({ "outcome": "committed" });
     server.enqueue(json!({ "retry": { "kind": "fixed", "delay_ms": 0 } })).await;
     let first = server.lease(1).await["lease"].clone();
-    // It never was: the attempt failed, however often that is reported.
+    // It was not committed: the attempt failed, however often that is reported.
     for _ in 0..2 {
         let failed = finish(&server, &first, committed.clone()).await;
         assert_eq!((&failed["status"], &failed["state"]), (&json!("recorded"), &json!("retry_scheduled")));
     }
     let second = server.lease(2).await["lease"].clone();
-    // Here it was, as far as the server can tell.
+    // Here it was committed, as far as the server can tell.
     finish(&server, &second, json!({ "outcome": "succeeded" })).await;
     let done = finish(&server, &second, committed.clone()).await;
     assert_eq!(done, json!({ "status": "recorded", "state": "succeeded" }));
     let task = server.get("/api/v1/tasks/1").await.expect(200);
     assert_eq!((&task["failures"], &task["executions"]), (&json!(1), &json!(2)));
-    // Under a lease that was lost it counts for nothing.
+    // Under a lost lease the report is lost.
     server.enqueue(json!({})).await;
     let lost = server.lease(3).await["lease"].clone();
     server.post("/api/v1/tasks/2/cancel", &json!({})).await;
@@ -129,7 +129,7 @@ async fn a_result_that_is_too_large_is_answered_with_the_limit() {
 }
 
 #[tokio::test]
-async fn a_lease_is_good_for_its_worker_and_token_only() {
+async fn a_lease_is_valid_for_its_worker_and_token_only() {
     let server = Server::start().await;
     server.enqueue(json!({})).await;
     let lease = server.lease(1).await["lease"].clone();
@@ -161,12 +161,12 @@ async fn repeating_a_lease_call_returns_what_it_granted() {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_is_told_at_its_renewal_and_held_until_its_handler_stopped() {
+async fn a_renewal_reports_the_cancellation_and_the_hold_lasts_until_the_handler_stopped() {
     let server = Server::start().await;
     server.enqueue(json!({ "serial_key": "k" })).await;
     server.enqueue(json!({ "serial_key": "k" })).await;
     let lease = server.lease(1).await["lease"].clone();
-    server.poke("/api/v1/tasks/1/cancel").await.expect(200);
+    server.post_empty("/api/v1/tasks/1/cancel").await.expect(200);
     assert_eq!(renew(&server, &lease).await, "cancelled");
     assert_eq!(finish(&server, &lease, json!({ "outcome": "succeeded" })).await["status"], "lost");
     assert_eq!(server.lease(2).await, Value::Null);

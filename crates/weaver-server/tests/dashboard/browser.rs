@@ -1,5 +1,4 @@
-//! A browser, driven by its own protocol. (The crates that do this bring a licence that Weaver does not take
-//! in.)
+//! A WebDriver client for Chromium. (The existing crates have a licence that this project does not accept.)
 
 use std::time::Duration;
 
@@ -8,27 +7,26 @@ use weaver_core::clock::Clock;
 use weaver_runtime::SystemClock;
 use weaver_testkit::services::browser::Driver;
 
-/// How long anything may take to be on screen; what must be faster says so itself.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// How long to wait for anything on a page; tests of speed assert their own limit.
+const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How long one look at a page may take.
-const LOOK_MAX_MS: u64 = 5_000;
+/// Time limit of one script in a page.
+const SCRIPT_MAX_MS: u64 = 5_000;
 
-/// A client of HTTP. Nothing here is encrypted, but reqwest wants to know how it would be.
+/// An HTTP client. reqwest needs a TLS provider even for plain HTTP.
 pub(crate) fn http(policy: reqwest::redirect::Policy) -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default(); // Another test of the process may have.
     reqwest::Client::builder().redirect(policy).build().expect("a client")
 }
 
-/// How a browser is set up.
 #[derive(Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct Viewport {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) dark: bool,
 }
 
-impl Default for Look {
+impl Default for Viewport {
     fn default() -> Self {
         Self { width: 1280, height: 900, dark: false }
     }
@@ -41,19 +39,19 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) async fn open(driver: &Driver) -> Self {
-        Self::with(driver, Look::default()).await
+        Self::with(driver, Viewport::default()).await
     }
 
-    pub(crate) async fn with(driver: &Driver, look: Look) -> Self {
-        Self::start(driver, look, Driver::engine()).await
+    pub(crate) async fn with(driver: &Driver, viewport: Viewport) -> Self {
+        Self::start(driver, viewport, Driver::engine()).await
     }
 
-    /// With windows, so that a tab behind another one is hidden.
+    /// With windows, so that background tabs are hidden.
     pub(crate) async fn with_windows(driver: &Driver) -> Self {
-        Self::start(driver, Look::default(), Driver::browser()).await
+        Self::start(driver, Viewport::default(), Driver::browser()).await
     }
 
-    async fn start(driver: &Driver, look: Look, program: &str) -> Self {
+    async fn start(driver: &Driver, viewport: Viewport, program: &str) -> Self {
         let http = http(reqwest::redirect::Policy::none());
         let arguments = [
             "--headless=new",
@@ -61,7 +59,7 @@ impl Browser {
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--hide-scrollbars",
-            // It asks for updates, lists and time servers otherwise, which are not what is tested.
+            // No updates, block lists or time servers.
             "--disable-background-networking",
             "--disable-component-update",
             "--disable-sync",
@@ -78,18 +76,18 @@ impl Browser {
         let id = answer["sessionId"].as_str().expect("a session has an id");
         let browser = Self { http, session: format!("{url}/{id}") };
         browser
-            .command("timeouts", json!({"script": LOOK_MAX_MS, "implicit": PATIENCE.as_millis() as u64}))
+            .command("timeouts", json!({"script": SCRIPT_MAX_MS, "implicit": TIMEOUT.as_millis() as u64}))
             .await;
-        browser.look(look).await;
+        browser.set_viewport(viewport).await;
         browser
     }
 
-    pub(crate) async fn look(&self, look: Look) {
-        let phone = look.width < 500;
-        let size =
-            json!({"width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": phone});
+    pub(crate) async fn set_viewport(&self, viewport: Viewport) {
+        let phone = viewport.width < 500;
+        let Viewport { width, height, dark } = viewport;
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": phone});
         self.tool("Emulation.setDeviceMetricsOverride", size).await;
-        let scheme = if look.dark { "dark" } else { "light" };
+        let scheme = if dark { "dark" } else { "light" };
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.tool("Emulation.setEmulatedMedia", media).await;
     }
@@ -98,25 +96,24 @@ impl Browser {
         self.command("url", json!({"url": url})).await;
     }
 
-    /// Logs in by a link.
+    /// Logs in by a one-time link.
     pub(crate) async fn enter(&self, link: &str) {
         self.go(link).await;
         self.press("Log in").await;
         self.sees("h1", "Overview").await;
     }
 
-    /// To the page before, as the button of the browser does.
     pub(crate) async fn back(&self) {
         self.command("back", json!({})).await;
     }
 
-    /// A new tab, which from now on is the one in front.
+    /// Opens a new tab in the foreground.
     pub(crate) async fn tab(&self) {
-        let made = self.command("window/new", json!({"type": "tab"})).await;
-        self.command("window", json!({"handle": made["handle"]})).await;
+        let created = self.command("window/new", json!({"type": "tab"})).await;
+        self.command("window", json!({"handle": created["handle"]})).await;
     }
 
-    /// What a script returns.
+    /// Runs a script in the page and returns its result.
     pub(crate) async fn script(&self, script: &str) -> Value {
         self.command("execute/sync", json!({"script": script, "args": []})).await
     }
@@ -126,34 +123,36 @@ impl Browser {
         self.script(&script).await.as_str().expect("a text").to_owned()
     }
 
-    /// Waits until an expression is true in the page, and gives how long that took. Pages may come and go
-    /// meanwhile.
+    /// Waits until an expression is true in the page, across navigations. Returns how long that took.
     pub(crate) async fn until(&self, expression: &str) -> Duration {
-        // A look lasts a moment: one that is under way when its page is left may never be answered.
+        // In short polls: a script that is running during a navigation may never return.
         let script = format!(
             "const done = arguments[arguments.length - 1], began = performance.now(); \
-             const look = () => {{ let is = false; try {{ is = {expression}; }} catch {{}} \
-             is || performance.now() - began > 400 ? done(Boolean(is)) : setTimeout(look, 20); }}; look();"
+             const poll = () => {{ let is = false; try {{ is = {expression}; }} catch {{}} \
+             is || performance.now() - began > 400 ? done(Boolean(is)) : setTimeout(poll, 20); }}; poll();"
         );
-        let asked = json!({"script": script, "args": []});
+        let request = json!({"script": script, "args": []});
         let (clock, mut last) = (SystemClock::new(), String::new());
         let began = clock.monotonic();
         loop {
-            let answer = post(&self.http, &format!("{}/execute/async", self.session), &asked).await;
+            let result = post(&self.http, &format!("{}/execute/async", self.session), &request).await;
             let took = clock.monotonic().0.saturating_sub(began.0);
-            match answer {
+            match result {
                 Ok(Value::Bool(true)) => return took,
                 Ok(_) => {}
-                // The page was left while it was looked at.
+                // Navigation interrupted the script.
                 Err(error) => last = error,
             }
-            if took > PATIENCE {
-                panic!("`{expression}` never ({last}) on a page that says: {}", self.text("body").await);
+            if took > TIMEOUT {
+                panic!(
+                    "`{expression}` timed out ({last}) on a page with the text: {}",
+                    self.text("body").await
+                );
             }
         }
     }
 
-    /// Waits until some element has a text in it.
+    /// Waits until the text of some element contains `text`.
     pub(crate) async fn sees(&self, css: &str, text: &str) -> Duration {
         let (css, text) = (json!(css), json!(text));
         self.until(&format!(
@@ -162,12 +161,12 @@ impl Browser {
         .await
     }
 
-    /// Clicks as a person does: what is covered or off the screen cannot be.
+    /// Fails if the element is covered or off the screen.
     pub(crate) async fn click(&self, css: &str) {
         self.click_on("css selector", css).await;
     }
 
-    /// Clicks the link or button that says this.
+    /// Clicks the link or button with this label.
     pub(crate) async fn press(&self, text: &str) {
         let path = format!("//*[self::a or self::button][normalize-space()={}]", json!(text));
         self.click_on("xpath", &path).await;
@@ -175,7 +174,7 @@ impl Browser {
 
     async fn click_on(&self, using: &str, value: &str) {
         let mut last = String::new();
-        // A page that is just being left still has the element.
+        // During a navigation the element of the old page is found, and is stale.
         for _ in 0..10 {
             let element = self.find(using, value).await;
             match post(&self.http, &format!("{}/element/{element}/click", self.session), &json!({})).await {
@@ -192,7 +191,7 @@ impl Browser {
         self.command(&format!("element/{element}/value"), json!({"text": text})).await;
     }
 
-    /// What the browser complained about: refused by the policy, or thrown by the script.
+    /// Console entries about violations of the content security policy and uncaught errors.
     pub(crate) async fn complaints(&self) -> Vec<String> {
         let log = self.command("se/log", json!({"type": "browser"})).await;
         let entries = log.as_array().cloned().unwrap_or_default();
@@ -203,13 +202,13 @@ impl Browser {
         entries.iter().map(text).filter(is_serious).collect()
     }
 
-    /// A command of the browser's own tools.
+    /// A command of the Chrome DevTools Protocol.
     pub(crate) async fn tool(&self, name: &str, parameters: Value) -> Value {
         self.command("goog/cdp/execute", json!({"cmd": name, "params": parameters})).await
     }
 
     pub(crate) async fn close(self) {
-        let _ = self.http.delete(&self.session).send().await; // The driver ends what is left.
+        let _ = self.http.delete(&self.session).send().await; // The driver closes remaining sessions.
     }
 
     async fn element(&self, css: &str) -> String {
@@ -217,12 +216,14 @@ impl Browser {
     }
 
     async fn find(&self, using: &str, value: &str) -> String {
-        let asked = json!({"using": using, "value": value});
+        let request = json!({"using": using, "value": value});
         let url = format!("{}/element", self.session);
-        let found = post(&self.http, &url, &asked).await;
+        let found = post(&self.http, &url, &request).await;
         let found = match found {
             Ok(found) => found,
-            Err(error) => panic!("no `{value}`: {error}\non a page that says: {}", self.text("body").await),
+            Err(error) => {
+                panic!("no `{value}`: {error}\non a page with the text: {}", self.text("body").await)
+            }
         };
         let id = found.as_object().and_then(|object| object.values().next()).and_then(Value::as_str);
         id.expect("an element has an id").to_owned()

@@ -1,27 +1,25 @@
-//! Every page and action, as a person comes upon them.
+//! Every page and action, in one session of a user.
 
 use weaver_core::prelude::*;
 use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
 use crate::browser::Browser;
-use crate::site::{Bed, Crew, Site};
+use crate::site::{Harness, Site, TestWorker};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_finds_a_failed_task_sees_why_retries_it_pauses_a_queue_submits_a_prompt_and_adds_a_schedule()
- {
-    journey(&Bed::embedded()).await;
+async fn a_user_retries_a_dead_task_pauses_a_queue_submits_a_prompt_and_adds_a_schedule() {
+    journey(&Harness::embedded()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn somebody_finds_a_failed_task_sees_why_retries_it_pauses_a_queue_and_submits_a_prompt_on_postgresql()
-{
-    journey(&Bed::postgres().await).await;
+async fn a_user_retries_a_dead_task_pauses_a_queue_and_submits_a_prompt_on_postgresql() {
+    journey(&Harness::postgres().await).await;
 }
 
-async fn journey(bed: &Bed) {
-    let (site, driver) = (Site::start(bed).await, Driver::start());
-    let (_crew, _lines) = Crew::start(bed);
+async fn journey(harness: &Harness) {
+    let (site, driver) = (Site::start(harness).await, Driver::start());
+    let (_worker, _lines) = TestWorker::start(harness);
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
@@ -39,31 +37,31 @@ async fn journey(bed: &Bed) {
     site.stop().await;
 }
 
-/// From the number of dead tasks to the one that is dead, why, and again.
+/// From the count of dead tasks to the task, its explanation, and a retry.
 async fn failed_task(browser: &Browser, id: &str) {
     browser.sees("[data-key=dead] dd", "1").await;
     browser.click("[data-key=dead] dd a").await;
     browser.sees("#rows", "no such recipient").await;
     browser.click(&format!("[data-key=\"{id}\"] a")).await;
-    browser.sees(".why", "no such recipient").await;
+    browser.sees(".reasons", "no such recipient").await;
     browser.sees(".timeline", "Attempt 1 failed").await;
     browser.sees("#log", "tried it").await;
     browser.press("Retry as a new task").await;
-    browser.sees(".timeline", &format!("as a repetition of task {id}")).await;
+    browser.sees(".timeline", &format!("as a retry of task {id}")).await;
     browser.sees("h1", "dead").await;
 }
 
 async fn cancel_and_bulk(browser: &Browser, site: &Site) {
-    browser.go(&site.url("/tasks?label=team:blue")).await;
+    browser.go(&site.url("/tasks?label=team=blue")).await;
     browser.sees("#rows", "running").await;
     browser.click("#rows a").await;
     browser.sees("main", "two of five").await;
     browser.press("Cancel").await;
     browser.sees("h1", "cancelled").await;
-    browser.sees(".why", "cancelled by a user").await;
-    // Two chosen by hand, then everything that matches a filter.
+    browser.sees(".reasons", "cancelled by a user").await;
+    // Two selected tasks, then all that match a filter.
     for _ in 0..5 {
-        site.enqueue(NewTask::new("nobody").queue("later")).await;
+        site.enqueue(NewTask::new("unhandled").queue("later")).await;
     }
     browser.go(&site.url("/tasks?queue=later")).await;
     browser.click("#rows tr:nth-child(1) input").await;
@@ -81,11 +79,11 @@ async fn cancel_and_bulk(browser: &Browser, site: &Site) {
     browser.press("Retry all…").await;
     browser.sees("h1", "Retry 5 tasks?").await;
     browser.press("Retry 5 tasks").await;
-    browser.sees(".done", "5 tasks put in again").await;
+    browser.sees(".done", "5 tasks retried").await;
     // A task that is due later is run now.
     let later = site.enqueue(NewTask::new("ok").delay(std::time::Duration::from_secs(3600))).await;
     browser.go(&site.url(&format!("/tasks/{}", later.id))).await;
-    browser.sees(".why", "Due at").await;
+    browser.sees(".reasons", "Due at").await;
     browser.press("Run now").await;
     browser.sees("h1", "succeeded").await;
 }
@@ -96,17 +94,17 @@ async fn queues(browser: &Browser, site: &Site) {
     browser.type_into("[data-key=later] input[name=max_running]", "7").await;
     browser.click("[data-key=later] button[value=limit]").await;
     browser.until("document.querySelector('[data-key=later] input[name=max_running]').getAttribute('value') === '7'").await;
-    browser.click("[data-key=later] td.tap button").await;
+    browser.click("[data-key=later] td.actions button").await;
     browser.sees("[data-key=later]", "paused").await;
     let queues = site.store.list_queues(&Namespace::default()).await.expect("as the test expects");
     let later = queues.iter().find(|queue| queue.name.as_str() == "later").expect("as the test expects");
     assert_eq!((later.settings.paused, later.settings.max_running), (true, Some(7)));
-    // The reason why its tasks wait says so, and leads here.
+    // The explanation of a waiting task names the queue and links here.
     browser.go(&site.url("/tasks?queue=later&state=queued")).await;
     browser.click("#rows a").await;
-    browser.sees(".why", "Queue later is paused").await;
+    browser.sees(".reasons", "Queue later is paused").await;
     browser.press("Queue later").await;
-    browser.click("[data-key=later] td.tap button").await;
+    browser.click("[data-key=later] td.actions button").await;
     browser.until("!document.querySelector('[data-key=later]').innerText.includes('paused')").await;
 }
 
@@ -124,51 +122,51 @@ async fn prompts(browser: &Browser) {
     browser.sees("[data-key=repairs]", "1 ").await;
 }
 
-/// Whoever knows neither cron nor the docs: the form says what to write, and when that would be.
+/// The form previews the upcoming runs while it is filled in.
 async fn schedule(browser: &Browser) {
     browser.press("Schedules").await;
     browser.press("New schedule").await;
     browser.type_into("#name", "morning-mail").await;
     browser.type_into("#schedule", "daily at 07:00").await;
     browser.type_into("#tz", "Europe/Berlin").await;
-    browser.sees("#check", "Every day at 07:00. It would fire:").await;
+    browser.sees("#check", "Every day at 07:00. Upcoming runs:").await;
     browser.type_into("#task_type", "ok").await;
-    browser.press("Add").await;
+    browser.press("Create schedule").await;
     browser.sees("h1", "Schedule morning-mail").await;
     browser.press("Overview").await;
     browser.sees("[data-key=morning-mail]", "in ").await;
     browser.press("morning-mail").await;
-    browser.until("document.querySelectorAll('.fires li').length === 5").await;
+    browser.until("document.querySelectorAll('.upcoming li').length === 5").await;
 }
 
 async fn rest(browser: &Browser, site: &Site) {
-    browser.press("Runners").await;
-    browser.sees("td", "alive").await;
+    browser.press("Workers").await;
+    browser.sees("td", "running").await;
     browser.press("Drain").await;
     browser.sees("td", "draining").await;
-    browser.press("Take work again").await;
+    browser.press("Resume").await;
     browser.press("Tokens").await;
     browser.type_into("#name", "ci").await;
-    browser.press("Make").await;
+    browser.press("Create token").await;
     browser.sees(".done", "wvr_").await;
     browser.until("[...document.querySelectorAll('td')].some((e) => e.innerText === 'ci')").await;
     browser.script("[...document.querySelectorAll('tr')].find((r) => r.cells[0].innerText === 'ci').querySelector('summary').click()").await;
     browser.press("Revoke ci").await;
     browser.until("![...document.querySelectorAll('td')].some((e) => e.innerText === 'ci')").await;
-    browser.press("Audit").await;
-    for deed in [
+    browser.press("Audit log").await;
+    for action in [
         "task.retry",
         "task.cancel_many",
         "queue.pause",
         "queue.put",
         "task.enqueue",
-        "runner.direct",
+        "worker.directive",
         "schedule.add",
     ] {
-        browser.sees("td", deed).await;
+        browser.sees("td", action).await;
     }
-    browser.press("The server: tokens, settings and logins").await;
+    browser.press("Server: tokens, settings and logins").await;
     browser.sees("td", "token.revoke").await;
     browser.go(&site.url("/tasks/no-such-task")).await;
-    browser.sees("main", "What to do: check the id and the namespace").await;
+    browser.sees("main", "Hint: check the id and the namespace").await;
 }

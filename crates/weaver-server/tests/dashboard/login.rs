@@ -5,14 +5,14 @@ use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
 use crate::browser::{Browser, http};
-use crate::site::{Bed, Site};
+use crate::site::{Harness, Site};
 
 fn client() -> Client {
     http(Policy::none())
 }
 
 trait Filled {
-    /// As a browser sends a form.
+    /// URL-encoded, as a browser submits a form.
     fn fields(self, fields: &[(&str, &str)]) -> Self;
 }
 
@@ -28,7 +28,7 @@ async fn cookie(response: &Response) -> String {
     header.split(';').next().expect("as the test expects").to_owned()
 }
 
-/// Logs in by token, as a form would.
+/// Logs in by token. Returns the cookie and the form key.
 pub(crate) async fn log_in(site: &Site, role: Role) -> (String, String) {
     let token = site.token(role).await;
     let form = [("token", token.expose()), ("next", "/tasks")];
@@ -77,15 +77,15 @@ pub(crate) async fn post(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_logs_one_browser_in_once_and_logging_out_ends_it() {
-    let (bed, driver) = (Bed::memory(), Driver::start());
-    let site = Site::start(&bed).await;
+    let (harness, driver) = (Harness::memory(), Driver::start());
+    let site = Site::start(&harness).await;
     let (one, two) = (Browser::open(&driver).await, Browser::open(&driver).await);
     let link = site.link(Role::Admin).await;
     one.enter(&link).await;
     two.go(&link).await;
     two.press("Log in").await;
-    two.sees(".alert", "used before").await;
-    // Somebody who wants a page is taken to it after logging in.
+    two.sees(".alert", "already used").await;
+    // After login the user is redirected to the page requested before.
     two.go(&site.url("/tasks?state=dead")).await;
     two.sees("h1", "Log in").await;
     two.type_into("#token", site.token(Role::Viewer).await.expose()).await;
@@ -102,9 +102,9 @@ async fn a_link_logs_one_browser_in_once_and_logging_out_ends_it() {
 }
 
 #[tokio::test]
-async fn a_session_is_a_strict_cookie_that_scripts_cannot_read_and_lasts_as_long_as_its_token() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn a_session_is_a_strict_http_only_cookie_and_ends_when_its_token_is_revoked() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     let token = site.token(Role::Operator).await;
     let form = [("token", token.expose())];
     let answer = client()
@@ -128,7 +128,7 @@ async fn a_session_is_a_strict_cookie_that_scripts_cannot_read_and_lasts_as_long
     };
     assert_eq!(status("/tasks").await, StatusCode::OK);
     assert_eq!(status("/api/v1/events").await, StatusCode::OK, "a page's session reads the API");
-    // It changes nothing there: only forms of ours do.
+    // It may not write there: only our own forms do.
     let changed = client()
         .post(site.url("/api/v1/queues/q/pause"))
         .header("cookie", &cookie)
@@ -143,8 +143,8 @@ async fn a_session_is_a_strict_cookie_that_scripts_cannot_read_and_lasts_as_long
 
 #[tokio::test]
 async fn a_form_without_its_key_or_from_another_site_changes_nothing() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     let (cookie, key) = log_in(&site, Role::Admin).await;
     let (own, pause) = (site.url(""), ("action", "pause"));
     let refused = [
@@ -185,20 +185,20 @@ async fn a_form_without_its_key_or_from_another_site_changes_nothing() {
     );
 }
 
-/// A page as a browser with this session gets it.
+/// Fetches a page with a session.
 pub(crate) async fn page_of(site: &Site, cookie: &str, path: &str) -> Response {
     let request = client().get(site.url(path)).header("cookie", cookie).header("accept", "text/html");
     request.send().await.expect("as the test expects")
 }
 
 #[tokio::test]
-async fn what_a_role_may_not_is_neither_offered_nor_done() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn an_action_that_a_role_may_not_do_is_neither_offered_nor_done() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     let task = site.enqueue(NewTask::new("anything")).await;
     let (cookie, key) = log_in(&site, Role::Viewer).await;
     let page = async |path: &str| page_of(&site, &cookie, path).await;
-    for path in ["/", "/tasks", "/tasks/1", "/queues", "/runners", "/groups"] {
+    for path in ["/", "/tasks", "/tasks/1", "/queues", "/workers", "/groups"] {
         let text = page(path).await.text().await.expect("as the test expects");
         let forms = text.matches("method=\"post\"").count() - text.matches("action=\"/logout\"").count();
         let harmless = text.matches("action=\"/bulk\"").count();
@@ -214,7 +214,7 @@ async fn what_a_role_may_not_is_neither_offered_nor_done() {
         ("/bulk", &[("action", "retry-all"), ("confirmed", "yes")]),
         ("/queues", &[("queue", "q"), ("action", "resume")]),
         ("/queues", &[("queue", "q"), ("max_running", "3")]),
-        ("/runners", &[("runner", "w"), ("directive", "drain")]),
+        ("/workers", &[("worker", "w"), ("directive", "drain")]),
         ("/bulk", &[("action", "cancel-all"), ("confirmed", "yes")]),
         ("/queues", &[("queue", "q"), ("action", "pause")]),
         ("/prompts", &[("prompt", "hello")]),
@@ -230,9 +230,9 @@ async fn what_a_role_may_not_is_neither_offered_nor_done() {
 }
 
 #[tokio::test]
-async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn every_page_has_a_strict_content_security_policy_and_the_overview_is_small() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     for number in 0..60 {
         site.enqueue(NewTask::new(format!("type-{number}")).queue(format!("queue-{}", number % 10))).await;
     }
@@ -244,7 +244,7 @@ async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
         "/tasks/1",
         "/tasks/none",
         "/queues",
-        "/runners",
+        "/workers",
         "/groups",
         "/group?id=x",
         "/schedules",
@@ -286,7 +286,7 @@ async fn every_page_has_a_strict_policy_and_the_first_one_is_small() {
     assert!(total < 100_000, "the first page costs {total} bytes");
 }
 
-/// Presses the button of a link, as a browser does.
+/// Submits the form of a login link.
 pub(crate) async fn redeem(site: &Site, link: &str) -> Response {
     let secret = link.split("link=").nth(1).expect("a link has a secret");
     let form = [("link", secret)];
@@ -295,9 +295,9 @@ pub(crate) async fn redeem(site: &Site, link: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_link_that_is_looked_at_stays_good_and_the_button_uses_it_up() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn opening_a_login_link_does_not_redeem_it_and_its_button_does() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     let link = site.link(Role::Operator).await;
     for _ in 0..2 {
         let shown = client().get(&link).send().await.expect("the server answers");
@@ -316,9 +316,9 @@ async fn a_link_that_is_looked_at_stays_good_and_the_button_uses_it_up() {
 }
 
 #[tokio::test]
-async fn logins_logouts_and_denials_are_in_the_journal_of_the_server() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn logins_logouts_and_denials_are_in_the_audit_log_of_the_server() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     redeem(&site, &site.link(Role::Operator).await).await;
     let (cookie, key) = log_in(&site, Role::Viewer).await;
     let own = site.url("");
@@ -343,7 +343,7 @@ async fn logins_logouts_and_denials_are_in_the_journal_of_the_server() {
     assert_eq!(logins.len(), 2, "{journal}");
     assert!(logins[0]["detail"].as_str().is_some_and(|detail| detail.contains("by link, from 127.0.0.1")));
     assert_eq!(of("logout").len(), 1);
-    // The third in a minute is not written; the fourth would be. The API's caller is another.
+    // The third in a minute is not recorded; the fourth would be. The caller of the API is another one.
     let targets: Vec<_> = denials.iter().map(|entry| entry["target"].as_str().unwrap_or_default()).collect();
     assert_eq!(targets, ["POST /queues", "POST /queues", "POST /api/v1/queues/q/pause"], "{journal}");
 }

@@ -3,14 +3,14 @@ use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
 use crate::browser::Browser;
-use crate::site::{Bed, Crew, Site};
+use crate::site::{Harness, Site, TestWorker};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_follows_what_is_printed_in_its_colours_and_can_be_taken_home() {
-    let (bed, driver) = (Bed::embedded(), Driver::start());
-    let site = Site::start(&bed).await;
-    let (_crew, lines) = Crew::start(&bed);
-    let task = site.enqueue(NewTask::new("spoken")).await;
+async fn a_log_follows_new_lines_in_their_colours_and_can_be_downloaded() {
+    let (harness, driver) = (Harness::embedded(), Driver::start());
+    let site = Site::start(&harness).await;
+    let (_worker, lines) = TestWorker::start(&harness);
+    let task = site.enqueue(NewTask::new("print_lines")).await;
     lines.send("the first line".to_owned()).expect("as the test expects");
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Viewer).await).await;
@@ -24,7 +24,7 @@ async fn a_log_follows_what_is_printed_in_its_colours_and_can_be_taken_home() {
         .send("\u{1b}[1;31mred <b>bold</b>\u{1b}[0m \u{1b}]8;;javascript:alert(1)\u{7}link".to_owned())
         .expect("as the test expects");
     browser.sees("#log .c1.b", "red <b>bold</b>").await;
-    // It follows to its end, unless somebody reads elsewhere.
+    // It scrolls to the end, unless following is switched off.
     browser.until("document.querySelector('#log').scrollTop > 1000").await;
     assert_eq!(browser.script("return document.querySelectorAll('#log b, #log a').length").await, 0);
     browser.click("#follow").await;

@@ -3,16 +3,16 @@
 mod browser;
 mod site;
 
-mod accessible;
-mod choosing;
+mod accessibility;
+mod bulk;
 mod journey;
 mod live;
 mod login;
 mod logs;
 mod merge;
+mod merge_repo;
 #[path = "../support/merge_side.rs"]
 mod merge_side;
-mod merging;
 mod quarantine;
 #[path = "../../../weaver-merge/tests/repository/repo.rs"]
 #[expect(
@@ -22,7 +22,7 @@ mod quarantine;
 )]
 mod repo;
 mod resume;
-mod robust;
 mod schedules;
+mod selection;
 mod settings;
-mod strange;
+mod untrusted;

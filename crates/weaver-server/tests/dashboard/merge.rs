@@ -1,35 +1,35 @@
-//! Merge queues: from the line to the landing certificate, with a real repository and real checks.
+//! Merge queues: from enqueue to landing certificate, with a real repository and real checks.
 
 use reqwest::StatusCode;
 use weaver_server::security::Role;
 use weaver_testkit::services::browser::{Driver, axe_script};
 
-use crate::accessible::violations;
-use crate::browser::{Browser, Look};
+use crate::accessibility::violations;
+use crate::browser::{Browser, Viewport};
 use crate::login::{log_in, page_of, post};
+use crate::merge_repo::{add_queue, repository};
 use crate::merge_side::working;
-use crate::merging::{add_queue, repository};
 use crate::repo::Repo;
 use crate::schedules::{encoded, fits};
-use crate::site::{Bed, Site};
-use crate::strange::{CORPUS, harmless};
+use crate::site::{Harness, Site};
+use crate::untrusted::{CORPUS, harmless};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_are_put_in_line_reordered_taken_out_tested_and_landed_on_the_embedded_store() {
-    people(&Bed::embedded()).await;
+async fn changes_are_enqueued_reordered_removed_tested_and_landed_on_the_embedded_store() {
+    walkthrough(&Harness::embedded()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_are_put_in_line_reordered_taken_out_tested_and_landed_on_postgresql() {
-    people(&Bed::postgres().await).await;
+async fn changes_are_enqueued_reordered_removed_tested_and_landed_on_postgresql() {
+    walkthrough(&Harness::postgres().await).await;
 }
 
-async fn people(bed: &Bed) {
-    let (site, driver, repo) = (Site::start(bed).await, Driver::start(), repository("looking at it"));
+async fn walkthrough(harness: &Harness) {
+    let (site, driver, repo) = (Site::start(harness).await, Driver::start(), repository("looking at it"));
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
-    browser.press("Merge").await;
+    browser.press("Merge queues").await;
     browser.sees(".empty", "weaver merge add-repo").await;
     add_queue(&site, &repo, "demo").await;
     for (branch, file) in [("good", "a"), ("worse", "bad"), ("third", "b")] {
@@ -37,15 +37,15 @@ async fn people(bed: &Bed) {
     }
     browser.go(&site.url("/merge")).await;
     browser.press("demo:main").await;
-    in_line(&browser).await;
+    enqueue(&browser).await;
     let _running = working(&site.state, &repo);
     browser.press("Resume").await;
-    browser.sees("[data-key=left-1]", "landed").await;
-    browser.sees("[data-key=left-2]", "a check fails on it and not without it: unit").await;
-    left(&browser, &repo).await;
-    browser.press("Audit").await;
-    for deed in ["pause", "resume", "enqueue", "priority", "cancel", "queue_priority"] {
-        browser.sees("td", &format!("merge.{deed}")).await;
+    browser.sees("[data-key=history-1]", "landed").await;
+    browser.sees("[data-key=history-2]", "check failed that passes on the base branch: unit").await;
+    history(&browser, &repo).await;
+    browser.press("Audit log").await;
+    for action in ["pause", "resume", "enqueue", "priority", "cancel", "queue_priority"] {
+        browser.sees("td", &format!("merge.{action}")).await;
     }
     browser.press("merge/demo:main/1").await;
     browser.sees("h1", "Change good").await;
@@ -54,21 +54,21 @@ async fn people(bed: &Bed) {
     site.stop().await;
 }
 
-/// While nothing moves: who comes, who is urgent, who is taken out, and who is not let in.
-async fn in_line(browser: &Browser) {
+/// On a paused queue: enqueue, refusal, priorities and removal.
+async fn enqueue(browser: &Browser) {
     browser.sees(".empty", "weaver merge enqueue").await;
     browser.type_into("input[name=reason]", "release day").await;
     browser.press("Pause").await;
     browser.sees(".alert", "release day").await;
     for (number, change) in ["good", "worse", "third"].into_iter().enumerate() {
         browser.type_into("input[name=change]", change).await;
-        browser.press("Put in line").await;
+        browser.press("Enqueue").await;
         browser.sees(&format!("[data-key='{}']", number + 1), change).await;
     }
-    browser.type_into("input[name=change]", "nobody").await;
-    browser.press("Put in line").await;
-    browser.sees(".alert", "Not put in line").await;
-    browser.until("document.querySelector('input[name=change]').value === 'nobody'").await;
+    browser.type_into("input[name=change]", "missing").await;
+    browser.press("Enqueue").await;
+    browser.sees(".alert", "Not enqueued").await;
+    browser.until("document.querySelector('input[name=change]').value === 'missing'").await;
     browser.press("All merge queues").await;
     browser.sees("[data-key='demo:main']", "paused").await;
     browser.press("demo:main").await;
@@ -77,17 +77,17 @@ async fn in_line(browser: &Browser) {
     browser.click("[data-key='3'] button[value=priority]").await;
     browser.until("document.querySelector('tbody tr').dataset.key === '3'").await;
     browser.click("[data-key='3'] .danger").await;
-    browser.sees("[data-key=left-3]", "somebody took it out").await;
+    browser.sees("[data-key=history-3]", "removed by a user").await;
     browser.click(".row option[value='2']").await;
     browser.click(".row button[value=priority]").await;
     browser.until("document.querySelector('.row select').value === '2'").await;
 }
 
-/// What is known of those that left: the log of what failed, and what says that the other was tested.
-async fn left(browser: &Browser, repo: &Repo) {
+/// The log of the failed check, and the landing certificate of the other entry.
+async fn history(browser: &Browser, repo: &Repo) {
     browser.press("worse").await;
-    browser.sees(".why", "It left without landing").await;
-    browser.sees(".timeline", "on the branch alone, to compare").await;
+    browser.sees(".reasons", "Not landed").await;
+    browser.sees(".timeline", "on the base branch, for comparison").await;
     browser.sees(".timeline pre", "looking at it").await;
     browser.click(".timeline a").await;
     browser.sees("h1", "Task").await;
@@ -98,13 +98,13 @@ async fn left(browser: &Browser, repo: &Repo) {
     browser.press("good").await;
     browser.sees("#certificate", repo.git(&["rev-parse", "main"]).as_str()).await;
     browser.press("Verify against the repository").await;
-    browser.sees(".done", "what is on the branch is what was tested").await;
+    browser.sees(".done", "What is on the branch is what was tested").await;
 }
 
 #[tokio::test]
-async fn what_a_role_may_not_do_with_merge_queues_is_neither_offered_nor_done_and_forms_need_their_key() {
-    let bed = Bed::memory();
-    let (site, repo) = (Site::start(&bed).await, repository("x"));
+async fn merge_queue_forms_need_their_permission_their_form_key_and_our_origin() {
+    let harness = Harness::memory();
+    let (site, repo) = (Site::start(&harness).await, repository("x"));
     let queue = add_queue(&site, &repo, "demo").await;
     for branch in ["a", "b"] {
         repo.commit(branch, Some("main"), &[(branch, "1\n")]);
@@ -140,23 +140,25 @@ async fn what_a_role_may_not_do_with_merge_queues_is_neither_offered_nor_done_an
             assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{who}: {path} {fields:?}");
         }
     }
-    // A producer may put a change in line, and no more.
+    // A producer may enqueue a change, and nothing else.
     let (producer, key) = log_in(&site, Role::Producer).await;
     let send = async |fields: &[(&str, &str)]| {
         let fields: Vec<_> = fields.iter().copied().chain([("form_key", key.as_str())]).collect();
         post(&site, here, &producer, &own, &fields).await.status()
     };
     assert_eq!(send(&[("action", "pause")]).await, StatusCode::FORBIDDEN);
-    let left = site.state.merge.get(&queue).await.expect("the queue").queue;
-    assert!(left.paused.is_none() && left.entries.len() == 1 && left.entries[0].priority == 5, "{left:?}");
+    let stored = site.state.merge.get(&queue).await.expect("the queue").queue;
+    assert!(
+        stored.paused.is_none() && stored.entries.len() == 1 && stored.entries[0].priority == 5,
+        "{stored:?}"
+    );
     assert_eq!(send(&[("action", "enqueue"), ("change", "b")]).await, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_pages_are_without_violations()
-{
-    let (bed, driver) = (Bed::memory(), Driver::start());
-    let (site, repo) = (Site::start(&bed).await, repository(CORPUS[0]));
+async fn text_of_a_change_or_its_checks_is_never_markup_and_merge_pages_are_accessible() {
+    let (harness, driver) = (Harness::memory(), Driver::start());
+    let (site, repo) = (Site::start(&harness).await, repository(CORPUS[0]));
     let name = "\"><img/src=x/onerror=window.pwned=1>";
     let queue = add_queue(&site, &repo, name).await;
     // Names of branches may hold all of this; they may not hold spaces.
@@ -167,7 +169,7 @@ async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_
     let engine = &site.state.merge;
     engine.enqueue(&queue, bad, 5).await.expect("an entry");
     engine.enqueue(&queue, &odd, 5).await.expect("an entry");
-    // It conflicts now, in a file of this name: the push is accepted, which is not what this is about.
+    // A conflict in a file of this name. The push itself is accepted, as it is not the subject here.
     let accept = Some(weaver_merge::domain::OnForeign::Accept);
     engine.set_on_foreign(&queue, accept).await.expect("a setting");
     repo.commit("main", None, &[(CORPUS[1], "2\n")]);
@@ -179,8 +181,8 @@ async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_
         format!("/merge/entry?queue={}&entry={number}", encoded(&queue.0))
     });
     browser.go(&site.url(&here)).await;
-    browser.sees("[data-key=left-1]", "failed").await;
-    browser.sees("[data-key=left-2]", "it conflicts with the branch in").await;
+    browser.sees("[data-key=history-1]", "failed").await;
+    browser.sees("[data-key=history-2]", "conflicts with the base branch in").await;
     drop(running);
     repo.commit("later", Some("main"), &[("c", "1\n")]);
     engine.enqueue(&queue, "later", 5).await.expect("an entry");
@@ -193,10 +195,10 @@ async fn nothing_that_a_change_or_its_checks_say_becomes_part_of_a_page_and_the_
         browser.sees("h1", "").await;
         harmless(&browser, page).await;
         for dark in [false, true] {
-            browser.look(Look { dark, ..Look::default() }).await;
+            browser.set_viewport(Viewport { dark, ..Viewport::default() }).await;
             assert_eq!(violations(&browser, &axe).await, Vec::<String>::new(), "{page}, dark: {dark}");
         }
-        browser.look(Look { width: 375, height: 800, dark: false }).await;
+        browser.set_viewport(Viewport { width: 375, height: 800, dark: false }).await;
         fits(&browser, page).await;
     }
     assert_eq!(browser.complaints().await, Vec::<String>::new());

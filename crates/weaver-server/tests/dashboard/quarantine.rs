@@ -11,46 +11,53 @@ use weaver_server::security::Role;
 use weaver_testkit::faults::{FaultyStore, Script};
 use weaver_testkit::services::browser::{Driver, axe_script};
 
-use crate::accessible::violations;
-use crate::browser::{Browser, Look};
+use crate::accessibility::violations;
+use crate::browser::{Browser, Viewport};
 use crate::login::{log_in, page_of};
-use crate::site::{Bed, Site};
-use crate::strange::{CORPUS, harmless};
+use crate::site::{Harness, Site};
+use crate::untrusted::{CORPUS, harmless};
 
-fn bed() -> (Bed, Arc<FaultyStore>) {
+fn harness() -> (Harness, Arc<FaultyStore>) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let memory = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
     let store = Arc::new(FaultyStore::new(memory, Arc::clone(&clock), Script::new()));
-    (Bed::of(store.clone(), clock), store)
+    (Harness::of(store.clone(), clock), store)
 }
 
-fn finding(bed: &Bed, kind: RecordKind, namespace: Namespace, id: &str, reason: &str) -> Quarantined {
+fn finding(harness: &Harness, kind: RecordKind, namespace: Namespace, id: &str, reason: &str) -> Quarantined {
     let why = Unreadable::Undecodable { reason: reason.to_owned() };
-    Quarantined::new(kind, namespace, id, why, bed.clock.now())
+    Quarantined::new(kind, namespace, id, why, harness.clock.now())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unreadable_records_are_announced_on_the_overview_and_listed_with_their_remedy() {
-    let ((bed, store), driver) = (bed(), Driver::start());
-    let site = Site::start(&bed).await;
+    let ((harness, store), driver) = (harness(), Driver::start());
+    let site = Site::start(&harness).await;
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
     assert_eq!(browser.script("return document.querySelectorAll('main .alert').length").await, 0);
     browser.go(&site.url("/quarantine")).await;
-    browser.sees("main", "could be read").await;
+    browser.sees("main", "No unreadable records found").await;
 
     store.cannot_read(Quarantined {
         queue: Some(QueueName::new("mail").expect("a name")),
         state: Some("RUNNING".to_owned()),
         serial_key: Some(SerialKey::new("customer-7").expect("a key")),
         holds_slot: true,
-        ..finding(&bed, RecordKind::Task, Namespace::default(), "7", "labels: expected a map")
+        ..finding(&harness, RecordKind::Task, Namespace::default(), "7", "labels: expected a map")
     });
     let newer = Unreadable::UnknownFormat { found: 9, known: 1 };
-    let document = finding(&bed, RecordKind::Document, Namespace::default(), "job_definition/nightly", "");
-    store.cannot_read(Quarantined { why: newer, ..document });
-    store.cannot_read(finding(&bed, RecordKind::QueueSettings, Namespace::default(), "mail", "max_running"));
+    let document =
+        finding(&harness, RecordKind::Document, Namespace::default(), "job_definition/nightly", "");
+    store.cannot_read(Quarantined { reason: newer, ..document });
+    store.cannot_read(finding(
+        &harness,
+        RecordKind::QueueSettings,
+        Namespace::default(),
+        "mail",
+        "max_running",
+    ));
     browser.go(&site.url("/")).await;
     browser.sees("main .alert", "3 records cannot be read").await;
     browser.click("main .alert a").await;
@@ -69,7 +76,7 @@ async fn unreadable_records_are_announced_on_the_overview_and_listed_with_their_
     }
     let axe = axe_script();
     for (dark, width) in [(false, 1280), (true, 1280), (false, 375)] {
-        browser.look(Look { width, height: 800, dark }).await;
+        browser.set_viewport(Viewport { width, height: 800, dark }).await;
         for page in ["/quarantine", "/"] {
             browser.go(&site.url(page)).await;
             browser.until("document.readyState === 'complete'").await;
@@ -82,18 +89,24 @@ async fn unreadable_records_are_announced_on_the_overview_and_listed_with_their_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_an_unreadable_record_says_becomes_part_of_a_page() {
-    let ((bed, store), driver) = (bed(), Driver::start());
-    let site = Site::start(&bed).await;
+async fn text_of_an_unreadable_record_is_never_markup() {
+    let ((harness, store), driver) = (harness(), Driver::start());
+    let site = Site::start(&harness).await;
     let kinds = [RecordKind::Task, RecordKind::QueueSettings, RecordKind::Runner, RecordKind::Document];
     for (number, text) in CORPUS.into_iter().enumerate() {
         store.cannot_read(Quarantined {
             state: Some(text.to_owned()),
-            ..finding(&bed, kinds[number % kinds.len()], Namespace::default(), text, text)
+            ..finding(&harness, kinds[number % kinds.len()], Namespace::default(), text, text)
         });
     }
     let task = site.enqueue(NewTask::new("t")).await;
-    store.cannot_read(finding(&bed, RecordKind::Task, Namespace::default(), &task.id.to_string(), CORPUS[0]));
+    store.cannot_read(finding(
+        &harness,
+        RecordKind::Task,
+        Namespace::default(),
+        &task.id.to_string(),
+        CORPUS[0],
+    ));
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
@@ -107,19 +120,19 @@ async fn nothing_that_an_unreadable_record_says_becomes_part_of_a_page() {
             browser.sees("main tbody", CORPUS[0]).await;
         }
     }
-    // The page of a task that cannot be read says so, and what to do.
+    // The page of an unreadable task names the remedy.
     browser.sees("main", "cannot be read").await;
     browser.sees("main", &format!("weaver tasks purge {} --yes", task.id)).await;
     browser.close().await;
 }
 
 #[tokio::test]
-async fn a_viewer_sees_the_list_and_is_offered_nothing_and_other_namespaces_stay_apart() {
-    let (bed, store) = bed();
-    let site = Site::start(&bed).await;
-    store.cannot_read(finding(&bed, RecordKind::Task, Namespace::default(), "11", "mine"));
+async fn a_viewer_sees_the_records_of_one_namespace_and_is_offered_no_action() {
+    let (harness, store) = harness();
+    let site = Site::start(&harness).await;
+    store.cannot_read(finding(&harness, RecordKind::Task, Namespace::default(), "11", "mine"));
     let other = Namespace::new("other").expect("a name");
-    store.cannot_read(finding(&bed, RecordKind::Task, other, "22", "theirs"));
+    store.cannot_read(finding(&harness, RecordKind::Task, other, "22", "theirs"));
     let (cookie, _) = log_in(&site, Role::Viewer).await;
     let page = async |path: &str| page_of(&site, &cookie, path).await.text().await.expect("a text");
     let own = page("/quarantine").await;

@@ -1,4 +1,4 @@
-//! Where somebody was when the connection broke, and nothing in between is missed.
+//! Resuming after a lost connection without missing a change.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use weaver_server::security::Role;
 use weaver_testkit::services::browser::Driver;
 
 use crate::browser::{Browser, http};
-use crate::site::{Bed, Crew, Site};
+use crate::site::{Harness, Site, TestWorker};
 
 const LIVE: &str = "document.querySelector('#live-mark').innerText === 'Live'";
 const LOST: &str = "document.querySelector('#live-mark').classList.contains('lost')";
 
-/// A stream of events as a browser opens it, read until something is in it. Gives all of it.
+/// Opens the event stream as a browser does, and reads until it contains `until`. Returns all of it.
 async fn listen(site: &Site, cookie: &str, last: Option<&str>, until: &str) -> String {
     let request = http(Policy::none()).get(site.url("/live")).header("cookie", cookie);
     let request = last.into_iter().fold(request, |request, last| request.header("last-event-id", last));
@@ -32,7 +32,7 @@ async fn listen(site: &Site, cookie: &str, last: Option<&str>, until: &str) -> S
     text
 }
 
-/// The place that the last whole event left off at.
+/// The id of the last complete event.
 fn place(text: &str) -> String {
     let mut reader = SseReader::default();
     reader.push(text.as_bytes());
@@ -40,30 +40,30 @@ fn place(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_the_last_event_that_was_heard_and_tells_each_change_once() {
-    for bed in [Bed::embedded(), Bed::postgres().await] {
-        let site = Site::start(&bed).await;
+async fn a_stream_resumes_after_the_last_event_received_and_sends_each_change_once() {
+    for harness in [Harness::embedded(), Harness::postgres().await] {
+        let site = Site::start(&harness).await;
         let link = site.link(Role::Viewer).await;
         let answer = crate::login::redeem(&site, &link).await;
         let cookie = answer.headers()["set-cookie"].to_str().expect("a text");
         let cookie = cookie.split(';').next().expect("a cookie").to_owned();
         let greeting = listen(&site, &cookie, None, "\n\n").await;
-        let first = site.enqueue(NewTask::new("nobody")).await.id.to_string();
-        let second = site.enqueue(NewTask::new("nobody")).await.id.to_string();
-        // Nobody listened while these came.
+        let first = site.enqueue(NewTask::new("unhandled")).await.id.to_string();
+        let second = site.enqueue(NewTask::new("unhandled")).await.id.to_string();
+        // No stream was open while these were enqueued.
         let heard = listen(&site, &cookie, Some(&place(&greeting)), &format!("\"{second}\"")).await;
         assert!(heard.contains(&format!("\"{first}\"")), "{heard}");
-        let third = site.enqueue(NewTask::new("nobody")).await.id.to_string();
+        let third = site.enqueue(NewTask::new("unhandled")).await.id.to_string();
         let heard = listen(&site, &cookie, Some(&place(&heard)), &format!("\"{third}\"")).await;
-        assert!(!heard.contains(&format!("\"{first}\"")), "told twice: {heard}");
+        assert!(!heard.contains(&format!("\"{first}\"")), "sent twice: {heard}");
         site.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_page_that_goes_on_after_an_id_that_is_none_reads_itself_again() {
-    let bed = Bed::embedded();
-    let site = Site::start(&bed).await;
+async fn an_invalid_last_event_id_causes_a_resync() {
+    let harness = Harness::embedded();
+    let site = Site::start(&harness).await;
     let answer = crate::login::redeem(&site, &site.link(Role::Viewer).await).await;
     let cookie = answer.headers()["set-cookie"].to_str().expect("a text");
     let cookie = cookie.split(';').next().expect("a cookie").to_owned();
@@ -77,22 +77,22 @@ async fn a_page_that_goes_on_after_an_id_that_is_none_reads_itself_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_chosen_and_typed_stays_while_the_server_is_away_and_the_list_goes_on() {
-    let (bed, driver) = (Bed::embedded(), Driver::start());
-    let site = Site::start(&bed).await;
-    let (address, chosen) = (site.address, site.enqueue(NewTask::new("nobody")).await.id);
-    let other = site.enqueue(NewTask::new("nobody")).await;
+async fn selection_and_input_survive_a_server_restart_and_the_list_resumes() {
+    let (harness, driver) = (Harness::embedded(), Driver::start());
+    let site = Site::start(&harness).await;
+    let (address, selected) = (site.address, site.enqueue(NewTask::new("unhandled")).await.id);
+    let other = site.enqueue(NewTask::new("unhandled")).await;
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Operator).await).await;
     browser.sees("h1", "Overview").await;
     browser.go(&site.url("/tasks")).await;
     browser.until(LIVE).await;
-    browser.click(&format!("#rows input[value=\"{chosen}\"]")).await;
+    browser.click(&format!("#rows input[value=\"{selected}\"]")).await;
     browser.type_into("input[name=queue]", "half a na").await;
     site.stop().await;
     browser.until(LOST).await;
-    bed.store.cancel(&other).await.expect("an end");
-    let site = Site::listening(&bed, address).await;
+    harness.store.cancel(&other).await.expect("an end");
+    let site = Site::listening(&harness, address).await;
     browser.until(LIVE).await;
     browser.sees(&format!("[data-key=\"{}\"]", other.id), "cancelled").await;
     browser.until("document.querySelector('input[name=queue]').value === 'half a na'").await;
@@ -105,12 +105,12 @@ async fn what_was_chosen_and_typed_stays_while_the_server_is_away_and_the_list_g
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_has_every_line_once_after_the_server_was_away() {
-    let (bed, driver) = (Bed::embedded(), Driver::start());
-    let site = Site::start(&bed).await;
+async fn a_log_has_every_line_once_after_a_server_restart() {
+    let (harness, driver) = (Harness::embedded(), Driver::start());
+    let site = Site::start(&harness).await;
     let address = site.address;
-    let (_crew, lines) = Crew::start(&bed);
-    let task = site.enqueue(NewTask::new("spoken")).await;
+    let (_worker, lines) = TestWorker::start(&harness);
+    let task = site.enqueue(NewTask::new("print_lines")).await;
     let log = StreamKey::attempt_log(&task, 1);
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Viewer).await).await;
@@ -121,8 +121,8 @@ async fn a_log_has_every_line_once_after_the_server_was_away() {
     site.stop().await;
     browser.until(LOST).await;
     let unheard: Vec<_> = (1..50).map(|number| format!("line {number}").into()).collect();
-    bed.store.append_entries(&log, &unheard).await.expect("entries");
-    let site = Site::listening(&bed, address).await;
+    harness.store.append_entries(&log, &unheard).await.expect("entries");
+    let site = Site::listening(&harness, address).await;
     browser.sees("#log", "line 49").await;
     lines.send("line 50".to_owned()).expect("it listens");
     browser.sees("#log", "line 50").await;

@@ -1,4 +1,4 @@
-//! Schedules: from the empty page to a task that was made, and back; by form, by role, by strange names.
+//! Schedules: create, run, edit, delete; validation, permissions, untrusted names.
 
 use std::sync::Arc;
 
@@ -11,18 +11,22 @@ use weaver_scheduler::{Options, Scheduler};
 use weaver_server::security::Role;
 use weaver_testkit::services::browser::{Driver, axe_script};
 
-use crate::accessible::violations;
-use crate::browser::{Browser, Look};
+use crate::accessibility::violations;
+use crate::browser::{Browser, Viewport};
 use crate::login::{log_in, page_of, post};
-use crate::site::{Bed, Crew, Site};
-use crate::strange::{CORPUS, harmless};
+use crate::site::{Harness, Site, TestWorker};
+use crate::untrusted::{CORPUS, harmless};
 
 /// The last Sunday of March: in Berlin there is no half past two then, whichever year this is.
 const GAP: &str = "30 2 * 3 SUNL";
 const DESCRIBED: &str = "document.querySelector('#check').innerText";
 
-fn scheduler(bed: &Bed) -> Scheduler {
-    Scheduler::new(Arc::clone(&bed.store), Arc::clone(&bed.clock), Options { node: "test".to_owned() })
+fn scheduler(harness: &Harness) -> Scheduler {
+    Scheduler::new(
+        Arc::clone(&harness.store),
+        Arc::clone(&harness.clock),
+        Options { node: "test".to_owned() },
+    )
 }
 
 fn daily(task_type: &str) -> DefinitionSpec {
@@ -35,17 +39,17 @@ pub(crate) fn encoded(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_is_added_run_edited_disabled_and_deleted_on_the_embedded_store() {
-    people(&Bed::embedded()).await;
+    walkthrough(&Harness::embedded()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schedule_is_added_run_edited_disabled_and_deleted_on_postgresql() {
-    people(&Bed::postgres().await).await;
+    walkthrough(&Harness::postgres().await).await;
 }
 
-async fn people(bed: &Bed) {
-    let (site, driver) = (Site::start(bed).await, Driver::start());
-    let (_crew, _lines) = Crew::start(bed);
+async fn walkthrough(harness: &Harness) {
+    let (site, driver) = (Site::start(harness).await, Driver::start());
+    let (_worker, _lines) = TestWorker::start(harness);
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
@@ -53,20 +57,20 @@ async fn people(bed: &Bed) {
     browser.sees(".empty", "weaver schedules add").await;
     browser.press("New schedule").await;
     fill_in(&browser).await;
-    browser.press("Add").await;
-    // Its page: when, and what the clocks have to do with it.
+    browser.press("Create schedule").await;
+    // Its page shows the upcoming runs, with notes about DST.
     browser.sees("h1", "Schedule nightly").await;
-    browser.until("document.querySelectorAll('.fires li').length === 5").await;
-    browser.sees(".fires .note", "02:30 does not exist").await;
+    browser.until("document.querySelectorAll('.upcoming li').length === 5").await;
+    browser.sees(".upcoming .note", "02:30 does not exist").await;
     run(&browser).await;
     switch(&browser).await;
-    edit_at_once(&browser, bed).await;
+    edit_at_once(&browser, harness).await;
     browser.click("details:has(.danger) summary").await;
     browser.press("Delete nightly").await;
-    browser.sees(".empty", "no schedule here yet").await;
-    browser.press("Audit").await;
-    for deed in ["add", "run_now", "disable", "enable", "edit", "remove"] {
-        browser.sees("td", &format!("schedule.{deed}")).await;
+    browser.sees(".empty", "No schedules in this namespace yet").await;
+    browser.press("Audit log").await;
+    for action in ["add", "run_now", "disable", "enable", "edit", "remove"] {
+        browser.sees("td", &format!("schedule.{action}")).await;
     }
     browser.until("document.querySelector('td a[href=\"/schedule?name=nightly\"]') !== null").await;
     assert_eq!(browser.complaints().await, Vec::<String>::new());
@@ -74,7 +78,7 @@ async fn people(bed: &Bed) {
     site.stop().await;
 }
 
-/// What is wrong is said while it is typed, at its field; what nobody has come to yet is not.
+/// Invalid input is reported at its field while it is typed; an empty field is not.
 async fn fill_in(browser: &Browser) {
     browser.sees("h1", "New schedule").await;
     browser.type_into("#name", "nightly").await;
@@ -82,20 +86,20 @@ async fn fill_in(browser: &Browser) {
     browser.sees("#check .alert", "25 is not between 0 and 23").await;
     browser.until("document.querySelector('#schedule').ariaInvalid === 'true'").await;
     retype(browser, "#schedule", GAP).await;
-    browser.sees("#check", "Still to fill in: Time zone").await;
+    browser.sees("#check", "Required: Time zone").await;
     browser.until("document.querySelector('[aria-invalid]') === null").await;
     browser.type_into("#tz", "Europe/Berlim").await;
     browser.sees("#check .alert", "Europe/Berlin").await;
     retype(browser, "#tz", "Europe/Berlin").await;
     browser.sees("#check", "At 02:30, on the last Sunday of the month, in March").await;
     browser.sees("#check .note", "02:30 does not exist").await;
-    browser.sees("#check", "Still to fill in: Type of the task").await;
+    browser.sees("#check", "Required: Task type").await;
     browser.type_into("#task_type", "ok").await;
     browser.type_into("#payload", "{\"to\": ").await;
-    browser.sees("#check .alert", "this is no JSON").await;
+    browser.sees("#check .alert", "not valid JSON").await;
     browser.until("document.querySelector('#payload').ariaInvalid === 'true'").await;
     browser.type_into("#payload", "\"ada\"}").await;
-    browser.until(&format!("!{DESCRIBED}.includes('JSON') && {DESCRIBED}.includes('It would fire')")).await;
+    browser.until(&format!("!{DESCRIBED}.includes('JSON') && {DESCRIBED}.includes('Upcoming runs')")).await;
 }
 
 async fn retype(browser: &Browser, css: &str, text: &str) {
@@ -103,7 +107,7 @@ async fn retype(browser: &Browser, css: &str, text: &str) {
     browser.type_into(css, text).await;
 }
 
-/// By hand, now; and from the task back to its schedule.
+/// A manual run, and from its task back to the schedule.
 async fn run(browser: &Browser) {
     browser.press("Run now").await;
     browser.sees("h1", "succeeded").await;
@@ -111,7 +115,7 @@ async fn run(browser: &Browser) {
     browser.press("nightly").await;
     browser.sees("h1", "Schedule nightly").await;
     browser.sees("td", "succeeded").await;
-    browser.press("All its tasks").await;
+    browser.press("All tasks of this schedule").await;
     browser.sees("#rows", "succeeded").await;
     browser.press("Schedules").await;
     browser.sees("[data-key=nightly]", "Europe/Berlin").await;
@@ -122,14 +126,14 @@ async fn run(browser: &Browser) {
 async fn switch(browser: &Browser) {
     browser.press("Disable").await;
     browser.sees("h1", "disabled").await;
-    browser.sees("main", "None while it is disabled").await;
+    browser.sees("main", "None while the schedule is disabled").await;
     browser.press("Enable").await;
     browser.sees("h1", "enabled").await;
 }
 
-/// Two people edit at once: the second is told, sees the difference, has lost nothing, and decides.
-async fn edit_at_once(browser: &Browser, bed: &Bed) {
-    let (scheduler, space) = (scheduler(bed), Namespace::default());
+/// An edit conflict: the second user sees the differences, keeps the input, and may overwrite.
+async fn edit_at_once(browser: &Browser, harness: &Harness) {
+    let (scheduler, space) = (scheduler(harness), Namespace::default());
     browser.press("Edit").await;
     browser.sees("h1", "Edit schedule nightly").await;
     browser.sees("#check .note", "02:30 does not exist").await;
@@ -139,22 +143,22 @@ async fn edit_at_once(browser: &Browser, bed: &Bed) {
     retype(browser, "#schedule", "every 9m").await;
     retype(browser, "#tz", "").await;
     browser.press("Save").await;
-    browser.sees(".alert", "Nothing you typed is lost").await;
+    browser.sees(".alert", "Your input is kept below").await;
     browser.sees("td", "theirs").await;
     browser.until("document.querySelector('#schedule').value === 'every 9m'").await;
     let stored = scheduler.get(&space, "nightly").await.expect("it is there");
-    assert_eq!(stored.spec.task.queue.as_deref(), Some("theirs"), "nothing was written over");
-    browser.press("Save mine anyway").await;
+    assert_eq!(stored.spec.task.queue.as_deref(), Some("theirs"), "nothing was overwritten");
+    browser.press("Overwrite").await;
     browser.sees("h1", "Schedule nightly").await;
-    browser.sees(".facts", "Every 9 minutes").await;
+    browser.sees(".details", "Every 9 minutes").await;
     let stored = scheduler.get(&space, "nightly").await.expect("it is there");
     assert_eq!((stored.spec.task.queue, stored.spec.enabled), (None, true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_scripts_a_form_says_what_is_wrong_when_it_is_sent_and_keeps_what_was_typed() {
-    let (bed, driver) = (Bed::memory(), Driver::start());
-    let site = Site::start(&bed).await;
+async fn without_the_script_a_form_is_validated_on_submission_and_keeps_its_input() {
+    let (harness, driver) = (Harness::memory(), Driver::start());
+    let site = Site::start(&harness).await;
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Admin).await).await;
     browser.sees("h1", "Overview").await;
@@ -165,11 +169,11 @@ async fn without_scripts_a_form_says_what_is_wrong_when_it_is_sent_and_keeps_wha
     browser.type_into("#event_type", "order.paid").await;
     browser.type_into("#task_type", "ok").await;
     browser.type_into("#payload", "[1, 2").await;
-    browser.press("Add").await;
+    browser.press("Create schedule").await;
     let (cookie, _) = log_in(&site, Role::Admin).await;
-    // A page without scripts cannot be asked by one: what it sends is what is stored, once it is right.
+    // The test cannot query a page without scripts either, so it checks what is stored after the correction.
     browser.type_into("#payload", "]").await;
-    browser.press("Add").await;
+    browser.press("Create schedule").await;
     let shown = page_of(&site, &cookie, "/schedule?name=receipts").await.text().await.expect("a page");
     assert!(
         shown.contains("On event") && shown.contains("order.paid") && shown.contains("[\n  1,"),
@@ -179,9 +183,9 @@ async fn without_scripts_a_form_says_what_is_wrong_when_it_is_sent_and_keeps_wha
 }
 
 #[tokio::test]
-async fn a_form_that_is_refused_comes_back_with_its_reason_its_status_and_everything_typed() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn a_refused_form_is_shown_again_with_its_reason_status_and_input() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     let (cookie, key) = log_in(&site, Role::Operator).await;
     let send = async |path: &str, fields: &[(&str, &str)]| {
         let base = [("form_key", key.as_str()), ("kind", "time"), ("version", "0")];
@@ -213,34 +217,36 @@ async fn a_form_that_is_refused_comes_back_with_its_reason_its_status_and_everyt
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // The same answer as while it is typed.
+    // The same result as the check while typing.
     let (status, checked) = send("/schedules/check", &typed).await;
     assert!(
         status == StatusCode::OK
-            && checked.contains("data-wrong=\"schedule\"")
+            && checked.contains("data-invalid=\"schedule\"")
             && checked.contains("day of week"),
         "{checked}"
     );
     let good = [("name", "a & b"), ("schedule", "every 5m"), ("task_type", "ok")];
     assert_eq!(send("/schedules/new", &good).await.0, StatusCode::SEE_OTHER);
     let (status, text) = send("/schedules/new", &good).await;
-    assert!(status == StatusCode::CONFLICT && text.contains("is there already"), "{status} {text}");
-    // Somebody removed it meanwhile: nothing is lost, and saving again adds it.
-    scheduler(&bed).remove(&Namespace::default(), "a & b", None).await.expect("a removal");
+    assert!(status == StatusCode::CONFLICT && text.contains("already exists"), "{status} {text}");
+    // Removed meanwhile: the input is kept, and saving again recreates it.
+    scheduler(&harness).remove(&Namespace::default(), "a & b", None).await.expect("a removal");
     let edited = [("name", "a & b"), ("schedule", "every 7m"), ("task_type", "ok"), ("version", "1")];
     let (status, text) = send("/schedule/edit?name=a+%26+b", &edited).await;
     assert!(
-        status == StatusCode::CONFLICT && text.contains("removed this schedule") && text.contains("every 7m"),
+        status == StatusCode::CONFLICT
+            && text.contains("was deleted while you were editing it")
+            && text.contains("every 7m"),
         "{text}"
     );
     assert!(text.contains("name=\"version\" value=\"0\""), "{text}");
 }
 
 #[tokio::test]
-async fn what_a_role_may_not_do_with_schedules_is_neither_offered_nor_done_and_forms_need_their_key() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
-    let (scheduler, space) = (scheduler(&bed), Namespace::default());
+async fn schedule_forms_need_their_permission_their_form_key_and_our_origin() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
+    let (scheduler, space) = (scheduler(&harness), Namespace::default());
     scheduler.add(&space, "mine", daily("ok")).await.expect("a schedule");
     let (viewer, viewer_key) = log_in(&site, Role::Viewer).await;
     let (admin, admin_key) = log_in(&site, Role::Admin).await;
@@ -289,18 +295,18 @@ async fn what_a_role_may_not_do_with_schedules_is_neither_offered_nor_done_and_f
             assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{who}: {path} {fields:?}");
         }
     }
-    let left = scheduler.list(&space, "", None, 10).await.expect("a list").items;
-    assert!(left.len() == 1 && left[0].spec.enabled && left[0].last_runs.is_empty(), "{left:?}");
+    let stored = scheduler.list(&space, "", None, 10).await.expect("a list").items;
+    assert!(stored.len() == 1 && stored[0].spec.enabled && stored[0].last_runs.is_empty(), "{stored:?}");
     assert!(
         !scheduler.settings().list().await.expect("settings").iter().any(|setting| setting.version.0 > 0)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_a_schedule_says_becomes_part_of_a_page() {
-    let (bed, driver) = (Bed::memory(), Driver::start());
-    let site = Site::start(&bed).await;
-    let (scheduler, space) = (scheduler(&bed), Namespace::default());
+async fn text_of_a_schedule_is_never_markup() {
+    let (harness, driver) = (Harness::memory(), Driver::start());
+    let site = Site::start(&harness).await;
+    let (scheduler, space) = (scheduler(&harness), Namespace::default());
     let mut pages = vec!["/schedules".to_owned(), "/".to_owned()];
     for (number, text) in CORPUS.iter().enumerate() {
         let name: String = text.chars().filter(|c| !c.is_control()).take(75).collect();
@@ -323,7 +329,7 @@ async fn nothing_that_a_schedule_says_becomes_part_of_a_page() {
         browser.sees("h1", "").await;
         harmless(&browser, page).await;
     }
-    // As it is typed: what is wrong is shown with what was written.
+    // The check while typing shows the invalid input.
     browser.go(&site.url("/schedules/new")).await;
     for text in &CORPUS[..4] {
         retype(&browser, "#schedule", text).await;
@@ -335,10 +341,10 @@ async fn nothing_that_a_schedule_says_becomes_part_of_a_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_of_schedules_and_settings_are_without_violations_in_light_and_dark_and_fit_a_phone() {
-    let (bed, driver) = (Bed::memory(), Driver::start());
-    let site = Site::start(&bed).await;
-    let scheduler = scheduler(&bed);
+async fn schedule_and_settings_pages_are_accessible_in_light_and_dark_and_fit_a_phone() {
+    let (harness, driver) = (Harness::memory(), Driver::start());
+    let site = Site::start(&harness).await;
+    let scheduler = scheduler(&harness);
     let space = Namespace::default();
     let long = "a-name-without-a-place-to-break-".repeat(2);
     scheduler.add(&space, &long, daily(&long.repeat(3))).await.expect("a schedule");
@@ -360,7 +366,7 @@ async fn pages_of_schedules_and_settings_are_without_violations_in_light_and_dar
         "/settings".to_owned(),
     ];
     for (dark, width) in [(false, 1280), (true, 1280), (false, 375)] {
-        browser.look(Look { width, height: 800, dark }).await;
+        browser.set_viewport(Viewport { width, height: 800, dark }).await;
         for page in &pages {
             browser.go(&site.url(page)).await;
             browser.until("document.readyState === 'complete'").await;

@@ -1,4 +1,4 @@
-//! Settings: read, changed, refused, reset; and every change in the journal.
+//! Settings: read, changed, refused, reset; every change in the audit log.
 
 use reqwest::StatusCode;
 use weaver_server::security::Role;
@@ -6,26 +6,26 @@ use weaver_testkit::services::browser::Driver;
 
 use crate::browser::Browser;
 use crate::login::{log_in, post};
-use crate::site::{Bed, Site};
+use crate::site::{Harness, Site};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_setting_is_changed_refused_and_reset_and_the_journal_says_so_on_the_embedded_store() {
-    people(&Bed::embedded()).await;
+async fn setting_changes_and_resets_are_in_the_audit_log_on_the_embedded_store() {
+    walkthrough(&Harness::embedded()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_setting_is_changed_refused_and_reset_and_the_journal_says_so_on_postgresql() {
-    people(&Bed::postgres().await).await;
+async fn setting_changes_and_resets_are_in_the_audit_log_on_postgresql() {
+    walkthrough(&Harness::postgres().await).await;
 }
 
-async fn people(bed: &Bed) {
-    let (site, driver) = (Site::start(bed).await, Driver::start());
+async fn walkthrough(harness: &Harness) {
+    let (site, driver) = (Site::start(harness).await, Driver::start());
     let browser = Browser::open(&driver).await;
     browser.enter(&site.link(Role::Operator).await).await;
     browser.sees("h1", "Overview").await;
     browser.press("Settings").await;
     browser
-        .sees("main", "how many due schedules or events one tick takes".replacen('h', "H", 1).as_str())
+        .sees("main", "how many due schedules or events one tick handles".replacen('h', "H", 1).as_str())
         .await;
     let batch = "[id='scheduler.batch_max']";
     browser.script(&format!("document.querySelector(\"{batch} input[name=value]\").value = ''")).await;
@@ -33,7 +33,7 @@ async fn people(bed: &Bed) {
     browser.click(&format!("{batch} button[value=set]")).await;
     browser.sees(&format!("{batch} h2"), "changed").await;
     browser.sees(batch, "Reset to 1000").await;
-    // The browser holds back what is out of range, and says so; the server refuses it.
+    // The browser does not submit a value out of range.
     browser.script(&format!("document.querySelector(\"{batch} input[name=value]\").value = '0'")).await;
     browser.click(&format!("{batch} button[value=set]")).await;
     browser.until(&format!("document.querySelector(\"{batch} input:invalid\") !== null")).await;
@@ -42,7 +42,7 @@ async fn people(bed: &Bed) {
     browser.sees("[id='scheduler.paused']", "Reset to false").await;
     browser.press("Reset to false").await;
     browser.until("!document.querySelector(\"[id='scheduler.paused']\").innerText.includes('Reset')").await;
-    browser.press("Audit").await;
+    browser.press("Audit log").await;
     browser.go(&site.url("/audit?of=server")).await;
     browser.sees("td", "from 1000 to 25").await;
     browser.sees("td", "from false to true").await;
@@ -55,9 +55,9 @@ async fn people(bed: &Bed) {
 }
 
 #[tokio::test]
-async fn a_setting_that_cannot_be_so_or_was_changed_meanwhile_is_said_with_what_was_typed() {
-    let bed = Bed::memory();
-    let site = Site::start(&bed).await;
+async fn an_invalid_or_conflicting_setting_is_refused_and_keeps_its_input() {
+    let harness = Harness::memory();
+    let site = Site::start(&harness).await;
     let (cookie, key) = log_in(&site, Role::Admin).await;
     let send = async |value: &str, version: &str| {
         let fields = [

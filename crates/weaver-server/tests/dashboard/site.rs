@@ -1,4 +1,4 @@
-//! A whole server: API, pages, tokens, and a worker with handlers that do as they are told.
+//! A whole server: API, pages, tokens, and a worker with scripted handlers.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,15 +23,15 @@ use weaver_server::security::{
 use weaver_server::serve::serve;
 use weaver_testkit::services::postgres::Shared;
 
-/// A store of a test, gone with it.
-pub(crate) struct Bed {
+/// A store that is removed with its harness.
+pub(crate) struct Harness {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     directory: Option<PathBuf>,
     _database: Option<Shared>,
 }
 
-impl Bed {
+impl Harness {
     pub(crate) fn of(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { store, clock, directory: None, _database: None }
     }
@@ -54,15 +54,16 @@ impl Bed {
         let sign = if database.url().contains('?') { '&' } else { '?' };
         let url = format!("{}{sign}schema={}", database.url(), own_name().replace('-', "_"));
         let options = PostgresOptions::parse(&url).expect("the URL of the test server can be read");
-        let store = PostgresStore::open(options, Arc::clone(&clock)).await.expect("the schema can be made");
+        let store =
+            PostgresStore::open(options, Arc::clone(&clock)).await.expect("the schema can be created");
         Self { store: Arc::new(store), clock, directory: None, _database: Some(database) }
     }
 }
 
-impl Drop for Bed {
+impl Drop for Harness {
     fn drop(&mut self) {
         if let Some(directory) = &self.directory {
-            let _ = std::fs::remove_dir_all(directory); // Leftovers harm nobody.
+            let _ = std::fs::remove_dir_all(directory); // A leftover directory is harmless.
         }
     }
 }
@@ -82,13 +83,13 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) async fn start(bed: &Bed) -> Self {
-        Self::listening(bed, SocketAddr::from(([127, 0, 0, 1], 0))).await
+    pub(crate) async fn start(harness: &Harness) -> Self {
+        Self::listening(harness, SocketAddr::from(([127, 0, 0, 1], 0))).await
     }
 
-    /// On an address that another one had before.
-    pub(crate) async fn listening(bed: &Bed, address: SocketAddr) -> Self {
-        let (store, clock) = (Arc::clone(&bed.store), Arc::clone(&bed.clock));
+    /// On a given address, such as that of a site that was stopped.
+    pub(crate) async fn listening(harness: &Harness, address: SocketAddr) -> Self {
+        let (store, clock) = (Arc::clone(&harness.store), Arc::clone(&harness.clock));
         let listener = TcpListener::bind(address).await.expect("the address is free");
         let address = listener.local_addr().expect("it is bound");
         let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(&clock)));
@@ -109,7 +110,7 @@ impl Site {
         Self { address, tokens, store, state: shared, stop, serving }
     }
 
-    /// Stops as a signal would, and waits until everything has ended.
+    /// Graceful shutdown, as by a signal. Returns when all connections are closed.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         while self.serving.join_next().await.is_some() {}
@@ -121,10 +122,10 @@ impl Site {
 
     pub(crate) async fn token(&self, role: Role) -> TokenText {
         let new = NewToken {
-            name: format!("a {role}"),
+            name: role.to_string(),
             role,
             namespaces: NamespaceScope::All,
-            // Prompts are programs too.
+            // Prompts need it too.
             may_exec: !matches!(role, Role::Viewer | Role::Worker),
             expires_at: None,
             created_by: "the test".to_owned(),
@@ -132,7 +133,7 @@ impl Site {
         self.tokens.create(new).await.expect("a token").0
     }
 
-    /// A link that logs a browser in once.
+    /// A one-time login link.
     pub(crate) async fn link(&self, role: Role) -> String {
         let token = self.token(role).await;
         let link = Sessions::new(Arc::clone(&self.tokens)).make_link(&token.id()).await.expect("a link");
@@ -144,26 +145,26 @@ impl Site {
     }
 }
 
-/// What a `spoken` task prints, line by line; it ends with the sender.
+/// What a `print_lines` task prints, line by line; it ends with the sender.
 pub(crate) type Lines = mpsc::UnboundedSender<String>;
 
-/// A worker on the store, until it is dropped. Its tasks of type `ok` succeed, `broken` ones die, `spoken`
-/// ones print what they are told, and `slow` ones wait to be cancelled.
-pub(crate) struct Crew {
+/// A worker on the store, until it is dropped. By type, its tasks succeed (`ok`), are dead (`broken`), print
+/// the lines sent to them (`print_lines`), or wait to be cancelled (`slow`).
+pub(crate) struct TestWorker {
     _working: JoinSet<()>,
 }
 
 const LEASE: Duration = Duration::from_secs(6);
 
-struct Told(Mutex<mpsc::UnboundedReceiver<String>>);
+struct LineReceiver(Mutex<mpsc::UnboundedReceiver<String>>);
 
-impl Crew {
-    pub(crate) fn start(bed: &Bed) -> (Self, Lines) {
-        let (lines, told) = mpsc::unbounded_channel();
+impl TestWorker {
+    pub(crate) fn start(harness: &Harness) -> (Self, Lines) {
+        let (lines, receiver) = mpsc::unbounded_channel();
         let registry = Registry::new()
-            .share(Told(Mutex::new(told)))
+            .share(LineReceiver(Mutex::new(receiver)))
             .handle("ok", async |what: serde_json::Value, ctx: Ctx| {
-                ctx.log("looked at it");
+                ctx.log("done");
                 Ok::<_, TaskError>(what)
             })
             .and_then(|all| {
@@ -172,7 +173,7 @@ impl Crew {
                     Err::<(), _>(TaskError::fatal("no such recipient"))
                 })
             })
-            .and_then(|all| all.handle("spoken", spoken))
+            .and_then(|all| all.handle("print_lines", print_lines))
             .and_then(|all| {
                 all.handle("slow", async |_: serde_json::Value, ctx: Ctx| {
                     ctx.progress(0.4, "two of five");
@@ -181,22 +182,22 @@ impl Crew {
                 })
             })
             .expect("handlers of different types");
-        let source = Arc::new(LocalSource::new(Arc::clone(&bed.store)));
+        let source = Arc::new(LocalSource::new(Arc::clone(&harness.store)));
         // Progress travels with renewals: a short lease shows it soon.
-        let worker = Worker::builder(source, Arc::clone(&bed.clock)).registry(registry).lease_ttl(LEASE);
+        let worker = Worker::builder(source, Arc::clone(&harness.clock)).registry(registry).lease_ttl(LEASE);
         let worker = worker.build().expect("a worker");
         let mut working = JoinSet::new();
         working.spawn(async move {
-            let _ = worker.run(Shutdown::new()).await; // Its summary is nobody's here.
+            let _ = worker.run(Shutdown::new()).await; // The summary is not used.
         });
         (Self { _working: working }, lines)
     }
 }
 
-async fn spoken(_: serde_json::Value, ctx: Ctx) -> Result<(), TaskError> {
-    let told = ctx.shared::<Told>()?;
-    let mut told = told.0.lock().await;
-    while let Some(line) = told.recv().await {
+async fn print_lines(_: serde_json::Value, ctx: Ctx) -> Result<(), TaskError> {
+    let shared = ctx.shared::<LineReceiver>()?;
+    let mut lines = shared.0.lock().await;
+    while let Some(line) = lines.recv().await {
         ctx.log(line);
     }
     Ok(())

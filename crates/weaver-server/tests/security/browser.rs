@@ -1,4 +1,4 @@
-//! Pages in the user's own browser.
+//! Cross-site requests and DNS rebinding.
 
 use weaver_server::security::{Guard, Identity, NamespaceScope, Role};
 
@@ -7,7 +7,7 @@ use crate::server::{Server, bearer, only};
 const JSON: &str = "Content-Type: application/json\r\n";
 
 #[tokio::test]
-async fn a_name_that_was_rebound_to_this_machine_is_not_answered() {
+async fn a_dns_name_rebound_to_this_machine_is_refused() {
     let server = Server::start().await;
     let token = server.token(Role::Admin, NamespaceScope::All).await;
     let port = server.address.port();
@@ -31,7 +31,7 @@ async fn a_name_that_was_rebound_to_this_machine_is_not_answered() {
 }
 
 #[tokio::test]
-async fn a_request_that_names_no_host_or_two_is_not_answered() {
+async fn a_request_with_no_host_or_two_is_refused() {
     let server = Server::start().await;
     let port = server.address.port();
     for (target, hosts) in [
@@ -49,7 +49,7 @@ async fn a_request_that_names_no_host_or_two_is_not_answered() {
 }
 
 #[tokio::test]
-async fn the_names_of_this_machine_and_configured_ones_are_answered() {
+async fn loopback_names_and_configured_hosts_are_allowed() {
     let server = Server::start_with(|options| {
         options.hosts = vec!["Jobs.example.org".into(), "10.1.2.3".into(), "fd00::5".into()];
     })
@@ -70,7 +70,7 @@ async fn the_names_of_this_machine_and_configured_ones_are_answered() {
 }
 
 #[tokio::test]
-async fn listening_on_every_address_is_no_reason_to_answer_to_every_name() {
+async fn listening_on_every_address_does_not_allow_every_host() {
     for all in ["0.0.0.0:7117", "[::]:7117"] {
         let server = Server::start_with(|options| options.listen = all.parse().expect("an address")).await;
         let request = format!("GET /healthz HTTP/1.1\r\nHost: {all}\r\nConnection: close\r\n\r\n");
@@ -79,7 +79,7 @@ async fn listening_on_every_address_is_no_reason_to_answer_to_every_name() {
 }
 
 #[tokio::test]
-async fn a_configured_host_with_a_scheme_a_port_or_a_path_is_an_error_that_says_so() {
+async fn a_configured_host_with_a_scheme_a_port_or_a_path_is_refused() {
     let server = Server::start().await;
     for host in ["https://jobs.example.org", "jobs.example.org:80", "jobs.example.org/x", "", "*"] {
         let options = weaver_server::security::GuardOptions {
@@ -123,7 +123,7 @@ async fn a_page_of_another_origin_is_refused_even_with_a_token() {
 }
 
 #[tokio::test]
-async fn a_request_the_browser_calls_foreign_is_refused() {
+async fn a_request_that_the_browser_marks_as_cross_site_is_refused() {
     let server = Server::start().await;
     let token = bearer(&server.token(Role::Admin, NamespaceScope::All).await);
     for site in ["cross-site", "same-site", "anything-new"] {
@@ -179,7 +179,7 @@ async fn a_form_and_any_other_body_that_is_not_json_is_refused() {
 }
 
 #[tokio::test]
-async fn no_answer_gives_another_site_leave_to_read_it() {
+async fn no_response_has_cors_headers() {
     let server = Server::start().await;
     let token = bearer(&server.token(Role::Viewer, only("a")).await);
     let preflight = format!(
@@ -205,7 +205,7 @@ async fn no_answer_gives_another_site_leave_to_read_it() {
 }
 
 #[tokio::test]
-async fn without_tokens_everybody_on_this_machine_is_admin_but_starts_no_program() {
+async fn without_tokens_every_local_caller_is_an_admin_without_may_exec() {
     let server = Server::start_with(|options| options.tokens = None).await;
     assert_eq!(server.get("/whoami", "").await.allowed(), "local");
     server.get("/enqueue/a/exec", "").await.refused(403, "exec_not_granted");
@@ -214,7 +214,7 @@ async fn without_tokens_everybody_on_this_machine_is_admin_but_starts_no_program
 }
 
 #[tokio::test]
-async fn with_tls_browsers_are_told_to_come_back_by_tls_except_to_localhost() {
+async fn with_tls_responses_have_hsts_except_for_localhost() {
     let hosts = vec!["jobs.example.org".to_owned()];
     let strict = async |tls: bool, host: &str| {
         let hosts = hosts.clone();

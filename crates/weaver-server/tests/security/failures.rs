@@ -1,4 +1,4 @@
-//! Trying tokens until one fits.
+//! The rate limit on failed tokens.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use weaver_server::security::{
     FAILURE_DELAY, FAILURES_MAX, FAILURES_WINDOW, NamespaceScope, Role, TokenText,
 };
 
-use crate::server::{Answer, Server, bearer};
+use crate::server::{Server, TestResponse, bearer};
 
 const WRONG: &str = "Authorization: Bearer wrong\r\n";
 
-/// A clock that says when the server waits for it.
+/// A clock that reports when the server waits for it.
 #[derive(Debug, Clone)]
 struct Watched {
     clock: ManualClock,
@@ -35,12 +35,12 @@ impl Clock for Watched {
     }
 }
 
-struct Bed {
+struct Harness {
     server: Server,
     watched: Watched,
 }
 
-impl Bed {
+impl Harness {
     async fn new() -> Self {
         let watched = Watched { clock: ManualClock::default(), asleep: Arc::new(Semaphore::new(0)) };
         let clock = Arc::new(watched.clone());
@@ -48,8 +48,8 @@ impl Bed {
         Self { server, watched }
     }
 
-    /// A request whose answer is held back: there is none before the clock moves on.
-    async fn delayed(&self, headers: &str) -> Answer {
+    /// A request whose response is delayed: there is none before the clock advances.
+    async fn delayed(&self, headers: &str) -> TestResponse {
         let mut asked = std::pin::pin!(self.server.get("/whoami", headers));
         tokio::select! {
             answer = asked.as_mut() => panic!("answered without delay: {}", answer.status()),
@@ -67,37 +67,37 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn of_an_address_with_too_many_wrong_tokens_only_failures_are_held_back() {
-    let bed = Bed::new().await;
-    bed.exhaust(WRONG).await;
-    let answer = bed.delayed(WRONG).await;
+async fn of_an_address_with_too_many_failed_tokens_only_failures_are_delayed() {
+    let harness = Harness::new().await;
+    harness.exhaust(WRONG).await;
+    let answer = harness.delayed(WRONG).await;
     answer.refused(429, "too_many_failed_tokens");
     assert_eq!(answer.header("connection"), Some("close"));
     let wait: u64 = answer.header("retry-after").and_then(|wait| wait.parse().ok()).expect("seconds");
     assert!((1..=FAILURES_WINDOW.as_secs() + 1).contains(&wait));
-    let never_seen = bed.server.token(Role::Viewer, NamespaceScope::All).await;
-    bed.server.get_as("/whoami", &never_seen).await.allowed();
-    bed.server.get("/healthz", "").await.allowed();
-    bed.watched.clock.advance(FAILURES_WINDOW);
-    bed.server.get("/whoami", WRONG).await.refused(401, "token_invalid");
+    let never_seen = harness.server.token(Role::Viewer, NamespaceScope::All).await;
+    harness.server.get_as("/whoami", &never_seen).await.allowed();
+    harness.server.get("/healthz", "").await.allowed();
+    harness.watched.clock.advance(FAILURES_WINDOW);
+    harness.server.get("/whoami", WRONG).await.refused(401, "token_invalid");
 }
 
 #[tokio::test]
-async fn a_known_id_with_wrong_secrets_is_limited_and_its_owner_is_not() {
-    let bed = Bed::new().await;
-    let good = bed.server.token(Role::Viewer, NamespaceScope::All).await;
-    bed.server.get_as("/whoami", &good).await.allowed();
+async fn a_known_token_id_with_wrong_secrets_is_rate_limited_and_its_owner_is_not() {
+    let harness = Harness::new().await;
+    let good = harness.server.token(Role::Viewer, NamespaceScope::All).await;
+    harness.server.get_as("/whoami", &good).await.allowed();
     let guess = format!("wvr_{}_{}", good.id(), "0".repeat(64));
     let guess = bearer(&TokenText::parse(&guess).expect("its form is right"));
-    bed.exhaust(&guess).await;
-    bed.delayed(&guess).await.refused(429, "too_many_failed_tokens");
-    bed.server.get_as("/whoami", &good).await.allowed();
-    bed.server.tokens.revoke(&good.id()).await.expect("it is there");
-    bed.delayed(&bearer(&good)).await.refused(429, "too_many_failed_tokens");
+    harness.exhaust(&guess).await;
+    harness.delayed(&guess).await.refused(429, "too_many_failed_tokens");
+    harness.server.get_as("/whoami", &good).await.allowed();
+    harness.server.tokens.revoke(&good.id()).await.expect("it is there");
+    harness.delayed(&bearer(&good)).await.refused(429, "too_many_failed_tokens");
 }
 
 #[tokio::test]
-async fn requests_without_a_token_are_no_guesses() {
+async fn requests_without_a_token_do_not_count_as_failed_tokens() {
     let server = Server::start().await;
     for _ in 0..=FAILURES_MAX {
         server.get("/whoami", "").await.refused(401, "token_missing");

@@ -23,7 +23,7 @@ fn text_in(file: &Path) -> TokenText {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_is_made_with_an_admins_token_for_its_owner_alone() {
+async fn a_missing_token_file_is_created_with_an_admin_token_and_mode_0600() {
     let (scratch, tokens) = (Scratch::new(), tokens());
     let file = scratch.path().join("admin.token");
     let FirstToken::Registered(id) = first_token(&file, &tokens).await.expect("a token") else {
@@ -38,7 +38,7 @@ async fn a_file_that_is_not_there_is_made_with_an_admins_token_for_its_owner_alo
 }
 
 #[tokio::test]
-async fn a_token_that_an_orchestrator_mounts_is_an_admins_and_once_revoked_stays_so() {
+async fn a_mounted_token_is_registered_as_admin_once_and_stays_revoked() {
     let (scratch, tokens) = (Scratch::new(), tokens());
     let file = scratch.path().join("mounted");
     let text = format!("wvr_{}_{}", "1".repeat(16), "2".repeat(64));
@@ -53,7 +53,7 @@ async fn a_token_that_an_orchestrator_mounts_is_an_admins_and_once_revoked_stays
 }
 
 #[tokio::test]
-async fn a_file_that_others_can_use_is_refused_and_so_is_one_without_a_token() {
+async fn a_token_file_that_other_users_can_read_or_that_has_no_token_is_refused() {
     for mode in [0o644, 0o622, 0o604, 0o666] {
         let (scratch, tokens) = (Scratch::new(), tokens());
         let file = scratch.path().join("admin.token");

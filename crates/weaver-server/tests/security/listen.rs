@@ -1,4 +1,4 @@
-//! Which addresses may be served.
+//! Which addresses the server may listen on.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ fn choices() -> impl Iterator<Item = (bool, bool, bool)> {
 }
 
 #[test]
-fn an_address_others_reach_needs_tokens_and_encryption_in_every_combination() {
+fn a_reachable_address_needs_tokens_and_tls_in_every_combination() {
     for text in REACHABLE {
         let address = address(text);
         for (tokens, tls, proxy) in choices() {
@@ -32,7 +32,7 @@ fn an_address_others_reach_needs_tokens_and_encryption_in_every_combination() {
 }
 
 #[test]
-fn this_machines_own_addresses_are_served_unless_a_proxy_would_open_them_to_all() {
+fn loopback_addresses_are_allowed_except_behind_a_proxy_without_tokens() {
     for text in LOCAL {
         let address = address(text);
         for (tokens, tls, proxy) in choices() {
@@ -43,10 +43,10 @@ fn this_machines_own_addresses_are_served_unless_a_proxy_would_open_them_to_all(
 }
 
 #[test]
-fn a_refused_address_comes_with_the_reason_and_what_to_do() {
+fn a_refused_address_comes_with_the_reason_and_a_hint() {
     let public = address("0.0.0.0:7117");
     let no_tokens = check_listen(public, false, true, false).expect_err("no tokens").to_string();
-    assert!(no_tokens.contains("0.0.0.0:7117") && no_tokens.contains("switch tokens on"), "{no_tokens}");
+    assert!(no_tokens.contains("0.0.0.0:7117") && no_tokens.contains("enable tokens"), "{no_tokens}");
     let no_tls = check_listen(public, true, false, false).expect_err("no TLS").to_string();
     assert!(no_tls.contains("certificate") && no_tls.contains("--behind-proxy"), "{no_tls}");
 }

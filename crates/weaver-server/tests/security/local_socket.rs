@@ -1,4 +1,4 @@
-//! The server's Unix socket: the kernel says who asks.
+//! The server's Unix socket: callers are authenticated by the kernel.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ use weaver_server::serve::serve_local;
 /// A user id that no admin of these tests has.
 const STRANGER: u32 = 65_534;
 
-/// A socket that every user can reach: what refuses is the server, not the modes of files.
+/// A socket that every user can reach: the server refuses, not the file's mode.
 struct Socket {
     directory: PathBuf,
     client: Client,
@@ -59,7 +59,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory); // A rest harms no later test: its name has the process id.
+        let _ = fs::remove_dir_all(&self.directory); // The name has the process id.
     }
 }
 
@@ -69,7 +69,7 @@ fn own_uid() -> u32 {
 }
 
 #[tokio::test]
-async fn the_servers_own_user_is_an_admin_without_a_token_and_the_audit_journal_names_it() {
+async fn the_servers_own_user_is_an_admin_without_a_token_and_is_named_in_the_audit_journal() {
     let socket = Socket::open("own", LocalAdmins::new(own_uid(), None));
     let new = wire::NewToken {
         name: "ci".to_owned(),
@@ -82,15 +82,15 @@ async fn the_servers_own_user_is_an_admin_without_a_token_and_the_audit_journal_
     let query = wire::AuditQuery { namespace: Some("weaver.internal".to_owned()), ..Default::default() };
     let audit = socket.client.audit(&query).await.expect("an admin may");
     let entry = audit.entries.last().expect("it is written down");
-    assert!(entry.who.starts_with("local:") && entry.action == "token.create", "{entry:?}");
-    // A token on the socket is asked for less, and gets that.
+    assert!(entry.actor.starts_with("local:") && entry.action == "token.create", "{entry:?}");
+    // A token on the socket narrows the permissions.
     let lesser = socket.client.clone().with_token(made.token).expect("a socket is private");
     let refused = lesser.tokens(&wire::PageQuery::default()).await.expect_err("a producer may not");
     assert!(matches!(refused, ClientError::Refused(problem) if problem.status == 403));
 }
 
 #[tokio::test]
-async fn a_login_link_of_the_socket_is_an_admins_token_that_ends_with_the_session() {
+async fn a_login_link_from_the_socket_creates_an_admin_token_that_expires_with_the_session() {
     let socket = Socket::open("link", LocalAdmins::new(own_uid(), None));
     let link = socket.client.login_link().await.expect("an admin may");
     assert!(link.path.starts_with("/login?"), "{link:?}");
@@ -100,7 +100,7 @@ async fn a_login_link_of_the_socket_is_an_admins_token_that_ends_with_the_sessio
 }
 
 #[tokio::test]
-async fn another_user_is_refused_on_the_socket_whatever_is_asked() {
+async fn another_user_is_refused_on_the_socket_for_every_request() {
     let socket = Socket::open("other", LocalAdmins::new(STRANGER - 1, None));
     for path in ["/api/v1/tasks", "/healthz", "/login"] {
         let mut curl = Command::new("curl");

@@ -1,11 +1,11 @@
-//! The table of who may do what, and what namespaces keep apart.
+//! The table of roles and permissions, and the isolation of namespaces.
 
 use weaver_core::name::{Namespace, TaskType};
 use weaver_server::security::{Identity, NamespaceScope, NewToken, Permission, Role};
 
 use crate::server::{Server, new_token, only};
 
-/// The whole table once more, by hand: a change of it has to be meant.
+/// A second copy of the whole table: a change has to be deliberate.
 const EXPECTED: &str = "
                 viewer producer worker operator admin
 read            yes    yes      yes    yes      yes
@@ -17,7 +17,7 @@ manage_queues   -      -        -      yes      yes
 manage_schedules -     -        -      yes      yes
 manage_merge    -      -        -      yes      yes
 manage_settings -      -        -      yes      yes
-manage_runners  -      -        -      yes      yes
+manage_workers  -      -        -      yes      yes
 read_audit      -      -        -      yes      yes
 purge           -      -        -      -        yes
 read_metrics    yes    -        -      yes      yes
@@ -25,7 +25,7 @@ manage_tokens   -      -        -      -        yes
 ";
 
 fn identity(role: Role, namespaces: NamespaceScope, may_exec: bool) -> Identity {
-    Identity { name: "somebody".into(), role, namespaces, may_exec, token: None }
+    Identity { name: "caller".into(), role, namespaces, may_exec, token: None }
 }
 
 #[test]
@@ -74,20 +74,20 @@ fn a_role_has_one_spelling() {
 }
 
 #[tokio::test]
-async fn a_token_of_another_namespace_is_refused_the_same_whether_it_exists_or_not() {
+async fn a_namespace_outside_the_scope_is_refused_the_same_whether_it_exists_or_not() {
     let server = Server::start().await;
     let mine = server.token(Role::Admin, only("mine")).await;
     let _theirs = server.token(Role::Admin, only("theirs")).await;
     server.get_as("/read/mine", &mine).await.allowed();
     let exists = server.get_as("/read/theirs", &mine).await.refused(403, "namespace_not_allowed");
-    let missing = server.get_as("/read/nobody", &mine).await.refused(403, "namespace_not_allowed");
-    assert_eq!(exists.replace("theirs", "nobody"), missing);
+    let missing = server.get_as("/read/absent", &mine).await.refused(403, "namespace_not_allowed");
+    assert_eq!(exists.replace("theirs", "absent"), missing);
     server.get_as("/read/Mine", &mine).await.refused(403, "namespace_not_allowed");
     server.get_as("/read/mine%20", &mine).await.refused(403, "namespace_not_allowed");
 }
 
 #[tokio::test]
-async fn nobody_reaches_the_namespace_tokens_are_kept_in() {
+async fn no_token_reaches_the_namespace_of_the_tokens() {
     let server = Server::start().await;
     let admin = server.token(Role::Admin, NamespaceScope::All).await;
     server.get_as("/read/anything", &admin).await.allowed();
@@ -96,7 +96,7 @@ async fn nobody_reaches_the_namespace_tokens_are_kept_in() {
 }
 
 #[tokio::test]
-async fn an_admin_of_one_namespace_cannot_make_tokens() {
+async fn an_admin_of_one_namespace_cannot_create_tokens() {
     let server = Server::start().await;
     let narrow = server.token(Role::Admin, only("a")).await;
     server.get_as("/tokens", &narrow).await.refused(403, "scope_too_narrow");
@@ -107,7 +107,7 @@ async fn an_admin_of_one_namespace_cannot_make_tokens() {
 }
 
 #[tokio::test]
-async fn programs_are_started_only_by_tokens_that_were_given_it() {
+async fn only_tokens_with_may_exec_enqueue_tasks_that_start_programs() {
     let server = Server::start().await;
     let plain = server.token(Role::Producer, only("a")).await;
     server.get_as("/enqueue/a/mail", &plain).await.allowed();
@@ -123,7 +123,7 @@ async fn programs_are_started_only_by_tokens_that_were_given_it() {
 }
 
 #[test]
-fn internal_task_types_are_enqueued_by_nobody() {
+fn internal_task_types_cannot_be_enqueued_with_any_token() {
     let namespace = Namespace::new("a").expect("a name");
     let root = identity(Role::Admin, NamespaceScope::All, true);
     let internal = TaskType::new("weaver.anything").expect("a name");

@@ -1,11 +1,11 @@
-//! Headers a proxy writes, and anybody else can write too.
+//! Headers that a proxy writes, and that any client can forge.
 
 use weaver_server::security::{FAILURES_MAX, NamespaceScope, Role};
 
 use crate::server::{Server, bearer};
 
 #[tokio::test]
-async fn without_a_proxy_no_header_says_where_a_request_comes_from() {
+async fn without_a_proxy_no_header_changes_the_clients_address() {
     let server = Server::start().await;
     let token = bearer(&server.token(Role::Viewer, NamespaceScope::All).await);
     let forwarded = "X-Forwarded-For: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\nX-Real-IP: 9.9.9.9\r\n";
@@ -14,7 +14,7 @@ async fn without_a_proxy_no_header_says_where_a_request_comes_from() {
         let wrong = format!("Authorization: Bearer wrong\r\nX-Forwarded-For: 9.9.9.{number}\r\n");
         server.get("/whoami", &wrong).await.refused(401, "token_invalid");
     }
-    // One more is held back, so time has to go on.
+    // One more is delayed, so the clock has to advance.
     let wrong = "Authorization: Bearer wrong\r\nX-Forwarded-For: 8.8.8.8\r\n";
     let mut asked = std::pin::pin!(server.get("/whoami", wrong));
     let answer = loop {
@@ -28,7 +28,7 @@ async fn without_a_proxy_no_header_says_where_a_request_comes_from() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_only_the_entry_the_proxy_wrote_counts() {
+async fn behind_a_proxy_only_the_entry_that_the_proxy_wrote_is_used() {
     let server = Server::start_with(|options| options.behind_proxy = true).await;
     let token = bearer(&server.token(Role::Viewer, NamespaceScope::All).await);
     for (headers, expected) in [
@@ -45,7 +45,7 @@ async fn behind_a_proxy_only_the_entry_the_proxy_wrote_counts() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_no_header_says_who_is_asking_or_which_host() {
+async fn behind_a_proxy_no_header_authenticates_or_replaces_the_host() {
     let server = Server::start_with(|options| options.behind_proxy = true).await;
     let claims = "X-Forwarded-User: root\r\nX-Remote-User: root\r\nX-Auth-Request-User: root\r\nX-Forwarded-For: 127.0.0.1\r\n";
     server.get("/whoami", claims).await.refused(401, "token_missing");
@@ -54,7 +54,7 @@ async fn behind_a_proxy_no_header_says_who_is_asking_or_which_host() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_with_tls_its_own_pages_are_not_foreign() {
+async fn behind_a_proxy_with_tls_its_own_pages_are_not_cross_site() {
     let server = Server::start_with(|options| {
         options.behind_proxy = true;
         options.hosts = vec!["jobs.example.org".to_owned()];

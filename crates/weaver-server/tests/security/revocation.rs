@@ -1,4 +1,4 @@
-//! A revocation in the middle of a request.
+//! A revocation during a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use weaver_server::security::{NamespaceScope, Role, TokenText, Tokens, Unverifie
 
 use crate::server::{Server, new_token};
 
-/// A store whose next read is held up on its way back, or whose answers get lost.
+/// A store whose next read is delayed, or whose responses are lost.
 struct Faulty {
     inner: InMemoryQueue,
     holds: AtomicBool,
@@ -101,7 +101,7 @@ async fn faulty_tokens() -> (Arc<Faulty>, Tokens, TokenText) {
 }
 
 #[tokio::test]
-async fn a_request_that_read_the_token_before_it_was_revoked_does_not_bring_it_back() {
+async fn a_request_that_read_the_token_before_it_was_revoked_does_not_cache_it_again() {
     let (store, tokens, text) = faulty_tokens().await;
     store.holds.store(true, Ordering::Relaxed);
     let revoke = async {
@@ -116,7 +116,7 @@ async fn a_request_that_read_the_token_before_it_was_revoked_does_not_bring_it_b
 }
 
 #[tokio::test]
-async fn a_revocation_whose_answer_got_lost_holds_all_the_same() {
+async fn a_revocation_whose_response_was_lost_is_effective() {
     let (store, tokens, text) = faulty_tokens().await;
     tokens.verify(&text).await.expect("it is good");
     assert!(tokens.revoke(&text.id()).await.is_err());
@@ -125,7 +125,7 @@ async fn a_revocation_whose_answer_got_lost_holds_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_lets_nobody_in_and_is_not_described_to_strangers() {
+async fn an_unavailable_store_authenticates_no_caller_and_its_error_is_not_shown() {
     let (store, tokens, text) = faulty_tokens().await;
     store.loses.store(true, Ordering::Relaxed);
     let server = Server::start_with(|options| options.tokens = Some(Arc::new(tokens))).await;

@@ -70,7 +70,7 @@ async fn the_embedded_stores_files_do_not_contain_the_token() {
         id_is_there |= has(id.as_str());
         assert!(!has(secret) && !has(&secret[..16]));
     }
-    assert!(id_is_there, "the test looks at the wrong files");
+    assert!(id_is_there, "the test reads the wrong files");
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn the_log_of_good_and_bad_requests_has_no_secret() {
     server.get_as("/whoami", &flipped(&root)).await.refused(401, "token_invalid");
     server.get("/whoami", &bearer(&root).replace("Bearer", "Basic")).await.refused(401, "token_invalid");
     let text = log.0.lock().clone();
-    assert!(text.contains("token_invalid"), "the test hears nothing: {text}");
+    assert!(text.contains("token_invalid"), "the test captured no log: {text}");
     for secret in [&root.expose()[21..], &viewer.expose()[21..]] {
         assert!(!text.contains(&secret[..8]), "{text}");
     }

@@ -65,13 +65,13 @@ impl Server {
     }
 
     /// Sends a request as written, and reads until the server closes.
-    pub(crate) async fn send(&self, request: &str) -> Answer {
+    pub(crate) async fn send(&self, request: &str) -> TestResponse {
         let stream = TcpStream::connect(self.address).await.expect("the server listens");
         exchange(stream, request).await
     }
 
-    /// A well-behaved `GET` with these headers more.
-    pub(crate) async fn get(&self, path: &str, headers: &str) -> Answer {
+    /// A valid `GET` with these additional headers.
+    pub(crate) async fn get(&self, path: &str, headers: &str) -> TestResponse {
         self.send(&format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n",
             self.address
@@ -79,13 +79,13 @@ impl Server {
         .await
     }
 
-    /// A well-behaved `GET` with a token.
-    pub(crate) async fn get_as(&self, path: &str, token: &TokenText) -> Answer {
+    /// A valid `GET` with a token.
+    pub(crate) async fn get_as(&self, path: &str, token: &TokenText) -> TestResponse {
         self.get(path, &bearer(token)).await
     }
 
     /// A `POST` to `/echo` with exactly these headers besides the necessary ones.
-    pub(crate) async fn post(&self, headers: &str, body: &str) -> Answer {
+    pub(crate) async fn post(&self, headers: &str, body: &str) -> TestResponse {
         self.send(&format!(
             "POST /echo HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n{body}",
             self.address,
@@ -141,19 +141,19 @@ async fn enqueue(identity: Identity, InPath(task): InPath<(Namespace, TaskType)>
     identity.require_enqueue(&task.0, &task.1)
 }
 
-pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> Answer {
+pub(crate) async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &str) -> TestResponse {
     stream.write_all(request.as_bytes()).await.expect("the server reads");
     let mut text = String::new();
-    // A server that closes without goodbye after its answer has answered all the same.
+    // A connection that is closed without TLS close_notify after the response is fine.
     let _ = stream.read_to_string(&mut text).await;
-    Answer { text }
+    TestResponse { text }
 }
 
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) text: String,
 }
 
-impl Answer {
+impl TestResponse {
     pub(crate) fn status(&self) -> u16 {
         let status = self.text.split(' ').nth(1).and_then(|status| status.parse().ok());
         status.unwrap_or_else(|| panic!("no answer of HTTP: {:?}", self.text))
@@ -169,14 +169,14 @@ impl Answer {
         headers.filter(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
-    /// Asserts that this is a problem document with this status and code, and gives its text.
+    /// Asserts a problem document with this status and code, and returns its text.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status(), status, "{}", self.text);
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
         let problem: Value = serde_json::from_str(self.body()).expect("a problem document");
         assert_eq!((&problem["code"], &problem["status"]), (&Value::from(code), &Value::from(status)));
-        for field in ["type", "title", "detail", "next"] {
+        for field in ["type", "title", "detail", "hint"] {
             assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field} in {problem}");
         }
         problem.to_string()
@@ -189,7 +189,7 @@ impl Answer {
     }
 }
 
-/// A directory of its own, gone with the value.
+/// A directory of one test, removed with it.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -208,6 +208,6 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0); // Leftovers harm nobody.
+        let _ = std::fs::remove_dir_all(&self.0); // Leftovers are harmless.
     }
 }

@@ -1,4 +1,4 @@
-//! Serving encrypted.
+//! TLS termination.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -104,7 +104,7 @@ async fn connect(
 }
 
 #[tokio::test]
-async fn a_client_that_trusts_the_certificate_is_answered_encrypted_and_its_address_is_known() {
+async fn a_client_that_trusts_the_certificate_gets_tls_and_its_address_is_known() {
     let files = Files::new();
     let served = serve(&files).await;
     let stream =
@@ -117,7 +117,7 @@ async fn a_client_that_trusts_the_certificate_is_answered_encrypted_and_its_addr
 }
 
 #[tokio::test]
-async fn a_page_loaded_without_encryption_is_foreign_to_an_encrypted_server() {
+async fn a_page_loaded_over_http_is_cross_site_for_a_server_with_tls() {
     let files = Files::new();
     let served = serve(&files).await;
     let stream =
@@ -139,7 +139,7 @@ async fn a_client_that_does_not_trust_the_certificate_or_expects_another_name_st
 }
 
 #[tokio::test]
-async fn a_plain_request_to_an_encrypted_server_gets_nothing_readable() {
+async fn a_plain_http_request_to_a_tls_port_gets_no_readable_response() {
     let files = Files::new();
     let served = serve(&files).await;
     let stream = TcpStream::connect(served.address).await.expect("it listens");
@@ -148,7 +148,7 @@ async fn a_plain_request_to_an_encrypted_server_gets_nothing_readable() {
 }
 
 #[tokio::test]
-async fn clients_that_never_finish_their_handshake_hold_up_nobody_and_are_dropped() {
+async fn clients_that_never_finish_their_handshake_delay_no_other_and_are_dropped() {
     let files = Files::new();
     let served = serve(&files).await;
     let mut silent = Vec::new();
@@ -165,7 +165,7 @@ async fn clients_that_never_finish_their_handshake_hold_up_nobody_and_are_droppe
 }
 
 #[tokio::test]
-async fn more_silent_clients_than_handshakes_may_be_under_way_hold_up_nobody() {
+async fn more_stalled_handshakes_than_the_limit_delay_no_other_client() {
     let files = Files::new();
     let served = serve(&files).await;
     let mut silent = Vec::new();
@@ -199,7 +199,7 @@ fn a_key_of_another_certificate_is_refused_and_both_files_are_named() {
 }
 
 #[test]
-fn a_file_that_is_no_pem_or_the_wrong_one_is_named_and_never_quoted() {
+fn an_invalid_pem_file_is_named_and_never_quoted() {
     let files = Files::new();
     let key = fs::read_to_string(files.key()).expect("a key");
     fs::copy(files.key(), files.certificate()).expect("copied");
@@ -220,7 +220,7 @@ fn a_file_that_is_no_pem_or_the_wrong_one_is_named_and_never_quoted() {
 }
 
 #[test]
-fn a_key_that_other_users_can_read_or_change_is_refused_with_the_command_that_helps() {
+fn a_key_that_other_users_can_read_or_change_is_refused_with_a_chmod_hint() {
     let files = Files::new();
     for mode in [0o644, 0o604, 0o602, 0o666] {
         files.chmod_key(mode);

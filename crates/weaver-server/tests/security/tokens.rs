@@ -1,4 +1,4 @@
-//! Tokens that must not be believed.
+//! Tokens that must not be accepted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use weaver_server::security::{
 use crate::server::{Server, bearer, new_token, only};
 
 #[tokio::test]
-async fn a_request_without_a_token_is_told_how_to_bring_one() {
+async fn a_request_without_a_token_is_refused_with_a_hint() {
     let server = Server::start().await;
     let answer = server.get("/whoami", "").await;
     let problem = answer.refused(401, "token_missing");
@@ -24,7 +24,7 @@ async fn a_request_without_a_token_is_told_how_to_bring_one() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_exactly_one_of_ours_is_refused() {
+async fn a_token_that_differs_in_any_way_is_refused() {
     let server = Server::start().await;
     let token = server.token(Role::Admin, NamespaceScope::All).await;
     let good = token.expose();
@@ -57,7 +57,7 @@ async fn a_token_that_is_not_exactly_one_of_ours_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_in_the_address_or_in_a_cookie_counts_for_nothing() {
+async fn a_token_in_the_url_or_in_a_cookie_is_ignored() {
     let server = Server::start().await;
     let token = server.token(Role::Admin, NamespaceScope::All).await;
     let text = token.expose();
@@ -82,7 +82,7 @@ async fn a_revoked_token_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_token_revoked_by_another_server_on_the_store_is_refused_when_the_memory_of_it_ends() {
+async fn a_token_revoked_by_another_server_is_refused_when_its_cache_entry_expires() {
     let server = Server::start().await;
     let token = server.token(Role::Admin, NamespaceScope::All).await;
     server.get_as("/whoami", &token).await.allowed();
@@ -94,7 +94,7 @@ async fn a_token_revoked_by_another_server_on_the_store_is_refused_when_the_memo
 }
 
 #[tokio::test]
-async fn an_expired_token_is_refused_even_while_it_is_remembered() {
+async fn an_expired_token_is_refused_even_while_it_is_cached() {
     let server = Server::start().await;
     let expires_at = server.clock.now().saturating_add(Duration::from_secs(2));
     let new = NewToken { expires_at: Some(expires_at), ..new_token(Role::Admin, NamespaceScope::All) };
@@ -109,7 +109,7 @@ async fn an_expired_token_is_refused_even_while_it_is_remembered() {
 }
 
 #[tokio::test]
-async fn the_store_and_the_list_hold_nothing_that_could_be_used_as_the_token() {
+async fn neither_the_store_nor_the_list_contains_the_secret_of_a_token() {
     let server = Server::start().await;
     let token = server.token(Role::Admin, NamespaceScope::All).await;
     let secret = &token.expose()[token.expose().len() - 64..];
@@ -126,7 +126,7 @@ async fn the_store_and_the_list_hold_nothing_that_could_be_used_as_the_token() {
 }
 
 #[tokio::test]
-async fn a_hash_copied_to_another_id_opens_nothing() {
+async fn a_hash_copied_to_another_token_id_is_not_valid() {
     let server = Server::start().await;
     let token = server.token(Role::Viewer, only("a")).await;
     let namespace = Namespace::new("weaver.internal").expect("a name");
@@ -157,7 +157,7 @@ async fn tokens_are_256_random_bits_and_never_the_same() {
 }
 
 #[tokio::test]
-async fn a_token_that_would_make_no_sense_is_not_made() {
+async fn a_token_with_invalid_options_is_not_created() {
     let server = Server::start().await;
     let viewer = || new_token(Role::Viewer, only("a"));
     for (field, wrong) in [

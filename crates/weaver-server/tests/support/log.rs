@@ -1,4 +1,4 @@
-//! Everything that is logged on a test's thread, of any level.
+//! Captures everything that is logged on a test's thread, at any level.
 
 use std::fmt::{Debug, Write};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What moves merge queues: the engine, and a worker for its checks.
+//! What processes merge queues: the engine, and a worker for its checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) fn working(state: &AppState, repo: &Repo) -> JoinSet<()> {
         .build()
         .expect("its settings are sound");
     running.spawn(async move {
-        let _ = worker.run(Shutdown::new()).await; // Its summary is nobody's here.
+        let _ = worker.run(Shutdown::new()).await; // Its summary is not needed here.
     });
     running
 }

@@ -1,4 +1,4 @@
-//! Workers that know only a server over the store.
+//! Remote workers: they reach the store through a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use weaver_runtime::{LocalSource, WorkSource};
 use weaver_server::api::AppState;
 pub(crate) use weaver_testkit::harness::{Notes, Patience, WorkerHarness};
 
-/// Many looks: sockets have their part in every answer.
-const PATIENCE: Patience = Patience { looks_max: 2_000_000, looks_to_settle: 6_000 };
+/// Many polls: every response goes through a socket.
+const PATIENCE: Patience = Patience { polls_max: 2_000_000, polls_to_settle: 6_000 };
 
 pub(crate) fn harness() -> WorkerHarness {
     WorkerHarness::new(|store, clock| Arc::new(RemoteSource::new(serve(store, clock))), PATIENCE)
@@ -29,7 +29,7 @@ pub(crate) async fn until(what: &str, is_true: impl FnMut() -> bool) {
 /// A server over a store, which does its own maintenance; and a client of it.
 #[expect(clippy::disallowed_methods, reason = "a test is its own runtime")]
 fn serve(store: Arc<dyn Store>, clock: &ManualClock) -> Client {
-    // A worker that is only built needs no server to talk to.
+    // A worker that is only built needs no server.
     if tokio::runtime::Handle::try_current().is_err() {
         return Client::new("http://127.0.0.1:9").expect("an address");
     }
@@ -44,11 +44,11 @@ fn serve(store: Arc<dyn Store>, clock: &ManualClock) -> Client {
     Client::new(&format!("http://{address}")).expect("an address")
 }
 
-/// What `weaver serve` does beside its API: looks once a second for what others left behind.
+/// What `weaver serve` does beside its API: maintenance once a second.
 async fn maintain(source: LocalSource, clock: ManualClock) {
     loop {
         clock.sleep_until(clock.monotonic().saturating_add(Duration::from_secs(1))).await;
-        // A store that fails now is looked at again in a second.
+        // A failure is retried in a second.
         let _ = source.maintain().await;
     }
 }

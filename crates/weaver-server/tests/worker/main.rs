@@ -1,5 +1,5 @@
-//! The runtime's own worker tests, word for word, over HTTP: the harness is another one, whose workers reach
-//! the store through a real server on loopback.
+//! The runtime's own worker tests, unchanged, over HTTP: with another harness, whose workers reach the store
+//! through a real server on loopback.
 
 #![expect(clippy::unwrap_used, reason = "in a test, a surprise is a failure")]
 
@@ -9,6 +9,8 @@ mod harness;
 mod deploys;
 #[path = "../../../weaver-runtime/tests/worker/handlers.rs"]
 mod handlers;
+#[path = "../../../weaver-runtime/tests/worker/housekeeping.rs"]
+mod housekeeping;
 #[path = "../../../weaver-runtime/tests/worker/leases.rs"]
 mod leases;
 #[path = "../../../weaver-runtime/tests/worker/once.rs"]
@@ -17,5 +19,3 @@ mod once;
 mod shutdown;
 #[path = "../../../weaver-runtime/tests/worker/starts.rs"]
 mod starts;
-#[path = "../../../weaver-runtime/tests/worker/upkeep.rs"]
-mod upkeep;

@@ -1,4 +1,4 @@
-//! Queues and their settings, namespaces, and the removal of what has ended.
+//! Queues and their settings, namespaces, and retention.
 
 use bytes::Bytes;
 use weaver_core::error::Problem;
@@ -17,20 +17,20 @@ use crate::harness::{Harness, namespace, queue, seconds, task};
 
 cases![
     queues_with_tasks_or_settings_are_listed_by_name,
-    a_queue_says_how_many_of_its_slots_are_taken,
-    settings_are_written_only_over_what_was_expected,
+    a_queue_reports_how_many_of_its_slots_are_taken,
+    settings_are_written_only_over_the_expected_version,
     a_conflict_leaves_the_settings_as_they_were,
-    a_limit_that_nothing_can_pass_is_refused,
+    a_concurrency_limit_of_zero_is_refused,
     settings_touch_only_their_own_namespace,
-    only_what_has_ended_is_purged,
-    a_purged_task_is_gone_from_lists_and_counts,
+    only_finished_tasks_are_purged,
+    a_purged_task_disappears_from_lists_and_counts,
     a_purge_keeps_to_its_namespace_queue_and_state,
-    a_purge_without_a_namespace_goes_through_all,
-    a_purge_spares_what_ended_too_recently,
+    a_purge_without_a_namespace_covers_all_namespaces,
+    a_purge_keeps_tasks_within_their_retention,
     a_purge_stops_at_its_limit_and_says_that_there_is_more,
-    a_purge_never_takes_a_task_whose_handler_has_yet_to_stop,
-    the_streams_of_a_purged_task_go_with_it,
-    a_rule_about_tasks_that_have_not_ended_is_refused,
+    a_purge_skips_tasks_with_a_cancellation_hold,
+    the_streams_of_a_purged_task_are_purged_with_it,
+    a_purge_rule_for_unfinished_tasks_is_refused,
     namespaces_are_listed_by_name_in_pages,
     a_namespace_without_tasks_is_listed_if_it_has_anything_else,
 ];
@@ -66,7 +66,7 @@ async fn queues_with_tasks_or_settings_are_listed_by_name(harness: Harness) {
     assert_eq!(queues(&harness, &namespace("other")).await, []);
 }
 
-async fn a_queue_says_how_many_of_its_slots_are_taken(harness: Harness) {
+async fn a_queue_reports_how_many_of_its_slots_are_taken(harness: Harness) {
     let space = Namespace::default();
     let occupied = async || queues(&harness, &space).await[0].occupied;
     for _ in 0..3 {
@@ -83,7 +83,7 @@ async fn a_queue_says_how_many_of_its_slots_are_taken(harness: Harness) {
     assert_eq!(occupied().await, 0);
 }
 
-async fn settings_are_written_only_over_what_was_expected(harness: Harness) {
+async fn settings_are_written_only_over_the_expected_version(harness: Harness) {
     let space = Namespace::default();
     let put_if = async |expect| harness.store.put_queue(&space, &queue("q"), limited(1), expect).await;
     assert_eq!(conflict(put_if(Expect::Version(Version(7))).await), Version(0));
@@ -107,7 +107,7 @@ async fn a_conflict_leaves_the_settings_as_they_were(harness: Harness) {
     assert_eq!(queues(&harness, &space).await, before);
 }
 
-async fn a_limit_that_nothing_can_pass_is_refused(harness: Harness) {
+async fn a_concurrency_limit_of_zero_is_refused(harness: Harness) {
     let space = Namespace::default();
     let refused = refusal(harness.store.put_queue(&space, &queue("q"), limited(0), Expect::Anything).await);
     assert_eq!(refused.field, "max_running");
@@ -131,7 +131,7 @@ async fn purge(harness: &Harness, rule: PurgeRule) -> u32 {
     harness.store.purge_tasks(rule, 1000).await.expect("the store answers").count
 }
 
-/// Enqueues a task and ends it; nothing else may be due in queue `default`.
+/// Enqueues a task and finishes it; nothing else may be due in queue `default`.
 async fn ended(harness: &Harness, task: NewTask, outcome: Outcome) -> TaskKey {
     let key = harness.enqueue(task.priority(0)).await;
     let record = harness.record(&key).await;
@@ -144,7 +144,7 @@ async fn ended(harness: &Harness, task: NewTask, outcome: Outcome) -> TaskKey {
     key
 }
 
-async fn only_what_has_ended_is_purged(harness: Harness) {
+async fn only_finished_tasks_are_purged(harness: Harness) {
     let mut gone = Vec::new();
     gone.push(ended(&harness, task(), Outcome::DONE).await);
     gone.push(ended(&harness, task(), Outcome::fatal("no")).await);
@@ -166,7 +166,7 @@ async fn only_what_has_ended_is_purged(harness: Harness) {
     assert_eq!(purge(&harness, everything_ended()).await, 0, "nothing is left to purge");
 }
 
-async fn a_purged_task_is_gone_from_lists_and_counts(harness: Harness) {
+async fn a_purged_task_disappears_from_lists_and_counts(harness: Harness) {
     let space = Namespace::default();
     ended(&harness, task().task_group_id("group"), Outcome::DONE).await;
     purge(&harness, everything_ended()).await;
@@ -198,13 +198,13 @@ async fn a_purge_keeps_to_its_namespace_queue_and_state(harness: Harness) {
     }
 }
 
-async fn a_purge_without_a_namespace_goes_through_all(harness: Harness) {
+async fn a_purge_without_a_namespace_covers_all_namespaces(harness: Harness) {
     ended(&harness, task().namespace("one"), Outcome::DONE).await;
     ended(&harness, task().namespace("two"), Outcome::DONE).await;
     assert_eq!(purge(&harness, everything_ended()).await, 2);
 }
 
-async fn a_purge_spares_what_ended_too_recently(harness: Harness) {
+async fn a_purge_keeps_tasks_within_their_retention(harness: Harness) {
     let old = ended(&harness, task(), Outcome::DONE).await;
     harness.advance(seconds(10)).await;
     let young = ended(&harness, task(), Outcome::DONE).await;
@@ -233,7 +233,7 @@ async fn a_purge_stops_at_its_limit_and_says_that_there_is_more(harness: Harness
     assert_eq!(count, 5);
 }
 
-async fn a_purge_never_takes_a_task_whose_handler_has_yet_to_stop(harness: Harness) {
+async fn a_purge_skips_tasks_with_a_cancellation_hold(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     let _ = harness.command(&key, Command::Cancel).await;
@@ -244,7 +244,7 @@ async fn a_purge_never_takes_a_task_whose_handler_has_yet_to_stop(harness: Harne
     assert_eq!(purge(&harness, everything_ended()).await, 1);
 }
 
-async fn the_streams_of_a_purged_task_go_with_it(harness: Harness) {
+async fn the_streams_of_a_purged_task_are_purged_with_it(harness: Harness) {
     let gone = ended(&harness, task(), Outcome::DONE).await;
     let kept = harness.enqueue(task()).await;
     let streams = [&gone, &kept].map(|key| StreamKey::attempt_log(key, 1));
@@ -261,7 +261,7 @@ async fn the_streams_of_a_purged_task_go_with_it(harness: Harness) {
     assert_eq!(lengths, [0, 1]);
 }
 
-async fn a_rule_about_tasks_that_have_not_ended_is_refused(harness: Harness) {
+async fn a_purge_rule_for_unfinished_tasks_is_refused(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let rule = PurgeRule { state: Some(TaskState::Queued), ..everything_ended() };
     assert_eq!(refusal(harness.store.purge_tasks(rule, 10).await).field, "state");

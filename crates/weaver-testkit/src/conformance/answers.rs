@@ -1,4 +1,4 @@
-//! Taking answers apart: the refusal a test expects, and lists that come in pages.
+//! Helpers for answers: expected refusals, and paged lists.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use weaver_core::error::{Error, Invalid, Problem, Result};
 use weaver_core::id::Version;
 use weaver_core::ports::{Cursor, Page};
 
-/// The refusal of a call that must not be carried out.
+/// The refusal of an invalid call.
 pub(super) fn refusal<T: Debug>(answer: Result<T>) -> Invalid {
     match answer {
         Err(Error::Invalid(invalid)) => invalid,
@@ -14,7 +14,7 @@ pub(super) fn refusal<T: Debug>(answer: Result<T>) -> Invalid {
     }
 }
 
-/// The version a conditional write met instead of the expected one.
+/// The actual version that a conditional write found.
 pub(super) fn conflict<T: Debug>(answer: Result<T>) -> Version {
     match answer {
         Err(Error::Conflict { found, .. }) => found,
@@ -40,13 +40,13 @@ where
     }
 }
 
-/// Everything on those pages, none of which may be longer than asked for.
+/// All items of the pages, none of which may exceed the limit.
 pub(super) fn items<T>(pages: Vec<Page<T>>, limit: u32) -> Vec<T> {
     assert!(pages.iter().all(|page| page.items.len() <= limit as usize), "a page is too long");
     pages.into_iter().flat_map(|page| page.items).collect()
 }
 
-/// A page may have one item at least and a thousand at most.
+/// Page limits are 1 to 1000.
 pub(super) fn assert_page_limit_is_refused(refusal: &Invalid, value: u32) {
     assert_eq!(refusal.field, "limit");
     assert_eq!(refusal.problem, Problem::OutOfRange { value: value.into(), min: 1, max: 1000 });

@@ -1,5 +1,5 @@
-//! Assignment (seed 004): a leader gives a due task to one worker; that worker starts it, or it is orphaned
-//! and given to another. The store looks again, as it writes, whether the task can be taken.
+//! Assignment (seed 004): a leader assigns a due task to one worker; that worker starts it, or it is orphaned
+//! and assigned to another. The store checks eligibility again in the write.
 
 use weaver_core::id::{Epoch, TaskKey, Version};
 use weaver_core::lease::{Lease, Renewed};
@@ -35,7 +35,7 @@ async fn the_worker_it_is_assigned_to_starts_it_under_the_leaders_epoch(harness:
     assert_eq!((lease.epoch, lease.worker, lease.version), (Epoch(7), worker("v"), Version(3)));
 }
 
-async fn nobody_else_can_start_it(harness: Harness) {
+async fn only_the_assigned_worker_can_start_it(harness: Harness) {
     let key = assigned(&harness, "v").await;
     let answer =
         decide(&harness.record(&key).await, Command::Start(grant(&harness, "w")), harness.now().await);
@@ -68,7 +68,7 @@ async fn a_started_task_is_renewed_lost_and_pulled_like_any_other(harness: Harne
     assert_eq!(harness.lease_keys(1).await, [key]);
 }
 
-async fn an_end_compares_the_epoch_in_the_lease(harness: Harness) {
+async fn an_outcome_is_fenced_by_the_epoch_of_its_lease(harness: Harness) {
     let key = assigned(&harness, "v").await;
     let lease = started(&harness, &key, "v").await;
     let finish = |lease| Command::Finish { lease, outcome: Outcome::DONE };
@@ -79,7 +79,7 @@ async fn an_end_compares_the_epoch_in_the_lease(harness: Harness) {
     assert_eq!(harness.record(&key).await.state, TaskState::Succeeded);
 }
 
-async fn a_worker_that_is_gone_before_the_start_counts_as_a_loss(harness: Harness) {
+async fn a_worker_lost_before_the_start_counts_as_a_loss(harness: Harness) {
     let key = assigned(&harness, "v").await;
     harness.apply(&key, Command::Orphan).await;
     let record = harness.record(&key).await;
@@ -87,7 +87,7 @@ async fn a_worker_that_is_gone_before_the_start_counts_as_a_loss(harness: Harnes
     assert_eq!(record.assignment, None);
     let last = &record.attempts[0];
     assert_eq!((last.outcome, last.started_at, &last.worker), (AttemptOutcome::Orphaned, None, &worker("v")));
-    assert!(harness.lease(10).await.is_empty(), "an orphan is the leader's, not whoever pulls");
+    assert!(harness.lease(10).await.is_empty(), "an orphan is for the leader, not for lease calls");
 }
 
 async fn an_orphan_is_assigned_again_as_a_new_attempt(harness: Harness) {
@@ -100,7 +100,7 @@ async fn an_orphan_is_assigned_again_as_a_new_attempt(harness: Harness) {
     assert_eq!((given.worker, given.epoch), (worker("w"), Epoch(8)));
 }
 
-async fn a_late_start_by_the_worker_that_was_given_up_is_stale(harness: Harness) {
+async fn a_late_start_by_a_worker_that_was_declared_lost_is_stale(harness: Harness) {
     let key = assigned(&harness, "v").await;
     let late = harness.decided(&key, Command::Start(grant(&harness, "v"))).await;
     harness.apply(&key, Command::Orphan).await;
@@ -110,25 +110,25 @@ async fn a_late_start_by_the_worker_that_was_given_up_is_stale(harness: Harness)
     assert_eq!(harness.record(&key).await.executions, 0);
 }
 
-async fn an_orphan_whose_budget_is_spent_is_buried_and_not_assigned(harness: Harness) {
+async fn an_orphan_without_budget_is_abandoned_and_not_assigned(harness: Harness) {
     let key = harness.enqueue(task().max_losses(0)).await;
     harness.apply(&key, assign("v", 7)).await;
     harness.apply(&key, Command::Orphan).await;
     let answer = decide(&harness.record(&key).await, assign("w", 7), harness.now().await);
     assert_eq!(answer, Err(Refused::LossBudgetSpent { max_losses: 0 }));
-    harness.apply(&key, Command::Bury).await;
+    harness.apply(&key, Command::AbandonOrphan).await;
     let record = harness.record(&key).await;
     assert_eq!((record.state, record.cause), (TaskState::Dead, Some(Cause::Lost)));
 }
 
-async fn an_orphan_with_budget_left_is_not_buried(harness: Harness) {
+async fn an_orphan_with_budget_left_is_not_abandoned(harness: Harness) {
     let key = assigned(&harness, "v").await;
     harness.apply(&key, Command::Orphan).await;
-    let answer = decide(&harness.record(&key).await, Command::Bury, harness.now().await);
+    let answer = decide(&harness.record(&key).await, Command::AbandonOrphan, harness.now().await);
     assert_eq!(answer, Err(Refused::LossBudgetLeft { losses: 1, max_losses: 3 }));
 }
 
-async fn of_two_leaders_who_assign_one_task_one_is_taken(harness: Harness) {
+async fn of_two_leaders_that_assign_one_task_one_wins(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let one = harness.decided(&key, assign("v", 7)).await;
     let other = harness.decided(&key, assign("w", 8)).await;
@@ -145,7 +145,7 @@ async fn the_same_assignment_twice_was_already_applied(harness: Harness) {
     assert_eq!(harness.record(&key).await.attempt, 1);
 }
 
-async fn an_assignment_of_a_task_that_was_pulled_meanwhile_is_stale(harness: Harness) {
+async fn assigning_a_task_that_was_leased_meanwhile_is_stale(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let decided = harness.decided(&key, assign("v", 7)).await;
     let leased = harness.lease_one().await;
@@ -221,7 +221,7 @@ async fn an_orphan_keeps_its_slot_and_its_key(harness: Harness) {
     harness.apply(&enqueued[0], assign("v", 7)).await;
     harness.apply(&enqueued[0], Command::Orphan).await;
     assert!(harness.lease(10).await.is_empty());
-    // It was admitted once: its own slot and key do not stand in its way.
+    // It was admitted before: its own slot and serial key do not block it.
     harness.apply(&enqueued[0], assign("w", 7)).await;
     harness.cancel(&enqueued[0]).await;
     assert_eq!(keys(&harness.lease(10).await), enqueued[1..2]);
@@ -273,19 +273,19 @@ async fn expect_blocked(harness: &Harness, transition: Transition, why: Blocked)
 cases![
     an_assigned_task_belongs_to_one_worker_and_has_not_started,
     the_worker_it_is_assigned_to_starts_it_under_the_leaders_epoch,
-    nobody_else_can_start_it,
+    only_the_assigned_worker_can_start_it,
     the_same_start_twice_was_already_applied_and_another_is_stale,
     an_assigned_task_cannot_be_pulled,
     a_started_task_is_renewed_lost_and_pulled_like_any_other,
-    an_end_compares_the_epoch_in_the_lease,
-    a_worker_that_is_gone_before_the_start_counts_as_a_loss,
+    an_outcome_is_fenced_by_the_epoch_of_its_lease,
+    a_worker_lost_before_the_start_counts_as_a_loss,
     an_orphan_is_assigned_again_as_a_new_attempt,
-    a_late_start_by_the_worker_that_was_given_up_is_stale,
-    an_orphan_whose_budget_is_spent_is_buried_and_not_assigned,
-    an_orphan_with_budget_left_is_not_buried,
-    of_two_leaders_who_assign_one_task_one_is_taken,
+    a_late_start_by_a_worker_that_was_declared_lost_is_stale,
+    an_orphan_without_budget_is_abandoned_and_not_assigned,
+    an_orphan_with_budget_left_is_not_abandoned,
+    of_two_leaders_that_assign_one_task_one_wins,
     the_same_assignment_twice_was_already_applied,
-    an_assignment_of_a_task_that_was_pulled_meanwhile_is_stale,
+    assigning_a_task_that_was_leased_meanwhile_is_stale,
     a_task_that_is_not_due_is_not_assigned,
     a_task_that_has_expired_is_not_assigned,
     a_task_of_a_paused_queue_is_not_assigned,

@@ -1,4 +1,4 @@
-//! What is refused: every field, every number, every size; and nothing is stored when it is.
+//! Invalid input: every field, number and size is validated, and nothing of a refused call is stored.
 
 use std::time::Duration;
 
@@ -32,15 +32,15 @@ cases![
     one_bad_member_refuses_the_whole_batch_and_is_named,
     a_batch_over_the_limit_is_refused,
     an_empty_batch_does_nothing,
-    a_lease_call_must_ask_for_one_to_a_thousand_tasks,
+    a_lease_call_must_request_1_to_1000_tasks,
     a_lease_lasts_ten_milliseconds_to_a_day,
     a_lease_call_must_name_a_queue,
     a_page_has_one_to_a_thousand_items,
-    a_search_must_look_at_something,
+    a_search_must_scan_at_least_one_task,
     a_documents_kind_and_id_are_names,
     a_stream_has_a_name,
     an_append_over_the_limit_is_refused,
-    a_beat_over_the_limit_is_refused,
+    a_heartbeat_over_the_limit_is_refused,
 ];
 
 /// A field of a task, and a task with a text in it.
@@ -219,7 +219,7 @@ async fn refused_lease(harness: &Harness, request: LeaseRequest) -> Invalid {
     refused
 }
 
-async fn a_lease_call_must_ask_for_one_to_a_thousand_tasks(harness: Harness) {
+async fn a_lease_call_must_request_1_to_1000_tasks(harness: Harness) {
     for max in [0, LEASE_BATCH_MAX + 1, u32::MAX] {
         let refused = refused_lease(&harness, harness.request(max)).await;
         let problem = Problem::OutOfRange { value: max.into(), min: 1, max: LEASE_BATCH_MAX.into() };
@@ -264,12 +264,12 @@ async fn a_page_has_one_to_a_thousand_items(harness: Harness) {
     assert!(harness.store.list_tasks(query).await.is_ok());
 }
 
-async fn a_search_must_look_at_something(harness: Harness) {
+async fn a_search_must_scan_at_least_one_task(harness: Harness) {
     let query = TaskQuery { scan_max: 0, ..TaskQuery::new(Namespace::default()) };
     assert_eq!(refusal(harness.store.list_tasks(query).await).field, "scan_max");
 }
 
-/// Texts that are no names.
+/// Texts that are not valid names.
 fn no_names() -> [String; 3] {
     [String::new(), "x".repeat(256), "a\u{7f}b".to_owned()]
 }
@@ -311,7 +311,7 @@ async fn an_append_over_the_limit_is_refused(harness: Harness) {
     assert_eq!(stored, Ok(Seq(fits as u64)));
 }
 
-async fn a_beat_over_the_limit_is_refused(harness: Harness) {
+async fn a_heartbeat_over_the_limit_is_refused(harness: Harness) {
     let space = Namespace::default();
     let beat = Beat {
         key: RunnerKey { namespace: space.clone(), runner_id: worker("r") },

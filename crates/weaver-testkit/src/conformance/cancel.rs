@@ -1,9 +1,10 @@
-//! G11, cancel arrives: a cancelled task is terminal at once; a worker that waits for it is woken, and told
-//! when it renews; what it held outlives the record until it confirms that it stopped, or its lease ends.
+//! G11, cancellation: a cancelled task is terminal at once. A worker that waits for cancellations is woken,
+//! and learns of it when it renews. The cancellation hold keeps slot and serial key until the worker confirms
+//! that it stopped, or its lease expires.
 
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{Lease, Leased, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy};
+use weaver_core::lifecycle::{Command, OverdueReason};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskRecord, TaskState};
@@ -23,7 +24,7 @@ async fn a_queued_task_is_cancelled_and_never_leased(harness: Harness) {
     assert!(harness.lease(10).await.is_empty());
 }
 
-async fn a_scheduled_task_is_cancelled_and_never_comes(harness: Harness) {
+async fn a_cancelled_scheduled_task_is_never_leased(harness: Harness) {
     let key = harness.enqueue(task().delay(seconds(10))).await;
     harness.cancel(&key).await;
     expect_cancelled(&harness.record(&key).await, CancelReason::User);
@@ -31,7 +32,7 @@ async fn a_scheduled_task_is_cancelled_and_never_comes(harness: Harness) {
     assert!(harness.lease(10).await.is_empty());
 }
 
-async fn a_task_that_waits_for_a_retry_is_cancelled_and_never_comes(harness: Harness) {
+async fn a_cancelled_retry_is_never_leased(harness: Harness) {
     let leased = running(&harness).await;
     harness.end(&leased, Outcome::Snoozed { delay: seconds(10) }).await;
     harness.cancel(&leased.lease.key).await;
@@ -52,7 +53,7 @@ async fn a_running_task_is_terminal_at_once_and_keeps_a_hold(harness: Harness) {
     assert_eq!((record.failures, record.losses), (0, 0));
 }
 
-async fn a_replaced_task_says_so(harness: Harness) {
+async fn a_replaced_task_is_cancelled_as_replaced(harness: Harness) {
     let waiting = harness.enqueue(task().delay(seconds(10))).await;
     let leased = running(&harness).await;
     for key in [&waiting, &leased.lease.key] {
@@ -62,7 +63,7 @@ async fn a_replaced_task_says_so(harness: Harness) {
     assert_eq!(harness.renew(&leased.lease).await, Renewed::Cancelled);
 }
 
-async fn renewing_tells_the_handler_and_changes_nothing(harness: Harness) {
+async fn renewing_reports_the_cancellation_and_changes_nothing(harness: Harness) {
     let (key, leased) = cancelled(&harness).await;
     let before = harness.record(&key).await;
     for _ in 0..3 {
@@ -72,7 +73,7 @@ async fn renewing_tells_the_handler_and_changes_nothing(harness: Harness) {
     assert_eq!(harness.record(&key).await, before, "renewing does not prolong a hold");
 }
 
-async fn renewing_tells_the_handler_even_after_the_hold_has_ended(harness: Harness) {
+async fn renewing_reports_the_cancellation_even_after_the_hold_has_ended(harness: Harness) {
     let (_, leased) = cancelled(&harness).await;
     harness.advance(seconds(31)).await;
     assert_eq!(harness.maintain().await, 1);
@@ -87,7 +88,7 @@ async fn an_older_lease_of_a_cancelled_task_is_lost_and_not_cancelled(harness: H
     assert_eq!(harness.renew(&old.lease).await, Renewed::Lost);
 }
 
-async fn what_the_handler_reports_after_the_cancel_is_stale(harness: Harness) {
+async fn a_report_after_the_cancel_is_stale(harness: Harness) {
     let (key, leased) = cancelled(&harness).await;
     let before = harness.record(&key).await;
     let own_cancel = Outcome::Cancelled { message: "I stop".into() };
@@ -98,7 +99,7 @@ async fn what_the_handler_reports_after_the_cancel_is_stale(harness: Harness) {
     assert_eq!(harness.record(&key).await, before);
 }
 
-async fn a_cancel_decided_before_the_task_moved_is_stale(harness: Harness) {
+async fn a_cancel_decided_on_an_older_version_is_stale(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let decided = harness.decided(&key, Command::Cancel).await;
     let leased = harness.lease_one().await;
@@ -158,12 +159,12 @@ async fn several_confirmations_each_end_their_hold(harness: Harness) {
     harness.succeed(&leased[2]).await;
 }
 
-async fn a_hold_is_overdue_when_its_lease_has_run_out(harness: Harness) {
+async fn a_cancellation_hold_is_overdue_when_its_lease_has_expired(harness: Harness) {
     let (key, _) = cancelled(&harness).await;
     harness.advance(seconds(20)).await;
     assert!(harness.overdue().await.is_empty());
     harness.advance(seconds(11)).await;
-    assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::Hold)]);
+    assert_eq!(harness.overdue().await, [(key.clone(), OverdueReason::Hold)]);
     assert_eq!(harness.maintain().await, 1);
     let record = harness.record(&key).await;
     assert!(record.hold().is_none());
@@ -196,7 +197,7 @@ async fn repeating_the_lease_call_does_not_grant_a_cancelled_task_again(harness:
     assert!(harness.lease_as(request).await.is_empty());
 }
 
-async fn whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it(harness: Harness) {
+async fn a_wait_for_the_cancellation_of_a_lease_is_woken_by_it(harness: Harness) {
     let (first, second) = (running(&harness).await, running(&harness).await);
     let mut waiter = Waiter::for_cancelled(&harness, &[first.lease.clone(), second.lease.clone()]);
     assert!(waiter.still_waits().await);
@@ -205,10 +206,10 @@ async fn whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it(harness: H
     harness.advance(seconds(2)).await;
     waiter.wakes().await;
     let waiter = Waiter::for_cancelled(&harness, &[first.lease, second.lease]);
-    waiter.wakes().await; // What came before the wait is not missed.
+    waiter.wakes().await; // A cancellation before the wait is not missed.
 }
 
-async fn a_wait_for_cancellations_is_not_ended_by_other_moves(harness: Harness) {
+async fn a_wait_for_cancellations_is_not_ended_by_other_transitions(harness: Harness) {
     let (mine, other, third) = (running(&harness).await, running(&harness).await, running(&harness).await);
     let mut waiter = Waiter::for_cancelled(&harness, &[mine.lease.clone(), third.lease.clone()]);
     assert_eq!(harness.renew(&mine.lease).await, Renewed::Extended);
@@ -239,25 +240,25 @@ fn expect_cancelled(record: &TaskRecord, reason: CancelReason) {
 
 cases![
     a_queued_task_is_cancelled_and_never_leased,
-    a_scheduled_task_is_cancelled_and_never_comes,
-    a_task_that_waits_for_a_retry_is_cancelled_and_never_comes,
+    a_cancelled_scheduled_task_is_never_leased,
+    a_cancelled_retry_is_never_leased,
     a_running_task_is_terminal_at_once_and_keeps_a_hold,
-    a_replaced_task_says_so,
-    renewing_tells_the_handler_and_changes_nothing,
-    renewing_tells_the_handler_even_after_the_hold_has_ended,
+    a_replaced_task_is_cancelled_as_replaced,
+    renewing_reports_the_cancellation_and_changes_nothing,
+    renewing_reports_the_cancellation_even_after_the_hold_has_ended,
     an_older_lease_of_a_cancelled_task_is_lost_and_not_cancelled,
-    what_the_handler_reports_after_the_cancel_is_stale,
-    a_cancel_decided_before_the_task_moved_is_stale,
+    a_report_after_the_cancel_is_stale,
+    a_cancel_decided_on_an_older_version_is_stale,
     the_same_cancel_twice_was_already_applied,
     confirming_ends_the_hold_and_touches_nothing_else,
     confirming_may_be_repeated,
     confirming_a_running_lease_does_nothing,
     confirming_with_another_token_does_nothing,
     several_confirmations_each_end_their_hold,
-    a_hold_is_overdue_when_its_lease_has_run_out,
+    a_cancellation_hold_is_overdue_when_its_lease_has_expired,
     a_confirmed_hold_is_never_overdue,
     a_handler_that_cancels_its_own_task_leaves_no_hold,
     repeating_the_lease_call_does_not_grant_a_cancelled_task_again,
-    whoever_waits_for_the_cancellation_of_a_lease_is_woken_by_it,
-    a_wait_for_cancellations_is_not_ended_by_other_moves,
+    a_wait_for_the_cancellation_of_a_lease_is_woken_by_it,
+    a_wait_for_cancellations_is_not_ended_by_other_transitions,
 ];

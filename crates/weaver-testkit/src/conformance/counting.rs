@@ -1,5 +1,5 @@
-//! G5, honest counting: failures and losses each have a budget, nothing else is charged, and a task's history
-//! is kept.
+//! G5, honest counting: failures and lost attempts have separate budgets, nothing else is charged, and the
+//! history of attempts is kept.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn a_task_that_always_fails_runs_five_times(harness: Harness) {
     assert_eq!((record.failures, record.losses, record.executions, record.attempt), (5, 0, 5, 5));
 }
 
-async fn a_task_fails_as_often_as_it_may(harness: Harness) {
+async fn a_task_is_retried_up_to_its_failure_budget(harness: Harness) {
     for max_attempts in [1, 2, 7] {
         let key = harness.enqueue(retried().max_attempts(max_attempts)).await;
         assert_eq!(runs_until_dead(&harness, &key, &Outcome::failed("no")).await, max_attempts);
@@ -49,7 +49,7 @@ async fn failures_and_timeouts_spend_one_budget(harness: Harness) {
     assert_eq!(harness.record(&key).await.state, TaskState::Dead);
 }
 
-async fn a_fatal_error_is_the_last(harness: Harness) {
+async fn a_fatal_error_is_not_retried(harness: Harness) {
     let key = harness.enqueue(retried()).await;
     assert_eq!(runs_until_dead(&harness, &key, &Outcome::fatal("cannot")).await, 1);
     let record = harness.record(&key).await;
@@ -57,18 +57,18 @@ async fn a_fatal_error_is_the_last(harness: Harness) {
     assert_eq!(record.last_error.as_deref(), Some("cannot"));
 }
 
-async fn without_a_retry_policy_the_first_failure_is_the_last(harness: Harness) {
+async fn without_a_retry_policy_the_first_failure_is_final(harness: Harness) {
     let key = harness.enqueue(task().retry(RetryPolicy::None)).await;
     assert_eq!(runs_until_dead(&harness, &key, &Outcome::failed("no")).await, 1);
 }
 
-async fn a_handlers_wish_to_retry_does_not_outlast_the_budget(harness: Harness) {
+async fn a_handlers_retry_delay_does_not_exceed_the_attempt_budget(harness: Harness) {
     let key = harness.enqueue(task().max_attempts(2)).await;
     let outcome = Outcome::Failed { error: "no".into(), retry: Retry::After(seconds(1)) };
     assert_eq!(runs_until_dead(&harness, &key, &outcome).await, 2);
 }
 
-async fn a_task_that_kills_its_worker_four_times_is_dead(harness: Harness) {
+async fn a_task_whose_lease_expires_four_times_is_dead(harness: Harness) {
     let key = harness.enqueue(task()).await;
     for losses in 1..=3 {
         harness.lease_one().await;
@@ -152,7 +152,7 @@ async fn the_last_error_is_kept_even_after_success(harness: Harness) {
     assert_eq!(harness.record(&key).await.last_error.as_deref(), Some("second"));
 }
 
-async fn a_loss_is_explained_by_the_worker_that_was_lost(harness: Harness) {
+async fn a_lost_attempt_is_explained_by_its_worker(harness: Harness) {
     let key = harness.enqueue(task()).await;
     harness.lease_by("night shift", 1).await;
     harness.lose().await;
@@ -195,7 +195,7 @@ fn retried() -> NewTask {
     task().retry(RetryPolicy::Fixed { delay: seconds(1) })
 }
 
-/// Leases the only task, as soon as it is due, and ends it so.
+/// Leases the only task as soon as it is due, and reports this outcome.
 async fn run(harness: &Harness, outcome: Outcome) -> Leased {
     let mut leased = harness.lease(1).await;
     if leased.is_empty() {
@@ -232,13 +232,13 @@ async fn charges_nothing(harness: &Harness, outcome: Outcome) {
 
 cases![
     a_task_that_always_fails_runs_five_times,
-    a_task_fails_as_often_as_it_may,
+    a_task_is_retried_up_to_its_failure_budget,
     a_timeout_is_charged_as_a_failure,
     failures_and_timeouts_spend_one_budget,
-    a_fatal_error_is_the_last,
-    without_a_retry_policy_the_first_failure_is_the_last,
-    a_handlers_wish_to_retry_does_not_outlast_the_budget,
-    a_task_that_kills_its_worker_four_times_is_dead,
+    a_fatal_error_is_not_retried,
+    without_a_retry_policy_the_first_failure_is_final,
+    a_handlers_retry_delay_does_not_exceed_the_attempt_budget,
+    a_task_whose_lease_expires_four_times_is_dead,
     a_task_that_may_not_be_lost_is_dead_on_its_first_loss,
     failures_and_losses_have_budgets_of_their_own,
     releasing_charges_nothing,
@@ -247,7 +247,7 @@ cases![
     an_exponential_policy_waits_as_it_computes,
     a_result_is_kept,
     the_last_error_is_kept_even_after_success,
-    a_loss_is_explained_by_the_worker_that_was_lost,
+    a_lost_attempt_is_explained_by_its_worker,
     each_attempt_is_in_the_history,
     the_history_keeps_the_last_twenty_attempts,
 ];

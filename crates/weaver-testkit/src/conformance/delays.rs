@@ -1,4 +1,4 @@
-//! G6, not before time: nothing starts before it is due, and everything can from that very moment.
+//! G6, not before its time: no task starts before it is due, and every task can from that instant.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_due_task_keeps_its_state_until_it_starts(harness: Harness) {
     assert_eq!((record.state, record.version.0), (TaskState::Scheduled, 1));
 }
 
-async fn delayed_tasks_come_one_by_one_as_their_time_comes(harness: Harness) {
+async fn delayed_tasks_become_due_one_by_one(harness: Harness) {
     let tasks = (1..=20).map(|delay_s| task().delay(seconds(delay_s))).collect();
     for key in harness.enqueue_all(tasks).await {
         assert!(harness.lease(10).await.is_empty());
@@ -42,28 +42,28 @@ async fn delayed_tasks_come_one_by_one_as_their_time_comes(harness: Harness) {
     }
 }
 
-async fn a_task_far_in_the_future_does_come(harness: Harness) {
+async fn a_task_far_in_the_future_becomes_due(harness: Harness) {
     let key = harness.enqueue(task().delay(seconds(300 * 24 * 3600))).await;
     harness.enqueue(task().delay(seconds(301 * 24 * 3600))).await;
     due_after(&harness, seconds(300 * 24 * 3600)).await;
     assert_eq!(harness.lease_keys(2).await, [key]);
 }
 
-async fn a_failed_task_is_not_started_before_its_policy_says(harness: Harness) {
+async fn a_failed_task_is_not_started_before_its_backoff_is_over(harness: Harness) {
     let key = harness.enqueue(task().retry(RetryPolicy::Fixed { delay: seconds(10) })).await;
     fail(&harness, Retry::ByPolicy).await;
     due_after(&harness, seconds(10)).await;
     assert_eq!(harness.lease_keys(1).await, [key]);
 }
 
-async fn a_failed_task_is_not_started_before_its_handler_wishes(harness: Harness) {
+async fn a_failed_task_is_not_started_before_the_handlers_retry_delay(harness: Harness) {
     let key = harness.enqueue(task().retry(RetryPolicy::Fixed { delay: seconds(10) })).await;
     fail(&harness, Retry::After(seconds(20))).await;
     due_after(&harness, seconds(20)).await;
     assert_eq!(harness.lease_keys(1).await, [key]);
 }
 
-async fn a_retry_counts_from_when_the_end_was_stored(harness: Harness) {
+async fn a_retry_delay_counts_from_when_the_failure_was_stored(harness: Harness) {
     harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     harness.advance(seconds(7)).await;
@@ -73,7 +73,7 @@ async fn a_retry_counts_from_when_the_end_was_stored(harness: Harness) {
     due_after(&harness, seconds(10)).await;
 }
 
-async fn a_snoozed_task_comes_back_when_it_said(harness: Harness) {
+async fn a_snoozed_task_is_due_after_its_delay(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     harness.end(&leased, Outcome::Snoozed { delay: seconds(60) }).await;
@@ -83,7 +83,7 @@ async fn a_snoozed_task_comes_back_when_it_said(harness: Harness) {
     assert_eq!(harness.lease_keys(1).await, [key]);
 }
 
-async fn a_released_task_is_due_at_once(harness: Harness) {
+async fn a_released_task_is_due_immediately(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     harness.end(&leased, Outcome::Released).await;
@@ -109,7 +109,7 @@ async fn run_now_makes_a_retry_due_and_keeps_its_cause(harness: Harness) {
     assert_eq!(harness.lease_keys(1).await, [key]);
 }
 
-async fn run_now_does_not_bring_the_old_time_back(harness: Harness) {
+async fn run_now_does_not_restore_the_old_time(harness: Harness) {
     let key = harness.enqueue(task().delay(seconds(10))).await;
     harness.apply(&key, Command::RunNow).await;
     let leased = harness.lease_one().await;
@@ -136,14 +136,14 @@ cases![
     a_task_is_leased_at_its_time_and_not_one_microsecond_before,
     a_delay_counts_from_when_the_task_was_stored,
     a_due_task_keeps_its_state_until_it_starts,
-    delayed_tasks_come_one_by_one_as_their_time_comes,
-    a_task_far_in_the_future_does_come,
-    a_failed_task_is_not_started_before_its_policy_says,
-    a_failed_task_is_not_started_before_its_handler_wishes,
-    a_retry_counts_from_when_the_end_was_stored,
-    a_snoozed_task_comes_back_when_it_said,
-    a_released_task_is_due_at_once,
+    delayed_tasks_become_due_one_by_one,
+    a_task_far_in_the_future_becomes_due,
+    a_failed_task_is_not_started_before_its_backoff_is_over,
+    a_failed_task_is_not_started_before_the_handlers_retry_delay,
+    a_retry_delay_counts_from_when_the_failure_was_stored,
+    a_snoozed_task_is_due_after_its_delay,
+    a_released_task_is_due_immediately,
     run_now_makes_a_scheduled_task_due,
     run_now_makes_a_retry_due_and_keeps_its_cause,
-    run_now_does_not_bring_the_old_time_back,
+    run_now_does_not_restore_the_old_time,
 ];

@@ -1,4 +1,4 @@
-//! Documents in batches: each member as if it were alone, in one call.
+//! Batches of document writes: members are independent.
 
 use bytes::Bytes;
 use weaver_core::error::{Problem, Result};
@@ -12,8 +12,8 @@ use super::cases;
 use crate::harness::{Harness, namespace, seconds};
 
 cases![
-    a_batch_writes_and_removes_each_document_as_if_it_were_alone,
-    a_conflict_in_a_batch_is_that_members_alone,
+    a_batch_writes_and_removes_each_document_independently,
+    a_conflict_in_a_batch_affects_only_that_member,
     a_batch_with_an_invalid_member_writes_nothing_and_names_it,
     a_key_is_in_a_batch_once,
     an_empty_batch_of_documents_does_nothing,
@@ -45,7 +45,7 @@ async fn body(harness: &Harness, key: &DocumentKey) -> Option<Bytes> {
     harness.store.get_document(key).await.expect("the store answers").map(|document| document.body)
 }
 
-async fn a_batch_writes_and_removes_each_document_as_if_it_were_alone(harness: Harness) {
+async fn a_batch_writes_and_removes_each_document_independently(harness: Harness) {
     let elsewhere = DocumentKey::new(namespace("other"), "event", "a");
     let old = written(&harness, put(&key("old"), "1", Expect::Absent)).await;
     let answers = write(
@@ -68,7 +68,7 @@ async fn a_batch_writes_and_removes_each_document_as_if_it_were_alone(harness: H
     assert_eq!(body(&harness, &key("old")).await, None);
 }
 
-async fn a_conflict_in_a_batch_is_that_members_alone(harness: Harness) {
+async fn a_conflict_in_a_batch_affects_only_that_member(harness: Harness) {
     let version = written(&harness, put(&key("a"), "1", Expect::Absent)).await;
     let mut answers = write(
         &harness,
@@ -138,7 +138,7 @@ async fn of_many_batches_at_once_each_document_is_written_by_one(harness: Harnes
     let batch = |writer: usize| {
         let mut writes: Vec<_> =
             ids.iter().map(|id| put(&key(id), &writer.to_string(), Expect::Absent)).collect();
-        // In another order each: batches that lock what they write must not wait for each other in a circle.
+        // In different orders: batches that lock their documents must not deadlock.
         writes.rotate_left(writer * 5);
         if writer % 2 == 1 {
             writes.reverse();

@@ -1,4 +1,4 @@
-//! Documents: conditional writes, versions that only grow, lists, and what is due.
+//! Documents: conditional writes (optimistic concurrency), growing versions, lists, and due times.
 
 use bytes::Bytes;
 use weaver_core::error::Problem;
@@ -13,20 +13,20 @@ use crate::harness::{Harness, namespace, seconds};
 
 cases![
     a_document_is_read_as_it_was_written,
-    a_document_that_nobody_wrote_is_absent,
-    a_write_that_expects_nothing_succeeds_once,
+    a_document_that_was_never_written_is_absent,
+    a_write_that_expects_absence_succeeds_once,
     a_write_that_expects_a_version_succeeds_only_on_that_version,
-    a_write_that_expects_anything_always_succeeds,
+    an_unconditional_write_always_succeeds,
     a_conflict_changes_nothing,
     a_document_is_deleted_only_in_the_version_expected,
-    deleting_what_is_not_there_is_a_conflict_unless_anything_was_expected,
+    deleting_an_absent_document_is_a_conflict_unless_unconditional,
     versions_grow_across_deletion,
     a_body_over_the_limit_is_refused_and_one_at_the_limit_is_not,
     documents_are_listed_by_id_and_prefix,
-    a_list_of_documents_comes_in_pages,
-    due_documents_come_most_overdue_first,
+    documents_are_listed_in_pages,
+    due_documents_are_listed_most_overdue_first,
     a_document_without_a_due_time_is_never_due,
-    due_documents_come_from_every_namespace_and_one_kind,
+    due_documents_span_namespaces_and_one_kind,
     a_document_belongs_to_its_namespace_and_kind,
 ];
 
@@ -58,11 +58,11 @@ async fn a_document_is_read_as_it_was_written(harness: Harness) {
     assert_eq!(get(&harness, &key).await, Some(Document { key, body, version, due, updated_at }));
 }
 
-async fn a_document_that_nobody_wrote_is_absent(harness: Harness) {
+async fn a_document_that_was_never_written_is_absent(harness: Harness) {
     assert_eq!(get(&harness, &key("a")).await, None);
 }
 
-async fn a_write_that_expects_nothing_succeeds_once(harness: Harness) {
+async fn a_write_that_expects_absence_succeeds_once(harness: Harness) {
     let version = put(&harness, &key("a"), "1", Expect::Absent).await;
     let again = harness.store.put_document(&key("a"), Bytes::new(), Expect::Absent, None).await;
     assert_eq!(conflict(again), version);
@@ -83,7 +83,7 @@ async fn a_write_that_expects_a_version_succeeds_only_on_that_version(harness: H
     assert_eq!(conflict(late), second);
 }
 
-async fn a_write_that_expects_anything_always_succeeds(harness: Harness) {
+async fn an_unconditional_write_always_succeeds(harness: Harness) {
     let first = put(&harness, &key("a"), "1", Expect::Anything).await;
     let second = put(&harness, &key("a"), "2", Expect::Anything).await;
     assert!(second > first);
@@ -111,7 +111,7 @@ async fn a_document_is_deleted_only_in_the_version_expected(harness: Harness) {
     assert_eq!(get(&harness, &key("a")).await, None);
 }
 
-async fn deleting_what_is_not_there_is_a_conflict_unless_anything_was_expected(harness: Harness) {
+async fn deleting_an_absent_document_is_a_conflict_unless_unconditional(harness: Harness) {
     let answer = harness.store.delete_document(&key("a"), Expect::Version(Version(1))).await;
     assert_eq!(conflict(answer), Version(0));
     harness.store.delete_document(&key("a"), Expect::Anything).await.expect("anything includes nothing");
@@ -158,7 +158,7 @@ async fn documents_are_listed_by_id_and_prefix(harness: Harness) {
     assert_eq!(listed(&harness, "ab").await, Vec::<String>::new());
 }
 
-async fn a_list_of_documents_comes_in_pages(harness: Harness) {
+async fn documents_are_listed_in_pages(harness: Harness) {
     let space = Namespace::default();
     for number in 0..11 {
         put(&harness, &key(&format!("id-{:02}", (number * 7) % 11)), "", Expect::Absent).await;
@@ -174,7 +174,7 @@ async fn due(harness: &Harness, kind: &str, before: Timestamp, limit: u32) -> Ve
     documents.into_iter().map(|document| document.key.id).collect()
 }
 
-async fn due_documents_come_most_overdue_first(harness: Harness) {
+async fn due_documents_are_listed_most_overdue_first(harness: Harness) {
     let now = harness.now().await;
     let at = |count| Some(now.saturating_add(seconds(count)));
     for (id, after) in [("c", 30), ("a", 10), ("d", 40), ("b", 20)] {
@@ -195,7 +195,7 @@ async fn a_document_without_a_due_time_is_never_due(harness: Harness) {
     assert_eq!(due(&harness, "kind", Timestamp::MAX, 10).await, Vec::<String>::new());
 }
 
-async fn due_documents_come_from_every_namespace_and_one_kind(harness: Harness) {
+async fn due_documents_span_namespaces_and_one_kind(harness: Harness) {
     let now = harness.now().await;
     put_due(&harness, &DocumentKey::new(namespace("one"), "kind", "a"), Some(now)).await;
     let earlier = Some(now.saturating_sub(seconds(1)));

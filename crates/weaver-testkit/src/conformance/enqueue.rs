@@ -1,4 +1,4 @@
-//! Enqueuing: what is stored is what was asked for, and what was not asked for has its documented default.
+//! Enqueuing: a task is stored as requested, with documented defaults for everything else.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use weaver_core::task::{
 use super::cases;
 use crate::harness::{Harness, seconds, task};
 
-async fn a_task_is_stored_as_it_was_asked_for(harness: Harness) {
+async fn a_task_is_stored_as_requested(harness: Harness) {
     let expires_at = harness.now().await.saturating_add(seconds(600));
     let retry = RetryPolicy::Fixed { delay: seconds(7) };
     let asked = task()
@@ -41,7 +41,7 @@ async fn a_task_is_stored_as_it_was_asked_for(harness: Harness) {
     assert_eq!(spec.idempotency_key.as_ref().map(|key| key.as_str()), Some("order 7"));
 }
 
-async fn where_a_task_comes_from_is_stored_with_it(harness: Harness) {
+async fn the_origin_of_a_task_is_stored_with_it(harness: Harness) {
     let planned = harness.now().await;
     let trace = TraceContext { traceparent: "00-1-2-01".into(), tracestate: Some("vendor=1".into()) };
     let asked = task()
@@ -62,7 +62,7 @@ async fn where_a_task_comes_from_is_stored_with_it(harness: Harness) {
     assert_eq!((origin.retry_of, origin.external_id.as_ref()), (None, None));
 }
 
-async fn what_is_not_asked_for_has_its_default(harness: Harness) {
+async fn fields_that_are_not_set_have_their_defaults(harness: Harness) {
     let record = stored(&harness).await;
     let spec = &record.spec;
     assert_eq!((record.key.namespace.as_str(), spec.queue.as_str()), ("default", "default"));
@@ -96,7 +96,7 @@ async fn a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch(har
     assert_eq!(found, [(1, 0, None), (1, 0, session), (5, 3, None), (5, 3, None), (1, 0, None)]);
 }
 
-async fn a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type(harness: Harness) {
+async fn a_task_retried_as_new_keeps_its_numbers_not_the_defaults_of_its_type(harness: Harness) {
     let prompt = NewTask::new(PROMPT_TASK_TYPE).max_attempts(4).max_losses(2).priority(7);
     let old = harness.enqueue(prompt.retry(RetryPolicy::Fixed { delay: seconds(3) })).await;
     harness.store.cancel(&old).await.expect("it has not ended");
@@ -118,7 +118,7 @@ async fn a_new_task_has_version_one_and_no_history(harness: Harness) {
     assert_eq!((record.cause, record.continuation), (None, Continuation::None));
 }
 
-async fn a_task_without_a_time_is_queued_and_due_at_once(harness: Harness) {
+async fn a_task_without_a_time_is_queued_and_due_immediately(harness: Harness) {
     let record = stored(&harness).await;
     assert_eq!((record.state, record.ready_at), (TaskState::Queued, harness.now().await));
 }
@@ -131,13 +131,13 @@ async fn a_task_with_a_delay_is_scheduled_for_then(harness: Harness) {
     assert_eq!(record.next_run_at(), Some(due));
 }
 
-async fn a_task_with_a_time_to_come_is_scheduled_for_exactly_then(harness: Harness) {
+async fn a_task_with_a_future_time_is_scheduled_for_exactly_then(harness: Harness) {
     let due = harness.now().await.saturating_add(Duration::from_micros(1));
     let record = harness.record(&harness.enqueue(task().run_at(due)).await).await;
     assert_eq!((record.state, record.ready_at), (TaskState::Scheduled, due));
 }
 
-async fn a_time_that_has_passed_means_at_once(harness: Harness) {
+async fn a_past_due_time_means_immediately(harness: Harness) {
     let now = harness.now().await;
     for instant in [now, now.saturating_sub(seconds(86_400))] {
         let record = harness.record(&harness.enqueue(task().run_at(instant)).await).await;
@@ -145,7 +145,7 @@ async fn a_time_that_has_passed_means_at_once(harness: Harness) {
     }
 }
 
-async fn a_delay_of_zero_means_at_once(harness: Harness) {
+async fn a_delay_of_zero_means_immediately(harness: Harness) {
     let record = harness.record(&harness.enqueue(task().delay(Duration::ZERO)).await).await;
     assert_eq!((record.state, record.ready_at), (TaskState::Queued, harness.now().await));
 }
@@ -191,7 +191,7 @@ async fn an_empty_batch_is_fine_and_stores_nothing(harness: Harness) {
     assert_eq!(harness.total("default").await, 0);
 }
 
-async fn one_bad_member_keeps_the_whole_batch_out_and_is_named(harness: Harness) {
+async fn one_invalid_member_refuses_the_whole_batch_and_is_named(harness: Harness) {
     let batch = vec![task(), task().queue("mail"), task().priority(10), task()];
     let refusal = harness.store.enqueue_batch(batch).await.expect_err("there is no priority 10");
     let Error::Invalid(invalid) = refusal else { panic!("{refusal:?}") };
@@ -201,7 +201,7 @@ async fn one_bad_member_keeps_the_whole_batch_out_and_is_named(harness: Harness)
     assert!(harness.lease_in("default", &["default", "mail"], 10).await.is_empty());
 }
 
-async fn what_is_already_expired_is_taken_but_never_started(harness: Harness) {
+async fn a_task_that_is_already_expired_is_accepted_but_never_started(harness: Harness) {
     let key = harness.enqueue(task().expires_at(harness.now().await)).await;
     assert_eq!(harness.record(&key).await.state, TaskState::Queued);
     assert!(harness.lease(1).await.is_empty());
@@ -212,22 +212,22 @@ async fn stored(harness: &Harness) -> TaskRecord {
 }
 
 cases![
-    a_task_is_stored_as_it_was_asked_for,
-    where_a_task_comes_from_is_stored_with_it,
-    what_is_not_asked_for_has_its_default,
+    a_task_is_stored_as_requested,
+    the_origin_of_a_task_is_stored_with_it,
+    fields_that_are_not_set_have_their_defaults,
     a_type_with_defaults_of_its_own_has_them_alone_and_in_a_mixed_batch,
-    a_task_run_again_keeps_its_numbers_not_the_defaults_of_its_type,
+    a_task_retried_as_new_keeps_its_numbers_not_the_defaults_of_its_type,
     a_new_task_has_version_one_and_no_history,
-    a_task_without_a_time_is_queued_and_due_at_once,
+    a_task_without_a_time_is_queued_and_due_immediately,
     a_task_with_a_delay_is_scheduled_for_then,
-    a_task_with_a_time_to_come_is_scheduled_for_exactly_then,
-    a_time_that_has_passed_means_at_once,
-    a_delay_of_zero_means_at_once,
+    a_task_with_a_future_time_is_scheduled_for_exactly_then,
+    a_past_due_time_means_immediately,
+    a_delay_of_zero_means_immediately,
     a_payload_that_is_not_json_comes_back_byte_for_byte,
     a_batch_is_answered_in_the_order_of_its_members,
     a_batch_may_go_to_many_queues_and_namespaces,
     ids_grow_with_each_task_of_a_namespace,
     an_empty_batch_is_fine_and_stores_nothing,
-    one_bad_member_keeps_the_whole_batch_out_and_is_named,
-    what_is_already_expired_is_taken_but_never_started,
+    one_invalid_member_refuses_the_whole_batch_and_is_named,
+    a_task_that_is_already_expired_is_accepted_but_never_started,
 ];

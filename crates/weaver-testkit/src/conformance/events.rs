@@ -27,7 +27,7 @@ async fn the_life_of_a_task_is_published_in_order(harness: Harness) {
     assert_eq!(story(&harness, start, &key).await, expected);
 }
 
-async fn a_schedule_run_early_and_cancelled_is_published(harness: Harness) {
+async fn a_scheduled_task_run_early_and_cancelled_is_published(harness: Harness) {
     let start = end_of_stream(&harness).await;
     let key = harness.enqueue(task().delay(seconds(60))).await;
     harness.apply(&key, Command::RunNow).await;
@@ -61,7 +61,7 @@ async fn losses_until_death_are_published(harness: Harness) {
     assert_eq!(story(&harness, start, &key).await, expected);
 }
 
-async fn a_change_says_when_and_in_which_namespace(harness: Harness) {
+async fn a_change_has_its_time_and_namespace(harness: Harness) {
     let start = end_of_stream(&harness).await;
     harness.advance(seconds(5)).await;
     let here = harness.enqueue(task()).await;
@@ -82,7 +82,7 @@ async fn every_member_of_a_batch_is_published(harness: Harness) {
     }
 }
 
-async fn what_was_refused_or_repeated_is_not_published(harness: Harness) {
+async fn refused_and_repeated_calls_are_not_published(harness: Harness) {
     let keyed = || -> NewTask { task().idempotency_key("k") };
     let key = harness.enqueue(keyed()).await;
     let leased = harness.lease_one().await;
@@ -117,7 +117,7 @@ async fn reading_from_nowhere_starts_at_the_end(harness: Harness) {
     assert_eq!(published, [key]);
 }
 
-async fn a_cursor_goes_on_exactly_where_it_stopped(harness: Harness) {
+async fn a_cursor_continues_exactly_where_it_stopped(harness: Harness) {
     let start = end_of_stream(&harness).await;
     let first = harness.enqueue(task()).await;
     let (changes, cursor) = read(&harness, start).await;
@@ -137,7 +137,7 @@ async fn a_cursor_survives_its_text_form_and_can_be_read_again(harness: Harness)
     }
 }
 
-async fn no_more_is_read_than_was_asked_for_and_nothing_is_left_out(harness: Harness) {
+async fn a_read_returns_at_most_its_limit_and_skips_nothing(harness: Harness) {
     let mut cursor = end_of_stream(&harness).await;
     let enqueued = harness.enqueue_all(vec![task(); 25]).await;
     let mut published = Vec::new();
@@ -155,7 +155,7 @@ async fn no_more_is_read_than_was_asked_for_and_nothing_is_left_out(harness: Har
     assert_eq!(published, enqueued);
 }
 
-async fn a_cursor_of_another_life_of_the_store_means_resync(harness: Harness) {
+async fn a_cursor_of_another_store_incarnation_means_resync(harness: Harness) {
     harness.enqueue(task()).await;
     let here = end_of_stream(&harness).await;
     let foreign = ChangeCursor { incarnation: here.incarnation ^ 1, ..here };
@@ -165,17 +165,17 @@ async fn a_cursor_of_another_life_of_the_store_means_resync(harness: Harness) {
     assert_eq!(story(&harness, next, &key).await, [(1, TaskState::Queued)]);
 }
 
-async fn a_reader_left_far_behind_misses_nothing_or_is_told(harness: Harness) {
+async fn a_reader_far_behind_misses_no_change_or_gets_a_resync(harness: Harness) {
     let mut cursor = end_of_stream(&harness).await;
     let batch = harness.store.limits().max_batch.min(10_000);
-    // More than a store in memory remembers; fewer where batches are small, as each task is a request of its
-    // own there.
+    // More than the change log of the in-memory store; fewer where batches are small, because each task is a
+    // request there.
     let count = 7 * batch * batch / 10_000;
     harness.enqueue_all(vec![task(); count]).await;
     let mut published = 0;
     loop {
         match harness.store.changes(Some(cursor), 1000).await.expect("the store answers") {
-            // The store has forgotten some of it and says so.
+            // The change log no longer has all of it, and the store says so.
             Changes::Resync { .. } => return,
             Changes::Next { items, .. } if items.is_empty() => break,
             Changes::Next { items, next } => {
@@ -215,7 +215,7 @@ async fn every_reader_is_woken(harness: Harness) {
     }
 }
 
-async fn a_reader_of_another_life_of_the_store_does_not_wait(harness: Harness) {
+async fn a_reader_of_another_store_incarnation_does_not_wait(harness: Harness) {
     let here = end_of_stream(&harness).await;
     let foreign = ChangeCursor { incarnation: here.incarnation ^ 1, ..here };
     Waiter::for_changes(&harness, foreign).wakes().await;
@@ -238,7 +238,7 @@ async fn next_page(harness: &Harness, after: ChangeCursor, limit: u32) -> (Vec<C
     }
 }
 
-/// Everything after a place, each change once: a store may publish one again.
+/// All changes after a cursor, deduplicated: delivery is at-least-once.
 async fn read(harness: &Harness, mut after: ChangeCursor) -> (Vec<Change>, ChangeCursor) {
     let mut changes: Vec<Change> = Vec::new();
     loop {
@@ -255,7 +255,7 @@ async fn read(harness: &Harness, mut after: ChangeCursor) -> (Vec<Change>, Chang
     }
 }
 
-/// What was published of one task after a place.
+/// Changes of one task after a cursor.
 async fn story(harness: &Harness, after: ChangeCursor, key: &TaskKey) -> Vec<(u64, TaskState)> {
     let (changes, _) = read(harness, after).await;
     let of_it = changes.into_iter().filter(|change| change.key == *key);
@@ -264,21 +264,21 @@ async fn story(harness: &Harness, after: ChangeCursor, key: &TaskKey) -> Vec<(u6
 
 cases![
     the_life_of_a_task_is_published_in_order,
-    a_schedule_run_early_and_cancelled_is_published,
+    a_scheduled_task_run_early_and_cancelled_is_published,
     an_assignment_orphaned_and_expired_is_published,
     losses_until_death_are_published,
-    a_change_says_when_and_in_which_namespace,
+    a_change_has_its_time_and_namespace,
     every_member_of_a_batch_is_published,
-    what_was_refused_or_repeated_is_not_published,
+    refused_and_repeated_calls_are_not_published,
     renewals_and_the_end_of_a_hold_publish_nothing,
     reading_from_nowhere_starts_at_the_end,
-    a_cursor_goes_on_exactly_where_it_stopped,
+    a_cursor_continues_exactly_where_it_stopped,
     a_cursor_survives_its_text_form_and_can_be_read_again,
-    no_more_is_read_than_was_asked_for_and_nothing_is_left_out,
-    a_cursor_of_another_life_of_the_store_means_resync,
-    a_reader_left_far_behind_misses_nothing_or_is_told,
+    a_read_returns_at_most_its_limit_and_skips_nothing,
+    a_cursor_of_another_store_incarnation_means_resync,
+    a_reader_far_behind_misses_no_change_or_gets_a_resync,
     a_reader_waits_for_the_next_change,
     a_reader_that_is_behind_does_not_wait,
     every_reader_is_woken,
-    a_reader_of_another_life_of_the_store_does_not_wait,
+    a_reader_of_another_store_incarnation_does_not_wait,
 ];

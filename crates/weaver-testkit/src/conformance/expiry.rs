@@ -1,9 +1,9 @@
-//! `expires_at`: a task that has not started by then never does; one that has started is not touched by it.
+//! `expires_at`: a task that has not started by then never starts; a started task is not affected.
 
 use std::time::Duration;
 
 use weaver_core::id::Epoch;
-use weaver_core::lifecycle::{Command, OverdueWhy, Refused, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, Refused, decide};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, NewTask, TaskRecord, TaskState};
@@ -22,7 +22,7 @@ async fn a_task_cannot_start_from_the_moment_it_expires(harness: Harness) {
     let key = harness.enqueue(expiring(&harness).await).await;
     harness.advance(seconds(10)).await;
     assert!(harness.lease(10).await.is_empty());
-    assert_eq!(harness.overdue().await, [(key, OverdueWhy::ExpiresAt)]);
+    assert_eq!(harness.overdue().await, [(key, OverdueReason::ExpiresAt)]);
 }
 
 async fn an_expired_task_is_cancelled_as_expired(harness: Harness) {
@@ -45,7 +45,7 @@ async fn an_expired_task_does_not_hide_those_behind_it(harness: Harness) {
 async fn a_delayed_task_that_expires_before_its_time_is_overdue_then(harness: Harness) {
     let key = harness.enqueue(expiring(&harness).await.delay(seconds(60))).await;
     harness.advance(seconds(11)).await;
-    assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::ExpiresAt)]);
+    assert_eq!(harness.overdue().await, [(key.clone(), OverdueReason::ExpiresAt)]);
     harness.maintain().await;
     expect_expired(&harness.record(&key).await);
     harness.advance(seconds(60)).await;
@@ -81,7 +81,7 @@ async fn a_task_that_was_assigned_but_not_started_does_expire(harness: Harness) 
     let key = harness.enqueue(expiring(&harness).await).await;
     harness.apply(&key, Command::Assign { worker: worker("w"), epoch: Epoch(1) }).await;
     harness.advance(seconds(11)).await;
-    assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::ExpiresAt)]);
+    assert_eq!(harness.overdue().await, [(key.clone(), OverdueReason::ExpiresAt)]);
     harness.maintain().await;
     let record = harness.record(&key).await;
     expect_expired(&record);
@@ -93,16 +93,17 @@ async fn an_orphan_that_never_started_does_expire(harness: Harness) {
     harness.apply(&key, Command::Assign { worker: worker("w"), epoch: Epoch(1) }).await;
     harness.apply(&key, Command::Orphan).await;
     harness.advance(seconds(11)).await;
-    assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::ExpiresAt)]);
+    assert_eq!(harness.overdue().await, [(key.clone(), OverdueReason::ExpiresAt)]);
     harness.maintain().await;
     expect_expired(&harness.record(&key).await);
 }
 
-async fn a_start_between_the_finding_and_the_write_saves_the_task(harness: Harness) {
+async fn a_start_between_the_overdue_scan_and_the_write_keeps_the_task(harness: Harness) {
     let key = harness.enqueue(expiring(&harness).await).await;
     let record = harness.record(&key).await;
     let later = harness.now().await.saturating_add(seconds(11));
-    let found = decide(&record, Command::Expire(OverdueWhy::ExpiresAt), later).expect("it expires by then");
+    let found =
+        decide(&record, Command::Expire(OverdueReason::ExpiresAt), later).expect("it expires by then");
     let leased = harness.lease_one().await;
     assert_eq!(harness.commit_one(found).await, Committed::Stale);
     harness.succeed(&leased).await;
@@ -111,7 +112,7 @@ async fn a_start_between_the_finding_and_the_write_saves_the_task(harness: Harne
 async fn a_task_that_has_not_expired_is_not_cancelled_as_expired(harness: Harness) {
     let key = harness.enqueue(expiring(&harness).await).await;
     let answer =
-        decide(&harness.record(&key).await, Command::Expire(OverdueWhy::ExpiresAt), harness.now().await);
+        decide(&harness.record(&key).await, Command::Expire(OverdueReason::ExpiresAt), harness.now().await);
     assert_eq!(answer, Err(Refused::NotExpired));
 }
 
@@ -145,7 +146,7 @@ cases![
     a_task_that_was_lost_after_its_start_does_not_expire,
     a_task_that_was_assigned_but_not_started_does_expire,
     an_orphan_that_never_started_does_expire,
-    a_start_between_the_finding_and_the_write_saves_the_task,
+    a_start_between_the_overdue_scan_and_the_write_keeps_the_task,
     a_task_that_has_not_expired_is_not_cancelled_as_expired,
     an_expired_head_lets_the_next_of_its_key_go_once_it_is_cancelled,
 ];

@@ -1,4 +1,4 @@
-//! Why does it not start? Every reason why a task waits, with its evidence, from what any store can say.
+//! Explanations: every reason why a task waits, with its evidence.
 
 use weaver_core::explain::Reason;
 use weaver_core::id::{Epoch, TaskKey};
@@ -17,26 +17,26 @@ use crate::harness::{Harness, namespace, queue, seconds, task, worker};
 
 cases![
     a_task_that_is_not_due_says_when,
-    a_task_that_waits_again_says_when_and_why,
-    a_held_key_names_who_holds_it_and_until_when,
-    a_key_held_between_two_attempts_names_who_holds_it,
+    a_task_waiting_for_a_retry_says_when_and_why,
+    a_held_serial_key_names_its_holder_and_the_lease_expiry,
+    a_serial_key_held_between_two_attempts_names_its_holder,
     a_key_held_by_an_assigned_task_names_its_worker,
     a_key_is_held_until_a_cancelled_handler_has_stopped,
-    whoever_holds_a_key_is_found_behind_any_number_that_wait_for_a_later_time,
+    the_holder_of_a_serial_key_is_found_behind_any_number_of_delayed_tasks,
     a_lower_id_of_the_key_goes_first,
-    a_lower_id_that_is_not_due_or_has_expired_is_no_reason,
-    a_task_is_not_in_the_way_of_itself,
+    a_lower_id_that_is_not_due_or_has_expired_does_not_block,
+    a_task_does_not_block_itself,
     those_ahead_are_counted,
     those_ahead_are_counted_up_to_a_thousand,
     a_paused_queue_is_a_reason,
-    a_full_queue_is_a_reason_with_its_numbers,
-    nobody_alive_is_a_reason,
-    a_worker_that_would_not_take_it_is_no_help,
-    a_worker_that_is_gone_is_not_alive,
-    a_worker_that_serves_it_is_enough,
-    nothing_in_its_way_is_said_so,
-    an_expired_task_says_so_until_it_is_cancelled,
-    everything_in_its_way_is_said_at_once,
+    a_full_queue_is_explained_with_its_numbers,
+    no_live_worker_is_a_reason,
+    a_worker_that_does_not_serve_the_queue_or_type_does_not_count,
+    a_silent_or_deregistered_worker_is_not_alive,
+    one_worker_that_serves_the_queue_and_type_is_enough,
+    a_task_without_blockers_is_explained_as_next,
+    an_expired_task_is_explained_as_expired_until_it_is_cancelled,
+    an_explanation_lists_every_blocker_at_once,
 ];
 
 pub(super) async fn reasons(harness: &Harness, key: &TaskKey) -> Vec<Reason> {
@@ -51,7 +51,7 @@ pub(super) async fn text(harness: &Harness, key: &TaskKey) -> String {
     harness.store.explain(key).await.expect("the task is there").to_string()
 }
 
-/// A worker that would take anything from queue `default`.
+/// A worker that serves queue `default`, all types.
 pub(super) fn beat(name: &str) -> Beat {
     Beat {
         key: RunnerKey { namespace: Namespace::default(), runner_id: worker(name) },
@@ -69,13 +69,13 @@ pub(super) async fn send(harness: &Harness, beat: Beat) {
     harness.store.beat(vec![beat]).await.expect("the store answers");
 }
 
-/// A task that nothing but the test keeps from running.
+/// A task without blockers, with a live worker for it.
 async fn served(harness: &Harness, task: NewTask) -> TaskKey {
     send(harness, beat("w")).await;
     harness.enqueue(task).await
 }
 
-/// Two tasks of one key, the first of which has just been taken by worker `w`.
+/// Two tasks of one serial key, the first of which worker `w` has leased.
 async fn held(harness: &Harness) -> (TaskKey, TaskKey) {
     let held = served(harness, task().serial_key("k")).await;
     let waits = harness.enqueue(task().serial_key("k")).await;
@@ -109,7 +109,7 @@ async fn a_task_that_is_not_due_says_when(harness: Harness) {
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
 }
 
-async fn a_task_that_waits_again_says_when_and_why(harness: Harness) {
+async fn a_task_waiting_for_a_retry_says_when_and_why(harness: Harness) {
     let outcomes = [
         (Outcome::failed("no"), Cause::Failed),
         (Outcome::TimedOut, Cause::TimedOut),
@@ -125,14 +125,14 @@ async fn a_task_that_waits_again_says_when_and_why(harness: Harness) {
     }
 }
 
-async fn a_held_key_names_who_holds_it_and_until_when(harness: Harness) {
+async fn a_held_serial_key_names_its_holder_and_the_lease_expiry(harness: Harness) {
     let (held, waits) = held(&harness).await;
     let until = Some(after(&harness, 30).await);
     let reason = Reason::KeyHeld { by: held.id, worker: Some(worker("w")), until };
     expect_among(&reasons(&harness, &waits).await, &reason);
 }
 
-async fn a_key_held_between_two_attempts_names_who_holds_it(harness: Harness) {
+async fn a_serial_key_held_between_two_attempts_names_its_holder(harness: Harness) {
     let first = served(&harness, task().serial_key("k")).await;
     let waits = harness.enqueue(task().serial_key("k")).await;
     let leased = harness.lease_one().await;
@@ -164,7 +164,7 @@ async fn a_key_is_held_until_a_cancelled_handler_has_stopped(harness: Harness) {
     assert_eq!(reasons(&harness, &waits).await, [Reason::NextInLine]);
 }
 
-async fn whoever_holds_a_key_is_found_behind_any_number_that_wait_for_a_later_time(harness: Harness) {
+async fn the_holder_of_a_serial_key_is_found_behind_any_number_of_delayed_tasks(harness: Harness) {
     harness.enqueue_all(vec![task().serial_key("k").delay(seconds(3600)); 1100]).await;
     let (held, waits) = held(&harness).await;
     let until = Some(after(&harness, 30).await);
@@ -179,7 +179,7 @@ async fn a_lower_id_of_the_key_goes_first(harness: Harness) {
     assert_eq!(reasons(&harness, &first).await, [Reason::NextInLine]);
 }
 
-async fn a_lower_id_that_is_not_due_or_has_expired_is_no_reason(harness: Harness) {
+async fn a_lower_id_that_is_not_due_or_has_expired_does_not_block(harness: Harness) {
     harness.enqueue(task().serial_key("k").delay(seconds(60))).await;
     harness.enqueue(task().serial_key("k").expires_at(after(&harness, 10).await)).await;
     let key = served(&harness, task().serial_key("k")).await;
@@ -187,7 +187,7 @@ async fn a_lower_id_that_is_not_due_or_has_expired_is_no_reason(harness: Harness
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
 }
 
-async fn a_task_is_not_in_the_way_of_itself(harness: Harness) {
+async fn a_task_does_not_block_itself(harness: Harness) {
     let key = served(&harness, task().serial_key("k")).await;
     let leased = harness.lease_one().await;
     harness.end(&leased, Outcome::Released).await;
@@ -220,7 +220,7 @@ async fn a_paused_queue_is_a_reason(harness: Harness) {
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
 }
 
-async fn a_full_queue_is_a_reason_with_its_numbers(harness: Harness) {
+async fn a_full_queue_is_explained_with_its_numbers(harness: Harness) {
     harness.enqueue_all(vec![task(); 3]).await;
     let leased = harness.lease(3).await;
     let key = served(&harness, task()).await;
@@ -228,14 +228,14 @@ async fn a_full_queue_is_a_reason_with_its_numbers(harness: Harness) {
     let full = |occupied| Reason::LimitReached { queue: queue("default"), occupied, max_running: 2 };
     assert_eq!(reasons(&harness, &key).await, [full(3)]);
     harness.succeed(&leased[0]).await;
-    // What its handler still does is under way too.
+    // A handler that has not stopped counts as running too.
     harness.cancel(&leased[1].lease.key).await;
     assert_eq!(reasons(&harness, &key).await, [full(2)]);
     harness.confirm(&leased[1].lease).await;
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
 }
 
-async fn nobody_alive_is_a_reason(harness: Harness) {
+async fn no_live_worker_is_a_reason(harness: Harness) {
     let key = harness.enqueue(task()).await;
     assert_eq!(reasons(&harness, &key).await, [no_worker(0)]);
     let there = RunnerKey { namespace: namespace("there"), runner_id: worker("w") };
@@ -247,7 +247,7 @@ async fn nobody_alive_is_a_reason(harness: Harness) {
     );
 }
 
-async fn a_worker_that_would_not_take_it_is_no_help(harness: Harness) {
+async fn a_worker_that_does_not_serve_the_queue_or_type_does_not_count(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let unfit = [
         Beat { queues: vec![queue("side")], ..beat("w") },
@@ -266,7 +266,7 @@ async fn a_worker_that_would_not_take_it_is_no_help(harness: Harness) {
     }
 }
 
-async fn a_worker_that_is_gone_is_not_alive(harness: Harness) {
+async fn a_silent_or_deregistered_worker_is_not_alive(harness: Harness) {
     let key = served(&harness, task()).await;
     harness.advance(seconds(119)).await;
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
@@ -278,7 +278,7 @@ async fn a_worker_that_is_gone_is_not_alive(harness: Harness) {
     assert_eq!(reasons(&harness, &key).await, [no_worker(0)]);
 }
 
-async fn a_worker_that_serves_it_is_enough(harness: Harness) {
+async fn one_worker_that_serves_the_queue_and_type_is_enough(harness: Harness) {
     let key = harness.enqueue(task()).await;
     send(&harness, Beat { queues: vec![queue("side")], ..beat("u") }).await;
     send(&harness, Beat { draining: true, ..beat("v") }).await;
@@ -288,13 +288,13 @@ async fn a_worker_that_serves_it_is_enough(harness: Harness) {
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
 }
 
-async fn nothing_in_its_way_is_said_so(harness: Harness) {
+async fn a_task_without_blockers_is_explained_as_next(harness: Harness) {
     let key = served(&harness, task()).await;
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
     assert!(text(&harness, &key).await.contains("the next free worker takes it"));
 }
 
-async fn an_expired_task_says_so_until_it_is_cancelled(harness: Harness) {
+async fn an_expired_task_is_explained_as_expired_until_it_is_cancelled(harness: Harness) {
     let at = after(&harness, 10).await;
     let key = served(&harness, task().expires_at(at)).await;
     assert_eq!(reasons(&harness, &key).await, [Reason::NextInLine]);
@@ -306,7 +306,7 @@ async fn an_expired_task_says_so_until_it_is_cancelled(harness: Harness) {
     assert_eq!(reasons(&harness, &key).await, [ended]);
 }
 
-async fn everything_in_its_way_is_said_at_once(harness: Harness) {
+async fn an_explanation_lists_every_blocker_at_once(harness: Harness) {
     let first = harness.enqueue(task().serial_key("k")).await;
     let key = harness.enqueue(task().serial_key("k").delay(seconds(10))).await;
     harness.lease_one().await;

@@ -1,4 +1,4 @@
-//! G8, idempotent enqueue: a key seen before returns the first task and says so.
+//! G8, idempotent enqueue: a known idempotency key returns the first task as existing.
 
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::PurgeRule;
@@ -16,7 +16,7 @@ async fn the_same_key_returns_the_first_task_and_says_so(harness: Harness) {
     assert_eq!(harness.total("default").await, 1);
 }
 
-async fn a_repetition_changes_nothing_about_the_first(harness: Harness) {
+async fn enqueuing_a_key_again_does_not_change_the_first_task(harness: Harness) {
     let key = harness.enqueue(keyed()).await;
     let before = harness.record(&key).await;
     harness.advance(seconds(5)).await;
@@ -84,10 +84,10 @@ async fn a_key_outlives_the_record_that_was_purged(harness: Harness) {
     assert_eq!((again.key, again.existing), (key, true));
 }
 
-async fn a_key_is_forgotten_in_the_end(harness: Harness) {
+async fn an_idempotency_key_expires(harness: Harness) {
     let key = harness.enqueue(keyed()).await;
     harness.finish_only(Outcome::DONE).await;
-    // Longer than the key is remembered, and than any store keeps finished records by default.
+    // Longer than the lifetime of the key, and than the default retention of finished tasks.
     harness.advance(seconds(40 * DAY_S)).await;
     let fresh = harness.enqueue(keyed()).await;
     assert_ne!(fresh, key);
@@ -109,7 +109,7 @@ async fn a_refused_batch_uses_up_no_key(harness: Harness) {
     harness.enqueue(keyed()).await;
 }
 
-async fn a_job_runs_once_per_planned_instant(harness: Harness) {
+async fn a_schedule_runs_once_per_planned_instant(harness: Harness) {
     let planned = harness.now().await;
     let run = || task().job_definition_id("nightly").scheduled_for(planned);
     let key = harness.enqueue(run()).await;
@@ -117,7 +117,7 @@ async fn a_job_runs_once_per_planned_instant(harness: Harness) {
     assert_eq!((again.key, again.existing), (key, true));
 }
 
-async fn another_job_another_instant_or_no_instant_is_another_run(harness: Harness) {
+async fn another_schedule_another_instant_or_no_instant_is_another_run(harness: Harness) {
     let planned = harness.now().await;
     let run = || task().job_definition_id("nightly").scheduled_for(planned);
     harness.enqueue(run()).await;
@@ -165,7 +165,7 @@ impl Harness {
 
 cases![
     the_same_key_returns_the_first_task_and_says_so,
-    a_repetition_changes_nothing_about_the_first,
+    enqueuing_a_key_again_does_not_change_the_first_task,
     two_members_of_a_batch_with_one_key_make_one_task,
     another_key_makes_another_task,
     a_key_in_another_queue_is_the_same_key,
@@ -173,11 +173,11 @@ cases![
     a_task_that_has_ended_is_still_the_answer,
     a_key_is_remembered_for_a_week,
     a_key_outlives_the_record_that_was_purged,
-    a_key_is_forgotten_in_the_end,
+    an_idempotency_key_expires,
     a_forgotten_key_counts_from_its_new_task,
     a_refused_batch_uses_up_no_key,
-    a_job_runs_once_per_planned_instant,
-    another_job_another_instant_or_no_instant_is_another_run,
+    a_schedule_runs_once_per_planned_instant,
+    another_schedule_another_instant_or_no_instant_is_another_run,
     either_of_two_unique_keys_finds_the_task,
     concurrent_enqueues_of_one_key_make_exactly_one_task,
 ];

@@ -1,5 +1,4 @@
-//! G9, isolation: a task's identity is (namespace, id); nothing asked of one namespace shows or changes
-//! another.
+//! G9, isolation: a task's identity is (namespace, id); no call on one namespace reads or changes another.
 
 use weaver_core::id::TaskKey;
 use weaver_core::lease::{Lease, Renewed};
@@ -20,7 +19,7 @@ async fn a_namespace_leases_its_own_tasks_only(harness: Harness) {
     assert!(harness.lease_in("c", &["mail"], 10).await.is_empty());
 }
 
-async fn what_happens_in_one_namespace_leaves_the_other(harness: Harness) {
+async fn changes_in_one_namespace_do_not_affect_another(harness: Harness) {
     let (here, there) = twins(&harness).await;
     let before = harness.record(&there).await;
     let leased = harness.lease_in("a", &["mail"], 10).await.remove(0);
@@ -93,7 +92,7 @@ async fn a_key_held_in_one_namespace_is_free_in_the_other(harness: Harness) {
     assert_eq!(keys(&harness.lease_in("a", &["default"], 10).await), enqueued[2..3]);
 }
 
-async fn an_end_under_a_forged_namespace_is_stale_and_changes_nothing(harness: Harness) {
+async fn an_outcome_under_a_forged_namespace_is_stale_and_changes_nothing(harness: Harness) {
     let (here, _) = twins(&harness).await;
     let leased = harness.lease_in("a", &["mail"], 10).await.remove(0);
     let end = end_of(&leased, Outcome::DONE);
@@ -143,7 +142,7 @@ async fn purging_one_namespace_leaves_the_other(harness: Harness) {
     assert_eq!(harness.record(&there).await.state, TaskState::Cancelled);
 }
 
-async fn losses_are_found_in_every_namespace_and_each_keeps_its_own(harness: Harness) {
+async fn expired_leases_are_found_in_every_namespace_and_each_keeps_its_own(harness: Harness) {
     let (here, there) = twins(&harness).await;
     harness.lease_in("a", &["mail"], 10).await;
     harness.lease_in("b", &["mail"], 10).await;
@@ -169,17 +168,17 @@ async fn twins(harness: &Harness) -> (TaskKey, TaskKey) {
 
 cases![
     a_namespace_leases_its_own_tasks_only,
-    what_happens_in_one_namespace_leaves_the_other,
+    changes_in_one_namespace_do_not_affect_another,
     cancelling_in_one_namespace_leaves_the_other,
     a_task_is_not_found_under_another_namespace,
     a_namespace_counts_its_own_tasks_only,
     a_namespace_lists_its_own_tasks_only,
     a_namespace_lists_its_own_groups_only,
     a_key_held_in_one_namespace_is_free_in_the_other,
-    an_end_under_a_forged_namespace_is_stale_and_changes_nothing,
+    an_outcome_under_a_forged_namespace_is_stale_and_changes_nothing,
     a_command_under_a_forged_namespace_is_stale_and_changes_nothing,
     a_renewal_under_a_forged_namespace_is_lost_and_changes_nothing,
     a_confirmation_under_a_forged_namespace_changes_nothing,
     purging_one_namespace_leaves_the_other,
-    losses_are_found_in_every_namespace_and_each_keeps_its_own,
+    expired_leases_are_found_in_every_namespace_and_each_keeps_its_own,
 ];

@@ -11,15 +11,15 @@ use crate::harness::{Harness, namespace, seconds};
 
 cases![
     entries_are_read_in_the_order_they_were_appended,
-    an_append_answers_the_number_of_its_last_entry,
+    an_append_returns_the_number_of_its_last_entry,
     entries_are_stamped_with_the_stores_clock,
-    a_stream_that_nobody_wrote_is_empty,
-    reading_goes_on_after_an_entry,
-    a_reader_is_told_whether_there_is_more,
+    a_stream_that_was_never_written_is_empty,
+    reading_continues_after_an_entry,
+    a_page_of_entries_says_whether_there_is_more,
     the_last_entries_come_oldest_first,
     a_stream_is_trimmed_by_number,
     a_stream_is_trimmed_by_time,
-    numbers_go_on_after_everything_was_trimmed,
+    entry_numbers_continue_after_everything_was_trimmed,
     an_entry_over_the_limit_is_refused_with_its_whole_append,
     an_entry_at_the_limit_is_kept,
     a_stream_belongs_to_its_namespace,
@@ -58,7 +58,7 @@ async fn entries_are_read_in_the_order_they_were_appended(harness: Harness) {
     assert!(!page.more);
 }
 
-async fn an_append_answers_the_number_of_its_last_entry(harness: Harness) {
+async fn an_append_returns_the_number_of_its_last_entry(harness: Harness) {
     assert_eq!(append(&harness, &stream(), &["a", "b"]).await, Seq(2));
     assert_eq!(append(&harness, &stream(), &["c"]).await, Seq(3));
     assert_eq!(numbers(&read_all(&harness, &stream()).await), [1, 2, 3]);
@@ -73,7 +73,7 @@ async fn entries_are_stamped_with_the_stores_clock(harness: Harness) {
     assert_eq!(stamps, [first, first.saturating_add(seconds(5))]);
 }
 
-async fn a_stream_that_nobody_wrote_is_empty(harness: Harness) {
+async fn a_stream_that_was_never_written_is_empty(harness: Harness) {
     let empty = JournalPage { entries: Vec::new(), more: false };
     assert_eq!(read_all(&harness, &stream()).await, empty);
     assert_eq!(read(&harness, &stream(), ReadFrom::Last(5), 5).await, empty);
@@ -81,7 +81,7 @@ async fn a_stream_that_nobody_wrote_is_empty(harness: Harness) {
     assert_eq!(append(&harness, &stream(), &["a"]).await, Seq(1));
 }
 
-async fn reading_goes_on_after_an_entry(harness: Harness) {
+async fn reading_continues_after_an_entry(harness: Harness) {
     append(&harness, &stream(), &["a", "b", "c"]).await;
     assert_eq!(texts(&read(&harness, &stream(), ReadFrom::After(Seq(1)), 10).await), ["b", "c"]);
     let end = read(&harness, &stream(), ReadFrom::After(Seq(3)), 10).await;
@@ -90,7 +90,7 @@ async fn reading_goes_on_after_an_entry(harness: Harness) {
     assert_eq!((texts(&beyond), beyond.more), (vec![], false));
 }
 
-async fn a_reader_is_told_whether_there_is_more(harness: Harness) {
+async fn a_page_of_entries_says_whether_there_is_more(harness: Harness) {
     append(&harness, &stream(), &["a", "b", "c"]).await;
     let part = read(&harness, &stream(), ReadFrom::After(Seq(0)), 2).await;
     assert_eq!((texts(&part), part.more), (vec!["a", "b"], true));
@@ -125,7 +125,7 @@ async fn a_stream_is_trimmed_by_time(harness: Harness) {
     assert_eq!(texts(&read_all(&harness, &stream()).await), ["b", "c"]);
 }
 
-async fn numbers_go_on_after_everything_was_trimmed(harness: Harness) {
+async fn entry_numbers_continue_after_everything_was_trimmed(harness: Harness) {
     let last = append(&harness, &stream(), &["a", "b"]).await;
     harness.store.trim_entries(&stream(), TrimBefore::Seq(Seq(99))).await.expect("the store answers");
     assert_eq!(texts(&read_all(&harness, &stream()).await), Vec::<&str>::new());

@@ -1,5 +1,5 @@
-//! The leader guard: what a leader decided is written only while it still is the leader; its workers' ends do
-//! not depend on it.
+//! Leader fencing: a leader's decisions are written only under its current epoch, the version of the leader
+//! election's document. Outcomes of its workers do not depend on it.
 
 use bytes::Bytes;
 use weaver_core::error::Error;
@@ -14,7 +14,7 @@ use weaver_core::task::TaskState;
 use super::cases;
 use crate::harness::{Harness, seconds, task, worker};
 
-async fn the_leader_in_office_is_obeyed(harness: Harness) {
+async fn the_current_leader_is_accepted(harness: Harness) {
     let leader = elect(&harness).await;
     let key = harness.enqueue(task()).await;
     let decided = assignment(&harness, &key, &leader).await;
@@ -23,7 +23,7 @@ async fn the_leader_in_office_is_obeyed(harness: Harness) {
     assert_eq!(harness.record(&key).await.state, TaskState::Assigned);
 }
 
-async fn a_deposed_leader_is_told_so_and_writes_nothing(harness: Harness) {
+async fn a_deposed_leader_is_fenced_out_and_writes_nothing(harness: Harness) {
     let old = elect(&harness).await;
     let new = elect(&harness).await;
     let enqueued = harness.enqueue_all(vec![task(); 2]).await;
@@ -42,7 +42,7 @@ async fn a_leader_that_was_never_elected_is_refused(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let leader = LeaderEpoch { document: document(), epoch: Version(1) };
     let decided = assignment(&harness, &key, &leader).await;
-    let refusal = harness.store.commit(vec![decided], Some(leader)).await.expect_err("nobody is the leader");
+    let refusal = harness.store.commit(vec![decided], Some(leader)).await.expect_err("there is no leader");
     assert_eq!(refusal, Error::Deposed { epoch: Version(1), current: Version(0) });
     assert_eq!(harness.record(&key).await.state, TaskState::Queued);
 }
@@ -56,7 +56,7 @@ async fn a_leader_that_has_resigned_is_refused(harness: Harness) {
     assert_eq!(harness.record(&key).await.state, TaskState::Queued);
 }
 
-async fn a_leader_is_told_of_its_deposition_even_with_nothing_to_write(harness: Harness) {
+async fn a_deposed_leader_is_fenced_out_even_with_an_empty_batch(harness: Harness) {
     let old = elect(&harness).await;
     elect(&harness).await;
     assert!(matches!(harness.store.commit(vec![], Some(old)).await, Err(Error::Deposed { .. })));
@@ -100,7 +100,7 @@ fn document() -> DocumentKey {
     DocumentKey::new(Namespace::default(), "leader", "scheduler")
 }
 
-/// Somebody becomes the leader.
+/// Elects a leader.
 async fn elect(harness: &Harness) -> LeaderEpoch {
     let document = document();
     let put = harness.store.put_document(&document, Bytes::from_static(b"me"), Expect::Anything, None);
@@ -113,11 +113,11 @@ async fn assignment(harness: &Harness, key: &TaskKey, leader: &LeaderEpoch) -> T
 }
 
 cases![
-    the_leader_in_office_is_obeyed,
-    a_deposed_leader_is_told_so_and_writes_nothing,
+    the_current_leader_is_accepted,
+    a_deposed_leader_is_fenced_out_and_writes_nothing,
     a_leader_that_was_never_elected_is_refused,
     a_leader_that_has_resigned_is_refused,
-    a_leader_is_told_of_its_deposition_even_with_nothing_to_write,
+    a_deposed_leader_is_fenced_out_even_with_an_empty_batch,
     a_new_leader_does_not_kill_running_work,
     a_new_leader_does_not_keep_an_assigned_worker_from_starting,
     leaders_of_two_documents_do_not_depose_each_other,

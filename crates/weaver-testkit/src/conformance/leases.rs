@@ -1,10 +1,10 @@
-//! G2 and G3, one valid lease and nothing stranded: what a lease call grants, repeats and refuses, and how a
-//! lease that ran out is taken away.
+//! G2 and G3, one valid lease and nothing stranded: what a lease call grants, repeats and refuses, and lease
+//! expiry.
 
 use weaver_core::error::{Error, Problem};
 use weaver_core::id::{Epoch, LeaseToken, Version};
 use weaver_core::lease::{LeaseRequest, Leased};
-use weaver_core::lifecycle::OverdueWhy;
+use weaver_core::lifecycle::OverdueReason;
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{AttemptOutcome, Cause, TaskState};
@@ -13,7 +13,7 @@ use super::cases;
 use super::steps::{end_of, keys, lost};
 use crate::harness::{Harness, namespace, seconds, task, worker};
 
-async fn a_lease_makes_the_task_run_and_says_everything_about_it(harness: Harness) {
+async fn a_lease_starts_the_task_and_returns_its_whole_record(harness: Harness) {
     let key = harness.enqueue(task()).await;
     harness.advance(seconds(5)).await;
     let request = LeaseRequest { ttl: seconds(12), ..harness.request(1) };
@@ -56,7 +56,7 @@ async fn a_running_task_is_not_leased_again(harness: Harness) {
     harness.lease_one().await;
     assert!(harness.lease_by("v", 10).await.is_empty());
     harness.advance(seconds(3600)).await;
-    // Its lease has run out, but until that is noticed it still runs.
+    // Its lease has expired, but until the expiry is recorded it still runs.
     assert!(harness.lease_by("v", 10).await.is_empty());
 }
 
@@ -64,7 +64,7 @@ async fn nothing_is_leased_from_an_empty_store(harness: Harness) {
     assert!(harness.lease(10).await.is_empty());
 }
 
-async fn no_more_is_leased_than_was_asked_for(harness: Harness) {
+async fn no_more_is_leased_than_requested(harness: Harness) {
     let enqueued = harness.enqueue_all(vec![task(); 5]).await;
     assert_eq!(harness.lease_keys(2).await, enqueued[..2]);
     assert_eq!(harness.lease_keys(2).await, enqueued[2..4]);
@@ -117,7 +117,7 @@ async fn another_namespaces_token_is_refused_and_shows_nothing(harness: Harness)
     assert_eq!(harness.record(&there).await.state, TaskState::Queued);
 }
 
-async fn a_lease_that_has_not_run_out_is_not_overdue(harness: Harness) {
+async fn a_lease_that_has_not_expired_is_not_overdue(harness: Harness) {
     harness.enqueue(task()).await;
     harness.lease_one().await;
     assert!(harness.overdue().await.is_empty());
@@ -125,26 +125,26 @@ async fn a_lease_that_has_not_run_out_is_not_overdue(harness: Harness) {
     assert!(harness.overdue().await.is_empty());
 }
 
-async fn a_lease_that_ran_out_is_overdue_and_looking_changes_nothing(harness: Harness) {
+async fn an_expired_lease_is_overdue_and_listing_it_changes_nothing(harness: Harness) {
     let key = harness.enqueue(task()).await;
     harness.lease_one().await;
     let before = harness.record(&key).await;
     harness.advance(seconds(31)).await;
     for _ in 0..2 {
-        assert_eq!(harness.overdue().await, [(key.clone(), OverdueWhy::Lease)]);
+        assert_eq!(harness.overdue().await, [(key.clone(), OverdueReason::Lease)]);
     }
     assert_eq!(harness.record(&key).await, before);
 }
 
-async fn each_lease_runs_out_by_its_own_ttl(harness: Harness) {
+async fn each_lease_expires_by_its_own_ttl(harness: Harness) {
     let enqueued = harness.enqueue_all(vec![task(); 2]).await;
     harness.lease_as(LeaseRequest { ttl: seconds(100), ..harness.request(1) }).await;
     harness.lease_as(LeaseRequest { ttl: seconds(10), ..harness.request(1) }).await;
     harness.advance(seconds(11)).await;
-    assert_eq!(harness.overdue().await, [(enqueued[1].clone(), OverdueWhy::Lease)]);
+    assert_eq!(harness.overdue().await, [(enqueued[1].clone(), OverdueReason::Lease)]);
 }
 
-async fn no_more_is_overdue_than_was_asked_for(harness: Harness) {
+async fn no_more_overdue_tasks_are_returned_than_requested(harness: Harness) {
     harness.enqueue_all(vec![task(); 5]).await;
     harness.lease(5).await;
     harness.advance(seconds(31)).await;
@@ -153,7 +153,7 @@ async fn no_more_is_overdue_than_was_asked_for(harness: Harness) {
     assert!(harness.overdue().await.is_empty());
 }
 
-async fn a_task_whose_worker_was_lost_waits_again_and_goes_to_another(harness: Harness) {
+async fn a_task_with_an_expired_lease_is_requeued_and_leased_by_another_worker(harness: Harness) {
     let key = harness.enqueue(task()).await;
     harness.lease_one().await;
     harness.lose().await;
@@ -165,7 +165,7 @@ async fn a_task_whose_worker_was_lost_waits_again_and_goes_to_another(harness: H
     assert_eq!(keys(&harness.lease_by("v", 1).await), [key]);
 }
 
-async fn two_who_notice_one_loss_count_it_once(harness: Harness) {
+async fn two_workers_that_record_one_lease_expiry_count_it_once(harness: Harness) {
     let key = harness.enqueue(task()).await;
     harness.lease_one().await;
     harness.advance(seconds(31)).await;
@@ -195,7 +195,7 @@ async fn a_write_under_a_superseded_lease_is_stale_and_changes_nothing(harness: 
     harness.succeed(&new).await;
 }
 
-/// Every end but the loss itself is refused, and the record stays as it is.
+/// Every outcome under the lost lease is refused, and the record is unchanged.
 async fn expect_stale_ends(harness: &Harness, old: &Leased) {
     let before = harness.record(&old.lease.key).await;
     let snoozed = Outcome::Snoozed { delay: seconds(1) };
@@ -208,7 +208,7 @@ async fn expect_stale_ends(harness: &Harness, old: &Leased) {
 }
 
 async fn expect_taken(harness: &Harness, request: LeaseRequest) {
-    let refusal = harness.store.lease(request).await.expect_err("the token is somebody else's");
+    let refusal = harness.store.lease(request).await.expect_err("the token belongs to another caller");
     let Error::Invalid(invalid) = refusal else { panic!("{refusal:?}") };
     assert_eq!((invalid.field, invalid.problem), ("token", Problem::TokenTaken));
 }
@@ -223,23 +223,23 @@ fn leases(leased: &[Leased]) -> Vec<(Version, LeaseToken, String)> {
 }
 
 cases![
-    a_lease_makes_the_task_run_and_says_everything_about_it,
+    a_lease_starts_the_task_and_returns_its_whole_record,
     a_leased_task_is_running_and_counts_its_start,
     a_second_start_keeps_the_time_of_the_first,
     a_running_task_is_not_leased_again,
     nothing_is_leased_from_an_empty_store,
-    no_more_is_leased_than_was_asked_for,
+    no_more_is_leased_than_requested,
     repeating_a_lease_call_returns_what_it_granted,
     repeating_a_lease_call_moves_nothing,
     repeating_a_lease_call_leaves_out_what_has_ended,
     another_workers_token_is_refused_and_shows_nothing,
     another_namespaces_token_is_refused_and_shows_nothing,
-    a_lease_that_has_not_run_out_is_not_overdue,
-    a_lease_that_ran_out_is_overdue_and_looking_changes_nothing,
-    each_lease_runs_out_by_its_own_ttl,
-    no_more_is_overdue_than_was_asked_for,
-    a_task_whose_worker_was_lost_waits_again_and_goes_to_another,
-    two_who_notice_one_loss_count_it_once,
+    a_lease_that_has_not_expired_is_not_overdue,
+    an_expired_lease_is_overdue_and_listing_it_changes_nothing,
+    each_lease_expires_by_its_own_ttl,
+    no_more_overdue_tasks_are_returned_than_requested,
+    a_task_with_an_expired_lease_is_requeued_and_leased_by_another_worker,
+    two_workers_that_record_one_lease_expiry_count_it_once,
     a_write_under_a_lost_lease_is_stale_and_changes_nothing,
     a_write_under_a_superseded_lease_is_stale_and_changes_nothing,
 ];

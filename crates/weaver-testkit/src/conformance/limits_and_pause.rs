@@ -1,5 +1,5 @@
-//! Paused and limited queues: a paused queue gives nothing and stops nothing; a limit counts what is under
-//! way over all workers, until it has really ended.
+//! Paused and limited queues: a paused queue leases nothing and stops nothing; a concurrency limit counts
+//! running tasks and cancellation holds over all workers.
 
 use weaver_core::id::TaskKey;
 use weaver_core::lease::Renewed;
@@ -25,7 +25,7 @@ async fn a_queue_can_be_paused_before_it_has_tasks(harness: Harness) {
     assert!(harness.lease(10).await.is_empty());
 }
 
-async fn a_pause_outlasts_times_and_retries_that_come_due(harness: Harness) {
+async fn a_pause_also_holds_delayed_tasks_and_retries_that_become_due(harness: Harness) {
     let enqueued = harness.enqueue_all(vec![task(), task().delay(seconds(5))]).await;
     let leased = harness.lease_one().await;
     harness.pause("default").await;
@@ -36,7 +36,7 @@ async fn a_pause_outlasts_times_and_retries_that_come_due(harness: Harness) {
     assert_eq!(harness.lease_keys(10).await, enqueued);
 }
 
-async fn what_runs_in_a_paused_queue_goes_on(harness: Harness) {
+async fn running_tasks_of_a_paused_queue_continue(harness: Harness) {
     harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     harness.pause("default").await;
@@ -89,7 +89,7 @@ async fn an_end_makes_room(harness: Harness) {
     assert_eq!(harness.lease_keys(10).await, enqueued[3..4]);
 }
 
-async fn a_released_task_gives_its_slot_back(harness: Harness) {
+async fn a_released_task_frees_its_slot(harness: Harness) {
     let enqueued = limited(&harness).await;
     let leased = harness.lease_one().await;
     harness.advance(seconds(1)).await;
@@ -97,7 +97,7 @@ async fn a_released_task_gives_its_slot_back(harness: Harness) {
     assert_eq!(harness.lease_keys(10).await, enqueued[1..2]);
 }
 
-async fn a_lost_worker_keeps_its_slot_until_the_loss_is_noticed(harness: Harness) {
+async fn a_lost_worker_keeps_its_slot_until_the_lease_expiry_is_recorded(harness: Harness) {
     let enqueued = limited(&harness).await;
     harness.lease_one().await;
     harness.advance(seconds(31)).await;
@@ -159,7 +159,7 @@ async fn a_full_queue_does_not_hide_another(harness: Harness) {
     assert_eq!(keys(&harness.lease_in("default", &["a", "b"], 10).await), [other]);
 }
 
-async fn a_limit_below_what_runs_lets_nothing_in_until_there_is_room(harness: Harness) {
+async fn a_limit_below_the_running_count_admits_nothing_until_there_is_room(harness: Harness) {
     harness.enqueue_all(vec![task(); 5]).await;
     let leased = harness.lease(3).await;
     harness.limit("default", 2).await;
@@ -221,23 +221,23 @@ async fn limited(harness: &Harness) -> Vec<TaskKey> {
 cases![
     a_paused_queue_gives_nothing_until_it_is_resumed,
     a_queue_can_be_paused_before_it_has_tasks,
-    a_pause_outlasts_times_and_retries_that_come_due,
-    what_runs_in_a_paused_queue_goes_on,
+    a_pause_also_holds_delayed_tasks_and_retries_that_become_due,
+    running_tasks_of_a_paused_queue_continue,
     a_lease_call_repeated_after_a_pause_returns_what_it_granted,
     a_paused_queue_does_not_stop_another,
     a_queue_paused_in_one_namespace_is_open_in_another,
     no_more_run_than_the_limit_over_all_workers,
     a_limit_serves_in_order,
     an_end_makes_room,
-    a_released_task_gives_its_slot_back,
-    a_lost_worker_keeps_its_slot_until_the_loss_is_noticed,
+    a_released_task_frees_its_slot,
+    a_lost_worker_keeps_its_slot_until_the_lease_expiry_is_recorded,
     a_cancelled_task_keeps_its_slot_until_its_handler_has_stopped,
     a_cancelled_task_keeps_its_slot_no_longer_than_its_lease,
     cancelling_a_waiting_task_makes_no_room,
     a_limit_is_for_its_queue_alone,
     a_limit_is_for_its_namespace_alone,
     a_full_queue_does_not_hide_another,
-    a_limit_below_what_runs_lets_nothing_in_until_there_is_room,
+    a_limit_below_the_running_count_admits_nothing_until_there_is_room,
     a_raised_or_removed_limit_lets_more_in,
     a_paused_and_limited_queue_is_both,
     a_refused_change_of_settings_leaves_them,

@@ -18,11 +18,11 @@ cases![
     each_selector_finds_its_tasks_and_no_others,
     a_state_finds_the_tasks_that_are_in_it_now,
     a_serial_key_finds_those_that_have_not_ended_or_still_hold_it,
-    a_filter_keeps_what_meets_all_of_it,
+    a_filter_matches_only_tasks_that_meet_all_its_conditions,
     a_list_shows_nothing_of_another_namespace,
     tasks_are_listed_newest_first_or_oldest_first,
     pages_show_every_task_exactly_once_in_both_orders,
-    a_search_that_looked_at_enough_says_so_and_can_go_on,
+    a_search_that_reached_scan_max_is_incomplete_and_can_continue,
     a_cursor_that_no_list_returned_is_refused,
     groups_are_listed_by_id_with_their_counts,
     groups_come_in_pages,
@@ -86,7 +86,7 @@ async fn a_serial_key_finds_those_that_have_not_ended_or_still_hold_it(harness: 
     assert_eq!(found(&harness, by_key()).await, [second]);
 }
 
-async fn a_filter_keeps_what_meets_all_of_it(harness: Harness) {
+async fn a_filter_matches_only_tasks_that_meet_all_its_conditions(harness: Harness) {
     let early = harness.enqueue(task()).await;
     harness.advance(seconds(10)).await;
     let from = harness.now().await;
@@ -159,7 +159,7 @@ async fn pages_show_every_task_exactly_once_in_both_orders(harness: Harness) {
     }
 }
 
-async fn a_search_that_looked_at_enough_says_so_and_can_go_on(harness: Harness) {
+async fn a_search_that_reached_scan_max_is_incomplete_and_can_continue(harness: Harness) {
     let rare = harness.enqueue(NewTask::new("rare")).await;
     for _ in 0..20 {
         harness.enqueue(task()).await;
@@ -173,7 +173,7 @@ async fn a_search_that_looked_at_enough_says_so_and_can_go_on(harness: Harness) 
     };
     let read = |cursor| harness.store.list_tasks(TaskQuery { cursor, ..query.clone() });
     let pages = pages(read).await;
-    assert!(pages.len() >= 4, "21 tasks are more than {} looks at five", pages.len());
+    assert!(pages.len() >= 4, "21 tasks need more than {} pages of five", pages.len());
     assert!(!pages[0].complete, "the first page was cut short");
     for page in &pages {
         assert!(page.complete || page.next.is_some(), "a page cut short has a cursor");

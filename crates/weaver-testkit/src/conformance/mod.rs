@@ -1,4 +1,4 @@
-//! The conformance suite: one named test per guarantee and edge, grouped by concern, run on any store.
+//! The conformance suite: one named test per guarantee and edge case, grouped by subject, run on any store.
 //!
 //! A store takes part with a test target of its own (`harness = false`):
 //!
@@ -8,8 +8,8 @@
 //! }
 //! ```
 //!
-//! A test is an `async fn(Harness)` whose name is a sentence; `cases!` lists those of a file, so that one
-//! that is forgotten is dead code and fails the build.
+//! A test is an `async fn(Harness)` whose name is a sentence; `cases!` lists the tests of a file, so that a
+//! forgotten one is dead code and fails the build.
 
 mod admin;
 mod answers;
@@ -20,11 +20,11 @@ mod counting;
 mod delays;
 mod document_batches;
 mod documents;
-mod ends;
 mod enqueue;
 mod events;
 mod expiry;
 mod explain;
+mod explain_states;
 mod fragile;
 mod idempotency;
 mod isolation;
@@ -34,6 +34,7 @@ mod leases;
 mod limits_and_pause;
 mod lists;
 mod order;
+mod outcomes;
 mod renewals;
 mod runners;
 mod serial_keys;
@@ -45,7 +46,6 @@ mod unreadable_others;
 mod verbs;
 mod waiter;
 mod waiting;
-mod whereabouts;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -54,11 +54,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::harness::{Boxed, Factory, Harness, TestStore};
 
-/// One test.
+/// One test of the suite.
 pub struct Case {
-    /// The sentence.
+    /// Its function name, a sentence.
     pub name: &'static str,
-    /// The test.
+    /// Panics if the test fails.
     pub run: fn(Harness) -> Boxed<()>,
 }
 
@@ -76,7 +76,7 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Every test with the concern it belongs to.
+/// Every test with its subject, the name of its file.
 pub fn all() -> Vec<(&'static str, Case)> {
     let groups: Vec<(&'static str, Vec<Case>)> = vec![
         ("enqueue", enqueue::cases()),
@@ -85,7 +85,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("delays", delays::cases()),
         ("leases", leases::cases()),
         ("renewals", renewals::cases()),
-        ("ends", ends::cases()),
+        ("outcomes", outcomes::cases()),
         ("counting", counting::cases()),
         ("fragile", fragile::cases()),
         ("terminal", terminal::cases()),
@@ -107,7 +107,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         ("journal", journal::cases()),
         ("verbs", verbs::cases()),
         ("explain", explain::cases()),
-        ("explain", whereabouts::cases()),
+        ("explain", explain_states::cases()),
         ("bad_input", bad_input::cases()),
         ("unreadable", unreadable::cases()),
         ("unreadable", unreadable_others::cases()),

@@ -1,4 +1,4 @@
-//! G7, order: priority, then when it became due, then id, exactly; and no task goes to two leasers.
+//! G7, order: priority, then due time, then id, exactly; and no task is leased twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn of_those_due_at_one_instant_the_lowest_id_goes_first(harness: Harness) 
     assert_eq!(leased, enqueued);
 }
 
-async fn a_delayed_task_takes_its_place_by_its_time_and_not_by_its_age(harness: Harness) {
+async fn a_delayed_task_is_ordered_by_its_due_time_not_by_its_age(harness: Harness) {
     let run_at = harness.now().await.saturating_add(seconds(10));
     let old = harness.enqueue(task().run_at(run_at)).await;
     harness.advance(seconds(5)).await;
@@ -57,7 +57,7 @@ async fn a_delayed_task_takes_its_place_by_its_time_and_not_by_its_age(harness: 
     assert_eq!(harness.lease_keys(3).await, [before, old, after]);
 }
 
-async fn a_retried_task_takes_its_place_by_its_next_start(harness: Harness) {
+async fn a_retried_task_is_ordered_by_its_retry_time(harness: Harness) {
     let failed = harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     harness.end(&leased, Outcome::Failed { error: "no".into(), retry: Retry::After(seconds(10)) }).await;
@@ -68,15 +68,15 @@ async fn a_retried_task_takes_its_place_by_its_next_start(harness: Harness) {
     assert_eq!(harness.lease_keys(3).await, [before, failed, after]);
 }
 
-async fn a_released_task_takes_its_place_by_its_release(harness: Harness) {
+async fn a_released_task_is_ordered_by_its_release_time(harness: Harness) {
     place_by_end(&harness, Outcome::Released).await;
 }
 
-async fn a_snoozed_task_takes_its_place_by_its_new_time(harness: Harness) {
+async fn a_snoozed_task_is_ordered_by_its_new_time(harness: Harness) {
     place_by_end(&harness, Outcome::Snoozed { delay: Duration::ZERO }).await;
 }
 
-async fn a_lost_task_takes_its_place_by_the_discovery(harness: Harness) {
+async fn a_lost_task_is_ordered_by_the_time_its_loss_was_recorded(harness: Harness) {
     let lost = harness.enqueue(task()).await;
     assert_eq!(harness.lease_one().await.lease.key, lost);
     harness.advance(seconds(10)).await;
@@ -87,7 +87,7 @@ async fn a_lost_task_takes_its_place_by_the_discovery(harness: Harness) {
     assert_eq!(harness.lease_keys(3).await, [before, lost, after]);
 }
 
-async fn a_task_made_due_takes_its_place_by_that_moment(harness: Harness) {
+async fn a_task_made_due_is_ordered_by_that_moment(harness: Harness) {
     let hurried = harness.enqueue(task().delay(seconds(3600))).await;
     let before = harness.enqueue(task()).await;
     harness.advance(seconds(5)).await;
@@ -119,7 +119,7 @@ async fn a_task_that_was_assigned_and_released_takes_its_place_by_its_release(ha
     assert_eq!(harness.lease_keys(3).await, [before, first]);
 }
 
-async fn a_task_freed_by_its_key_keeps_the_place_of_its_own_time(harness: Harness) {
+async fn a_task_unblocked_by_its_serial_key_is_ordered_by_its_own_due_time(harness: Harness) {
     let keyed = harness.enqueue_all(vec![task().serial_key("k"); 2]).await;
     let leased = harness.lease_one().await;
     harness.advance(seconds(5)).await;
@@ -129,7 +129,7 @@ async fn a_task_freed_by_its_key_keeps_the_place_of_its_own_time(harness: Harnes
     assert_eq!(harness.lease_keys(3).await, expected);
 }
 
-async fn a_task_released_at_the_instant_it_was_taken_goes_by_its_id(harness: Harness) {
+async fn a_task_released_at_the_instant_it_was_leased_is_ordered_by_id(harness: Harness) {
     let enqueued = harness.enqueue_all(vec![task(); 3]).await;
     let leased = harness.lease(2).await;
     harness.end(&leased[1], Outcome::Released).await;
@@ -150,20 +150,20 @@ async fn several_queues_are_one_order(harness: Harness) {
     assert_eq!(keys(&leased), expected);
 }
 
-async fn only_the_queues_that_were_asked_for_are_served(harness: Harness) {
+async fn only_the_requested_queues_are_served(harness: Harness) {
     let wanted = harness.enqueue(task().queue("a")).await;
     harness.enqueue(task().queue("b")).await;
     harness.enqueue(task()).await;
     assert_eq!(keys(&harness.lease_in("default", &["a", "none"], 10).await), [wanted]);
 }
 
-async fn a_queue_that_is_asked_for_twice_is_served_once(harness: Harness) {
+async fn a_queue_named_twice_in_a_lease_call_is_served_once(harness: Harness) {
     let expected = harness.enqueue_all(vec![task(); 5]).await;
     assert_eq!(keys(&harness.lease_in("default", &["default", "default"], 2).await), expected[..2]);
     assert_eq!(keys(&harness.lease_in("default", &["default", "default"], 10).await), expected[2..]);
 }
 
-async fn only_the_types_that_were_asked_for_are_served_and_in_order(harness: Harness) {
+async fn only_the_requested_types_are_served_in_order(harness: Harness) {
     let types = ["x", "y", "z", "x", "y", "z"];
     let enqueued = harness.enqueue_all(types.map(NewTask::new).to_vec()).await;
     let urgent = harness.enqueue(NewTask::new("z").priority(0)).await;
@@ -219,13 +219,13 @@ async fn concurrent_leasers_share_all_tasks_and_none_twice(harness: Harness) {
     for leaser in leasers {
         leased.extend(leaser.await.expect("no panic"));
     }
-    // A leaser may find nothing while others are at it; whoever comes afterwards finds what is left.
+    // A concurrent lease call may find nothing; a later one finds the rest.
     leased.extend(drain(&harness, "last").await);
     assert_eq!(leased.len(), enqueued.len(), "a task was leased twice or not at all");
     assert_eq!(leased.into_iter().collect::<BTreeSet<_>>(), enqueued);
 }
 
-/// Leases until nothing comes.
+/// Leases until nothing is left.
 async fn drain(harness: &Harness, name: &str) -> Vec<TaskKey> {
     let mut leased = Vec::new();
     loop {
@@ -237,7 +237,7 @@ async fn drain(harness: &Harness, name: &str) -> Vec<TaskKey> {
     }
 }
 
-/// A task that ended so is due from then, behind what came in between.
+/// After this outcome a task is due at that time, behind tasks that became due in between.
 async fn place_by_end(harness: &Harness, outcome: Outcome) {
     let first = harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
@@ -255,20 +255,20 @@ cases![
     urgency_goes_before_waiting_time,
     of_equal_urgency_the_one_that_was_due_first_goes_first,
     of_those_due_at_one_instant_the_lowest_id_goes_first,
-    a_delayed_task_takes_its_place_by_its_time_and_not_by_its_age,
-    a_retried_task_takes_its_place_by_its_next_start,
-    a_released_task_takes_its_place_by_its_release,
-    a_snoozed_task_takes_its_place_by_its_new_time,
-    a_lost_task_takes_its_place_by_the_discovery,
-    a_task_made_due_takes_its_place_by_that_moment,
+    a_delayed_task_is_ordered_by_its_due_time_not_by_its_age,
+    a_retried_task_is_ordered_by_its_retry_time,
+    a_released_task_is_ordered_by_its_release_time,
+    a_snoozed_task_is_ordered_by_its_new_time,
+    a_lost_task_is_ordered_by_the_time_its_loss_was_recorded,
+    a_task_made_due_is_ordered_by_that_moment,
     a_due_task_made_due_again_keeps_its_place,
     a_task_that_was_assigned_and_released_takes_its_place_by_its_release,
-    a_task_freed_by_its_key_keeps_the_place_of_its_own_time,
-    a_task_released_at_the_instant_it_was_taken_goes_by_its_id,
+    a_task_unblocked_by_its_serial_key_is_ordered_by_its_own_due_time,
+    a_task_released_at_the_instant_it_was_leased_is_ordered_by_id,
     several_queues_are_one_order,
-    only_the_queues_that_were_asked_for_are_served,
-    a_queue_that_is_asked_for_twice_is_served_once,
-    only_the_types_that_were_asked_for_are_served_and_in_order,
+    only_the_requested_queues_are_served,
+    a_queue_named_twice_in_a_lease_call_is_served_once,
+    only_the_requested_types_are_served_in_order,
     no_types_at_all_means_no_tasks,
     any_mix_of_urgency_and_time_is_served_in_exact_order,
     concurrent_leasers_share_all_tasks_and_none_twice,

@@ -1,4 +1,4 @@
-//! Who is there: beats, what runners are told, and goodbyes.
+//! Workers: heartbeats, directives and deregistration (the port `Runners` of seed 000).
 
 use weaver_core::name::{Namespace, TaskType};
 use weaver_core::ports::{Beat, Directive, RunnerKey, RunnerRecord, RunnerStatus};
@@ -9,16 +9,16 @@ use super::cases;
 use crate::harness::{Harness, namespace, queue, seconds, worker};
 
 cases![
-    a_beat_is_kept_and_stamped_with_the_stores_clock,
-    a_runner_is_alive_for_120_seconds_after_a_beat,
-    a_silent_runner_reads_as_stopped,
-    a_later_beat_replaces_what_is_known,
-    beats_of_several_runners_are_answered_in_their_order,
+    a_heartbeat_is_stored_and_stamped_with_the_stores_clock,
+    a_worker_is_alive_for_120_seconds_after_a_heartbeat,
+    a_worker_without_heartbeats_reads_as_stopped,
+    a_later_heartbeat_replaces_the_earlier_one,
+    heartbeats_of_several_workers_are_answered_in_order,
     a_directive_stays_until_it_is_replaced,
-    a_directive_waits_for_a_runner_that_has_not_come_yet,
-    a_runner_that_said_goodbye_is_stopped_and_stays_listed,
-    goodbyes_can_be_repeated_and_said_by_nobody,
-    a_runner_that_beats_again_is_running_again,
+    a_directive_is_kept_for_a_worker_that_is_not_registered_yet,
+    a_deregistered_worker_is_stopped_and_stays_listed,
+    deregistering_is_idempotent_even_for_an_unknown_worker,
+    a_worker_that_sends_a_heartbeat_again_is_running_again,
     runners_are_listed_by_id_in_pages,
     a_runner_belongs_to_one_namespace,
 ];
@@ -50,11 +50,11 @@ async fn list(harness: &Harness, space: &Namespace) -> Vec<RunnerRecord> {
     harness.store.list_runners(space, None, 100).await.expect("the store answers").items
 }
 
-async fn a_beat_is_kept_and_stamped_with_the_stores_clock(harness: Harness) {
+async fn a_heartbeat_is_stored_and_stamped_with_the_stores_clock(harness: Harness) {
     let space = Namespace::default();
     let sent = Beat {
         project_root: Some("project".into()),
-        // A runner's own clock may be anywhere: the stamp is not taken from it.
+        // A worker's clock may be skewed: its time is not used.
         started_at: Timestamp::MAX,
         types: Some(vec![TaskType::new("prompt").expect("a valid name")]),
         draining: true,
@@ -71,7 +71,7 @@ async fn a_beat_is_kept_and_stamped_with_the_stores_clock(harness: Harness) {
     assert_eq!(list(&harness, &space).await, [expected]);
 }
 
-async fn a_runner_is_alive_for_120_seconds_after_a_beat(harness: Harness) {
+async fn a_worker_is_alive_for_120_seconds_after_a_heartbeat(harness: Harness) {
     let space = Namespace::default();
     send(&harness, &key(&space, "r")).await;
     harness.advance(seconds(119)).await;
@@ -82,16 +82,16 @@ async fn a_runner_is_alive_for_120_seconds_after_a_beat(harness: Harness) {
     assert!(list(&harness, &space).await[0].is_alive(harness.now().await));
 }
 
-async fn a_silent_runner_reads_as_stopped(harness: Harness) {
+async fn a_worker_without_heartbeats_reads_as_stopped(harness: Harness) {
     let space = Namespace::default();
     send(&harness, &key(&space, "r")).await;
     assert_eq!(list(&harness, &space).await[0].status_at(harness.now().await), RunnerStatus::Running);
     harness.advance(seconds(120)).await;
     let silent = list(&harness, &space).await.remove(0);
-    assert_eq!(silent.status_at(harness.now().await), RunnerStatus::Stopped, "it never said goodbye");
+    assert_eq!(silent.status_at(harness.now().await), RunnerStatus::Stopped, "it was never deregistered");
 }
 
-async fn a_later_beat_replaces_what_is_known(harness: Harness) {
+async fn a_later_heartbeat_replaces_the_earlier_one(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
     send(&harness, &key).await;
@@ -103,7 +103,7 @@ async fn a_later_beat_replaces_what_is_known(harness: Harness) {
     assert_eq!((&runners[0].beat, runners[0].last_heartbeat), (&later, harness.now().await));
 }
 
-async fn beats_of_several_runners_are_answered_in_their_order(harness: Harness) {
+async fn heartbeats_of_several_workers_are_answered_in_order(harness: Harness) {
     let space = Namespace::default();
     let (one, two) = (key(&space, "one"), key(&space, "two"));
     harness.store.direct(&one, Directive::Drain).await.expect("the store answers");
@@ -127,16 +127,16 @@ async fn a_directive_stays_until_it_is_replaced(harness: Harness) {
     }
 }
 
-async fn a_directive_waits_for_a_runner_that_has_not_come_yet(harness: Harness) {
+async fn a_directive_is_kept_for_a_worker_that_is_not_registered_yet(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
     harness.store.direct(&key, Directive::Drain).await.expect("the store answers");
-    assert_eq!(list(&harness, &space).await, [], "nobody has come");
+    assert_eq!(list(&harness, &space).await, [], "no worker is registered");
     assert_eq!(send(&harness, &key).await, Directive::Drain);
     assert_eq!(list(&harness, &space).await[0].directive, Directive::Drain);
 }
 
-async fn a_runner_that_said_goodbye_is_stopped_and_stays_listed(harness: Harness) {
+async fn a_deregistered_worker_is_stopped_and_stays_listed(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
     send(&harness, &key).await;
@@ -147,18 +147,18 @@ async fn a_runner_that_said_goodbye_is_stopped_and_stays_listed(harness: Harness
     assert!(!runners[0].is_alive(harness.now().await));
 }
 
-async fn goodbyes_can_be_repeated_and_said_by_nobody(harness: Harness) {
+async fn deregistering_is_idempotent_even_for_an_unknown_worker(harness: Harness) {
     let space = Namespace::default();
     let known = key(&space, "r");
     send(&harness, &known).await;
     for _ in 0..2 {
         harness.store.stop_runner(&known).await.expect("the store answers");
     }
-    harness.store.stop_runner(&key(&space, "nobody")).await.expect("the store answers");
+    harness.store.stop_runner(&key(&space, "unknown")).await.expect("the store answers");
     assert_eq!(list(&harness, &space).await.len(), 1);
 }
 
-async fn a_runner_that_beats_again_is_running_again(harness: Harness) {
+async fn a_worker_that_sends_a_heartbeat_again_is_running_again(harness: Harness) {
     let space = Namespace::default();
     let key = key(&space, "r");
     send(&harness, &key).await;

@@ -1,5 +1,5 @@
-//! G7, the gate: of the tasks with one serial key in a namespace one runs at a time, the lowest id among
-//! those due, and it holds the key from its first start to its end, retries included.
+//! G7, serial keys: of the tasks with one serial key in a namespace one runs at a time, the lowest id among
+//! those due. It holds the key from its first start until it is terminal, retries included.
 
 use weaver_core::id::TaskKey;
 use weaver_core::lease::LeaseRequest;
@@ -38,14 +38,14 @@ async fn the_lowest_id_goes_first_whatever_its_urgency(harness: Harness) {
     let first = harness.enqueue(keyed().priority(9)).await;
     let second = harness.enqueue(keyed().priority(0)).await;
     let free = harness.enqueue(task()).await;
-    // The head has its own place among the others: behind a task that is more urgent than itself.
+    // The head keeps its own place: behind a more urgent task.
     let leased = harness.lease(10).await;
     assert_eq!(keys(&leased), [free, first]);
     harness.succeed(&leased[1]).await;
     assert_eq!(harness.lease_keys(10).await, [second]);
 }
 
-async fn a_lower_id_that_is_not_due_stops_nobody(harness: Harness) {
+async fn a_lower_id_that_is_not_due_blocks_no_task(harness: Harness) {
     harness.enqueue(keyed().delay(seconds(60))).await;
     let due = harness.enqueue(keyed()).await;
     assert_eq!(harness.lease_keys(10).await, [due]);
@@ -65,7 +65,7 @@ async fn a_lower_id_that_becomes_due_goes_next(harness: Harness) {
     assert_eq!(harness.lease_keys(10).await, enqueued[1..]);
 }
 
-async fn a_lower_id_that_becomes_due_before_anybody_started_goes_first(harness: Harness) {
+async fn a_lower_id_that_becomes_due_before_any_start_goes_first(harness: Harness) {
     let delayed = harness.enqueue(keyed().delay(seconds(5))).await;
     harness.enqueue(keyed()).await;
     harness.advance(seconds(5)).await;
@@ -111,7 +111,7 @@ async fn a_released_or_lost_task_keeps_its_key(harness: Harness) {
     assert_eq!(harness.lease_keys(10).await, enqueued[..1]);
 }
 
-async fn every_end_frees_the_key(harness: Harness) {
+async fn every_final_outcome_frees_the_serial_key(harness: Harness) {
     let mut enqueued = harness.enqueue_all(vec![keyed(); 5]).await.into_iter();
     let cancelled = Outcome::Cancelled { message: "no".into() };
     for outcome in [Outcome::DONE, Outcome::fatal("no"), cancelled] {
@@ -125,7 +125,7 @@ async fn every_end_frees_the_key(harness: Harness) {
     assert_eq!(harness.lease_one().await.lease.key, enqueued.next_back().expect("five were enqueued"));
 }
 
-async fn a_death_by_loss_frees_the_key(harness: Harness) {
+async fn a_task_dead_by_lost_leases_frees_its_serial_key(harness: Harness) {
     let dying = harness.enqueue(keyed().max_losses(0)).await;
     let next = harness.enqueue(keyed()).await;
     assert_eq!(harness.lease_keys(10).await, [dying]);
@@ -169,7 +169,7 @@ async fn a_cancelled_running_task_keeps_its_key_no_longer_than_its_lease(harness
 async fn a_key_holds_across_the_queues_of_its_namespace(harness: Harness) {
     let first = harness.enqueue(keyed().queue("a")).await;
     let second = harness.enqueue(keyed().queue("b")).await;
-    // The head is served from another queue: nobody here may go before it.
+    // The head is in another queue: no task of this one may overtake it.
     assert!(harness.lease_in("default", &["b"], 10).await.is_empty());
     let leased = harness.lease_in("default", &["a"], 10).await;
     assert_eq!(keys(&leased), [first]);
@@ -178,7 +178,7 @@ async fn a_key_holds_across_the_queues_of_its_namespace(harness: Harness) {
     assert_eq!(keys(&harness.lease_in("default", &["a", "b"], 10).await), [second]);
 }
 
-async fn a_head_of_another_type_lets_nobody_past(harness: Harness) {
+async fn a_serial_key_head_of_another_type_lets_no_task_past(harness: Harness) {
     let head = harness.enqueue(NewTask::new("x").serial_key("k")).await;
     harness.enqueue(NewTask::new("y").serial_key("k")).await;
     let of_type = |name| LeaseRequest { types: Some(vec![task_type(name)]), ..harness.request(10) };
@@ -186,7 +186,7 @@ async fn a_head_of_another_type_lets_nobody_past(harness: Harness) {
     assert_eq!(keys(&harness.lease_as(of_type("x")).await), [head]);
 }
 
-async fn a_head_in_a_paused_queue_lets_nobody_past(harness: Harness) {
+async fn a_serial_key_head_in_a_paused_queue_lets_no_task_past(harness: Harness) {
     let head = harness.enqueue(keyed().queue("a")).await;
     harness.enqueue(keyed().queue("b")).await;
     harness.pause("a").await;
@@ -220,8 +220,8 @@ async fn concurrent_leasers_never_run_two_of_one_key_and_keep_its_order(harness:
     }
 }
 
-/// Leases and ends until everything has ended. Whoever holds a key looks at all others: nobody else may, and
-/// nobody with a lower id may be left.
+/// Leases and finishes tasks until all are terminal. While one holds a key, no other may run and none with a
+/// lower id may be unfinished.
 async fn run_all(harness: &Harness, all: &[TaskKey]) {
     loop {
         let records = harness.store.get_tasks(all).await.expect("the store answers");
@@ -253,22 +253,22 @@ cases![
     one_call_gets_one_of_each_key,
     tasks_without_a_key_go_past_those_that_wait_for_one,
     the_lowest_id_goes_first_whatever_its_urgency,
-    a_lower_id_that_is_not_due_stops_nobody,
+    a_lower_id_that_is_not_due_blocks_no_task,
     a_lower_id_that_becomes_due_goes_next,
-    a_lower_id_that_becomes_due_before_anybody_started_goes_first,
+    a_lower_id_that_becomes_due_before_any_start_goes_first,
     a_lower_id_that_is_made_due_goes_first,
     a_task_keeps_its_key_while_it_waits_for_a_retry,
     a_task_with_a_higher_id_keeps_its_key_while_it_waits_for_a_retry,
     a_released_or_lost_task_keeps_its_key,
-    every_end_frees_the_key,
-    a_death_by_loss_frees_the_key,
+    every_final_outcome_frees_the_serial_key,
+    a_task_dead_by_lost_leases_frees_its_serial_key,
     cancelling_the_waiting_head_lets_the_next_go,
     cancelling_one_in_the_middle_leaves_the_order,
     a_cancelled_running_task_keeps_its_key_until_its_handler_has_stopped,
     a_cancelled_running_task_keeps_its_key_no_longer_than_its_lease,
     a_key_holds_across_the_queues_of_its_namespace,
-    a_head_of_another_type_lets_nobody_past,
-    a_head_in_a_paused_queue_lets_nobody_past,
+    a_serial_key_head_of_another_type_lets_no_task_past,
+    a_serial_key_head_in_a_paused_queue_lets_no_task_past,
     a_key_in_another_namespace_is_another_key,
     concurrent_leasers_never_run_two_of_one_key_and_keep_its_order,
 ];

@@ -1,8 +1,8 @@
-//! Steps that the tests of several concerns take, as further words of the [`Harness`].
+//! Common steps of the tests, as methods of the [`Harness`].
 
 use weaver_core::id::TaskKey;
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{Command, OverdueWhy, Transition, decide};
+use weaver_core::lifecycle::{Command, OverdueReason, Transition, decide};
 use weaver_core::name::{Namespace, QueueName, TaskType};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::{Expect, QueueSettings, Scope};
@@ -12,7 +12,7 @@ use weaver_core::task::NewTask;
 use crate::harness::{Harness, namespace, queue, seconds, worker};
 
 impl Harness {
-    /// Enqueues several tasks, all of which must be new, in one batch if the store takes one as large.
+    /// Enqueues several new tasks, in one batch if the store's limit allows it.
     pub(super) async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Vec<TaskKey> {
         let mut answers = Vec::with_capacity(tasks.len());
         for some in tasks.chunks(self.store.limits().max_batch) {
@@ -43,19 +43,19 @@ impl Harness {
         self.lease_as(LeaseRequest { worker: worker(name), ..self.request(max) }).await
     }
 
-    /// Commits one transition as nobody's leader.
+    /// Commits one transition without a leader epoch.
     pub(super) async fn commit_one(&self, transition: Transition) -> Committed {
         let mut answers = self.store.commit(vec![transition], None).await.expect("the store answers");
         assert_eq!(answers.len(), 1);
         answers.remove(0)
     }
 
-    /// Ends a leased task; it must be taken.
+    /// Reports an outcome; the store must apply it.
     pub(super) async fn end(&self, leased: &Leased, outcome: Outcome) {
         expect_applied(&self.finish(leased, outcome).await);
     }
 
-    /// Decides and commits a command that must be taken.
+    /// Decides and commits a command; the store must apply it.
     pub(super) async fn apply(&self, key: &TaskKey, command: Command) {
         expect_applied(&self.command(key, command).await);
     }
@@ -65,36 +65,34 @@ impl Harness {
         self.apply(key, Command::Cancel).await;
     }
 
-    /// Renews one lease.
     pub(super) async fn renew(&self, lease: &Lease) -> Renewed {
         self.renew_with(Renewal::of(lease.clone())).await
     }
 
-    /// Renews one lease with something to say.
     pub(super) async fn renew_with(&self, renewal: Renewal) -> Renewed {
         let mut answers = self.store.renew(vec![renewal]).await.expect("the store answers");
         assert_eq!(answers.len(), 1);
         answers.remove(0)
     }
 
-    /// Says that a cancelled handler has stopped.
+    /// Confirms that a cancelled handler has stopped.
     pub(super) async fn confirm(&self, lease: &Lease) {
         self.store.confirm_stopped(vec![lease.clone()]).await.expect("the store answers");
     }
 
-    /// Lets the lease of the only running task run out, and has it noticed.
+    /// Lets the lease of the only running task expire, and records the expiry.
     pub(super) async fn lose(&self) {
         self.advance(seconds(31)).await;
         assert_eq!(self.maintain().await, 1, "one lease should have run out");
     }
 
-    /// What is overdue, and why.
-    pub(super) async fn overdue(&self) -> Vec<(TaskKey, OverdueWhy)> {
+    /// Overdue tasks with their reasons.
+    pub(super) async fn overdue(&self) -> Vec<(TaskKey, OverdueReason)> {
         let overdue = self.store.overdue(1000).await.expect("the store answers");
-        overdue.into_iter().map(|item| (item.record.key, item.why)).collect()
+        overdue.into_iter().map(|item| (item.record.key, item.reason)).collect()
     }
 
-    /// Changes a queue of namespace `default`, whatever it was set to.
+    /// Sets a queue of namespace `default` unconditionally.
     pub(super) async fn set_queue(&self, name: &str, settings: QueueSettings) {
         let (space, name) = (Namespace::default(), queue(name));
         let put = self.store.put_queue(&space, &name, settings, Expect::Anything);
@@ -106,24 +104,24 @@ impl Harness {
         self.set_queue(name, QueueSettings { paused: true, ..QueueSettings::default() }).await;
     }
 
-    /// Takes back what was set for a queue of namespace `default`.
+    /// Resets a queue of namespace `default` to the default settings.
     pub(super) async fn reset_queue(&self, name: &str) {
         self.set_queue(name, QueueSettings::default()).await;
     }
 
-    /// Limits how many tasks of a queue of namespace `default` may be under way.
+    /// Sets the concurrency limit of a queue of namespace `default`.
     pub(super) async fn limit(&self, name: &str, max_running: u32) {
         let settings = QueueSettings { max_running: Some(max_running), ..QueueSettings::default() };
         self.set_queue(name, settings).await;
     }
 
-    /// How many tasks there are in a namespace.
+    /// Number of tasks in a namespace.
     pub(super) async fn total(&self, space: &str) -> u64 {
         let counts = self.store.counts(Scope::Namespace(namespace(space))).await.expect("the store answers");
         counts.values.total()
     }
 
-    /// Decides a command on a task as it is now, and commits nothing.
+    /// Decides a command on the current record, without committing it.
     pub(super) async fn decided(&self, key: &TaskKey, command: Command) -> Transition {
         let record = self.record(key).await;
         decide(&record, command, self.now().await).expect("the command is allowed")
@@ -136,28 +134,26 @@ pub(super) fn expect_applied(answer: &Committed) {
     assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
 }
 
-/// The keys of what was leased, in order.
+/// Keys of the leased tasks, in order.
 pub(super) fn keys(leased: &[Leased]) -> Vec<TaskKey> {
     leased.iter().map(|leased| leased.lease.key.clone()).collect()
 }
 
-/// Decides the end of a leased task, and commits nothing.
+/// Decides the outcome of a leased task, without committing it.
 pub(super) fn end_of(leased: &Leased, outcome: Outcome) -> Transition {
     let command = Command::Finish { lease: leased.lease.clone(), outcome };
     decide(&leased.record, command, leased.record.updated_at).expect("the lease was valid")
 }
 
-/// A task type's name.
 pub(super) fn task_type(name: &str) -> TaskType {
     TaskType::try_from(name).expect("a valid name")
 }
 
-/// Several queues' names.
 pub(super) fn queue_names(names: &[&str]) -> Vec<QueueName> {
     names.iter().map(|name| queue(name)).collect()
 }
 
-/// The loss of a task's worker as whoever finds it overdue decides it; commits nothing.
+/// Decides the lease expiry of a task, without committing it.
 pub(super) async fn lost(harness: &Harness, key: &TaskKey) -> Transition {
-    harness.decided(key, Command::Expire(OverdueWhy::Lease)).await
+    harness.decided(key, Command::Expire(OverdueReason::Lease)).await
 }

@@ -1,4 +1,4 @@
-//! Looking at tasks: by id, in numbers, and in the queue. Lists are in [`super::lists`].
+//! Reading tasks: by id, counts, and positions in the queue. Lists are in [`super::lists`].
 
 use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::lifecycle::Command;
@@ -11,10 +11,10 @@ use super::cases;
 use crate::harness::{Harness, namespace, queue, seconds, task};
 
 cases![
-    a_decimal_id_is_itself_whether_or_not_there_is_such_a_task,
-    text_that_is_no_decimal_id_and_nobodys_name_finds_nothing,
+    a_decimal_id_resolves_to_itself_even_without_such_a_task,
+    text_that_is_neither_a_decimal_id_nor_a_known_name_finds_nothing,
     ids_are_resolved_within_the_namespace_that_was_named,
-    records_come_in_the_order_of_their_keys_with_none_where_there_is_no_task,
+    records_are_returned_in_key_order_with_none_for_unknown_tasks,
     a_task_is_not_found_under_another_namespace,
     counts_tell_states_apart_by_namespace_and_by_queue,
     a_due_task_keeps_its_stored_state_in_counts,
@@ -30,7 +30,7 @@ async fn resolve(harness: &Harness, namespace: &Namespace, ids: &[&str]) -> Vec<
     harness.store.resolve(namespace, &ids).await.expect("the store answers")
 }
 
-async fn a_decimal_id_is_itself_whether_or_not_there_is_such_a_task(harness: Harness) {
+async fn a_decimal_id_resolves_to_itself_even_without_such_a_task(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let space = Namespace::default();
     let unknown = TaskKey::new(space.clone(), TaskId(987_654_321));
@@ -38,7 +38,7 @@ async fn a_decimal_id_is_itself_whether_or_not_there_is_such_a_task(harness: Har
     assert_eq!(found, [Some(unknown), Some(key)]);
 }
 
-async fn text_that_is_no_decimal_id_and_nobodys_name_finds_nothing(harness: Harness) {
+async fn text_that_is_neither_a_decimal_id_nor_a_known_name_finds_nothing(harness: Harness) {
     let key = harness.enqueue(task()).await;
     let padded = format!("0{}", key.id);
     let texts = ["task-001", "", "-1", "+7", "1.5", "99999999999999999999", &padded];
@@ -53,7 +53,7 @@ async fn ids_are_resolved_within_the_namespace_that_was_named(harness: Harness) 
     assert_eq!(found, [Some(TaskKey::new(other, key.id))]);
 }
 
-async fn records_come_in_the_order_of_their_keys_with_none_where_there_is_no_task(harness: Harness) {
+async fn records_are_returned_in_key_order_with_none_for_unknown_tasks(harness: Harness) {
     let first = harness.enqueue(task()).await;
     let second = harness.enqueue(task().queue("other")).await;
     let unknown = TaskKey::new(Namespace::default(), TaskId(987_654_321));

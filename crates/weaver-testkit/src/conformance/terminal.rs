@@ -1,8 +1,9 @@
-//! G4, terminal is final: nothing that has ended moves again, whoever asks and whenever it was decided.
+//! G4, terminal is final: a terminal task makes no transition, whatever the command and whenever it was
+//! decided.
 
 use weaver_core::id::{Epoch, LeaseToken, TaskKey};
 use weaver_core::lease::{Leased, Renewed};
-use weaver_core::lifecycle::{Command, Grant, OverdueWhy, Refused, Transition, decide};
+use weaver_core::lifecycle::{Command, Grant, OverdueReason, Refused, Transition, decide};
 use weaver_core::outcome::Outcome;
 use weaver_core::queue::Committed;
 use weaver_core::task::{CancelReason, Cause, TaskState};
@@ -11,7 +12,7 @@ use super::cases;
 use super::steps::end_of;
 use crate::harness::{Harness, seconds, task, worker};
 
-/// The three ends of a running task that leave nothing behind.
+/// The three terminal outcomes without a cancellation hold.
 fn ends() -> [(Outcome, TaskState); 3] {
     let cancelled = Outcome::Cancelled { message: "no".into() };
     [
@@ -33,7 +34,7 @@ async fn every_command_on_a_task_that_has_ended_is_refused(harness: Harness) {
     }
 }
 
-async fn every_end_of_a_task_that_has_ended_is_refused(harness: Harness) {
+async fn every_outcome_for_a_finished_task_is_refused(harness: Harness) {
     for (outcome, _) in ends() {
         let leased = ended(&harness, outcome).await;
         let record = harness.record(&leased.lease.key).await;
@@ -44,7 +45,7 @@ async fn every_end_of_a_task_that_has_ended_is_refused(harness: Harness) {
     }
 }
 
-async fn what_was_decided_while_it_ran_is_stale_after_its_end(harness: Harness) {
+async fn a_decision_made_while_it_ran_is_stale_after_it_finished(harness: Harness) {
     for (outcome, state) in ends() {
         harness.enqueue(task()).await;
         let leased = harness.lease_one().await;
@@ -65,7 +66,7 @@ async fn a_users_cancel_is_stale_after_the_handlers_own(harness: Harness) {
     assert_eq!(harness.record(&key).await.cause, Some(Cause::Cancelled(CancelReason::Handler)));
 }
 
-async fn what_was_decided_while_it_waited_is_stale_after_its_end(harness: Harness) {
+async fn a_decision_made_while_it_waited_is_stale_after_it_finished(harness: Harness) {
     let key = harness.enqueue(task().delay(seconds(10))).await;
     harness.advance(seconds(20)).await;
     let mut decided = Vec::new();
@@ -78,7 +79,7 @@ async fn what_was_decided_while_it_waited_is_stale_after_its_end(harness: Harnes
     }
 }
 
-async fn what_was_decided_while_it_was_assigned_is_stale_after_its_end(harness: Harness) {
+async fn a_decision_made_while_it_was_assigned_is_stale_after_it_finished(harness: Harness) {
     let key = harness.enqueue(task()).await;
     harness.apply(&key, assignment()).await;
     let start = harness.decided(&key, Command::Start(grant())).await;
@@ -128,17 +129,17 @@ fn assignment() -> Command {
     Command::Assign { worker: worker("w"), epoch: Epoch(1) }
 }
 
-/// Every command but the report of an end.
+/// Every command except a reported outcome.
 fn every_command() -> Vec<Command> {
     vec![
         Command::Lease(grant()),
         assignment(),
         Command::Start(grant()),
         Command::Orphan,
-        Command::Bury,
-        Command::Expire(OverdueWhy::Lease),
-        Command::Expire(OverdueWhy::ExpiresAt),
-        Command::Expire(OverdueWhy::Hold),
+        Command::AbandonOrphan,
+        Command::Expire(OverdueReason::Lease),
+        Command::Expire(OverdueReason::ExpiresAt),
+        Command::Expire(OverdueReason::Hold),
         Command::Cancel,
         Command::Replace,
         Command::RunNow,
@@ -151,13 +152,13 @@ fn decided_while_running(leased: &Leased) -> Vec<Transition> {
     let snoozed = Outcome::Snoozed { delay: seconds(1) };
     let outcomes = ends().map(|(outcome, _)| outcome).into_iter().chain(others).chain([snoozed]);
     let mut decided: Vec<_> = outcomes.map(|outcome| end_of(leased, outcome)).collect();
-    for command in [Command::Cancel, Command::Replace, Command::Expire(OverdueWhy::Lease)] {
+    for command in [Command::Cancel, Command::Replace, Command::Expire(OverdueReason::Lease)] {
         decided.push(decide(record, command, record.updated_at).expect("it runs"));
     }
     decided
 }
 
-/// The transition is refused, and the record stays as it is.
+/// The transition is refused, and the record is unchanged.
 async fn expect_stale(harness: &Harness, transition: Transition) {
     let key: TaskKey = transition.key.clone();
     let before = harness.record(&key).await;
@@ -167,11 +168,11 @@ async fn expect_stale(harness: &Harness, transition: Transition) {
 
 cases![
     every_command_on_a_task_that_has_ended_is_refused,
-    every_end_of_a_task_that_has_ended_is_refused,
-    what_was_decided_while_it_ran_is_stale_after_its_end,
+    every_outcome_for_a_finished_task_is_refused,
+    a_decision_made_while_it_ran_is_stale_after_it_finished,
     a_users_cancel_is_stale_after_the_handlers_own,
-    what_was_decided_while_it_waited_is_stale_after_its_end,
-    what_was_decided_while_it_was_assigned_is_stale_after_its_end,
+    a_decision_made_while_it_waited_is_stale_after_it_finished,
+    a_decision_made_while_it_was_assigned_is_stale_after_it_finished,
     a_task_that_has_ended_is_never_leased_or_overdue_or_renewed,
     a_task_that_ended_while_it_waited_is_never_leased,
 ];

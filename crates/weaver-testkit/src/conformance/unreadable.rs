@@ -1,5 +1,5 @@
-//! An unreadable record strands no other. Each case makes one record unreadable where it is stored, in each
-//! of the ways a store has; a store that has none shows that nothing is quarantined.
+//! An unreadable record affects no other. Each case corrupts one stored record in each way the store
+//! supports; a store that supports none must have an empty quarantine.
 
 use std::time::Duration;
 
@@ -16,19 +16,19 @@ use weaver_core::queue::{Committed, Interest, QueueExt, Wake};
 use weaver_core::task::TaskState;
 
 use super::cases;
-use crate::harness::{Harness, Spoil, Spoiled, namespace, queue, seconds, task};
+use crate::harness::{CorruptedRecord, Corruption, Harness, namespace, queue, seconds, task};
 
 cases![
     an_undecodable_task_is_left_out_of_lists_and_quarantined,
     a_task_of_an_unknown_format_is_left_out_of_lists_and_quarantined,
-    a_lease_of_three_returns_the_two_that_can_be_read,
+    a_lease_of_three_returns_the_two_readable_tasks,
     a_lease_passes_over_an_unknown_format_and_changes_nothing,
-    waiting_workers_are_not_woken_for_what_cannot_be_read,
-    lease_expiry_goes_on_beside_an_undecodable_task,
-    lease_expiry_goes_on_beside_an_unknown_format,
+    waiting_workers_are_not_woken_for_unreadable_tasks,
+    lease_expiry_continues_despite_an_undecodable_task,
+    lease_expiry_continues_despite_an_unknown_format,
     a_batch_is_committed_without_the_undecodable_member,
     a_batch_is_committed_without_the_member_of_an_unknown_format,
-    retention_goes_on_beside_unreadable_tasks,
+    retention_continues_despite_unreadable_tasks,
     the_key_of_an_undecodable_task_stays_held_and_is_explained,
     the_key_of_an_unknown_format_stays_held_and_is_explained,
     the_slot_of_an_unreadable_task_stays_held,
@@ -36,9 +36,9 @@ cases![
     any_task_is_shown_as_stored_and_discarded_if_unchanged,
 ];
 
-/// Makes a task unreadable. Nothing: this store cannot, and has nothing in quarantine.
-pub(super) async fn spoiled(harness: Harness, record: Spoiled, how: Spoil) -> Option<Harness> {
-    let (harness, done) = harness.spoil(record, how).await;
+/// Makes a task unreadable; `None` if the store cannot, and its quarantine is empty.
+pub(super) async fn spoiled(harness: Harness, record: CorruptedRecord, how: Corruption) -> Option<Harness> {
+    let (harness, done) = harness.corrupt(record, how).await;
     if !done {
         assert_eq!(quarantined(&harness).await, []);
     }
@@ -65,20 +65,20 @@ async fn listed(harness: &Harness, space: &Namespace) -> Vec<TaskKey> {
 }
 
 /// Reads a task that must be unreadable in this way.
-async fn expect_unreadable(harness: &Harness, key: &TaskKey, how: Spoil) {
+async fn expect_unreadable(harness: &Harness, key: &TaskKey, how: Corruption) {
     assert_eq!(harness.find(key).await, None);
-    let finding = finding(harness, key).await.expect("it was looked at");
+    let finding = finding(harness, key).await.expect("it was read");
     assert_eq!((finding.kind, &finding.namespace), (RecordKind::Task, &key.namespace));
-    let is_unknown = matches!(finding.why, Unreadable::UnknownFormat { .. });
-    assert_eq!(is_unknown, how == Spoil::UnknownFormat, "{finding:?}");
-    let told = harness.store.get_task(key).await;
-    assert!(matches!(&told, Err(Error::Quarantined { key: of, .. }) if of == key), "{told:?}");
+    let is_unknown = matches!(finding.reason, Unreadable::UnknownFormat { .. });
+    assert_eq!(is_unknown, how == Corruption::UnknownFormat, "{finding:?}");
+    let read = harness.store.get_task(key).await;
+    assert!(matches!(&read, Err(Error::Quarantined { key: of, .. }) if of == key), "{read:?}");
 }
 
-async fn left_out(harness: Harness, how: Spoil) {
+async fn left_out(harness: Harness, how: Corruption) {
     let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await, harness.enqueue(task()).await];
     let before = harness.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts");
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[1].clone()), how).await else { return };
+    let Some(harness) = spoiled(harness, CorruptedRecord::Task(keys[1].clone()), how).await else { return };
     assert_eq!(listed(&harness, &Namespace::default()).await, [keys[0].clone(), keys[2].clone()]);
     expect_unreadable(&harness, &keys[1], how).await;
     let others = harness.store.get_tasks(&keys).await.expect("the store answers");
@@ -89,23 +89,25 @@ async fn left_out(harness: Harness, how: Spoil) {
 }
 
 async fn an_undecodable_task_is_left_out_of_lists_and_quarantined(harness: Harness) {
-    left_out(harness, Spoil::Undecodable).await;
+    left_out(harness, Corruption::Undecodable).await;
 }
 
 async fn a_task_of_an_unknown_format_is_left_out_of_lists_and_quarantined(harness: Harness) {
-    left_out(harness, Spoil::UnknownFormat).await;
+    left_out(harness, Corruption::UnknownFormat).await;
 }
 
-async fn a_lease_of_three_returns_the_two_that_can_be_read(harness: Harness) {
+async fn a_lease_of_three_returns_the_two_readable_tasks(harness: Harness) {
     let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await, harness.enqueue(task()).await];
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(keys[0].clone()), Corruption::Undecodable).await
+    else {
         return;
     };
     assert_eq!(harness.lease_keys(3).await, [keys[1].clone(), keys[2].clone()]);
-    expect_unreadable(&harness, &keys[0], Spoil::Undecodable).await;
+    expect_unreadable(&harness, &keys[0], Corruption::Undecodable).await;
     let finding = finding(&harness, &keys[0]).await.expect("it was found");
     assert!(!finding.holds_slot, "it must not stay running: {finding:?}");
-    // And it is not taken again.
+    // It is not leased again.
     let before = raw(&harness, &keys[0]).await;
     assert_eq!(harness.lease_keys(3).await, []);
     assert_eq!(raw(&harness, &keys[0]).await, before);
@@ -113,11 +115,13 @@ async fn a_lease_of_three_returns_the_two_that_can_be_read(harness: Harness) {
 
 async fn a_lease_passes_over_an_unknown_format_and_changes_nothing(harness: Harness) {
     let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await];
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::UnknownFormat).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(keys[0].clone()), Corruption::UnknownFormat).await
+    else {
         return;
     };
     let before = raw(&harness, &keys[0]).await;
-    // One at a time: what is passed over takes no place.
+    // One at a time: a skipped record takes no place.
     assert_eq!(harness.lease_keys(1).await, [keys[1].clone()]);
     assert_eq!(harness.lease_keys(1).await, []);
     let due = harness.store.run_now(&keys[0]).await;
@@ -125,15 +129,19 @@ async fn a_lease_passes_over_an_unknown_format_and_changes_nothing(harness: Harn
     harness.advance(seconds(120)).await;
     harness.maintain().await;
     assert_eq!(raw(&harness, &keys[0]).await, before);
-    expect_unreadable(&harness, &keys[0], Spoil::UnknownFormat).await;
+    expect_unreadable(&harness, &keys[0], Corruption::UnknownFormat).await;
 }
 
-async fn waiting_workers_are_not_woken_for_what_cannot_be_read(harness: Harness) {
+async fn waiting_workers_are_not_woken_for_unreadable_tasks(harness: Harness) {
     let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await];
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(keys[0].clone()), Corruption::Undecodable).await
+    else {
         return;
     };
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[1].clone()), Spoil::UnknownFormat).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(keys[1].clone()), Corruption::UnknownFormat).await
+    else {
         return;
     };
     assert_eq!(harness.lease_keys(5).await, []);
@@ -150,17 +158,17 @@ async fn waiting_workers_are_not_woken_for_what_cannot_be_read(harness: Harness)
     assert_eq!(woken, Wake::Ready);
 }
 
-async fn expiry_goes_on(harness: Harness, how: Spoil) {
+async fn expiry_goes_on(harness: Harness, how: Corruption) {
     let elsewhere = namespace("elsewhere");
     let keys = [harness.enqueue(task()).await, harness.enqueue(task()).await];
     let other = harness.enqueue(task().namespace("elsewhere")).await;
     assert_eq!(harness.lease_keys(2).await.len(), 2);
     let request = weaver_core::lease::LeaseRequest { namespace: elsewhere, ..harness.request(1) };
     assert_eq!(harness.lease_as(request).await.len(), 1);
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), how).await else { return };
+    let Some(harness) = spoiled(harness, CorruptedRecord::Task(keys[0].clone()), how).await else { return };
     let before = raw(&harness, &keys[0]).await;
     harness.advance(seconds(31)).await;
-    // Twice: what was found the first time stays out of the way the second time.
+    // Twice: a record that was quarantined the first time is skipped the second time.
     harness.maintain().await;
     harness.advance(seconds(120)).await;
     harness.maintain().await;
@@ -171,15 +179,15 @@ async fn expiry_goes_on(harness: Harness, how: Spoil) {
     expect_unreadable(&harness, &keys[0], how).await;
 }
 
-async fn lease_expiry_goes_on_beside_an_undecodable_task(harness: Harness) {
-    expiry_goes_on(harness, Spoil::Undecodable).await;
+async fn lease_expiry_continues_despite_an_undecodable_task(harness: Harness) {
+    expiry_goes_on(harness, Corruption::Undecodable).await;
 }
 
-async fn lease_expiry_goes_on_beside_an_unknown_format(harness: Harness) {
-    expiry_goes_on(harness, Spoil::UnknownFormat).await;
+async fn lease_expiry_continues_despite_an_unknown_format(harness: Harness) {
+    expiry_goes_on(harness, Corruption::UnknownFormat).await;
 }
 
-async fn commit_goes_on(harness: Harness, how: Spoil) {
+async fn commit_goes_on(harness: Harness, how: Corruption) {
     for _ in 0..2 {
         harness.enqueue(task()).await;
     }
@@ -187,7 +195,7 @@ async fn commit_goes_on(harness: Harness, how: Spoil) {
     let waiting = harness.enqueue(task()).await;
     let record = harness.record(&waiting).await;
     let victim = leased[0].lease.key.clone();
-    let Some(harness) = spoiled(harness, Spoiled::Task(victim.clone()), how).await else { return };
+    let Some(harness) = spoiled(harness, CorruptedRecord::Task(victim.clone()), how).await else { return };
     expect_unreadable(&harness, &victim, how).await;
     let before = raw(&harness, &victim).await;
     let end = |leased: &Leased| {
@@ -205,27 +213,31 @@ async fn commit_goes_on(harness: Harness, how: Spoil) {
 }
 
 async fn a_batch_is_committed_without_the_undecodable_member(harness: Harness) {
-    commit_goes_on(harness, Spoil::Undecodable).await;
+    commit_goes_on(harness, Corruption::Undecodable).await;
 }
 
 async fn a_batch_is_committed_without_the_member_of_an_unknown_format(harness: Harness) {
-    commit_goes_on(harness, Spoil::UnknownFormat).await;
+    commit_goes_on(harness, Corruption::UnknownFormat).await;
 }
 
-async fn retention_goes_on_beside_unreadable_tasks(harness: Harness) {
+async fn retention_continues_despite_unreadable_tasks(harness: Harness) {
     let mut keys = Vec::new();
     for _ in 0..3 {
         keys.push(harness.enqueue(task()).await);
         let leased = harness.lease_one().await;
         harness.succeed(&leased).await;
     }
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[0].clone()), Spoil::Undecodable).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(keys[0].clone()), Corruption::Undecodable).await
+    else {
         return;
     };
-    let Some(harness) = spoiled(harness, Spoiled::Task(keys[1].clone()), Spoil::UnknownFormat).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(keys[1].clone()), Corruption::UnknownFormat).await
+    else {
         return;
     };
-    expect_unreadable(&harness, &keys[0], Spoil::Undecodable).await;
+    expect_unreadable(&harness, &keys[0], Corruption::Undecodable).await;
     let before = raw(&harness, &keys[1]).await;
     harness.advance(seconds(100)).await;
     let rule = PurgeRule { namespace: None, queue: None, state: None, finished_for: seconds(10) };
@@ -233,16 +245,16 @@ async fn retention_goes_on_beside_unreadable_tasks(harness: Harness) {
     assert_eq!(harness.find(&keys[2]).await, None);
     assert_eq!(finding(&harness, &keys[2]).await, None);
     assert_eq!(raw(&harness, &keys[1]).await, before);
-    expect_unreadable(&harness, &keys[1], Spoil::UnknownFormat).await;
+    expect_unreadable(&harness, &keys[1], Corruption::UnknownFormat).await;
 }
 
 /// A task that runs and is then unreadable, and one behind it in its key.
-async fn key_stays_held(harness: Harness, how: Spoil) {
+async fn key_stays_held(harness: Harness, how: Corruption) {
     let first = harness.enqueue(task().serial_key("k")).await;
     assert_eq!(harness.lease_one().await.lease.key, first);
     let behind = harness.enqueue(task().serial_key("k")).await;
     let other = harness.enqueue(task().serial_key("free")).await;
-    let Some(harness) = spoiled(harness, Spoiled::Task(first.clone()), how).await else { return };
+    let Some(harness) = spoiled(harness, CorruptedRecord::Task(first.clone()), how).await else { return };
     assert_eq!(harness.lease_keys(5).await, [other]);
     harness.advance(seconds(31)).await;
     harness.maintain().await;
@@ -252,16 +264,16 @@ async fn key_stays_held(harness: Harness, how: Spoil) {
     assert!(reasons.contains(&Reason::KeyUnreadable { by: first.id }), "{reasons:?}");
     let stored = raw(&harness, &first).await;
     assert_eq!(harness.store.discard_task(&first, &stored).await.expect("an answer"), Discarded::Removed);
-    assert!(harness.lease_keys(5).await.contains(&behind), "what is gone holds nothing");
+    assert!(harness.lease_keys(5).await.contains(&behind), "a discarded task holds no key");
     assert_eq!(quarantined(&harness).await, []);
 }
 
 async fn the_key_of_an_undecodable_task_stays_held_and_is_explained(harness: Harness) {
-    key_stays_held(harness, Spoil::Undecodable).await;
+    key_stays_held(harness, Corruption::Undecodable).await;
 }
 
 async fn the_key_of_an_unknown_format_stays_held_and_is_explained(harness: Harness) {
-    key_stays_held(harness, Spoil::UnknownFormat).await;
+    key_stays_held(harness, Corruption::UnknownFormat).await;
 }
 
 async fn the_slot_of_an_unreadable_task_stays_held(harness: Harness) {
@@ -272,10 +284,11 @@ async fn the_slot_of_an_unreadable_task_stays_held(harness: Harness) {
     let first = harness.enqueue(task()).await;
     assert_eq!(harness.lease_one().await.lease.key, first);
     let behind = harness.enqueue(task()).await;
-    let Some(harness) = spoiled(harness, Spoiled::Task(first.clone()), Spoil::Undecodable).await else {
+    let Some(harness) = spoiled(harness, CorruptedRecord::Task(first.clone()), Corruption::Undecodable).await
+    else {
         return;
     };
-    expect_unreadable(&harness, &first, Spoil::Undecodable).await;
+    expect_unreadable(&harness, &first, Corruption::Undecodable).await;
     assert!(finding(&harness, &first).await.expect("it was found").holds_slot);
     harness.advance(seconds(31)).await;
     harness.maintain().await;
@@ -290,7 +303,9 @@ async fn the_slot_of_an_unreadable_task_stays_held(harness: Harness) {
 async fn a_waiting_task_that_is_discarded_frees_its_key(harness: Harness) {
     let first = harness.enqueue(task().serial_key("k")).await;
     let behind = harness.enqueue(task().serial_key("k")).await;
-    let Some(harness) = spoiled(harness, Spoiled::Task(first.clone()), Spoil::UnknownFormat).await else {
+    let Some(harness) =
+        spoiled(harness, CorruptedRecord::Task(first.clone()), Corruption::UnknownFormat).await
+    else {
         return;
     };
     assert_eq!(harness.lease_keys(5).await, []);
@@ -317,8 +332,8 @@ async fn any_task_is_shown_as_stored_and_discarded_if_unchanged(harness: Harness
         assert_eq!(harness.find(key).await, None);
         assert_eq!(harness.store.raw_task(key).await.expect("an answer"), None);
         assert_eq!(harness.store.discard_task(key, &stored).await.expect("an answer"), Discarded::Missing);
-        let gone = harness.store.get_task(key).await;
-        assert!(matches!(gone, Err(Error::NotFound { .. })), "{gone:?}");
+        let read = harness.store.get_task(key).await;
+        assert!(matches!(read, Err(Error::NotFound { .. })), "{read:?}");
     }
     let counts = harness.store.counts(Scope::Namespace(Namespace::default())).await.expect("counts").values;
     assert_eq!(TaskState::ALL.map(|state| counts.get(state)).iter().sum::<u64>(), 1, "{counts:?}");

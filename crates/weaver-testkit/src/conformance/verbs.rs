@@ -1,4 +1,4 @@
-//! The seed's verbs, one task at a time: what users call, on top of what stores answer.
+//! The seed's operations on one task at a time: the user-level calls on top of the port.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::harness::{Harness, namespace, seconds, task};
 
 cases![
     a_task_goes_from_enqueue_to_success,
-    a_task_that_was_there_before_is_said_to_be,
-    one_task_is_dequeued_whatever_was_asked_for,
-    a_failed_task_waits_for_its_next_run,
+    an_existing_task_is_reported_as_existing,
+    one_task_is_dequeued_whatever_was_requested,
+    a_failed_task_waits_for_its_retry,
     a_task_is_dead_when_its_attempts_are_used_up,
     counts_by_state_tell_every_state,
     a_delay_function_gets_the_failures_and_the_error,
@@ -33,17 +33,17 @@ cases![
     the_same_report_twice_is_fine,
     a_cancelled_task_cannot_be_cancelled_again,
     a_waiting_task_can_be_run_now,
-    what_waits_for_no_time_cannot_be_run_now,
-    a_task_that_has_ended_can_be_run_again_as_a_new_one,
+    a_task_that_waits_for_no_time_cannot_be_run_now,
+    a_finished_task_can_be_retried_as_a_new_one,
     the_new_task_is_like_the_old_but_for_its_keys_and_times,
-    a_task_that_has_not_ended_cannot_be_run_again,
+    an_unfinished_task_cannot_be_retried_as_new,
     a_list_finds_tasks,
-    a_history_tells_each_attempt,
-    an_explanation_says_where_a_task_is,
-    a_purge_removes_what_ended_long_enough_ago,
-    whatever_is_asked_of_an_unknown_task_finds_nothing,
+    the_history_lists_each_attempt,
+    an_explanation_has_the_state_of_a_task_and_its_reason,
+    a_purge_removes_tasks_past_their_retention,
+    every_call_for_an_unknown_task_finds_nothing,
     one_bad_task_is_not_called_a_member_of_a_batch,
-    a_payload_that_cannot_be_decoded_is_retried_within_its_budget_and_says_so,
+    an_undecodable_payload_is_retried_within_its_budget_with_its_own_cause,
     a_result_that_is_too_large_is_refused_and_the_task_still_runs,
 ];
 
@@ -85,21 +85,21 @@ async fn a_task_goes_from_enqueue_to_success(harness: Harness) {
     assert_eq!(harness.store.dequeue_ready(harness.request(1)).await, Ok(None));
 }
 
-async fn a_task_that_was_there_before_is_said_to_be(harness: Harness) {
+async fn an_existing_task_is_reported_as_existing(harness: Harness) {
     let first = harness.store.enqueue(task().idempotency_key("k")).await.expect("the task is stored");
     let second = harness.store.enqueue(task().idempotency_key("k")).await.expect("the task is stored");
     assert_eq!((first.existing, second.existing), (false, true));
     assert_eq!(first.key, second.key);
 }
 
-async fn one_task_is_dequeued_whatever_was_asked_for(harness: Harness) {
+async fn one_task_is_dequeued_whatever_was_requested(harness: Harness) {
     let keys = harness.enqueue_all(vec![task(); 3]).await;
     let leased = harness.store.dequeue_ready(harness.request(10)).await.expect("the call is valid");
     assert_eq!(leased.map(|leased| leased.lease.key), Some(keys[0].clone()));
     assert_eq!(harness.lease_keys(10).await, keys[1..]);
 }
 
-async fn a_failed_task_waits_for_its_next_run(harness: Harness) {
+async fn a_failed_task_waits_for_its_retry(harness: Harness) {
     let key = new(&harness, task().retry(RetryPolicy::Fixed { delay: seconds(10) })).await;
     harness.store.mark_failed(&take(&harness).await, "no").await.expect("the lease is valid");
     let failed = status(&harness, &key).await;
@@ -229,7 +229,7 @@ async fn a_waiting_task_can_be_run_now(harness: Harness) {
     assert_eq!(take(&harness).await.lease.key, key);
 }
 
-async fn what_waits_for_no_time_cannot_be_run_now(harness: Harness) {
+async fn a_task_that_waits_for_no_time_cannot_be_run_now(harness: Harness) {
     let key = new(&harness, task()).await;
     let refused = |from| Refused::NotAllowed { from, verb: Verb::RunNow };
     expect_refused(harness.store.run_now(&key).await, &key, refused(TaskState::Queued));
@@ -239,7 +239,7 @@ async fn what_waits_for_no_time_cannot_be_run_now(harness: Harness) {
     expect_refused(harness.store.run_now(&key).await, &key, Refused::Ended { state: TaskState::Succeeded });
 }
 
-async fn a_task_that_has_ended_can_be_run_again_as_a_new_one(harness: Harness) {
+async fn a_finished_task_can_be_retried_as_a_new_one(harness: Harness) {
     for outcome in [Outcome::DONE, Outcome::fatal("no"), Outcome::Cancelled { message: "no".into() }] {
         let old = new(&harness, task()).await;
         harness.store.mark(&take(&harness).await, outcome).await.expect("the lease is valid");
@@ -290,7 +290,7 @@ async fn the_new_task_is_like_the_old_but_for_its_keys_and_times(harness: Harnes
     assert_eq!(choices(&again.spec), choices(&plain.spec));
 }
 
-async fn a_task_that_has_not_ended_cannot_be_run_again(harness: Harness) {
+async fn an_unfinished_task_cannot_be_retried_as_new(harness: Harness) {
     let key = new(&harness, task()).await;
     let not_ended = |state| Refused::NotEnded { state };
     expect_refused(harness.store.retry(&key).await, &key, not_ended(TaskState::Queued));
@@ -310,18 +310,19 @@ async fn a_list_finds_tasks(harness: Harness) {
     assert_eq!(page.items.into_iter().map(|record| record.key).collect::<Vec<_>>(), [waits]);
 }
 
-async fn a_history_tells_each_attempt(harness: Harness) {
+async fn the_history_lists_each_attempt(harness: Harness) {
     let key = new(&harness, task().retry(RetryPolicy::Fixed { delay: seconds(0) })).await;
     assert_eq!(harness.store.history(&key).await, Ok(vec![]));
     harness.store.mark_failed(&take(&harness).await, "no").await.expect("the lease is valid");
     harness.store.mark_succeeded(&take(&harness).await, None).await.expect("the lease is valid");
     let history = harness.store.history(&key).await.expect("the task is there");
-    let told: Vec<_> = history.iter().map(|one| (one.attempt, one.outcome, one.error.as_deref())).collect();
+    let attempts: Vec<_> =
+        history.iter().map(|one| (one.attempt, one.outcome, one.error.as_deref())).collect();
     let expected = [(1, AttemptOutcome::Failed, Some("no")), (2, AttemptOutcome::Succeeded, None)];
-    assert_eq!(told, expected);
+    assert_eq!(attempts, expected);
 }
 
-async fn an_explanation_says_where_a_task_is(harness: Harness) {
+async fn an_explanation_has_the_state_of_a_task_and_its_reason(harness: Harness) {
     let key = new(&harness, task()).await;
     take(&harness).await;
     let explanation = harness.store.explain(&key).await.expect("the task is there");
@@ -329,7 +330,7 @@ async fn an_explanation_says_where_a_task_is(harness: Harness) {
     assert!(matches!(explanation.reasons[..], [Reason::Running { .. }]), "{explanation}");
 }
 
-async fn a_purge_removes_what_ended_long_enough_ago(harness: Harness) {
+async fn a_purge_removes_tasks_past_their_retention(harness: Harness) {
     let old = new(&harness, task()).await;
     let there = new(&harness, task().namespace("there")).await;
     harness.store.cancel(&old).await.expect("it has not ended");
@@ -345,7 +346,7 @@ async fn a_purge_removes_what_ended_long_enough_ago(harness: Harness) {
     }
 }
 
-async fn whatever_is_asked_of_an_unknown_task_finds_nothing(harness: Harness) {
+async fn every_call_for_an_unknown_task_finds_nothing(harness: Harness) {
     let known = new(&harness, task()).await;
     let unknown = TaskKey::new(Namespace::default(), TaskId(known.id.0 + 1000));
     for key in [unknown, TaskKey::new(namespace("there"), known.id)] {
@@ -366,7 +367,7 @@ async fn one_bad_task_is_not_called_a_member_of_a_batch(harness: Harness) {
     assert_eq!(harness.total("default").await, 0);
 }
 
-async fn a_payload_that_cannot_be_decoded_is_retried_within_its_budget_and_says_so(harness: Harness) {
+async fn an_undecodable_payload_is_retried_within_its_budget_with_its_own_cause(harness: Harness) {
     let policy = RetryPolicy::Fixed { delay: seconds(7) };
     let key =
         new(&harness, task().payload("{\"to\":", ContentType::JSON).max_attempts(2).retry(policy)).await;

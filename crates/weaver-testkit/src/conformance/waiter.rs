@@ -1,4 +1,4 @@
-//! A wait under way, polled by the test itself and not beside it: what it has seen is then no matter of luck.
+//! A pending wait that the test polls itself, so that its progress is deterministic.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -13,15 +13,14 @@ use weaver_core::queue::{Interest, Wake};
 use super::steps::{queue_names, task_type};
 use crate::harness::{Boxed, Harness, namespace};
 
-/// How often a wait is polled before it counts as waiting. More than any store needs to see what is already
-/// there.
+/// Polls before a wait counts as waiting: more than any store needs to find existing work.
 const POLLS: usize = 100;
 
 /// A caller of `Queue::wait`.
 pub(super) struct Waiter(Boxed<Wake>);
 
 impl Waiter {
-    /// Waits as the interest says.
+    /// Starts a wait with this interest and timeout.
     pub(super) fn new(harness: &Harness, interest: Interest, timeout: Duration) -> Self {
         let store = Arc::clone(&harness.store);
         Self(Box::pin(async move { store.wait(interest, timeout).await.expect("the wait is valid") }))
@@ -32,7 +31,7 @@ impl Waiter {
         Self::new(harness, work(Namespace::default().as_str(), &["default"], None), Duration::from_secs(3600))
     }
 
-    /// Waits an hour for anything sturdy to lease from queue `default`.
+    /// Waits an hour for anything loss-tolerant to lease from queue `default`.
     pub(super) fn for_sturdy_work(harness: &Harness) -> Self {
         let (namespace, queues) = (Namespace::default(), queue_names(&["default"]));
         let interest = Interest::Work { namespace, queues, types: None, fragile: false };
@@ -49,7 +48,7 @@ impl Waiter {
         Self::new(harness, Interest::Cancelled { leases: leases.to_vec() }, Duration::from_secs(3600))
     }
 
-    /// Nothing has come so far.
+    /// Asserts that the wait is still pending.
     pub(super) async fn still_waits(&mut self) -> bool {
         for _ in 0..POLLS {
             let poll = poll_fn(|context| Poll::Ready(self.0.as_mut().poll(context)));
@@ -61,12 +60,12 @@ impl Waiter {
         true
     }
 
-    /// Must end because there may be something.
+    /// Asserts that the wait is woken.
     pub(super) async fn wakes(self) {
         assert_eq!(self.0.await, Wake::Ready);
     }
 
-    /// Must end because time has passed.
+    /// Asserts that the wait times out.
     pub(super) async fn times_out(self) {
         assert_eq!(self.0.await, Wake::TimedOut);
     }

@@ -1,5 +1,4 @@
-//! Waiting for work: a worker that waits is woken when something can be leased, at the moment it can, and not
-//! for what it cannot have.
+//! Waiting for work: a waiter is woken as soon as it can lease a task, and not for tasks it cannot lease.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::cases;
 use super::waiter::{Waiter, work};
 use crate::harness::{Harness, seconds, task};
 
-async fn who_comes_when_work_is_due_does_not_wait(harness: Harness) {
+async fn a_wait_returns_at_once_when_work_is_due(harness: Harness) {
     harness.enqueue(task()).await;
     Waiter::for_work(&harness).wakes().await;
 }
@@ -54,7 +53,7 @@ async fn a_task_with_an_earlier_time_shortens_the_wait(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn a_task_cancelled_before_its_time_wakes_nobody(harness: Harness) {
+async fn a_task_cancelled_before_its_due_time_wakes_no_waiter(harness: Harness) {
     let key = harness.enqueue(task().delay(seconds(10))).await;
     let mut waiter = waiting(&harness).await;
     harness.cancel(&key).await;
@@ -79,7 +78,7 @@ async fn a_waiter_is_woken_when_a_retry_is_due(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn a_waiter_is_woken_when_a_task_is_given_back(harness: Harness) {
+async fn a_waiter_is_woken_when_a_task_is_released(harness: Harness) {
     harness.enqueue(task()).await;
     let leased = harness.lease_one().await;
     let waiter = waiting(&harness).await;
@@ -87,7 +86,7 @@ async fn a_waiter_is_woken_when_a_task_is_given_back(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn a_waiter_is_woken_when_a_loss_is_noticed(harness: Harness) {
+async fn a_waiter_is_woken_when_a_lease_expiry_is_recorded(harness: Harness) {
     harness.enqueue(task()).await;
     harness.lease_one().await;
     let waiter = waiting(&harness).await;
@@ -103,7 +102,7 @@ async fn a_waiter_is_woken_when_a_queue_is_resumed(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn a_task_that_becomes_due_in_a_paused_queue_wakes_nobody_until_it_is_resumed(harness: Harness) {
+async fn a_task_that_becomes_due_in_a_paused_queue_wakes_no_waiter_until_resume(harness: Harness) {
     harness.enqueue(task().delay(seconds(10))).await;
     harness.pause("default").await;
     let mut waiter = waiting(&harness).await;
@@ -156,7 +155,7 @@ async fn a_waiter_is_woken_when_a_full_queue_has_room(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn a_waiter_is_woken_when_a_cancelled_handler_gives_its_slot_back(harness: Harness) {
+async fn a_waiter_is_woken_when_a_cancelled_handler_frees_its_slot(harness: Harness) {
     harness.enqueue_all(vec![task(); 2]).await;
     harness.limit("default", 1).await;
     let leased = harness.lease_one().await;
@@ -175,7 +174,7 @@ async fn a_waiter_is_woken_when_a_limit_is_raised(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn work_elsewhere_wakes_nobody(harness: Harness) {
+async fn work_in_another_queue_wakes_no_waiter(harness: Harness) {
     let mut waiter = Waiter::new(&harness, work("default", &["default"], Some(&["t", "u"])), seconds(60));
     assert!(waiter.still_waits().await);
     harness.enqueue(task().queue("other")).await;
@@ -186,7 +185,7 @@ async fn work_elsewhere_wakes_nobody(harness: Harness) {
     waiter.wakes().await;
 }
 
-async fn work_elsewhere_that_becomes_due_wakes_nobody(harness: Harness) {
+async fn work_in_another_queue_that_becomes_due_wakes_no_waiter(harness: Harness) {
     harness.enqueue(task().queue("other").delay(seconds(10))).await;
     harness.enqueue(task().namespace("b").delay(seconds(10))).await;
     harness.enqueue(NewTask::new("v").delay(seconds(10))).await;
@@ -197,13 +196,13 @@ async fn work_elsewhere_that_becomes_due_wakes_nobody(harness: Harness) {
     assert!(waiter.still_waits().await);
 }
 
-async fn what_has_expired_wakes_nobody(harness: Harness) {
+async fn an_expired_task_wakes_no_waiter(harness: Harness) {
     harness.enqueue(task().expires_at(harness.now().await.saturating_add(seconds(10)))).await;
     harness.advance(seconds(10)).await;
     waiting(&harness).await;
 }
 
-async fn what_runs_or_has_ended_wakes_nobody(harness: Harness) {
+async fn running_and_finished_tasks_wake_no_waiter(harness: Harness) {
     harness.enqueue_all(vec![task(); 2]).await;
     let leased = harness.lease(2).await;
     harness.succeed(&leased[0]).await;
@@ -227,11 +226,11 @@ async fn a_wait_ends_with_its_time_though_work_comes_later(harness: Harness) {
     waiter.times_out().await;
 }
 
-async fn a_wait_of_no_time_only_looks(harness: Harness) {
-    let look = || Waiter::new(&harness, work("default", &["default"], None), Duration::ZERO);
-    look().times_out().await;
+async fn a_wait_with_a_zero_timeout_only_polls(harness: Harness) {
+    let poll = || Waiter::new(&harness, work("default", &["default"], None), Duration::ZERO);
+    poll().times_out().await;
     harness.enqueue(task()).await;
-    look().wakes().await;
+    poll().wakes().await;
 }
 
 async fn two_tasks_wake_two_waiters(harness: Harness) {
@@ -249,24 +248,24 @@ async fn two_tasks_that_become_due_wake_two_waiters(harness: Harness) {
     other.wakes().await;
 }
 
-async fn a_waiter_that_is_gone_does_not_swallow_what_was_meant_for_it(harness: Harness) {
+async fn a_dropped_waiter_does_not_swallow_a_wakeup(harness: Harness) {
     for first_goes in [true, false] {
         let (one, other) = (waiting(&harness).await, waiting(&harness).await);
         harness.enqueue(task()).await;
-        // Woken or not, one of the two leaves without having looked.
-        let (gone, left) = if first_goes { (one, other) } else { (other, one) };
-        drop(gone);
-        left.wakes().await;
+        // Woken or not, one of the two is dropped before it leased anything.
+        let (dropped, remaining) = if first_goes { (one, other) } else { (other, one) };
+        drop(dropped);
+        remaining.wakes().await;
         harness.lease_one().await;
     }
 }
 
-async fn a_waiter_that_is_gone_does_not_swallow_the_moment_a_task_becomes_due(harness: Harness) {
+async fn a_dropped_waiter_does_not_swallow_the_wakeup_of_a_task_becoming_due(harness: Harness) {
     harness.enqueue(task().delay(seconds(10))).await;
-    let (gone, left) = (waiting(&harness).await, waiting(&harness).await);
+    let (dropped, remaining) = (waiting(&harness).await, waiting(&harness).await);
     harness.advance(seconds(10)).await;
-    drop(gone);
-    left.wakes().await;
+    drop(dropped);
+    remaining.wakes().await;
 }
 
 async fn a_waiter_for_another_type_does_not_swallow_the_wake_up(harness: Harness) {
@@ -278,7 +277,7 @@ async fn a_waiter_for_another_type_does_not_swallow_the_wake_up(harness: Harness
     other.wakes().await;
 }
 
-async fn a_fragile_task_does_not_wake_who_has_no_slot_for_it(harness: Harness) {
+async fn a_fragile_task_does_not_wake_a_worker_without_a_slot_for_it(harness: Harness) {
     let mut without_slot = Waiter::for_sturdy_work(&harness);
     assert!(without_slot.still_waits().await);
     let with_slot = waiting(&harness).await;
@@ -289,7 +288,7 @@ async fn a_fragile_task_does_not_wake_who_has_no_slot_for_it(harness: Harness) {
     without_slot.wakes().await;
 }
 
-async fn a_task_that_was_lost_does_not_wake_who_has_no_slot_for_it(harness: Harness) {
+async fn a_lost_task_does_not_wake_a_worker_without_a_slot_for_it(harness: Harness) {
     harness.enqueue(task()).await;
     harness.lease_one().await;
     let mut without_slot = Waiter::for_sturdy_work(&harness);
@@ -299,7 +298,7 @@ async fn a_task_that_was_lost_does_not_wake_who_has_no_slot_for_it(harness: Harn
     Waiter::for_work(&harness).wakes().await;
 }
 
-/// Somebody who waits for work in queue `default` and finds none.
+/// A waiter for work in queue `default` that has found none.
 async fn waiting(harness: &Harness) -> Waiter {
     let mut waiter = Waiter::for_work(harness);
     assert!(waiter.still_waits().await, "there should be nothing to do");
@@ -307,37 +306,37 @@ async fn waiting(harness: &Harness) -> Waiter {
 }
 
 cases![
-    who_comes_when_work_is_due_does_not_wait,
+    a_wait_returns_at_once_when_work_is_due,
     a_waiter_is_woken_by_a_new_task,
     a_waiter_is_woken_by_a_new_task_in_any_of_its_queues,
     a_waiter_is_woken_exactly_when_the_next_task_becomes_due,
     a_task_with_an_earlier_time_shortens_the_wait,
-    a_task_cancelled_before_its_time_wakes_nobody,
+    a_task_cancelled_before_its_due_time_wakes_no_waiter,
     a_waiter_is_woken_when_a_task_is_made_due,
     a_waiter_is_woken_when_a_retry_is_due,
-    a_waiter_is_woken_when_a_task_is_given_back,
-    a_waiter_is_woken_when_a_loss_is_noticed,
+    a_waiter_is_woken_when_a_task_is_released,
+    a_waiter_is_woken_when_a_lease_expiry_is_recorded,
     a_waiter_is_woken_when_a_queue_is_resumed,
-    a_task_that_becomes_due_in_a_paused_queue_wakes_nobody_until_it_is_resumed,
+    a_task_that_becomes_due_in_a_paused_queue_wakes_no_waiter_until_resume,
     a_waiter_is_woken_when_a_key_is_free,
     a_waiter_is_woken_when_a_key_is_freed_from_another_queue,
     a_waiter_is_woken_when_the_waiting_head_of_a_key_is_cancelled,
     a_waiter_is_woken_when_a_cancelled_handler_frees_its_key,
     a_waiter_is_woken_when_a_full_queue_has_room,
-    a_waiter_is_woken_when_a_cancelled_handler_gives_its_slot_back,
+    a_waiter_is_woken_when_a_cancelled_handler_frees_its_slot,
     a_waiter_is_woken_when_a_limit_is_raised,
-    work_elsewhere_wakes_nobody,
-    work_elsewhere_that_becomes_due_wakes_nobody,
-    what_has_expired_wakes_nobody,
-    what_runs_or_has_ended_wakes_nobody,
+    work_in_another_queue_wakes_no_waiter,
+    work_in_another_queue_that_becomes_due_wakes_no_waiter,
+    an_expired_task_wakes_no_waiter,
+    running_and_finished_tasks_wake_no_waiter,
     a_wait_ends_with_its_time,
     a_wait_ends_with_its_time_though_work_comes_later,
-    a_wait_of_no_time_only_looks,
+    a_wait_with_a_zero_timeout_only_polls,
     two_tasks_wake_two_waiters,
     two_tasks_that_become_due_wake_two_waiters,
-    a_waiter_that_is_gone_does_not_swallow_what_was_meant_for_it,
-    a_waiter_that_is_gone_does_not_swallow_the_moment_a_task_becomes_due,
+    a_dropped_waiter_does_not_swallow_a_wakeup,
+    a_dropped_waiter_does_not_swallow_the_wakeup_of_a_task_becoming_due,
     a_waiter_for_another_type_does_not_swallow_the_wake_up,
-    a_fragile_task_does_not_wake_who_has_no_slot_for_it,
-    a_task_that_was_lost_does_not_wake_who_has_no_slot_for_it,
+    a_fragile_task_does_not_wake_a_worker_without_a_slot_for_it,
+    a_lost_task_does_not_wake_a_worker_without_a_slot_for_it,
 ];

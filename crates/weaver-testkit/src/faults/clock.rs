@@ -1,4 +1,4 @@
-//! A clock that is wrong.
+//! A clock with skew and drift.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use weaver_core::clock::{Clock, Sleep};
 use weaver_core::time::{Monotonic, Timestamp};
 
-/// Another clock, off by an offset, and fast or slow by a rate.
+/// Decorates a clock with a fixed offset and a drift.
 #[derive(Debug, Clone)]
 pub struct SkewedClock {
     inner: Arc<dyn Clock>,
@@ -15,27 +15,25 @@ pub struct SkewedClock {
 }
 
 impl SkewedClock {
-    /// Shows what `inner` shows, `offset_us` microseconds later (or, if negative, earlier).
+    /// `inner` plus `offset_us` microseconds, which may be negative.
     pub fn new(inner: Arc<dyn Clock>, offset_us: i64) -> Self {
         Self { inner, offset_us, drift_ppm: 0 }
     }
 
-    /// Gains this many microseconds each second of the inner clock (or loses them).
+    /// Drifts by this many microseconds per second of the inner clock; negative values lose time.
     ///
     /// # Panics
-    /// If it would stand still or go back.
+    /// If the clock would stand still or go backwards.
     #[must_use]
     pub fn drifting(self, drift_ppm: i32) -> Self {
         assert!(drift_ppm > -1_000_000, "a clock goes forward");
         Self { drift_ppm, ..self }
     }
 
-    /// A span of the inner clock as this one measures it.
     fn measured(&self, span: Duration) -> Duration {
         scale(span, self.rate(), 1_000_000)
     }
 
-    /// What this clock gains per million.
     fn rate(&self) -> u128 {
         u128::try_from(1_000_000 + i64::from(self.drift_ppm)).unwrap_or(1)
     }
@@ -54,7 +52,7 @@ impl Clock for SkewedClock {
     }
 
     fn sleep_until(&self, deadline: Monotonic) -> Sleep {
-        // Rounded up: a sleeper must not wake before its own clock says so.
+        // Rounded up: a sleeper must not wake before its own deadline.
         let real = scale(deadline.0, 1_000_000, self.rate()).saturating_add(Duration::from_nanos(2));
         let real = if self.drift_ppm == 0 { deadline.0 } else { real };
         self.inner.sleep_until(Monotonic(real))

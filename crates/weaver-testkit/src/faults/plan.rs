@@ -1,4 +1,4 @@
-//! Plans that come ready made.
+//! Ready-made plans.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use parking_lot::Mutex;
 
 use crate::faults::{CallSite, Fault, Plan};
 
-/// A plan written down call by call; what it does not mention is carried out.
+/// A plan that lists faults call by call; other calls have none.
 #[derive(Debug, Default)]
 pub struct Script {
     lines: Vec<(&'static str, u64, Fault)>,
 }
 
 impl Script {
-    /// Nothing happens.
+    /// A plan without any faults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// This happens to call number `number` (from 1) of a method.
+    /// Adds a fault for call `number` (from 1) of a method.
     #[must_use]
     pub fn on(mut self, method: &'static str, number: u64, fault: Fault) -> Self {
         self.lines.push((method, number, fault));
@@ -33,20 +33,20 @@ impl Plan for Script {
     }
 }
 
-/// How often each fault happens, in percent of the calls. What is left of 100 is carried out.
+/// Fault rates, in percent of the calls. The rest of 100 has no fault.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// The call never arrives.
+    /// Rate of [`Fault::FailBefore`]: the call never arrives.
     pub fail_before: u8,
-    /// The answer gets lost.
+    /// Rate of [`Fault::FailAfter`]: the answer is lost.
     pub fail_after: u8,
-    /// The call arrives twice.
+    /// Rate of duplicated calls, executed twice.
     pub duplicate: u8,
-    /// A read is answered from the past.
+    /// Rate of reads that get a stale answer.
     pub stale_read: u8,
-    /// The call is delayed.
+    /// Rate of delayed calls, up to `delay_max`.
     pub delay: u8,
-    /// By at most this.
+    /// Longest delay of a delayed call.
     pub delay_max: Duration,
 }
 
@@ -72,7 +72,7 @@ impl Seeded {
 
 impl Plan for Seeded {
     fn fault(&self, _: &CallSite) -> Fault {
-        // Two draws whatever comes out, so that one rate does not shift what the others hit.
+        // Always two draws, so that one rate does not shift which calls the others hit.
         let (draw, share) = {
             let mut state = self.state.lock();
             (split_mix(&mut state) % 100, split_mix(&mut state))
@@ -97,7 +97,7 @@ impl Plan for Seeded {
     }
 }
 
-/// SplitMix64: small, well spread, and ours, so that a seed means the same for ever.
+/// SplitMix64: small, well distributed, and our own, so that a seed stays reproducible across versions.
 pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut bits = *state;

@@ -1,4 +1,4 @@
-//! What goes wrong with calls to a store: one place where each fault happens.
+//! A store with injected faults.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,15 +14,15 @@ use crate::faults::unreadable::Pretence;
 use crate::faults::{CallSite, Fault, Plan};
 use crate::intercept::{Answer, Call, Intercept, Intercepted};
 
-/// A store whose calls go wrong as a [`Plan`] says.
+/// A store whose calls fail as a [`Plan`] says.
 pub type FaultyStore = Intercepted<Faults>;
 
-/// The faults of a store's calls.
+/// Injects faults into the calls of a store.
 pub struct Faults {
     plan: Box<dyn Plan>,
     clock: Arc<dyn Clock>,
     calls: Mutex<HashMap<&'static str, u64>>,
-    /// The last answer to each read, by the call as text.
+    /// The last answer to each read, by the call's debug text.
     answers: Mutex<HashMap<String, Answer>>,
     pub(super) pretence: Pretence,
 }
@@ -56,13 +56,13 @@ impl Faults {
         };
         let site = CallSite { method, number };
         match self.plan.fault(&site) {
-            // Waiting again would sit out a second timeout that no caller asked for.
+            // A repeated wait would add a second timeout.
             Fault::Duplicate if method == "wait" => (site, Fault::None),
             fault => (site, fault),
         }
     }
 
-    /// Makes a call, or not, as the plan says; a read may be answered from the past.
+    /// Executes a call or not, as the plan says; a read may get a stale answer.
     async fn make(&self, call: Call, store: &dyn Store) -> Result<Answer> {
         let (site, fault) = self.next_fault(call.method());
         if !is_read(&call) {
@@ -89,7 +89,7 @@ impl Faults {
             }
             Fault::FailBefore => Err(unavailable(method, "was not sent")),
             Fault::FailAfter => {
-                // Whatever it was, the caller never learns it.
+                // The caller never gets it.
                 drop(call.send(store).await);
                 Err(unavailable(method, "was sent, and its answer was lost"))
             }
@@ -98,7 +98,7 @@ impl Faults {
                 call.send(store).await
             }
             Fault::Duplicate => {
-                // The first answer stays on the way; the second is the one that arrives.
+                // The first answer is lost; the second arrives.
                 drop(call.clone().send(store).await);
                 call.send(store).await
             }
@@ -106,7 +106,7 @@ impl Faults {
     }
 }
 
-/// Whether a call is one of the reads that can be answered from the past.
+/// Whether a call is a read that can get a stale answer.
 fn is_read(call: &Call) -> bool {
     matches!(
         call,

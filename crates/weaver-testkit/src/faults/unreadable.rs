@@ -1,4 +1,4 @@
-//! Tasks that a store pretends not to be able to read.
+//! Tasks that a store reports as unreadable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use weaver_core::task::TaskRecord;
 use crate::faults::FaultyStore;
 use crate::intercept::{Answer, Call};
 
-/// What cannot be read, and stored forms that are made up. Empty: the decorated store answers for itself.
+/// Unreadable records and invented stored forms. If empty, the decorated store answers.
 #[derive(Debug, Default)]
 pub(super) struct Pretence {
     findings: Quarantine,
@@ -20,12 +20,12 @@ pub(super) struct Pretence {
 }
 
 impl FaultyStore {
-    /// From now on a record cannot be read.
+    /// Makes a record unreadable from now on.
     pub fn cannot_read(&self, finding: Quarantined) {
         self.by.pretence.findings.add(finding);
     }
 
-    /// From now on a task has this stored form; it can be discarded.
+    /// Gives a task this stored form, which can be discarded.
     pub fn stores_as(&self, key: &TaskKey, text: &str) {
         self.by.pretence.raw.lock().insert(key.clone(), RawTask { text: text.to_owned() });
     }
@@ -36,12 +36,12 @@ impl Pretence {
         self.findings.get(&key.namespace, RecordKind::Task, &key.id.to_string())
     }
 
-    /// Whether reads show a task.
+    /// Whether reads return a task.
     fn shows(&self, record: &TaskRecord) -> bool {
         !self.removed.lock().contains(&record.key) && self.finding(&record.key).is_none()
     }
 
-    /// What a call is answered with instead of being made.
+    /// The answer of a call that is not passed on.
     pub(super) fn answer(&self, call: &Call) -> Option<Result<Answer>> {
         match call {
             Call::ListQuarantined { namespace, cursor, limit } if !self.findings.is_empty() => {
@@ -59,7 +59,7 @@ impl Pretence {
         }
     }
 
-    /// What an answer becomes.
+    /// Removes unreadable records from an answer.
     pub(super) fn edit(&self, call: &Call, mut answer: Answer) -> Answer {
         match (call, &mut answer) {
             (_, Answer::GetTasks(found)) => {

@@ -1,4 +1,4 @@
-//! Workers on a store in memory, and a clock that the test moves.
+//! Workers on the in-memory store with a manual clock.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use weaver_runtime::{Registry, RunSummary, Shutdown, WorkSource, Worker, WorkerB
 
 use crate::harness::{Harness, InMemory};
 
-/// How often a test yields to everything else that can run: there are no threads and no sleeps.
+/// How often a test yields to other tasks: there are no threads and no sleeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// So many looks, and what is waited for does not happen.
-    pub looks_max: usize,
-    /// So many looks let a call and what follows from it come to rest.
-    pub looks_to_settle: usize,
+    /// Yields after which an expected condition counts as never happening.
+    pub polls_max: usize,
+    /// Yields after which a call and its consequences are done.
+    pub polls_to_settle: usize,
 }
 
 impl Patience {
-    /// Lets everything that can run, run.
+    /// Yields until all runnable tasks are idle.
     pub async fn settle(self) {
-        for _ in 0..self.looks_to_settle {
+        for _ in 0..self.polls_to_settle {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Waits until something is true.
+    /// Waits until a condition holds; panics after `polls_max` yields.
     pub async fn until(self, what: &str, mut is_true: impl FnMut() -> bool) {
-        for _ in 0..self.looks_max {
+        for _ in 0..self.polls_max {
             if is_true() {
                 return;
             }
@@ -46,7 +46,7 @@ impl Patience {
 /// How a worker reaches a store.
 type Connect = fn(Arc<dyn Store>, &ManualClock) -> Arc<dyn WorkSource>;
 
-/// A [`Harness`] on the store in memory, with workers.
+/// A [`Harness`] on the in-memory store, with workers.
 pub struct WorkerHarness {
     harness: Harness,
     /// The clock of the store and of the workers.
@@ -63,28 +63,28 @@ impl Deref for WorkerHarness {
     }
 }
 
-/// A worker at work.
+/// A worker that was started by a test.
 pub struct Running {
-    /// Stops it.
+    /// Requests a graceful shutdown.
     pub shutdown: Shutdown,
-    /// Its end.
+    /// Resolves when the worker has stopped.
     pub worker: JoinHandle<RunSummary>,
 }
 
 impl WorkerHarness {
-    /// Opens a fresh store, which workers reach by `connect`.
+    /// Opens a fresh store; workers connect to it with `connect`.
     pub fn new(connect: Connect, patience: Patience) -> Self {
         let clock = ManualClock::default();
         let harness = Harness::on(Arc::new(InMemory::new(clock.clone())));
         Self { harness, clock, connect, patience }
     }
 
-    /// Describes a worker named `w1` with these handlers.
+    /// Builder of a worker named `w1` with these handlers.
     pub fn builder(&self, registry: Registry) -> WorkerBuilder {
         self.builder_on(Arc::clone(&self.store), registry)
     }
 
-    /// The same, on another store: this one behind faults, say.
+    /// The same on another store, for instance this one behind faults.
     pub fn builder_on(&self, store: Arc<dyn Store>, registry: Registry) -> WorkerBuilder {
         let tokens = self.harness.clone();
         Worker::builder((self.connect)(store, &self.clock), Arc::new(self.clock.clone()))
@@ -93,21 +93,21 @@ impl WorkerHarness {
             .tokens(Arc::new(move || tokens.token()))
     }
 
-    /// Starts a worker.
+    /// Builds a worker and spawns it.
     pub fn start(&self, builder: WorkerBuilder) -> Running {
         let shutdown = Shutdown::new();
         let worker = builder.build().expect("the worker is well described");
         Running { worker: self.spawn(worker.run(shutdown.clone())), shutdown }
     }
 
-    /// Starts a worker named `w1` with these handlers, and nothing else said.
+    /// Starts a worker named `w1` with these handlers and default settings.
     pub fn work(&self, registry: Registry) -> Running {
         self.start(self.builder(registry))
     }
 
     /// Waits until a task is in a state.
     pub async fn until(&self, key: &TaskKey, state: TaskState) -> TaskRecord {
-        for _ in 0..self.patience.looks_max {
+        for _ in 0..self.patience.polls_max {
             let record = self.record(key).await;
             if record.state == state {
                 return record;
@@ -117,7 +117,7 @@ impl WorkerHarness {
         panic!("{key} should become {state}: {:?}", self.record(key).await);
     }
 
-    /// Moves time in steps of a second, letting everything run in between.
+    /// Advances the clock in steps of a second, running all tasks in between.
     pub async fn pass(&self, seconds: u64) {
         for _ in 0..seconds {
             self.patience.settle().await;
@@ -127,12 +127,12 @@ impl WorkerHarness {
     }
 }
 
-/// What handlers noted.
+/// Notes of the handlers, shared by clones.
 #[derive(Debug, Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    /// Notes something.
+    /// Appends one note to the list.
     pub fn add(&self, note: impl Into<String>) {
         self.0.lock().push(note.into());
     }

@@ -19,8 +19,7 @@ use weaver_core::queue::{Committed, Enqueued, Interest, LeaderEpoch, Overdue, Wa
 use weaver_core::task::{NewTask, TaskRecord};
 use weaver_core::time::Timestamp;
 
-/// Each call once: its variant, its port method, its arguments as they are kept, its answer, and how it is
-/// made.
+/// Lists each call once: its variant, its port method, its owned arguments, its answer, and how it is made.
 macro_rules! calls {
     ($(
         $variant:ident $method:ident { $($field:ident: $type:ty),* } -> $answer:ty
@@ -33,7 +32,7 @@ macro_rules! calls {
             $($variant { $($field: $type),* }),*
         }
 
-        /// What a call is answered with.
+        /// The answer of a call.
         #[derive(Debug, Clone)]
         #[expect(missing_docs, reason = "the ports document their answers")]
         pub enum Answer {
@@ -41,14 +40,14 @@ macro_rules! calls {
         }
 
         impl Call {
-            /// The name of the port's method.
+            /// Name of the port's method.
             pub fn method(&self) -> &'static str {
                 match self {
                     $(Self::$variant { .. } => stringify!($method)),*
                 }
             }
 
-            /// Makes the call.
+            /// Executes the call on a store.
             pub async fn send(self, store: &dyn Store) -> Result<Answer> {
                 match self {
                     $(Self::$variant { $($field),* } => {

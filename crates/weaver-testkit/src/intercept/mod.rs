@@ -1,5 +1,4 @@
-//! One decorator of stores for every purpose: each port call becomes a [`Call`], and an [`Intercept`] decides
-//! what becomes of it.
+//! One store decorator for every purpose: each port call becomes a [`Call`], which an [`Intercept`] handles.
 //!
 //! ```text
 //! caller ─▶ Intercepted ── Call ──▶ Intercept::around ── Call::send, never, once or twice ──▶ the store
@@ -19,17 +18,17 @@ use weaver_core::ports::Store;
 
 pub use call::{Answer, Call};
 
-/// What becomes of the calls to a store: before [`Call::send`] it may delay or refuse one, after it replace
-/// or lose the answer; without it, it answers by itself.
+/// Handles the calls to a store: it may delay or refuse one before [`Call::send`], replace or drop the answer
+/// after it, or answer without it.
 ///
 /// # Contract
-/// - The answer is of the call's own variant.
+/// - The answer has the variant of the call.
 #[async_trait]
 pub trait Intercept: Send + Sync {
     /// Answers a call to `store`.
     async fn around(&self, call: Call, store: &Arc<dyn Store>) -> Result<Answer>;
 
-    /// The limits of the decorated store, which are asked without waiting.
+    /// The limits of the decorated store; not asynchronous, so not a [`Call`].
     fn limits(&self, store: &Arc<dyn Store>) -> Limits {
         store.limits()
     }
@@ -42,12 +41,12 @@ pub struct Intercepted<I> {
 }
 
 impl<I: Intercept> Intercepted<I> {
-    /// Decorates a store.
+    /// Decorates `store` with an interceptor.
     pub fn of(store: Arc<dyn Store>, by: I) -> Self {
         Self { store, by }
     }
 
-    /// Makes a call that is at hand as data.
+    /// Makes a call that is given as data.
     pub(crate) async fn call(&self, call: Call) -> Result<Answer> {
         self.by.around(call, &self.store).await
     }

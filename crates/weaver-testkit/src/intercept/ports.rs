@@ -1,4 +1,4 @@
-//! Every port of an intercepted store: a call is made into data, and the data of its answer into the answer.
+//! The ports of an intercepted store: converts each call to data, and the answer back.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ use weaver_core::time::Timestamp;
 
 use crate::intercept::{Answer, Call, Intercept, Intercepted};
 
-/// Makes a call, and takes the answer out of its variant.
-macro_rules! ask {
+/// Makes a call, and unwraps the answer from its variant.
+macro_rules! forward {
     ($store:ident, $variant:ident { $($fields:tt)* }) => {
         match $store.call(Call::$variant { $($fields)* }).await? {
             Answer::$variant(answer) => Ok(answer),
@@ -40,11 +40,11 @@ impl<I: Intercept> Queue for Intercepted<I> {
     }
 
     async fn enqueue_batch(&self, tasks: Vec<NewTask>) -> Result<Vec<Result<Enqueued>>> {
-        ask!(self, EnqueueBatch { tasks })
+        forward!(self, EnqueueBatch { tasks })
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Vec<Leased>> {
-        ask!(self, Lease { request })
+        forward!(self, Lease { request })
     }
 
     async fn commit(
@@ -52,38 +52,38 @@ impl<I: Intercept> Queue for Intercepted<I> {
         transitions: Vec<Transition>,
         leader: Option<LeaderEpoch>,
     ) -> Result<Vec<Committed>> {
-        ask!(self, Commit { transitions, leader })
+        forward!(self, Commit { transitions, leader })
     }
 
     async fn renew(&self, renewals: Vec<Renewal>) -> Result<Vec<Renewed>> {
-        ask!(self, Renew { renewals })
+        forward!(self, Renew { renewals })
     }
 
     async fn confirm_stopped(&self, leases: Vec<Lease>) -> Result<()> {
-        ask!(self, ConfirmStopped { leases })
+        forward!(self, ConfirmStopped { leases })
     }
 
     async fn overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
-        ask!(self, Overdue { limit })
+        forward!(self, Overdue { limit })
     }
 
     async fn changes(&self, after: Option<ChangeCursor>, limit: u32) -> Result<Changes> {
-        ask!(self, Changes { after, limit })
+        forward!(self, Changes { after, limit })
     }
 
     async fn wait(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
-        ask!(self, Wait { interest, timeout })
+        forward!(self, Wait { interest, timeout })
     }
 }
 
 #[async_trait]
 impl<I: Intercept> Tasks for Intercepted<I> {
     async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>> {
-        ask!(self, Resolve { namespace: namespace.clone(), ids: ids.to_vec() })
+        forward!(self, Resolve { namespace: namespace.clone(), ids: ids.to_vec() })
     }
 
     async fn get_tasks(&self, keys: &[TaskKey]) -> Result<Vec<Option<TaskRecord>>> {
-        ask!(self, GetTasks { keys: keys.to_vec() })
+        forward!(self, GetTasks { keys: keys.to_vec() })
     }
 
     async fn list_groups(
@@ -92,26 +92,26 @@ impl<I: Intercept> Tasks for Intercepted<I> {
         cursor: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<GroupSummary>> {
-        ask!(self, ListGroups { namespace: namespace.clone(), cursor, limit })
+        forward!(self, ListGroups { namespace: namespace.clone(), cursor, limit })
     }
 
     async fn list_tasks(&self, query: TaskQuery) -> Result<Page<TaskRecord>> {
-        ask!(self, ListTasks { query })
+        forward!(self, ListTasks { query })
     }
 
     async fn counts(&self, scope: Scope) -> Result<Counts> {
-        ask!(self, Counts { scope })
+        forward!(self, Counts { scope })
     }
 
     async fn ahead_of(&self, key: &TaskKey, cap: u32) -> Result<Option<Ahead>> {
-        ask!(self, AheadOf { key: key.clone(), cap })
+        forward!(self, AheadOf { key: key.clone(), cap })
     }
 }
 
 #[async_trait]
 impl<I: Intercept> Admin for Intercepted<I> {
     async fn list_queues(&self, namespace: &Namespace) -> Result<Vec<QueueInfo>> {
-        ask!(self, ListQueues { namespace: namespace.clone() })
+        forward!(self, ListQueues { namespace: namespace.clone() })
     }
 
     async fn put_queue(
@@ -121,26 +121,26 @@ impl<I: Intercept> Admin for Intercepted<I> {
         settings: QueueSettings,
         expect: Expect,
     ) -> Result<Version> {
-        ask!(self, PutQueue { namespace: namespace.clone(), queue: queue.clone(), settings, expect })
+        forward!(self, PutQueue { namespace: namespace.clone(), queue: queue.clone(), settings, expect })
     }
 
     async fn purge_tasks(&self, rule: PurgeRule, limit: u32) -> Result<Purged> {
-        ask!(self, PurgeTasks { rule, limit })
+        forward!(self, PurgeTasks { rule, limit })
     }
 
     async fn list_namespaces(&self, cursor: Option<Cursor>, limit: u32) -> Result<Page<Namespace>> {
-        ask!(self, ListNamespaces { cursor, limit })
+        forward!(self, ListNamespaces { cursor, limit })
     }
 }
 
 #[async_trait]
 impl<I: Intercept> Runners for Intercepted<I> {
     async fn beat(&self, beats: Vec<Beat>) -> Result<Vec<Directive>> {
-        ask!(self, Beat { beats })
+        forward!(self, Beat { beats })
     }
 
     async fn direct(&self, key: &RunnerKey, directive: Directive) -> Result<()> {
-        ask!(self, Direct { key: key.clone(), directive })
+        forward!(self, Direct { key: key.clone(), directive })
     }
 
     async fn list_runners(
@@ -149,18 +149,18 @@ impl<I: Intercept> Runners for Intercepted<I> {
         cursor: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<RunnerRecord>> {
-        ask!(self, ListRunners { namespace: namespace.clone(), cursor, limit })
+        forward!(self, ListRunners { namespace: namespace.clone(), cursor, limit })
     }
 
     async fn stop_runner(&self, key: &RunnerKey) -> Result<()> {
-        ask!(self, StopRunner { key: key.clone() })
+        forward!(self, StopRunner { key: key.clone() })
     }
 }
 
 #[async_trait]
 impl<I: Intercept> Documents for Intercepted<I> {
     async fn get_document(&self, key: &DocumentKey) -> Result<Option<Document>> {
-        ask!(self, GetDocument { key: key.clone() })
+        forward!(self, GetDocument { key: key.clone() })
     }
 
     async fn put_document(
@@ -170,15 +170,15 @@ impl<I: Intercept> Documents for Intercepted<I> {
         expect: Expect,
         due: Option<Timestamp>,
     ) -> Result<Version> {
-        ask!(self, PutDocument { key: key.clone(), body, expect, due })
+        forward!(self, PutDocument { key: key.clone(), body, expect, due })
     }
 
     async fn delete_document(&self, key: &DocumentKey, expect: Expect) -> Result<()> {
-        ask!(self, DeleteDocument { key: key.clone(), expect })
+        forward!(self, DeleteDocument { key: key.clone(), expect })
     }
 
     async fn write_documents(&self, writes: Vec<DocumentWrite>) -> Result<Vec<Result<Option<Version>>>> {
-        ask!(self, WriteDocuments { writes })
+        forward!(self, WriteDocuments { writes })
     }
 
     async fn list_documents(
@@ -189,7 +189,7 @@ impl<I: Intercept> Documents for Intercepted<I> {
         cursor: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Document>> {
-        ask!(
+        forward!(
             self,
             ListDocuments {
                 namespace: namespace.clone(),
@@ -202,22 +202,22 @@ impl<I: Intercept> Documents for Intercepted<I> {
     }
 
     async fn due_documents(&self, kind: &str, before: Timestamp, limit: u32) -> Result<Vec<Document>> {
-        ask!(self, DueDocuments { kind: kind.to_owned(), before, limit })
+        forward!(self, DueDocuments { kind: kind.to_owned(), before, limit })
     }
 }
 
 #[async_trait]
 impl<I: Intercept> Journal for Intercepted<I> {
     async fn append_entries(&self, stream: &StreamKey, bodies: &[Bytes]) -> Result<Seq> {
-        ask!(self, AppendEntries { stream: stream.clone(), bodies: bodies.to_vec() })
+        forward!(self, AppendEntries { stream: stream.clone(), bodies: bodies.to_vec() })
     }
 
     async fn read_entries(&self, stream: &StreamKey, from: ReadFrom, limit: u32) -> Result<JournalPage> {
-        ask!(self, ReadEntries { stream: stream.clone(), from, limit })
+        forward!(self, ReadEntries { stream: stream.clone(), from, limit })
     }
 
     async fn trim_entries(&self, stream: &StreamKey, before: TrimBefore) -> Result<()> {
-        ask!(self, TrimEntries { stream: stream.clone(), before })
+        forward!(self, TrimEntries { stream: stream.clone(), before })
     }
 }
 
@@ -229,18 +229,18 @@ impl<I: Intercept> UnreadableRecords for Intercepted<I> {
         cursor: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Quarantined>> {
-        ask!(self, ListQuarantined { namespace: namespace.cloned(), cursor, limit })
+        forward!(self, ListQuarantined { namespace: namespace.cloned(), cursor, limit })
     }
 
     async fn find_quarantined(&self, keys: &[TaskKey]) -> Result<Vec<Option<Quarantined>>> {
-        ask!(self, FindQuarantined { keys: keys.to_vec() })
+        forward!(self, FindQuarantined { keys: keys.to_vec() })
     }
 
     async fn raw_task(&self, key: &TaskKey) -> Result<Option<RawTask>> {
-        ask!(self, RawTask { key: key.clone() })
+        forward!(self, RawTask { key: key.clone() })
     }
 
     async fn discard_task(&self, key: &TaskKey, expected: &RawTask) -> Result<Discarded> {
-        ask!(self, DiscardTask { key: key.clone(), expected: expected.clone() })
+        forward!(self, DiscardTask { key: key.clone(), expected: expected.clone() })
     }
 }

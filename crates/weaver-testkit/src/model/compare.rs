@@ -1,4 +1,4 @@
-//! What must be equal after every step, and what must be equal at the end.
+//! Comparison of store and model, after every step and at the end.
 
 use std::fmt::Debug;
 
@@ -12,10 +12,9 @@ use weaver_core::time::Timestamp;
 use crate::model::run::{Run, failed};
 use crate::model::step::{NAMESPACES, QUEUES, namespace_at, queue_at};
 
-/// So many keys are read at once.
 const READ_BATCH: usize = 500;
 
-/// A difference, if there is one.
+/// Describes a difference, if there is one.
 pub(super) fn same<T: PartialEq + Debug>(what: &str, store: &T, model: &T) -> Result<(), String> {
     if store == model {
         return Ok(());
@@ -24,7 +23,7 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, store: &T, model: &T) -> Re
 }
 
 impl Run {
-    /// Records, counts, slots and changes.
+    /// Compares records, counts, slots and changes.
     pub(super) async fn compare(&mut self) -> Result<(), String> {
         let now = self.harness.now().await;
         self.compare_records().await?;
@@ -49,8 +48,8 @@ impl Run {
         Ok(())
     }
 
-    /// Which of the blocked tasks make the oldest wait is left to the store; those that could be leased must
-    /// count, and those that are not due must not.
+    /// Which blocked tasks count for the oldest wait is up to the store; leasable tasks must count, and tasks
+    /// that are not due must not.
     async fn compare_counts(&self, scope: Scope, now: Timestamp) -> Result<(), String> {
         let theirs = self.harness.store.counts(scope.clone()).await.map_err(failed)?;
         if !theirs.exact {
@@ -96,7 +95,7 @@ impl Run {
         Ok(())
     }
 
-    /// Every change at least once, in order per task (G10); a store may mix tasks as it likes.
+    /// Every change at least once, in order per task (G10); the order between tasks is free.
     async fn compare_changes(&mut self) -> Result<(), String> {
         let Some(mut cursor) = self.cursor else { return Ok(()) };
         let mut theirs = Vec::new();
@@ -160,7 +159,7 @@ impl Run {
     }
 }
 
-/// Sorted by task, each task's in the order they came, repetitions dropped.
+/// Sorted by task, each task's changes in order, duplicates removed.
 fn per_task(changes: &mut Vec<Change>) {
     changes.sort_by(|one, other| one.key.cmp(&other.key));
     changes.dedup();

@@ -1,15 +1,15 @@
-//! The reference model: a deliberately naive store, and a random walk that holds a real one to it step by
-//! step.
+//! The reference model: a deliberately naive store, compared with a real one step by step on random walks.
 //!
 //! ```text
 //! steps() ─▶ [Step, …] ─▶ check ─┬─▶ store ──▶ answer ─┐
-//!            (shrunk by           │                      ├─ equal after every step, or a sentence that says what
-//!             proptest)           └─▶ Reference ▶ answer ┘  differs
+//!            (shrunk by           │                      ├─ equal after every step, or a message that says how
+//!             proptest)           └─▶ Reference ▶ answer ┘  they differ
 //! ```
 //!
-//! The model owns no rule about how a task moves: those are [`weaver_core::lifecycle`]'s. What it spells out,
-//! by searching all records every time, is what a store adds to them: which task is leased next, what is
-//! unique, what is overdue, what was published.
+//! The model has no transition rules of its own: those are in [`weaver_core::lifecycle`].
+//!
+//! It implements what a store adds to them, by a full scan each time: which task is leased next, idempotency,
+//! what is overdue, and what was published.
 
 mod check;
 mod compare;
@@ -29,9 +29,9 @@ pub use strategy::steps;
 
 use crate::harness::{Factory, Harness, TestStore};
 
-/// The environment variable that overrides the number of cases.
+/// Environment variable that overrides the number of cases.
 pub const CASES_VARIABLE: &str = "WEAVER_MODEL_CASES";
-/// The environment variable that walks elsewhere: a number, 0 if not given.
+/// Environment variable with the seed of the walks; 0 by default.
 pub const SEED_VARIABLE: &str = "WEAVER_MODEL_SEED";
 
 /// Runs `cases` random walks of up to `steps_max` steps on the stores a factory makes. The walks are the same

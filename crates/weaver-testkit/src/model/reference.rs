@@ -1,5 +1,4 @@
-//! The naive store. Everything is found by looking at every record; nothing is indexed, so nothing can be out
-//! of date.
+//! The naive store: every query is a full scan. It has no index, so none can be out of date.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +6,34 @@ use weaver_core::admission::{self, QueueFacts};
 use weaver_core::event::Change;
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{self, Command, Grant, OverdueWhy, Transition};
+use weaver_core::lifecycle::{self, Command, Grant, OverdueReason, Transition};
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::{PurgeRule, QueueSettings, Scope, StateCounts};
 use weaver_core::queue::{Blocked, Committed, Enqueued, Overdue};
 use weaver_core::task::{TaskRecord, TaskState, UniqueKey, ValidTask};
 use weaver_core::time::Timestamp;
 
-/// What a lease call gets.
+/// Result of a lease call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Granted {
-    /// Whether the call was a repetition: then it is what is left of the first answer, in no particular
-    /// order.
+    /// Whether the token was used before: then it is the rest of the first answer, in any order.
     pub repeated: bool,
-    /// The leases.
+    /// Granted leases with their records.
     pub leased: Vec<Leased>,
 }
 
-/// The model. It is told the time with every call, and the ids by the store it is compared with.
+/// The model. Every call passes the time, and the ids come from the store it is compared with.
 #[derive(Debug, Default)]
 pub struct Reference {
     records: BTreeMap<TaskKey, TaskRecord>,
     queues: BTreeMap<(Namespace, QueueName), QueueSettings>,
-    /// Unique keys outlive a purge of their task (G8). They would end after days; no walk lasts that long.
+    /// Idempotency keys outlive a purge of their task (G8). They expire after days; no walk lasts that long.
     unique: BTreeMap<(Namespace, UniqueKey), TaskKey>,
     changes: Vec<Change>,
 }
 
 impl Reference {
-    /// Admits what is new. The ids are the store's; that the rest of its answer is right is checked here.
+    /// Adds new tasks with the ids of the store, and checks the rest of its answer.
     pub fn enqueue(
         &mut self,
         tasks: Vec<ValidTask>,
@@ -67,7 +65,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Leases: by searching all records for the best that is allowed, again and again.
+    /// Leases by repeatedly scanning all records for the first eligible one.
     pub fn lease(&mut self, request: &LeaseRequest, now: Timestamp) -> Granted {
         let before = self.leased_under(request.token);
         if !before.is_empty() {
@@ -103,7 +101,7 @@ impl Reference {
         self.records.values().filter_map(leased).collect()
     }
 
-    /// Why a waiting task cannot be taken right now.
+    /// Why a waiting task cannot be leased right now.
     pub fn blocked(&self, record: &TaskRecord, now: Timestamp) -> Option<Blocked> {
         let namespace = &record.key.namespace;
         let queue = &record.spec.queue;
@@ -114,7 +112,7 @@ impl Reference {
         admission::blocked(record.is_startable(now.into()), facts, || self.is_gated(record, now))
     }
 
-    /// Of the due tasks of one serial key only the lowest id passes; once one holds the key, only that one.
+    /// Of the due tasks of one serial key only the lowest id is eligible; once one holds the key, only it.
     fn is_gated(&self, record: &TaskRecord, now: Timestamp) -> bool {
         let same_key = |other: &&TaskRecord| {
             other.key.namespace == record.key.namespace
@@ -129,7 +127,7 @@ impl Reference {
         record.spec.serial_key.is_some() && self.records.values().filter(same_key).any(goes_first)
     }
 
-    /// Makes a decided move, if the record is what it was decided on.
+    /// Applies a transition if the record has the expected version.
     pub fn commit(&mut self, transition: Transition, now: Timestamp) -> Committed {
         let Some(record) = self.records.get(&transition.key) else { return Committed::Stale };
         if !transition.fits(record) {
@@ -149,7 +147,7 @@ impl Reference {
         record
     }
 
-    /// Extends a lease.
+    /// Renews a lease if it is valid.
     pub fn renew(&mut self, renewal: Renewal, now: Timestamp) -> Renewed {
         match self.records.get_mut(&renewal.lease.key) {
             Some(record) => lifecycle::renew(record, renewal, now),
@@ -157,7 +155,7 @@ impl Reference {
         }
     }
 
-    /// Ends a hold.
+    /// Ends the cancellation hold of this lease.
     pub fn confirm_stopped(&mut self, lease: &Lease) {
         if let Some(record) = self.records.get_mut(&lease.key) {
             lifecycle::confirm_stopped(record, lease);
@@ -169,23 +167,23 @@ impl Reference {
         let why = |record: &TaskRecord| {
             let ran_out = record.lease.as_ref().is_some_and(|held| held.expires_at <= now);
             match record.state {
-                TaskState::Running if ran_out => Some(OverdueWhy::Lease),
-                TaskState::Cancelled if ran_out => Some(OverdueWhy::Hold),
-                _ => record.is_expired(now).then_some(OverdueWhy::ExpiresAt),
+                TaskState::Running if ran_out => Some(OverdueReason::Lease),
+                TaskState::Cancelled if ran_out => Some(OverdueReason::Hold),
+                _ => record.is_expired(now).then_some(OverdueReason::ExpiresAt),
             }
         };
         self.records
             .values()
-            .filter_map(|record| Some(Overdue { why: why(record)?, record: record.clone() }))
+            .filter_map(|record| Some(Overdue { reason: why(record)?, record: record.clone() }))
             .collect()
     }
 
-    /// Sets up a queue.
+    /// Sets the settings of a queue.
     pub fn put_queue(&mut self, namespace: Namespace, queue: QueueName, settings: QueueSettings) {
         self.queues.insert((namespace, queue), settings);
     }
 
-    /// Removes finished tasks; says how many.
+    /// Purges finished tasks; returns their number.
     pub fn purge(&mut self, rule: &PurgeRule, now: Timestamp) -> usize {
         let before = self.records.len();
         let goes = |record: &TaskRecord| {
@@ -228,22 +226,22 @@ impl Reference {
         })
     }
 
-    /// A record.
+    /// Looks a record up by key.
     pub fn record(&self, key: &TaskKey) -> Option<&TaskRecord> {
         self.records.get(key)
     }
 
-    /// The task that already stands for one of these keys.
+    /// The existing task of one of these idempotency keys.
     pub(crate) fn found(&self, namespace: &Namespace, keys: &[UniqueKey]) -> Option<TaskKey> {
         keys.iter().find_map(|key| self.unique.get(&(namespace.clone(), key.clone()))).cloned()
     }
 
-    /// Every record, for stores that get something wrong on purpose.
+    /// All records, mutable for deliberately buggy stores.
     pub(crate) fn records_mut(&mut self) -> &mut BTreeMap<TaskKey, TaskRecord> {
         &mut self.records
     }
 
-    /// The settings of every queue, for stores that get something wrong on purpose.
+    /// All queue settings, mutable for deliberately buggy stores.
     pub(crate) fn queues_mut(&mut self) -> &mut BTreeMap<(Namespace, QueueName), QueueSettings> {
         &mut self.queues
     }

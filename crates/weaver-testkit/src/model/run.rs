@@ -1,4 +1,4 @@
-//! A walk under way: what happened so far, and how each step is taken by both.
+//! A running walk: executes each step on store and model.
 
 use weaver_core::error::Error;
 use weaver_core::event::{ChangeCursor, Changes};
@@ -17,13 +17,13 @@ use crate::model::step::{
     End, LeasePlan, Move, RenewPlan, Step, TaskPlan, Under, from_newest, namespace_at, queue_at, span,
 };
 
-/// A walk under way.
+/// State of a running walk.
 pub(super) struct Run {
     pub(super) harness: Harness,
     pub(super) model: Reference,
-    /// Every task there ever was.
+    /// Every task so far, including purged ones.
     pub(super) keys: Vec<TaskKey>,
-    /// Where the comparison of changes has got to; `None` for a store that only ever says `Resync`.
+    /// Cursor of the compared changes; `None` for a store that only answers `Resync`.
     pub(super) cursor: Option<ChangeCursor>,
     /// How many of the model's changes have been compared.
     pub(super) changes_seen: usize,
@@ -55,7 +55,7 @@ impl Run {
         })
     }
 
-    /// Takes a step on both sides and compares the answers.
+    /// Runs a step on both sides and compares the answers.
     pub(super) async fn take(&mut self, step: &Step) -> Result<(), String> {
         let now = self.harness.now().await;
         match step {
@@ -124,7 +124,7 @@ impl Run {
         let mut theirs = self.harness.store.lease(request.clone()).await.map_err(failed)?;
         let ours = self.model.lease(&request, now);
         if ours.repeated {
-            // The first answer is only half repeated: what has ended since is gone, renewals may show or not.
+            // A repeated call leaves out finished tasks, and may or may not show renewals.
             theirs.sort_by(|one, other| one.lease.key.cmp(&other.lease.key));
             let leases = |leased: &[Leased]| leased.iter().map(|each| each.lease.clone()).collect::<Vec<_>>();
             same("the repeated leases", &leases(&theirs), &leases(&ours.leased))?;
@@ -136,7 +136,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends are decided on what the worker was given, which may no longer be true.
+    /// Outcomes are decided on the record that was leased, which may be out of date.
     fn decide_ends(&self, ends: &[(u8, End)]) -> Vec<Transition> {
         let decide_end = |(back, end): &(u8, End)| {
             let leased = from_newest(&self.leases, *back)?;
@@ -147,17 +147,17 @@ impl Run {
     }
 
     fn decide_moves(&self, moves: &[(u8, Move)], now: Timestamp) -> Vec<Transition> {
-        let decide_move = |(back, asked): &(u8, Move)| {
+        let decide_move = |(back, requested): &(u8, Move)| {
             let record = self.model.record(from_newest(&self.keys, *back)?)?;
-            decide(record, self.command(*asked), now).ok()
+            decide(record, self.command(*requested), now).ok()
         };
         moves.iter().filter_map(decide_move).collect()
     }
 
-    fn command(&self, asked: Move) -> Command {
+    fn command(&self, requested: Move) -> Command {
         let assigned_to = |number: u8| worker(["first", "second"][usize::from(number % 2)]);
         let grant = |worker| Grant { worker, token: self.harness.token(), ttl: seconds(20) };
-        match asked {
+        match requested {
             Move::Cancel => Command::Cancel,
             Move::Replace => Command::Replace,
             Move::RunNow => Command::RunNow,
@@ -167,7 +167,7 @@ impl Run {
             }
             Move::Start(number) => Command::Start(grant(assigned_to(number))),
             Move::Orphan => Command::Orphan,
-            Move::Bury => Command::Bury,
+            Move::AbandonOrphan => Command::AbandonOrphan,
             Move::Lease => Command::Lease(grant(worker("picker"))),
         }
     }
@@ -207,7 +207,7 @@ impl Run {
         Ok(())
     }
 
-    /// Leases that came about by a commit are finished and renewed like others.
+    /// Leases that were created by a commit are finished and renewed like others.
     fn remember_leases(&mut self, keys: &[TaskKey]) {
         for record in keys.iter().filter_map(|key| self.model.record(key)) {
             let Some(lease) = record.current_lease() else { continue };
@@ -246,7 +246,7 @@ impl Run {
         let mut theirs = self.harness.store.overdue(1000).await.map_err(failed)?;
         theirs.sort_by(|one, other| one.record.key.cmp(&other.record.key));
         same("what is overdue", &theirs, &self.model.overdue(now))?;
-        let decide_end = |item: &Overdue| decide(&item.record, Command::Expire(item.why), now).ok();
+        let decide_end = |item: &Overdue| decide(&item.record, Command::Expire(item.reason), now).ok();
         let transitions = theirs.iter().filter_map(decide_end).collect();
         if commit {
             let holds: Vec<_> = theirs.iter().filter_map(|item| item.record.hold()).collect();

@@ -1,6 +1,7 @@
-//! What a random walk does. Steps are small plain data, so that a failure prints as something a person can
-//! retell; whatever depends on the walk so far (which task, which lease) is a number counted back from the
-//! newest.
+//! Steps of a random walk.
+//!
+//! They are small plain data, so that a failure prints readably. References to earlier tasks and leases are
+//! numbers counted back from the newest.
 
 use std::time::Duration;
 
@@ -15,106 +16,106 @@ use crate::harness::{namespace, queue, seconds};
 /// One step of a walk.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Enqueues a batch.
+    /// Enqueues a batch of tasks.
     Enqueue(Vec<TaskPlan>),
     /// Leases with a fresh token.
     Lease(LeasePlan),
     /// Repeats an earlier lease call.
     LeaseAgain(u8),
-    /// Decides ends of leases, on what was leased; commits them unless told to wait.
+    /// Decides outcomes on the leased records; commits them at once or later.
     Finish {
-        /// Which lease, and how it ends.
+        /// Leases, counted back, and their outcomes.
         ends: Vec<(u8, End)>,
-        /// Whether they are committed at once.
+        /// Whether they are committed in this step.
         commit: bool,
     },
-    /// Decides moves of tasks, on what is stored; commits them unless told to wait.
+    /// Decides commands on the stored records; commits them at once or later.
     Command {
-        /// Which task, and what is asked of it.
+        /// Tasks, counted back, and the commands.
         moves: Vec<(u8, Move)>,
-        /// Whether they are committed at once.
+        /// Whether they are committed in this step.
         commit: bool,
     },
-    /// Commits moves that were decided some time ago, or commits moves again.
+    /// Commits transitions that were decided earlier, or commits them again.
     Commit(Vec<u8>, Under),
     /// Renews leases, valid ones or not.
     Renew(Vec<(u8, RenewPlan)>),
-    /// Confirms that handlers have stopped, whether they were told to or not.
+    /// Confirms that handlers have stopped, cancelled or not.
     ConfirmStopped(Vec<u8>),
     /// Pauses, resumes or limits a queue.
     SetQueue {
-        /// In which namespace.
+        /// Index of the namespace.
         namespace: u8,
-        /// Which one.
+        /// Index of the queue.
         queue: u8,
         /// Whether it is paused.
         paused: bool,
-        /// Its limit.
+        /// Concurrency limit; none for unlimited.
         max_running: Option<u32>,
     },
-    /// Decides what to do about everything that is overdue; commits it unless told to wait.
+    /// Decides the expiry of everything overdue; commits it at once or later.
     Maintain {
-        /// Whether it is committed at once.
+        /// Whether it is committed in this step.
         commit: bool,
     },
     /// Removes finished tasks of a namespace.
     Purge {
-        /// Which one.
+        /// Index of the namespace.
         namespace: u8,
-        /// How long they must have been finished.
+        /// Minimum age of finished tasks, in seconds.
         finished_for_s: u8,
     },
     /// A new leader takes over.
     Elect,
-    /// Time passes.
+    /// Advances the store's clock.
     Advance {
-        /// So much of it.
+        /// Seconds to advance by.
         by_s: u8,
     },
 }
 
-/// As whom to commit.
+/// The leader to commit as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Under {
-    /// As anybody.
+    /// Without a leader epoch.
     NoLeader,
-    /// As the leader, if there is one.
+    /// With the current epoch, if there is a leader.
     Leader,
-    /// As the one before, if there was one.
+    /// With the previous epoch, if there was one.
     DeposedLeader,
 }
 
-/// A task to enqueue, out of few possibilities, so that tasks meet.
+/// A task to enqueue, from a small domain, so that tasks interact.
 #[derive(Debug, Clone)]
 pub struct TaskPlan {
-    /// Which namespace.
+    /// Index of the namespace.
     pub namespace: u8,
-    /// Which queue.
+    /// Index of the queue.
     pub queue: u8,
-    /// Which type.
+    /// Index of the task type.
     pub task_type: u8,
-    /// Which priority.
+    /// Priority, 0 to 9.
     pub priority: u8,
-    /// Due after so long.
+    /// Delay before it is due, in seconds.
     pub delay_s: Option<u8>,
-    /// Which serial key.
+    /// Index of the serial key, if any.
     pub serial: Option<u8>,
-    /// Which idempotency key.
+    /// Index of the idempotency key, if any.
     pub unique: Option<u8>,
-    /// The run of a job definition for this instant.
+    /// Planned instant, for a scheduled run.
     pub scheduled_for_s: Option<u8>,
-    /// Its budget of losses.
+    /// Budget of lost attempts.
     pub max_losses: u32,
-    /// Its budget of failures.
+    /// Budget of failed attempts.
     pub max_attempts: u32,
-    /// Expires after so long.
+    /// Expires after this many seconds unless started.
     pub expires_s: Option<u8>,
-    /// Retried always after the same delay, instead of by the default policy.
+    /// Fixed retry delay instead of the default policy, in seconds.
     pub retry_s: Option<u8>,
 }
 
 impl TaskPlan {
-    /// The task, if it is `now`.
+    /// Builds the task relative to `now`.
     pub fn task(&self, now: Timestamp) -> NewTask {
         let mut task = NewTask::new(type_name(self.task_type))
             .namespace(namespace_at(self.namespace))
@@ -145,60 +146,60 @@ impl TaskPlan {
     }
 }
 
-/// A lease call.
+/// Arguments of a lease call.
 #[derive(Debug, Clone)]
 pub struct LeasePlan {
-    /// Which namespace.
+    /// Index of the namespace.
     pub namespace: u8,
-    /// Which queues; all if empty.
+    /// Indexes of the queues; all if empty.
     pub queues: Vec<u8>,
-    /// Which type; any if not given.
+    /// Index of the type; any if none.
     pub task_type: Option<u8>,
-    /// How many at most.
+    /// Maximum number of tasks.
     pub max: u32,
-    /// How many fragile ones at most.
+    /// Maximum number of fragile tasks.
     pub slots: u32,
-    /// For how long.
+    /// Lease duration in seconds.
     pub ttl_s: u8,
 }
 
 impl LeasePlan {
-    /// The queues asked for.
+    /// Names of the requested queues.
     pub fn queues(&self) -> Vec<QueueName> {
         let numbers = if self.queues.is_empty() { vec![0, 1] } else { self.queues.clone() };
         numbers.into_iter().map(queue_at).collect()
     }
 
-    /// The types asked for.
+    /// Names of the requested types.
     pub fn types(&self) -> Option<Vec<TaskType>> {
         let task_type = |number| TaskType::new(type_name(number)).expect("a valid name");
         self.task_type.map(|number| vec![task_type(number)])
     }
 }
 
-/// How an execution ends.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub enum End {
-    /// Well.
+    /// The task succeeds without a result.
     Succeed,
-    /// With an error, retried by the record's policy.
+    /// Fails; retried by the record's policy.
     Fail,
-    /// With an error, retried after this many seconds.
+    /// Fails; retried after this many seconds.
     FailAfter(u8),
-    /// With an error that no retry mends.
+    /// Fails fatally, without a retry.
     FailForGood,
-    /// Too late.
+    /// The attempt exceeds its timeout.
     TimeOut,
-    /// To be called again.
+    /// Snoozes for this many seconds.
     Snooze(u8),
-    /// For good, by its own wish.
+    /// The handler cancels its own task.
     Cancel,
-    /// With the worker.
+    /// The worker releases the task unfinished.
     Release,
 }
 
 impl End {
-    /// As a worker reports it.
+    /// Converts it to the outcome that a worker reports.
     pub fn outcome(self) -> Outcome {
         let failed = |retry| Outcome::Failed { error: "as planned".into(), retry };
         match self {
@@ -214,43 +215,43 @@ impl End {
     }
 }
 
-/// What is asked of a task.
+/// A command on a task.
 #[derive(Debug, Clone, Copy)]
 pub enum Move {
-    /// A user cancels it.
+    /// A user cancels the task.
     Cancel,
-    /// A schedule puts another in its place.
+    /// A schedule replaces it with a newer task.
     Replace,
-    /// A user wants it now.
+    /// A user makes it due immediately.
     RunNow,
-    /// A leader gives it to one of its workers.
+    /// A leader assigns it to a worker.
     Assign(u8),
-    /// One of those workers starts it.
+    /// The assigned worker starts it.
     Start(u8),
-    /// A leader misses the worker.
+    /// A leader declares its worker lost.
     Orphan,
-    /// A leader gives it up.
-    Bury,
-    /// Somebody leases this very task.
+    /// A leader abandons an orphan.
+    AbandonOrphan,
+    /// A lease of exactly this task.
     Lease,
 }
 
-/// What a renewal carries.
+/// Payload of a renewal.
 #[derive(Debug, Clone, Copy)]
 pub enum RenewPlan {
-    /// Nothing else.
+    /// Only the lease itself.
     Plain,
-    /// Progress.
+    /// Reports this progress with the renewal.
     Progress(u8),
-    /// A doubt whether it may go on, for so many seconds.
+    /// Asks for confirmation to continue, within this many seconds.
     Confirming(u8),
-    /// The end of the doubt.
+    /// Confirms that it may continue.
     Continue,
 }
 
-/// How many namespaces a walk uses.
+/// Namespaces of a walk.
 pub(super) const NAMESPACES: u8 = 2;
-/// How many queues a walk uses in each.
+/// Queues of each namespace.
 pub(super) const QUEUES: u8 = 2;
 
 pub(super) fn namespace_at(number: u8) -> Namespace {
@@ -265,7 +266,7 @@ fn type_name(number: u8) -> &'static str {
     ["a", "b"][usize::from(number % 2)]
 }
 
-/// The member that is `back` places before the newest, going round.
+/// The member `back` places before the newest, wrapping around.
 pub(super) fn from_newest<T>(items: &[T], back: u8) -> Option<&T> {
     items.len().checked_sub(1).map(|newest| &items[newest - usize::from(back) % items.len()])
 }

@@ -1,5 +1,5 @@
-//! Random steps. Times are multiples of five seconds, so that things happen at exactly the moment something
-//! runs out; names are few, so that tasks get into each other's way.
+//! Random steps. Times are multiples of five seconds, so that calls coincide with expiries; names are few, so
+//! that tasks block each other.
 
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
@@ -14,7 +14,7 @@ pub fn steps(steps_max: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Mostly at once: what waits is decided on a record that may have moved on by the time it is committed.
+    // Mostly at once: a deferred transition may be stale by the time it is committed.
     let commit = || prop_oneof![4 => Just(true), 1 => Just(false)];
     prop_oneof![
         8 => vec(task(), 1..5).prop_map(Step::Enqueue),
@@ -90,7 +90,7 @@ fn r#move() -> impl Strategy<Value = Move> {
         4 => (0..2_u8).prop_map(Move::Assign),
         4 => (0..2_u8).prop_map(Move::Start),
         3 => Just(Move::Orphan),
-        2 => Just(Move::Bury),
+        2 => Just(Move::AbandonOrphan),
         2 => Just(Move::Lease),
     ]
 }

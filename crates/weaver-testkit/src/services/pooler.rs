@@ -9,7 +9,7 @@ use super::postgres::Account;
 
 const INSTALL: &str = "PgBouncer is missing: install it with `apt-get install pgbouncer`";
 
-/// A pooler of one test's own, ended with it.
+/// A pooler for one test, stopped on drop.
 #[derive(Debug)]
 pub struct Pooler {
     child: Child,
@@ -19,15 +19,15 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts one before the server of this URL, with so many connections to it for everybody.
+    /// Starts a pooler for the server of this URL, with this many server connections in total.
     ///
     /// # Panics
-    /// If there is none to be had: with the line that installs it, or with what it said.
+    /// If it is not installed or does not start; the message says what to do.
     pub fn in_front_of(url: &str, connections: u16) -> Self {
         start(url, connections).unwrap_or_else(|error| panic!("no pooler to test with: {error}"))
     }
 
-    /// The URL of the database through it, to which options can be added.
+    /// URL of the database through the pooler; options can be appended.
     pub fn url(&self) -> String {
         format!("postgres://weaver@127.0.0.1:{}/{}", self.port, self.database)
     }
@@ -66,7 +66,7 @@ fn start(url: &str, connections: u16) -> Result<Pooler, Error> {
     )?;
     let output = std::fs::File::create(&log)?;
     let mut command = Command::new(program);
-    // Like PostgreSQL, it refuses to be root.
+    // Like PostgreSQL, it refuses to run as root.
     let account = Account::current()?;
     if account.is_root {
         command.args(["-u", &account.name]);
@@ -85,7 +85,7 @@ fn place(url: &str) -> Option<(String, String)> {
     Some((port.to_owned(), database.split('?').next()?.to_owned()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a process tells nobody that it is up: it is asked again")]
+#[expect(clippy::disallowed_methods, reason = "a process does not announce that it is up: it is polled")]
 fn wait_until_up(pooler: &mut Pooler, log: &Path) -> Result<(), Error> {
     const TRIES: usize = 600;
     for _ in 0..TRIES {

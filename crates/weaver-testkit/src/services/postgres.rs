@@ -1,9 +1,9 @@
 //! A throw-away PostgreSQL from the installed binaries: a shared one for tests that only need a schema of
 //! their own, and private ones for tests that stop or kill the server.
 //!
-//! The shared server is started by whoever comes first and watched by a process of its own, which ends it
-//! when nobody has used it for a while: every test holds a lock on a file while it runs, and the kernel lets
-//! go of it whatever happens to the test.
+//! The shared server is started by the first test and watched by a separate process, which stops it when no
+//! test has used it for a while. Every test holds a lock on a file while it runs, and the kernel releases it
+//! however the test ends.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Write};
@@ -13,23 +13,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The environment variable that names a server to use instead of a throw-away one.
+/// Environment variable with the URL of a server to use instead of a throw-away one.
 pub const URL_VARIABLE: &str = "WEAVER_TEST_POSTGRES_URL";
 
 const INSTALL: &str =
     "PostgreSQL's server binaries are missing: install them with `apt-get install postgresql`";
 
-/// What a shared server may do without: nothing of it outlives the tests.
+/// Settings of a shared server, without durability: nothing of it outlives the tests.
 const FAST: &str = "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\nmax_connections = 300\n\
                     shared_buffers = 128MB\nmax_wal_size = 2GB\n";
-/// What a server that is killed keeps its promises with.
+/// Settings of a server that survives a kill: full durability.
 const DURABLE: &str = "fsync = on\nsynchronous_commit = on\nmax_connections = 100\n";
 
-/// Started by the first test, watched by this, ended when nobody holds `users` any more. Whoever starts holds
-/// `starting`.
+/// The watcher script: stops the server when no test holds `users` any more. The test that starts the server
+/// holds `starting`.
 ///
-/// First it lets go of every file it was born with: a lock that whoever runs the tests holds must not outlive
-/// them.
+/// First it closes every inherited file: a lock of the test runner must not outlive the tests.
 const WATCH: &str = r#"
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 "$1" -D "$2" >"$3/log" 2>&1 &
@@ -43,7 +42,7 @@ while kill -0 $server 2>/dev/null; do
 done
 "#;
 
-/// A place in the shared server, until it is dropped.
+/// A reference to the shared server, until it is dropped.
 #[derive(Debug)]
 pub struct Shared {
     url: String,
@@ -51,7 +50,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The URL of its database, to which options can be added.
+    /// URL of its database; options can be appended.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -59,7 +58,7 @@ impl Shared {
     /// Finds the shared server, or starts it.
     ///
     /// # Panics
-    /// If there is none to be had: with the line that installs it, or with what the server said.
+    /// If it is not installed or does not start; the message says what to do.
     pub fn server() -> Self {
         if let Ok(url) = std::env::var(URL_VARIABLE) {
             return Self { url, _user: None };
@@ -76,7 +75,7 @@ fn find_or_start() -> Result<Shared, Error> {
     let user = open("users")?;
     let starting = open("starting")?;
     starting.lock()?;
-    // Held from here on: the watcher ends the server only when it gets this lock for itself.
+    // Held from here on: the watcher stops the server only when it gets this lock exclusively.
     user.lock_shared()?;
     let port_file = place.join("port");
     if let Ok(port) = std::fs::read_to_string(&port_file)
@@ -85,7 +84,7 @@ fn find_or_start() -> Result<Shared, Error> {
         return Ok(Shared { url: url(port.trim()), _user: Some(user) });
     }
     let data = place.join("data");
-    // What an earlier server left behind is worth nothing, and may be half written.
+    // Data of an earlier server is useless, and may be incomplete.
     if data.exists() {
         std::fs::remove_dir_all(&data)?;
     }
@@ -108,14 +107,14 @@ fn start_watched(binaries: &Path, place: &Path, data: &Path) -> Result<String, E
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Of a group of its own: whoever interrupts the tests does not interrupt it.
+        // In its own process group: interrupting the tests does not interrupt it.
         .process_group(0)
         .spawn()?;
     wait_until_up(binaries, &port, &place.join("log"))?;
     Ok(port)
 }
 
-/// A server of one test's own, ended with it.
+/// A server for one test, stopped on drop.
 #[derive(Debug)]
 pub struct Private {
     binaries: PathBuf,
@@ -124,7 +123,7 @@ pub struct Private {
 }
 
 impl Private {
-    /// Starts a server that writes through to the disk.
+    /// Starts a durable server.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -146,12 +145,12 @@ impl Private {
         Ok(server)
     }
 
-    /// The URL of its database.
+    /// URL of its database, without options.
     pub fn url(&self) -> String {
         url(&self.port)
     }
 
-    /// Puts a file beside its data that only the server may read, and returns its path.
+    /// Writes a file next to its data that only the server can read, and returns its path.
     ///
     /// # Panics
     /// If it cannot be written.
@@ -169,15 +168,15 @@ impl Private {
         path
     }
 
-    /// Starts it again after a stop.
+    /// Restarts it after a stop.
     ///
     /// # Panics
     /// If it does not come up.
     pub fn restart(&self) {
-        self.up().unwrap_or_else(|error| panic!("PostgreSQL does not come up again: {error}"));
+        self.up().unwrap_or_else(|error| panic!("PostgreSQL does not restart: {error}"));
     }
 
-    /// Stops it: `fast` cuts every connection and writes everything down; `immediate` is a crash.
+    /// Stops it: `fast` closes connections and flushes; `immediate` is a crash.
     ///
     /// # Panics
     /// If it cannot be stopped.
@@ -223,7 +222,7 @@ impl Drop for Private {
     }
 }
 
-/// Who the server runs as: PostgreSQL refuses to run as root.
+/// The account that the server runs as: PostgreSQL refuses to run as root.
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) name: String,
@@ -256,7 +255,7 @@ impl Account {
         }
         let mut command = Command::new("runuser");
         command.args(["-u", &self.name, "--"]).arg(program);
-        // Wherever we are may be closed to it.
+        // It may have no access to the current directory.
         command.current_dir("/");
         command
     }
@@ -306,7 +305,7 @@ fn is_up(binaries: &Path, port: &str) -> bool {
     ready.is_ok_and(|status| status.success())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a process tells nobody that it is up: it is asked again")]
+#[expect(clippy::disallowed_methods, reason = "a process does not announce that it is up: it is polled")]
 fn wait_until_up(binaries: &Path, port: &str, log: &Path) -> Result<(), Error> {
     const TRIES: usize = 600;
     for _ in 0..TRIES {
@@ -327,7 +326,7 @@ fn tail(log: &Path) -> String {
     lines.into_iter().rev().collect::<Vec<_>>().join("\n")
 }
 
-/// Where the server's binaries are: where Debian puts them, the newest first, or on the path.
+/// Directory of the server's binaries: Debian's, the newest first, or on the path.
 fn binaries() -> Result<PathBuf, Error> {
     let on_path = std::env::var_os("PATH")
         .into_iter()

@@ -1,4 +1,4 @@
-//! The world's clock: tokio's paused time, which jumps to the next timer whenever nothing else can happen.
+//! The world's clock: tokio's paused time, which advances to the next timer when no task is runnable.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use tokio::time::Instant;
 use weaver_core::clock::{Clock, Sleep};
 use weaver_core::time::{Monotonic, Timestamp};
 
-/// When every world begins: 2026-01-01T00:00:00Z.
+/// Start time of every world: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 
-/// Virtual time. Made and used inside a runtime whose time is paused.
+/// Virtual time, for use inside a runtime with paused time.
 #[derive(Debug, Clone, Copy)]
 pub struct SimClock {
     started: Instant,
@@ -21,17 +21,17 @@ impl SimClock {
         Self { started: Instant::now() }
     }
 
-    /// How long the world has existed.
+    /// Age of the world.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Waits so long.
+    /// Sleeps for a span of virtual time.
     pub async fn pause(&self, span: Duration) {
         self.until(self.elapsed().saturating_add(span)).await;
     }
 
-    /// Waits until the world is so old.
+    /// Sleeps until the world has this age.
     pub async fn until(&self, age: Duration) {
         tokio::time::sleep_until(self.started + age).await;
     }

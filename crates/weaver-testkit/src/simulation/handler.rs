@@ -1,4 +1,4 @@
-//! The handler of every task: does what the payload says, and writes down when it began and how it ended.
+//! The handler of every task: behaves as the payload says, and records its start and outcome.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use weaver_core::outcome::Outcome;
 use weaver_runtime::{Ctx, StopReason, TaskHandler};
 
 use crate::simulation::clock::SimClock;
-use crate::simulation::history::{Recorder, Run, RunEnd, What};
-use crate::simulation::life::Switch;
-use crate::simulation::scenario::{Behaviour, TASK_TYPE, Trouble};
+use crate::simulation::history::{Recorder, Run, RunOutcome, What};
+use crate::simulation::scenario::{Behaviour, Misbehaviour, TASK_TYPE};
+use crate::simulation::worker_life::KillSwitch;
 
 /// The handler of one life of one worker.
 pub(super) struct SimHandler {
@@ -20,55 +20,62 @@ pub(super) struct SimHandler {
     pub(super) recorder: Recorder,
     pub(super) worker: String,
     pub(super) life: u32,
-    pub(super) switch: Switch,
+    pub(super) switch: KillSwitch,
 }
 
 impl SimHandler {
-    /// The type it handles.
     pub(super) fn task_type() -> TaskType {
         TaskType::new(TASK_TYPE).expect("a valid name")
     }
 
-    async fn behave(&self, behaviour: Behaviour, ctx: &Ctx, run: &Run) -> (Outcome, RunEnd) {
+    async fn behave(&self, behaviour: Behaviour, ctx: &Ctx, run: &Run) -> (Outcome, RunOutcome) {
         let work = self.clock.pause(Duration::from_millis(behaviour.takes_ms));
         let mut work = std::pin::pin!(work);
-        let told = || {
+        let stop_requested = || {
             let reason = ctx.stop_reason().unwrap_or(StopReason::Shutdown);
-            self.recorder.write(What::Told(run.clone(), reason));
+            self.recorder.write(What::StopRequested(run.clone(), reason));
         };
         tokio::select! {
             biased;
-            // In time for its own end, it is told all the same.
-            () = &mut work => if ctx.is_cancelled() { told() },
+            // Cancelled at the moment it finishes: recorded all the same.
+            () = &mut work => if ctx.is_cancelled() { stop_requested() },
             () = ctx.cancelled() => {
-                told();
+                stop_requested();
                 if !behaviour.stubborn {
-                    return (Outcome::failed("told to stop"), RunEnd::Obeyed);
+                    return (Outcome::failed("stopped on request"), RunOutcome::Stopped);
                 }
                 work.await;
             }
         }
-        let again = match behaviour.trouble {
+        let again = match behaviour.misbehaviour {
             // These charge nothing: only the number of attempts shows how often it happened.
-            Trouble::Snooze | Trouble::Kill => ctx.attempt() <= behaviour.times,
+            Misbehaviour::Snooze | Misbehaviour::Kill => ctx.attempt() <= behaviour.times,
             _ => ctx.record().failures < behaviour.times,
         };
-        if again { self.trouble(behaviour.trouble).await } else { (Outcome::DONE, RunEnd::Done) }
+        if again {
+            self.misbehaviour(behaviour.misbehaviour).await
+        } else {
+            (Outcome::DONE, RunOutcome::Done)
+        }
     }
 
-    async fn trouble(&self, trouble: Trouble) -> (Outcome, RunEnd) {
-        match trouble {
-            Trouble::Fail => (Outcome::failed("as planned"), RunEnd::Failed),
-            Trouble::FailForGood => (Outcome::fatal("as planned"), RunEnd::Failed),
-            // Without the hook: a panic that was planned need not be printed.
-            Trouble::Panic => std::panic::resume_unwind(Box::new("as planned")),
-            Trouble::Snooze => (Outcome::Snoozed { delay: Duration::from_millis(1_500) }, RunEnd::Snoozed),
-            Trouble::Cancel => (Outcome::Cancelled { message: "as planned".into() }, RunEnd::Cancelled),
-            Trouble::Kill => {
+    async fn misbehaviour(&self, misbehaviour: Misbehaviour) -> (Outcome, RunOutcome) {
+        match misbehaviour {
+            Misbehaviour::Fail => (Outcome::failed("as planned"), RunOutcome::Failed),
+            Misbehaviour::FailForGood => (Outcome::fatal("as planned"), RunOutcome::Failed),
+            // Without the panic hook: a planned panic need not be printed.
+            Misbehaviour::Panic => std::panic::resume_unwind(Box::new("as planned")),
+            Misbehaviour::Snooze => {
+                (Outcome::Snoozed { delay: Duration::from_millis(1_500) }, RunOutcome::Snoozed)
+            }
+            Misbehaviour::Cancel => {
+                (Outcome::Cancelled { message: "as planned".into() }, RunOutcome::Cancelled)
+            }
+            Misbehaviour::Kill => {
                 if self.switch.pull() {
                     std::future::pending::<()>().await;
                 }
-                (Outcome::DONE, RunEnd::Done)
+                (Outcome::DONE, RunOutcome::Done)
             }
         }
     }
@@ -85,23 +92,23 @@ impl TaskHandler for SimHandler {
         let (worker, life) = (self.worker.clone(), self.life);
         let run = Run { key: ctx.key().clone(), attempt: ctx.attempt(), fence: ctx.fence(), worker, life };
         self.recorder.write(What::Began(run.clone()));
-        let mut witness = Witness { recorder: &self.recorder, run: &run, end: None };
+        let mut end_recorder = EndRecorder { recorder: &self.recorder, run: &run, end: None };
         let (outcome, end) = self.behave(behaviour, &ctx, &run).await;
-        witness.end = Some(end);
+        end_recorder.end = Some(end);
         outcome
     }
 }
 
-/// Writes the end down, however it comes.
-struct Witness<'a> {
+/// Records the outcome, also of a panicked or dropped handler.
+struct EndRecorder<'a> {
     recorder: &'a Recorder,
     run: &'a Run,
-    end: Option<RunEnd>,
+    end: Option<RunOutcome>,
 }
 
-impl Drop for Witness<'_> {
+impl Drop for EndRecorder<'_> {
     fn drop(&mut self) {
-        let unforeseen = if std::thread::panicking() { RunEnd::Failed } else { RunEnd::Dropped };
+        let unforeseen = if std::thread::panicking() { RunOutcome::Failed } else { RunOutcome::Dropped };
         self.recorder.write(What::Ended(self.run.clone(), self.end.unwrap_or(unforeseen)));
     }
 }

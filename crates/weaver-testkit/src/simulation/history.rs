@@ -1,4 +1,4 @@
-//! What happened in a world, as it was really written: the checkers know nothing else.
+//! The history of a world, as it was executed by the store: the only input of the checkers.
 
 mod describe;
 mod recorder;
@@ -20,127 +20,127 @@ pub(super) use recorder::Recorder;
 
 use crate::simulation::scenario::Scenario;
 
-/// Everything that happened, in order.
+/// All events of a world, in order.
 #[derive(Debug)]
 pub struct History {
-    /// What was to happen.
+    /// The plan that was executed.
     pub scenario: Scenario,
-    /// What did.
+    /// Recorded events, in order.
     pub entries: Vec<Entry>,
-    /// Every record at the end, as its store lists it.
+    /// All records at the end, as the store lists them.
     pub finals: Vec<TaskRecord>,
-    /// The last known state of every record, as the calls left it.
+    /// Last known state of every record, from the calls.
     pub known: Vec<TaskRecord>,
 }
 
-/// Something that happened.
+/// An event with its time.
 #[derive(Debug)]
 pub struct Entry {
-    /// When, by the store's clock.
+    /// By the store's clock.
     pub at: Timestamp,
-    /// What.
+    /// The event that was recorded.
     pub what: What,
 }
 
-/// What can happen.
+/// Kinds of recorded events.
 #[derive(Debug)]
 pub enum What {
-    /// A task was given to the store.
+    /// A task was enqueued.
     Enqueued {
-        /// By whom.
+        /// Name of the caller.
         by: String,
-        /// What was asked for.
-        asked: ValidTask,
-        /// What the store said.
+        /// The request after validation.
+        requested: ValidTask,
+        /// Answer of the store.
         answer: Enqueued,
-        /// What it then had.
+        /// The record after the call.
         record: Option<Box<TaskRecord>>,
     },
-    /// A producer got its answer.
+    /// A producer received its answer.
     Acknowledged(TaskKey),
-    /// A worker asked for tasks.
+    /// A worker called `lease`.
     Leased {
-        /// What it asked for.
+        /// Arguments of the call.
         request: LeaseRequest,
-        /// What it was given.
+        /// Granted leases, in order.
         grants: Vec<Grant>,
     },
-    /// A decided move reached the store.
+    /// A transition reached the store.
     Committed {
-        /// By whom.
+        /// Name of the caller.
         by: String,
-        /// The move.
+        /// As its caller decided it.
         transition: Box<Transition>,
-        /// What the store said.
+        /// Answer of the store.
         answer: Committed,
-        /// The record before.
+        /// The record before the call.
         before: Option<Box<TaskRecord>>,
-        /// The record after.
+        /// The record after the call.
         after: Option<Box<TaskRecord>>,
     },
     /// A renewal reached the store.
     Renewed {
-        /// The lease.
+        /// The lease to renew.
         lease: Lease,
-        /// What the store said.
+        /// Answer of the store.
         answer: Renewed,
-        /// The record before.
+        /// The record before the call.
         before: Option<Box<TaskRecord>>,
-        /// The record after.
+        /// The record after the call.
         after: Option<Box<TaskRecord>>,
     },
-    /// Somebody said that a handler has stopped.
+    /// A caller confirmed that a cancelled handler stopped.
     Stopped {
-        /// By whom.
+        /// Name of the caller.
         by: String,
-        /// Its lease.
+        /// Lease of the stopped handler.
         lease: Lease,
-        /// The record before.
+        /// The record before the call.
         before: Option<Box<TaskRecord>>,
-        /// The record after.
+        /// The record after the call.
         after: Option<Box<TaskRecord>>,
     },
-    /// A queue was set up.
+    /// The settings of a queue changed.
     QueueSet(Namespace, QueueName, QueueSettings),
-    /// A handler began.
+    /// A handler started an attempt.
     Began(Run),
-    /// A handler was told to stop.
-    Told(Run, StopReason),
-    /// A handler is no more.
-    Ended(Run, RunEnd),
+    /// A handler was asked to stop.
+    StopRequested(Run, StopReason),
+    /// A handler ended an attempt.
+    Ended(Run, RunOutcome),
     /// A change was read from the stream.
     Published(Change),
-    /// The stream had forgotten something.
+    /// The change stream had a gap.
     Resync,
-    /// A worker's life began.
+    /// A worker process started.
     Alive(String, u32),
-    /// A worker vanished, with all its handlers.
+    /// A worker crashed, with all its handlers.
     Crashed(String, u32),
-    /// A worker was asked to stop.
-    ShutdownAsked(String, u32),
-    /// A worker returned.
+    /// A graceful shutdown of a worker was requested.
+    ShutdownRequested(String, u32),
+    /// A worker shut down completely.
     Returned(String, u32),
-    /// The world was given up with these tasks not ended, or held.
+    /// The world ended with these tasks unfinished or held.
     Stranded(Vec<TaskKey>),
-    /// A worker did not return after it was asked to stop.
+    /// A worker did not shut down in time.
     Hung(String),
 }
 
-/// A task given to a worker.
+/// A lease granted to a worker.
 #[derive(Debug)]
 pub struct Grant {
-    /// The right to run it.
+    /// Lease with its fencing token.
     pub lease: Lease,
-    /// The record before.
+    /// The record before the call.
     pub before: Option<Box<TaskRecord>>,
-    /// The record as the worker got it.
+    /// The record that the worker received.
     pub given: Box<TaskRecord>,
-    /// The record as the store has it.
+    /// The record that the store has.
     pub after: Option<Box<TaskRecord>>,
 }
 
 impl Grant {
-    /// Whether it repeats what an earlier call with this token granted.
+    /// Whether an earlier call with this token granted it already.
     pub fn is_repeated(&self) -> bool {
         self.before.as_ref().and_then(|before| before.current_lease()).is_some_and(|held| held == self.lease)
     }
@@ -149,37 +149,37 @@ impl Grant {
 /// One execution of a handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The task.
+    /// Key of the task.
     pub key: TaskKey,
-    /// The attempt.
+    /// Number of the attempt.
     pub attempt: u32,
-    /// The fence its handler was given.
+    /// Fencing token of its lease.
     pub fence: u64,
-    /// Who runs it.
+    /// Name of the worker.
     pub worker: String,
-    /// In which of its lives.
+    /// Process number of the worker, from 1.
     pub life: u32,
 }
 
-/// How an execution ended.
+/// Outcome of one execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RunEnd {
-    /// It did its work.
+pub enum RunOutcome {
+    /// It returned a success.
     Done,
     /// It returned an error, or panicked.
     Failed,
-    /// It asked to be called later.
+    /// It returned a snooze.
     Snoozed,
-    /// It ended the task.
+    /// It cancelled its own task.
     Cancelled,
-    /// It was told to stop, and stopped.
-    Obeyed,
-    /// It was dropped.
+    /// It was asked to stop, and stopped.
+    Stopped,
+    /// Its future was dropped.
     Dropped,
 }
 
 impl History {
-    /// Two worlds with the same number went the same way.
+    /// Equal for two runs with the same history.
     pub fn trace_hash(&self) -> u64 {
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
         for entry in &self.entries {

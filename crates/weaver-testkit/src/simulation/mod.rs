@@ -1,27 +1,30 @@
-//! Whole worlds on virtual time, drawn from a seed: workers that crash, stall and lie about time, producers
-//! that repeat themselves, an operator who interferes. What happened is written down where it was carried
-//! out, and checked against G1–G11 by code that shares nothing with what it checks.
+//! Deterministic simulation on virtual time, drawn from a seed: workers that crash, stall and have skewed
+//! clocks, producers that retry, an operator that interferes.
+//!
+//! The history is recorded where calls are executed, and checked against G1–G11 by code that shares nothing
+//! with the code under test.
 //!
 //! ```text
 //! seed ─▶ Scenario ─▶ world ─▶ History ─▶ checks ─▶ violations
 //!                       │
-//!   Worker ─ LocalSource ─ FaultyStore (Weather) ─ Line (writes the history) ─┐
-//!   producers ───────────── FaultyStore ────────── Line ──────────────────────┼─▶ one store
-//!   operator, reader of changes ────────────────── Line ──────────────────────┘
+//!   Worker ─ LocalSource ─ FaultyStore (LifeFaults) ─ RecordedStore ─┐
+//!   producers ──────────── FaultyStore ────────────── RecordedStore ─┼─▶ one store
+//!   operator, reader of changes ───────────────────── RecordedStore ─┘
 //! ```
 //!
-//! One thread, paused time, own dice: a seed always gives the same world ([`Outcome::trace_hash`]).
+//! One thread, paused time and a seeded generator: a seed always gives the same world
+//! ([`Outcome::trace_hash`]).
 
 pub mod buggy;
 pub mod checks;
 mod clock;
-mod elsewhere;
 mod handler;
 pub mod history;
-mod life;
-mod line;
+mod recorded_store;
 mod rng;
+mod runtime_bridge;
 pub mod scenario;
+mod worker_life;
 mod world;
 mod zombie_worker;
 
@@ -35,27 +38,27 @@ use weaver_core::queue::memory::InMemoryQueue;
 use crate::faults::JumpingClock;
 pub use checks::Violation;
 pub use clock::{START, SimClock};
-pub use elsewhere::{Elsewhere, OtherRuntime, TellTime, carry_out};
 use history::History;
+pub use runtime_bridge::{BridgedRuntime, RuntimeBridge, SetTime, block_on_handle};
 use scenario::Scenario;
 
 /// Makes the store of a world, on the world's clock.
 pub type MakeStore<'a> = &'a dyn Fn(Arc<dyn Clock>) -> Arc<dyn Store>;
 
-/// What came out of a world.
+/// Result of a simulated world.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Its seed.
+    /// Seed that replays the world.
     pub seed: u64,
     /// The same for every run of the seed.
     pub trace_hash: u64,
-    /// How many things happened.
+    /// Number of recorded events.
     pub entries: usize,
-    /// Which promises were broken.
+    /// Violated guarantees; empty if the world passed.
     pub violations: Vec<Violation>,
 }
 
-/// Runs the world of a seed on the store in memory.
+/// Runs the world of a seed on the in-memory store.
 pub fn simulate(seed: u64) -> Outcome {
     simulate_on(seed, &|clock| Arc::new(InMemoryQueue::new(clock)))
 }
@@ -66,8 +69,8 @@ pub fn simulate_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
 }
 
 /// Runs the world of a seed on a store whose wall clock is set by hours, forward and back, every three
-/// seconds. The promises are the same and so is the time they are checked by: only what names an instant
-/// follows the wall clock, so no task has an `expires_at`.
+/// seconds. The guarantees are the same and so is the time they are checked by: only instants follow the wall
+/// clock, so no task has an `expires_at`.
 pub fn simulate_with_jumps_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
     let mut scenario = Scenario::draw(seed);
     let tasks = scenario.producers.iter_mut().flat_map(|producer| &mut producer.tasks);
@@ -80,10 +83,10 @@ pub fn simulate_short_on(seed: u64, make_store: MakeStore<'_>) -> Outcome {
     Outcome::of(&play(Scenario::draw_short(seed), make_store))
 }
 
-/// Runs the world of a seed on another store and tells everything.
+/// Runs the world of a seed on another store and returns its whole history.
 ///
 /// # Panics
-/// If no runtime can be had.
+/// If no runtime can be created.
 pub fn run(seed: u64, make_store: MakeStore<'_>) -> History {
     play(Scenario::draw(seed), make_store)
 }
@@ -113,10 +116,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 12;
         let (seed, count) = (self.seed, self.violations.len());
-        writeln!(
-            out,
-            "seed {seed}: {count} broken promises; replay with `cargo xtask simulate --seed {seed}`"
-        )?;
+        writeln!(out, "seed {seed}: {count} violations; replay with `cargo xtask simulate --seed {seed}`")?;
         self.violations.iter().take(SHOWN).try_for_each(|violation| writeln!(out, "  {violation}"))
     }
 }

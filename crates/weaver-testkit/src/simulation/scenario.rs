@@ -1,5 +1,7 @@
-//! What happens in a world, drawn from its seed before it begins. Each seed switches kinds of trouble on and
-//! off as a whole, so that some worlds are quiet enough to show what noise would hide.
+//! The plan of a world, drawn from its seed before it starts.
+//!
+//! Each seed switches whole kinds of faults on and off, so that some worlds are quiet enough to show what
+//! noise would hide.
 
 mod draw;
 mod task;
@@ -7,7 +9,7 @@ mod task;
 use std::time::Duration;
 
 pub(in crate::simulation) use task::TASK_TYPE;
-pub use task::{Behaviour, TaskPlan, Trouble};
+pub use task::{Behaviour, Misbehaviour, TaskPlan};
 
 use crate::faults::Rates;
 
@@ -16,112 +18,111 @@ pub const NAMESPACES: [&str; 2] = ["one", "two"];
 /// The queues of every namespace.
 pub const QUEUES: [&str; 2] = ["left", "right"];
 
-/// A world to be.
+/// The plan of one world.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// What it was drawn from.
+    /// Seed it was drawn from.
     pub seed: u64,
-    /// How long every lease lasts.
+    /// Duration of every lease.
     pub lease_ttl: Duration,
-    /// How long a worker lets handlers go on when it is asked to stop.
+    /// Grace period of handlers during shutdown.
     pub grace: Duration,
-    /// How many of the workers' calls arrive again, much later.
+    /// Percentage of the workers' calls that are replayed much later.
     pub zombie_percent: u64,
-    /// When the last fault happens. From then on everything must come to an end.
+    /// Time of the last fault. After it every task must finish.
     pub faults_end: Duration,
-    /// Who works.
+    /// At least one; the first runs until the end.
     pub workers: Vec<WorkerPlan>,
-    /// Who enqueues what, in order of time.
+    /// Producers with their tasks, in order of time.
     pub producers: Vec<ProducerPlan>,
-    /// What the operator does, in order of time.
+    /// Actions of the operator, in order of time.
     pub actions: Vec<(Duration, Action)>,
 }
 
-/// A worker, through all its lives.
+/// The plan of one worker.
 #[derive(Debug, Clone)]
 pub struct WorkerPlan {
-    /// Its name, the same in every life.
+    /// Same name in every life.
     pub name: String,
-    /// What it serves.
+    /// Namespaces that it serves.
     pub namespaces: Vec<&'static str>,
-    /// How many handlers it runs at once.
+    /// Handlers that run at once.
     pub concurrency: u32,
-    /// How far its wall clock is off.
+    /// Offset of its wall clock, in microseconds.
     pub skew_us: i64,
-    /// How much its clock gains or loses.
+    /// Drift of its clock, in parts per million.
     pub drift_ppm: i32,
-    /// How often its store calls fail.
+    /// Fault rates of its store calls.
     pub rates: Rates,
-    /// When its store calls hang, from and until.
+    /// Periods during which its store calls hang.
     pub stalls: Vec<(Duration, Duration)>,
-    /// How its lives go; after the last it stays away, unless that one never ends.
+    /// Its processes, one after the other; it does not restart after the last.
     pub lives: Vec<LifePlan>,
 }
 
 impl WorkerPlan {
-    /// Whether nothing ever goes wrong with it.
-    pub fn is_untroubled(&self) -> bool {
+    /// Whether it has no faults at all.
+    pub fn is_fault_free(&self) -> bool {
         let rates = &self.rates;
         let failing = rates.fail_before + rates.fail_after + rates.duplicate + rates.stale_read + rates.delay;
         failing == 0 && self.stalls.is_empty() && self.lives.len() == 1
     }
 }
 
-/// One life of a worker.
+/// One process of a worker.
 #[derive(Debug, Clone, Copy)]
 pub struct LifePlan {
-    /// How long it is away before.
+    /// Downtime before it starts.
     pub after: Duration,
-    /// How it ends.
+    /// Crash, shutdown, or never.
     pub end: LifeEnd,
 }
 
-/// How a worker's life ends.
+/// How a process of a worker ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LifeEnd {
-    /// It does not, until the world does.
+    /// It runs until the world ends.
     Never,
-    /// It vanishes after so long.
+    /// It crashes after this time.
     CrashAfter(Duration),
-    /// It vanishes around its store call of this number and method: before it arrives, or after it was
-    /// carried out.
+    /// It crashes at its store call of this method and number: before it arrives, or after it was executed.
     CrashAtCall {
-        /// The method.
+        /// Name of the port's method.
         method: &'static str,
-        /// The number.
+        /// Ordinal of the call, from 1.
         number: u64,
-        /// Whether the call was carried out.
+        /// Whether the call is executed before the crash.
         carried_out: bool,
     },
-    /// It is asked to stop after so long, and again after the second span.
+    /// Shutdown is requested after this time, and again after the second one.
     ShutdownAfter(Duration, Option<Duration>),
 }
 
-/// Somebody who enqueues.
+/// The plan of a producer.
 #[derive(Debug, Clone)]
 pub struct ProducerPlan {
-    /// How often its store calls fail.
+    /// Fault rates of its store calls.
     pub rates: Rates,
-    /// What it enqueues, in order of time.
+    /// Tasks to enqueue, in order of time.
     pub tasks: Vec<TaskPlan>,
 }
 
-/// Something the operator does.
+/// An action of the operator.
 #[derive(Debug, Clone, Copy)]
 pub enum Action {
     /// Cancels the task enqueued with this number.
     Cancel(usize),
     /// Makes the task enqueued with this number due.
     RunNow(usize),
-    /// Sets up a queue.
+    /// Changes the settings of a queue.
     Set {
-        /// In which namespace.
+        /// Namespace of the queue.
         namespace: &'static str,
-        /// Which one.
+        /// Name of the queue.
         queue: &'static str,
         /// Whether it is paused.
         paused: bool,
-        /// Its limit.
+        /// Concurrency limit; none for unlimited.
         max_running: Option<u32>,
     },
 }

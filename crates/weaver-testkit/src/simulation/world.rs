@@ -1,4 +1,4 @@
-//! A world from its first to its last moment.
+//! Runs a world from start to end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::faults::{FaultyStore, Seeded};
 use crate::harness::{namespace, queue};
 use crate::simulation::clock::SimClock;
 use crate::simulation::history::{History, Recorder, What};
-use crate::simulation::life::{Lives, Weather};
-use crate::simulation::line::Line;
+use crate::simulation::recorded_store::RecordedStore;
 use crate::simulation::rng::Rng;
 use crate::simulation::scenario::{Action, NAMESPACES, ProducerPlan, QUEUES, Scenario};
+use crate::simulation::worker_life::{LifeFaults, WorkerLives};
 use crate::simulation::zombie_worker::ZombieWorker;
 
-/// How long after the last fault everything must have ended: generous, as serial keys put long tasks in a
-/// row.
+/// Time after the last fault within which every task must finish: generous, because serial keys serialize
+/// long tasks.
 pub(super) const SETTLES_WITHIN: Duration = Duration::from_secs(3 * 3600);
-/// How long workers may take to stop at the end.
+/// Time limit of the final shutdown.
 const STOPS_WITHIN: Duration = Duration::from_secs(120);
-/// How often the world looks whether it is over.
-const LOOKS_EVERY: Duration = Duration::from_millis(500);
-/// How often a producer tries.
+/// Poll interval for the end of the world.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Tries of a producer per task.
 const TRIES_MAX: usize = 6;
 
-/// The tasks by the numbers of their plans.
+/// Task keys by the numbers of their plans.
 type Keys = Arc<Mutex<BTreeMap<usize, TaskKey>>>;
 
 /// Runs a world to its end.
@@ -43,7 +43,7 @@ pub(super) async fn run(scenario: Scenario, clock: SimClock, store: Arc<dyn Stor
     let scenario = Arc::new(scenario);
     let mut rng = Rng::new(scenario.seed ^ 0x5eed);
     let recorder = Recorder::new(clock);
-    let line = |by: &str| Arc::new(Line::new(by, Arc::clone(&store), recorder.clone()));
+    let line = |by: &str| Arc::new(RecordedStore::new(by, Arc::clone(&store), recorder.clone()));
     let reader = Reader::open(&store, &recorder).await;
     let shutdown = Shutdown::new();
     let mut zombie = ZombieWorker::new(
@@ -57,13 +57,13 @@ pub(super) async fn run(scenario: Scenario, clock: SimClock, store: Arc<dyn Stor
     for plan in scenario.workers.clone() {
         let (scenario, store, recorder) = (Arc::clone(&scenario), Arc::clone(&store), recorder.clone());
         let (rng, copies, shutdown) = (rng.fork(), zombie.copies(), shutdown.clone());
-        let lives = Lives { plan, scenario, clock, store, recorder, rng, copies, shutdown };
+        let lives = WorkerLives { plan, scenario, clock, store, recorder, rng, copies, shutdown };
         workers.spawn(lives.run());
     }
     let keys = Keys::default();
     let mut others = JoinSet::new();
     for (index, plan) in scenario.producers.iter().enumerate() {
-        let weather = Weather {
+        let faults = LifeFaults {
             clock,
             seeded: Seeded::new(rng.bits(), plan.rates),
             stalls: Vec::new(),
@@ -71,21 +71,21 @@ pub(super) async fn run(scenario: Scenario, clock: SimClock, store: Arc<dyn Stor
             dies_before: None,
         };
         let inner = line(&format!("p{index}"));
-        let faulty = FaultyStore::new(inner, Arc::new(clock), weather);
+        let faulty = FaultyStore::new(inner, Arc::new(clock), faults);
         others.spawn(produce(plan.clone(), clock, faulty, recorder.clone(), Arc::clone(&keys)));
     }
     others.spawn(zombie.run(line("zombie")));
     others.spawn(operate(Arc::clone(&scenario), clock, line("operator"), keys));
     while others.join_next().await.is_some() {}
     settle(&scenario, clock, &recorder).await;
-    shutdown.ask();
+    shutdown.request();
     stop(workers, clock, &recorder).await;
     reader.read(&store, &recorder).await;
     let finals = finals(&store).await;
     recorder.finish(Arc::unwrap_or_clone(scenario), finals)
 }
 
-/// Waits until every task has ended and nothing is held, or until it is clear that this will not happen.
+/// Waits until every task is terminal and has no cancellation hold, or until the time limit.
 async fn settle(scenario: &Scenario, clock: SimClock, recorder: &Recorder) {
     let deadline = scenario.faults_end + SETTLES_WITHIN;
     clock.until(scenario.faults_end).await;
@@ -97,7 +97,7 @@ async fn settle(scenario: &Scenario, clock: SimClock, recorder: &Recorder) {
         if clock.elapsed() >= deadline {
             return recorder.write(What::Stranded(unfinished));
         }
-        clock.pause(LOOKS_EVERY).await;
+        clock.pause(POLL_INTERVAL).await;
     }
 }
 
@@ -116,7 +116,7 @@ async fn stop(mut workers: JoinSet<()>, clock: SimClock, recorder: &Recorder) {
     }
 }
 
-/// Enqueues as planned, and tries again when told that the store is unavailable.
+/// Enqueues as planned, with retries while the store is unavailable.
 async fn produce(plan: ProducerPlan, clock: SimClock, store: FaultyStore, recorder: Recorder, keys: Keys) {
     for plan in plan.tasks {
         clock.until(plan.at).await;
@@ -137,8 +137,8 @@ async fn produce(plan: ProducerPlan, clock: SimClock, store: FaultyStore, record
     }
 }
 
-/// Cancels, hurries, pauses and limits as planned; when the faults end, opens what was paused.
-async fn operate(scenario: Arc<Scenario>, clock: SimClock, store: Arc<Line>, keys: Keys) {
+/// Performs the operator's actions as planned; resumes paused queues when the faults end.
+async fn operate(scenario: Arc<Scenario>, clock: SimClock, store: Arc<RecordedStore>, keys: Keys) {
     for (at, action) in &scenario.actions {
         clock.until(*at).await;
         let known = |number: &usize| keys.lock().get(number).cloned();
@@ -157,12 +157,12 @@ async fn operate(scenario: Arc<Scenario>, clock: SimClock, store: Arc<Line>, key
                 Ok(())
             }
         };
-        // It may have ended, or be in a state that does not allow it.
+        // The task may be terminal, or in a state that does not allow it.
         assert!(matches!(answer, Ok(()) | Err(Error::Refused { .. })), "{action:?}: {answer:?}");
     }
     clock.until(scenario.faults_end).await;
     for (place, name) in NAMESPACES.iter().flat_map(|place| QUEUES.map(|name| (place, name))) {
-        let queues = store.list_queues(&namespace(place)).await.expect("the store in memory answers");
+        let queues = store.list_queues(&namespace(place)).await.expect("the store answers");
         let found = queues.into_iter().find(|info| info.name == queue(name));
         if let Some(info) = found.filter(|info| info.settings.paused) {
             set(&store, place, name, QueueSettings { paused: false, ..info.settings }).await;
@@ -170,17 +170,17 @@ async fn operate(scenario: Arc<Scenario>, clock: SimClock, store: Arc<Line>, key
     }
 }
 
-async fn set(store: &Line, place: &str, name: &str, settings: QueueSettings) {
+async fn set(store: &RecordedStore, place: &str, name: &str, settings: QueueSettings) {
     let answer = store.put_queue(&namespace(place), &queue(name), settings, Expect::Anything).await;
     answer.expect("the settings are valid");
 }
 
-/// Reads the stream of changes from its beginning.
+/// Reads the change stream from the start of the world.
 struct Reader(ChangeCursor);
 
 impl Reader {
     async fn open(store: &Arc<dyn Store>, recorder: &Recorder) -> Self {
-        match store.changes(None, 1).await.expect("the store in memory answers") {
+        match store.changes(None, 1).await.expect("the store answers") {
             Changes::Next { next, .. } => Self(next),
             Changes::Resync { next } => {
                 recorder.write(What::Resync);
@@ -192,7 +192,7 @@ impl Reader {
     async fn read(self, store: &Arc<dyn Store>, recorder: &Recorder) {
         let mut cursor = self.0;
         loop {
-            match store.changes(Some(cursor), 7).await.expect("the store in memory answers") {
+            match store.changes(Some(cursor), 7).await.expect("the store answers") {
                 Changes::Next { items, .. } if items.is_empty() => return,
                 Changes::Next { items, next } => {
                     items.into_iter().for_each(|change| recorder.write(What::Published(change)));
@@ -204,12 +204,12 @@ impl Reader {
     }
 }
 
-/// Everything there is, namespace by namespace.
+/// All records, namespace by namespace.
 async fn finals(store: &Arc<dyn Store>) -> Vec<TaskRecord> {
     let mut records = Vec::new();
     for name in NAMESPACES {
         let query = TaskQuery { limit: 1000, order: Order::OldestFirst, ..TaskQuery::new(namespace(name)) };
-        let page = store.list_tasks(query).await.expect("the store in memory answers");
+        let page = store.list_tasks(query).await.expect("the store answers");
         assert!(page.next.is_none(), "a world has fewer tasks than a page");
         records.extend(page.items);
     }

@@ -1,4 +1,4 @@
-//! Calls that arrive a second time, much later: an old packet, a proxy that tries again, a thread that slept.
+//! A zombie worker: replays calls much later, like a delayed packet, a retrying proxy or a paused thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use weaver_core::lifecycle::{self, Command, OverdueWhy};
+use weaver_core::lifecycle::{self, Command, OverdueReason};
 use weaver_core::queue::{Overdue, Queue};
 
 use crate::intercept::Call;
 use crate::simulation::clock::SimClock;
-use crate::simulation::line::Line;
+use crate::simulation::recorded_store::RecordedStore;
 use crate::simulation::rng::Rng;
 
-/// Where callers leave copies of some of their calls.
+/// Collects copies of some calls of a worker.
 pub(super) struct Copies {
     percent: u64,
     rng: Mutex<Rng>,
@@ -22,16 +22,16 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Keeps a copy of a call, sometimes.
+    /// Keeps a copy of a call with the configured probability.
     pub(super) fn keep(&self, call: impl FnOnce() -> Call) {
         if self.rng.lock().chance(self.percent) {
-            // The receiver is gone after the last fault.
+            // The receiver is dropped after the last fault.
             drop(self.sender.send(call()));
         }
     }
 }
 
-/// A worker that is long gone and whose calls arrive once more.
+/// A worker that no longer exists and whose calls arrive again: fencing must refuse them.
 pub(super) struct ZombieWorker {
     receiver: UnboundedReceiver<Call>,
     sender: UnboundedSender<Call>,
@@ -54,13 +54,13 @@ impl ZombieWorker {
         Self { receiver, sender, clock, rng, percent, lease_ttl, faults_end }
     }
 
-    /// Makes a place for copies, for each life of a caller.
+    /// A factory of collectors, one for each life of a worker.
     pub(super) fn copies(&mut self) -> Arc<dyn Fn() -> Copies + Send + Sync> {
         let (percent, rng, sender) = (self.percent, Mutex::new(self.rng.fork()), self.sender.clone());
         Arc::new(move || Copies { percent, rng: Mutex::new(rng.lock().fork()), sender: sender.clone() })
     }
 
-    /// Any time, and often just about when the lease ends.
+    /// Any time, and often just about when the lease expires.
     fn delay(&mut self) -> Duration {
         let ttl_ms = u64::try_from(self.lease_ttl.as_millis()).expect("a short lease");
         if self.rng.chance(50) {
@@ -70,8 +70,8 @@ impl ZombieWorker {
         }
     }
 
-    /// Makes the copied calls again, until the last fault.
-    pub(super) async fn run(mut self, line: Arc<Line>) {
+    /// Replays the copied calls, until the last fault.
+    pub(super) async fn run(mut self, line: Arc<RecordedStore>) {
         let mut calls = JoinSet::new();
         if self.percent > 0 {
             calls.spawn(sweep(self.clock, Arc::clone(&line), self.rng.fork()));
@@ -93,17 +93,17 @@ impl ZombieWorker {
     }
 }
 
-/// Maintenance that looks for what is overdue all the time, and is slow to do something about it.
-async fn sweep(clock: SimClock, line: Arc<Line>, mut rng: Rng) {
+/// Maintenance that scans for overdue leases all the time, and commits their expiry late.
+async fn sweep(clock: SimClock, line: Arc<RecordedStore>, mut rng: Rng) {
     loop {
         clock.pause(rng.span_ms(20..=100)).await;
         let Ok(overdue) = line.overdue(100).await else { continue };
         clock.pause(rng.span_ms(0..=600)).await;
-        let expired = overdue.into_iter().filter(|item| item.why == OverdueWhy::Lease);
+        let expired = overdue.into_iter().filter(|item| item.reason == OverdueReason::Lease);
         let decide = |item: Overdue| {
-            lifecycle::decide(&item.record, Command::Expire(item.why), item.record.updated_at).ok()
+            lifecycle::decide(&item.record, Command::Expire(item.reason), item.record.updated_at).ok()
         };
-        // A faster one has made these stale.
+        // A faster worker may have made these stale.
         drop(line.commit(expired.filter_map(decide).collect(), None).await);
     }
 }

@@ -1,4 +1,4 @@
-//! `weaver token`: for curl and scripts on this machine.
+//! `weaver token`: a short-lived admin token for curl and scripts on this machine.
 
 use clap::Args;
 use serde_json::json;
@@ -12,10 +12,10 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver token\n  weaver token --expires-in 10m\n  \
     curl -H \"Authorization: Bearer $(weaver token)\" http://127.0.0.1:7117/api/v1/tasks\n\n\
-    A new admin token each time: it may do anything on that server until it expires. `weaver tokens create` makes lesser\n\
-    ones, and those that last.")]
+    Each call creates a new admin token with full access until it expires. For tokens with fewer rights or a longer lifetime:\n\
+    `weaver tokens create`.")]
 pub(crate) struct TokenArgs {
-    /// How long it is valid
+    /// Lifetime: 10m, 12h, 30d
     #[arg(long, value_name = "SPAN", value_parser = span, default_value = "1h")]
     expires_in: Duration,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `weaver completions`: for a shell.
+//! `weaver completions`.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -12,12 +12,12 @@ use crate::exit::{Exit, Failure};
     weaver completions zsh > ~/.zfunc/_weaver\n  weaver completions fish > ~/.config/fish/completions/weaver.fish"
 )]
 pub(crate) struct CompletionsArgs {
-    /// For which shell
+    /// Shell to print completions for
     shell: Shell,
 }
 
 pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, Failure> {
-    // In memory first: the generator panics if its reader goes away.
+    // In memory first: the generator panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "weaver", &mut script);
     crate::output::print(&script)?;

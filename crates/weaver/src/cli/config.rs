@@ -1,4 +1,4 @@
-//! `weaver config show`: every setting, and where its value came from.
+//! `weaver config show`: every setting with its value and origin.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::output::Table;
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver config show")]
 pub(crate) enum Command {
-    /// Show every setting and where its value came from
+    /// Show every setting with its value and where it was set
     Show(ShowArgs),
 }
 
@@ -49,16 +49,17 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
     let (policy, origin) = &config.handlers;
     let handlers = json!({"value": policy, "from": origin.kind(), "where": origin.to_string()});
     let file = config.file.as_ref().map(|path| path.display().to_string());
-    let (words, words_origin) = &config.templates;
-    let templates = json!({"value": words, "from": words_origin.kind(), "where": words_origin.to_string()});
+    let (templates, templates_origin) = &config.templates;
+    let merge_templates =
+        json!({"value": templates, "from": templates_origin.kind(), "where": templates_origin.to_string()});
     let (rules, rules_origin) = &config.confine;
     let confine = json!({"value": rules, "from": rules_origin.kind(), "where": rules_origin.to_string()});
     let answer = json!({
-        "file": file, "settings": settings, "handlers": handlers, "confine": confine, "merge_templates": templates,
+        "file": file, "settings": settings, "handlers": handlers, "confine": confine, "merge_templates": merge_templates,
         "unknown_variables": config.unknown_variables,
     });
     context.output.answer(&answer, || {
-        let mut table = Table::new(["SETTING", "VALUE", "FROM", "ABOUT"]);
+        let mut table = Table::new(["SETTING", "VALUE", "SOURCE", "DESCRIPTION"]);
         for setting in &config.settings {
             let about = setting.key.about.to_owned();
             table.row([
@@ -69,17 +70,22 @@ pub(crate) fn run(command: &Command, context: &Context) -> Result<Exit, Failure>
             ]);
         }
         let parts = [
-            ("handlers.http", json!(policy.http), origin, "what `http` tasks may call"),
-            ("handlers.exec", json!(policy.exec), origin, "what `exec` tasks may run; null: nothing"),
-            ("confine", json!(rules), rules_origin, "how commands are confined, and what checks may do"),
-            ("merge.templates", json!(words), words_origin, "other words for messages about merge queues"),
+            ("handlers.http", json!(policy.http), origin, "policy of `http` tasks"),
+            ("handlers.exec", json!(policy.exec), origin, "policy of `exec` tasks; null: disabled"),
+            ("confine", json!(rules), rules_origin, "confinement of commands, and rules for merge checks"),
+            (
+                "merge.templates",
+                json!(templates),
+                templates_origin,
+                "templates for merge queue notifications",
+            ),
         ];
         for (name, value, origin, about) in parts {
             table.row([name.to_owned(), value.to_string(), origin.to_string(), about.to_owned()]);
         }
         let mut text = context.output.render(&table);
         for name in &config.unknown_variables {
-            text.push_str(&format!("\nThe variable {name} is set, and is no setting.\n"));
+            text.push_str(&format!("\nThe variable {name} is set but is not a setting.\n"));
         }
         text
     })?;

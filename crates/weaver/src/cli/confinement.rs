@@ -1,4 +1,4 @@
-//! What confines the commands of this process, by the operator's settings.
+//! Confinement of this process's commands, from the operator's settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,7 @@ pub(crate) fn isolation(config: &Config) -> Result<Isolation, Failure> {
     isolation_with(config, protected(config))
 }
 
-/// The same for agents of a project. Their project may hold the configuration file: they may see it, as any
-/// file of theirs.
+/// The same for agents of a project. If the project contains the configuration file, the agent may read it.
 pub(crate) fn of_agents(config: &Config, rules: Rules, project: &Path) -> Result<Isolation, Failure> {
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
     let is_inside = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path.starts_with(&project));
@@ -35,7 +34,7 @@ pub(crate) fn of_agents(config: &Config, rules: Rules, project: &Path) -> Result
 fn isolation_with(config: &Config, protected: Vec<PathBuf>) -> Result<Isolation, Failure> {
     let (confine, origin) = &config.confine;
     let user = confine.user().map_err(|problem| {
-        Failure::new(Exit::Usage, format!("{origin}: {problem}")).next("correct that part of weaver.toml")
+        Failure::new(Exit::Usage, format!("{origin}: {problem}")).next("correct that section of weaver.toml")
     })?;
     let options = ConfinerOptions {
         mode: confine.mode,
@@ -49,7 +48,7 @@ fn isolation_with(config: &Config, protected: Vec<PathBuf>) -> Result<Isolation,
     Ok(Isolation { confiner, rules: Rules::default() })
 }
 
-/// What no command may see: what a server is run with.
+/// Paths no command may see: configuration, store, sockets, keys and tokens of the server.
 fn protected(config: &Config) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = config.file.iter().cloned().collect();
     let url = StoreUrl::parse(config.text(keys::STORE));
@@ -63,7 +62,7 @@ fn protected(config: &Config) -> Vec<PathBuf> {
     paths
 }
 
-/// A configuration that the agent itself can write decides nothing about its confinement, and holds no token.
+/// A configuration that the agent can write must neither set its confinement nor hold a token.
 fn trusts_no_project(config: &Config, rules: &Rules, file: &Path) -> Result<(), Failure> {
     let shown = file.display();
     let has_rules = *rules != Rules::default() || config.confine.0 != Default::default();
@@ -76,12 +75,12 @@ fn trusts_no_project(config: &Config, rules: &Rules, file: &Path) -> Result<(), 
     if matches!(config.origin(keys::TOKEN), crate::config::Origin::File { .. }) {
         let message = format!("{shown} is inside the project and holds a token: the agent could read it");
         return Err(Failure::new(Exit::Refused, message)
-            .next("put the token into a file of its own outside of the project: WEAVER_TOKEN_FILE=FILE"));
+            .next("put the token into a separate file outside the project: WEAVER_TOKEN_FILE=FILE"));
     }
     Ok(())
 }
 
-/// Says once if commands cannot be confined here. Everything else starts all the same.
+/// Logs a warning if commands cannot be confined here. The server starts anyway.
 pub(crate) async fn warn_if_impossible(isolation: &Isolation, clock: &dyn Clock) {
     if let Err(reason) = probe(isolation, &Purpose::Check, clock).await {
         tracing::warn!("commands cannot be confined on this machine and will not start: {reason}");

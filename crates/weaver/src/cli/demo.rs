@@ -1,4 +1,4 @@
-//! `weaver demo`: a server with sample tasks of every kind, so that the first look is alive.
+//! `weaver demo`: a server with sample tasks of every kind.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use weaver_scheduler::calendar::ScheduleSpec;
 use weaver_scheduler::definition::{DefinitionSpec, TaskTemplate};
 use weaver_scheduler::{Options, Scheduler, SchedulerError};
 
-use crate::cli::serve::{self, AddressArgs, Entrance};
+use crate::cli::serve::{self, AddressArgs, Endpoint};
 use crate::cli::store::StoreTask;
 use crate::cli::worker::WorkerSettings;
 use crate::cli::{Context, Given};
@@ -21,16 +21,16 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
 use crate::wiring::StoreUrl;
 
-/// Its store. A directory like any other: it can be looked at, and removed.
+/// Its store, a directory that can be inspected and removed.
 const DIRECTORY: &str = "./weaver-demo";
 
-/// The queue that nothing is taken from.
+/// A queue that is paused.
 const PAUSED: &str = "demo-paused";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver demo\n  weaver demo --listen 127.0.0.1:8000\n\n\
     Then, in another terminal of the same directory:\n  weaver tasks list\n  weaver tasks explain 5\n  weaver tasks logs 2 -f\n  weaver schedules list\n\n\
-    Everything is in ./weaver-demo; remove that directory to start anew.")]
+    All data is in ./weaver-demo; remove that directory to start over.")]
 pub(crate) struct DemoArgs {
     #[command(flatten)]
     address: AddressArgs,
@@ -46,13 +46,13 @@ impl DemoArgs {
 
 pub(crate) async fn run(context: Context) -> Result<Exit, Failure> {
     start_log(&context.config);
-    let entrance = Entrance::new(&context.config)?;
+    let endpoint = Endpoint::new(&context.config)?;
     let task = StoreTask::at(StoreUrl::parse(DIRECTORY)?, context);
     let store = task.open_to_serve(&Progress::new("opening the store")).await?;
-    put_samples(&*store).await?;
-    put_schedules(&store, &task.context.clock).await?;
+    enqueue_samples(&*store).await?;
+    add_schedules(&store, &task.context.clock).await?;
     let registry = samples(&task.context.clock)?;
-    serve::serve_store(&task, store, entrance, registry).await
+    serve::serve_store(&task, store, endpoint, registry).await
 }
 
 impl From<Error> for Failure {
@@ -68,7 +68,6 @@ impl From<Error> for Failure {
     }
 }
 
-/// The handlers of the sample tasks.
 fn samples(clock: &Arc<dyn Clock>) -> Result<Registry, Failure> {
     let registry = Registry::new().share(Arc::clone(clock));
     let all = registry
@@ -84,7 +83,7 @@ async fn hello(name: String, _: Ctx) -> Result<String, TaskError> {
     Ok(format!("Hello, {name}!"))
 }
 
-/// Takes two minutes, says how far it is, and logs each step.
+/// Takes two minutes, reports progress, and logs each step.
 async fn slow(steps: u32, clock: Shared<Arc<dyn Clock>>, ctx: Ctx) -> Result<u32, TaskError> {
     for step in 1..=steps {
         ctx.log(format!("step {step} of {steps}"));
@@ -92,7 +91,7 @@ async fn slow(steps: u32, clock: Shared<Arc<dyn Clock>>, ctx: Ctx) -> Result<u32
         let wake = clock.monotonic().saturating_add(Duration::from_secs(2));
         tokio::select! {
             () = clock.sleep_until(wake) => {}
-            () = ctx.cancelled() => return Err(TaskError::retry("told to stop")),
+            () = ctx.cancelled() => return Err(TaskError::retry("stopped before it finished")),
         }
     }
     Ok(steps)
@@ -102,22 +101,22 @@ async fn flaky(_: (), ctx: Ctx) -> Result<&'static str, TaskError> {
     if ctx.attempt() < 3 {
         return Err(TaskError::retry("the connection was refused"));
     }
-    Ok("it worked in the third attempt")
+    Ok("succeeded at the third attempt")
 }
 
 async fn broken(_: (), ctx: Ctx) -> Result<(), TaskError> {
-    ctx.log("there is no such recipient");
-    Err(TaskError::fatal("no such recipient: trying again makes no sense"))
+    ctx.log("no such recipient");
+    Err(TaskError::fatal("no such recipient: a retry cannot succeed"))
 }
 
-/// Comes back every five seconds, so that something always moves.
+/// Snoozes for five seconds, so that something always changes.
 async fn pulse(_: (), ctx: Ctx) -> Result<(), TaskError> {
-    ctx.log("still here");
+    ctx.log("alive");
     Err(TaskError::snooze(Duration::from_secs(5)))
 }
 
-/// Once per store: a demo that is started again goes on where it was.
-async fn put_samples(store: &dyn Store) -> Result<(), Failure> {
+/// Once per store: the idempotency keys keep a restarted demo from enqueuing them again.
+async fn enqueue_samples(store: &dyn Store) -> Result<(), Failure> {
     let fixed = RetryPolicy::Fixed { delay: Duration::from_secs(5) };
     let tasks = vec![
         sample("demo.hello", &json!("Ada"), "hello"),
@@ -126,7 +125,7 @@ async fn put_samples(store: &dyn Store) -> Result<(), Failure> {
         sample("demo.broken", &json!(null), "broken"),
         sample("demo.hello", &json!("later"), "later").delay(Duration::from_secs(600)),
         sample("demo.hello", &json!("paused"), "paused").queue(PAUSED),
-        sample("demo.nobody", &json!(null), "nobody"),
+        sample("demo.unhandled", &json!(null), "unhandled"),
         sample("demo.slow", &json!(5), "serial-1").serial_key("one-at-a-time"),
         sample("demo.slow", &json!(5), "serial-2").serial_key("one-at-a-time"),
         sample("demo.pulse", &json!(null), "pulse"),
@@ -143,8 +142,8 @@ async fn put_samples(store: &dyn Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One by the clock and one for events, unless they are there.
-async fn put_schedules(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
+/// Cron and event schedules, unless they exist.
+async fn add_schedules(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Result<(), Failure> {
     let options = Options { node: "demo".to_owned() };
     let scheduler = Scheduler::new(Arc::clone(store), Arc::clone(clock), options);
     let hello = |name: &str| TaskTemplate::new("demo.hello").payload(json!(name));

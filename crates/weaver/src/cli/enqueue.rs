@@ -1,4 +1,4 @@
-//! `weaver enqueue`: puts a task in.
+//! `weaver enqueue`.
 
 use std::io::Read;
 use std::time::Duration;
@@ -17,42 +17,42 @@ use crate::exit::{Exit, Failure};
 #[command(after_help = "Examples:\n  weaver enqueue http '{\"url\": \"https://example.org/hook\"}'\n  \
     weaver enqueue report @report.json --queue slow --delay 5m\n  \
     echo '{\"to\": \"ada\"}' | weaver enqueue mail - --key welcome-ada --wait\n\n\
-    With --wait it ends as `weaver tasks wait` does: with 7 if the task is dead or cancelled, with 4 after --wait-timeout.")]
+    With --wait the exit code is that of `weaver tasks wait`: 7 if the task is dead or cancelled, 4 after --wait-timeout.")]
 pub(crate) struct EnqueueArgs {
-    /// What kind of work it is: the name of its handler
+    /// Task type: selects the handler
     task_type: String,
-    /// The payload: JSON, `@file`, or `-` for standard input
+    /// Payload: JSON, `@file`, or `-` for standard input
     payload: Option<String>,
-    /// The queue it waits in
+    /// Queue [default: default]
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// From 0, the most urgent, to 9
+    /// Priority from 0 (most urgent) to 9 [default: 5]
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
-    /// Not before this long from now: 30s, 5m, 12h
+    /// Delay before the first attempt: 30s, 5m, 12h [default: none]
     #[arg(long, value_name = "SPAN", value_parser = span_ms)]
     delay: Option<u64>,
-    /// How long one execution may take
+    /// Timeout of each attempt: 30s, 5m [default: none]
     #[arg(long, value_name = "SPAN", value_parser = span_ms)]
     timeout: Option<u64>,
     #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
-    /// A second enqueue with this key returns the first task
+    /// Idempotency key: a second enqueue with the same key returns the existing task
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Runs one at a time with others of this key, in order
+    /// Serial key: tasks with the same key run one at a time, in order
     #[arg(long, value_name = "KEY")]
     serial_key: Option<String>,
-    /// The group it belongs to
+    /// Task group the task belongs to
     #[arg(long, value_name = "ID")]
     group: Option<String>,
-    /// A label, as NAME=VALUE; may be repeated
+    /// Label as NAME=VALUE; may be repeated
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Wait for its end and print its result
+    /// Wait for the task to end and print its result
     #[arg(long)]
     wait: bool,
-    /// Wait at most this long: 30s, 5m, 12h; for ever if not given
+    /// Wait at most this long: 30s, 5m, 12h [default: no limit]
     #[arg(long, value_name = "SPAN", value_parser = wait::span, requires = "wait")]
     wait_timeout: Option<Duration>,
     #[command(flatten)]
@@ -79,17 +79,17 @@ pub(crate) async fn run(args: EnqueueArgs, context: &Context) -> Result<Exit, Fa
     };
     let enqueued = remote.client.enqueue(task).await?;
     if args.wait {
-        wait::say_if_unserved(&remote, &enqueued.id).await;
+        wait::warn_if_unserved(&remote, &enqueued.id).await;
         return wait::until_ended(&remote, &enqueued.id, args.wait_timeout, wait::result).await;
     }
     context.output.answer(&enqueued, || match enqueued.existing {
-        true => format!("{} (it was there already)\n", enqueued.id),
+        true => format!("{} (existing task)\n", enqueued.id),
         false => format!("{}\n", enqueued.id),
     })?;
     Ok(Exit::Done)
 }
 
-/// JSON as it stands: numbers keep their digits.
+/// The JSON text is kept verbatim, so that numbers keep their digits.
 pub(crate) fn read_payload(text: &str) -> Result<Json, Failure> {
     let (place, text) = match text.strip_prefix('@') {
         _ if text == "-" => {
@@ -102,15 +102,16 @@ pub(crate) fn read_payload(text: &str) -> Result<Json, Failure> {
             let read = std::fs::read_to_string(path);
             (path.to_owned(), read.map_err(|error| Failure::io(std::path::Path::new(path), &error))?)
         }
-        None => ("the payload".to_owned(), text.to_owned()),
+        None => ("payload".to_owned(), text.to_owned()),
     };
     Json::from_text(text).map_err(|error| {
-        Failure::new(Exit::Usage, format!("{place} is not JSON: {error}"))
-            .next("write texts in double quotes, and the whole in single ones for the shell: '\"text\"'")
+        Failure::new(Exit::Usage, format!("{place} is not valid JSON: {error}")).next(
+            "put strings in double quotes, and the whole argument in single quotes for the shell: '\"text\"'",
+        )
     })
 }
 
-/// What `--max-attempts` says of itself, with the number that holds if it is not given.
+/// The help of `--max-attempts`, with its default.
 pub(crate) fn attempts_help() -> String {
     let default = TypeDefaults::in_words(|of| of.max_attempts);
     format!("Failed attempts before the task is dead [default: {default}]")
@@ -118,7 +119,7 @@ pub(crate) fn attempts_help() -> String {
 
 pub(crate) fn span_ms(text: &str) -> Result<u64, String> {
     let span = parse_span(text).ok_or("give a number and a unit: 500ms, 30s, 5m, 12h or 30d")?;
-    u64::try_from(span.as_millis()).map_err(|_| "that is too long".to_owned())
+    u64::try_from(span.as_millis()).map_err(|_| "the duration is too long".to_owned())
 }
 
 pub(crate) fn label(text: &str) -> Result<(String, String), String> {

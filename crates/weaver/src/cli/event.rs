@@ -1,4 +1,4 @@
-//! `weaver event …`: events that schedules wait for.
+//! `weaver event …`.
 
 use clap::{Args, Subcommand};
 use weaver_api::{NamespacePageQuery, NewEvent};
@@ -14,9 +14,9 @@ use crate::output::{Table, instant, visible};
     after_help = "Examples:\n  weaver event emit order.paid '{\"order\": 17}' --dedupe-key order-17\n  weaver event list"
 )]
 pub(crate) enum Command {
-    /// Say that something happened: schedules that wait for it make a task each, once
+    /// Emit an event: each matching schedule enqueues one task
     Emit(EmitArgs),
-    /// List events, and whether they were processed
+    /// List events, and when they were processed
     List(ListArgs),
     /// Show an event
     Show(ShowArgs),
@@ -28,11 +28,11 @@ pub(crate) enum Command {
     echo '{\"order\": 17}' | weaver event emit order.paid -"
 )]
 pub(crate) struct EmitArgs {
-    /// What happened: schedules wait for exactly this
+    /// Event type, matched exactly by schedules
     event_type: String,
-    /// What there is to know about it: JSON, `@file`, or `-` for standard input
+    /// Payload: JSON, `@file`, or `-` for standard input
     payload: Option<String>,
-    /// A second event with this key is the first one
+    /// Deduplication key: a second event with the same key is ignored
     #[arg(long, value_name = "KEY")]
     dedupe_key: Option<String>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct EmitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver event list\n  weaver event list --namespace other --output json")]
 pub(crate) struct ListArgs {
-    /// How many at most
+    /// Maximum number of events, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver event show order-17")]
 pub(crate) struct ShowArgs {
-    /// Its id: its key, if it has one
+    /// Id of the event: its deduplication key, if it has one
     id: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -87,7 +87,7 @@ async fn emit(args: EmitArgs, context: &Context) -> Result<Exit, Failure> {
     };
     let emitted = remote.client.emit(&event).await?;
     context.output.answer(&emitted, || match emitted.existing {
-        true => format!("{} (it was there already)\n", emitted.id),
+        true => format!("{} (existing event)\n", emitted.id),
         false => format!("{}\n", emitted.id),
     })?;
     Ok(Exit::Done)
@@ -102,7 +102,7 @@ async fn list(args: &ListArgs, remote: &Remote<'_>) -> Result<Exit, Failure> {
     let page = remote.client.event_log(&query).await?;
     let output = &remote.context.output;
     output.answer(&page, || {
-        let mut table = Table::new(["EVENT", "TYPE", "STORED", "PROCESSED"]);
+        let mut table = Table::new(["EVENT", "TYPE", "CREATED", "PROCESSED"]);
         for event in &page.items {
             let processed = event.processed_at.map_or_else(|| "not yet".to_owned(), instant);
             table.row([event.id.clone(), event.event_type.clone(), instant(event.created_at), processed]);
@@ -115,14 +115,14 @@ async fn list(args: &ListArgs, remote: &Remote<'_>) -> Result<Exit, Failure> {
 async fn show(args: &ShowArgs, remote: &Remote<'_>) -> Result<Exit, Failure> {
     let event = remote.client.event(&remote.namespace, &args.id).await?;
     remote.context.output.answer(&event, || {
-        let facts = [
+        let details = [
             ("event", format!("{} in {}", event.id, event.namespace)),
             ("type", event.event_type.clone()),
-            ("stored", instant(event.created_at)),
+            ("created", instant(event.created_at)),
             ("processed", event.processed_at.map_or_else(|| "not yet".to_owned(), instant)),
             ("payload", event.payload.as_str().to_owned()),
         ];
-        facts.iter().map(|(name, value)| format!("{name:<9}  {}\n", visible(value))).collect()
+        details.iter().map(|(name, value)| format!("{name:<9}  {}\n", visible(value))).collect()
     })?;
     Ok(Exit::Done)
 }

@@ -18,7 +18,6 @@ mod prompt;
 mod prompt_runner;
 mod queues;
 mod remote;
-mod runners;
 mod schedules;
 mod serve;
 mod serve_limits;
@@ -27,6 +26,7 @@ mod store;
 mod tasks;
 mod tokens;
 mod worker;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,9 +39,9 @@ use weaver::runtime::SystemClock;
 use crate::config::keys::Key;
 use crate::config::{Config, Flags, keys};
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, complain};
+use crate::output::{Output, print_failure};
 
-/// A job runtime: tasks go in, workers run them, Weaver answers for what happens in between.
+/// A durable job queue and scheduler: enqueue tasks, run them on workers, inspect and operate both
 #[derive(Debug, Parser)]
 #[command(name = "weaver", version, propagate_version = true, after_help = after_help())]
 pub(crate) struct Cli {
@@ -51,33 +51,37 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-/// Flags that every command takes.
 #[derive(Debug, Args)]
 struct GlobalArgs {
-    /// Read this file instead of ./weaver.toml
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    /// Configuration file [default: ./weaver.toml]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     config: Option<PathBuf>,
-    /// Print answers as a table or as JSON
-    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Everywhere", value_parser = ["table", "json"])]
+    /// Output format [default: table]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Global options", value_parser = ["table", "json"])]
     output: Option<String>,
-    /// Use colours
-    #[arg(long, global = true, value_name = "WHEN", help_heading = "Everywhere", value_parser = ["auto", "always", "never"])]
+    /// When to use color; auto: on a terminal, unless NO_COLOR is set [default: auto]
+    #[arg(long, global = true, value_name = "WHEN", help_heading = "Global options", value_parser = ["auto", "always", "never"])]
     color: Option<String>,
-    /// Let debuggers, profilers and core dumps of this user look into the process: its secrets too
-    #[arg(long, global = true, help_heading = "Everywhere")]
+    /// Allow debuggers, profilers and core dumps of this user to read the process, including its secrets
+    #[arg(long, global = true, help_heading = "Global options")]
     debuggable: bool,
-    /// Reach the server through this proxy; `environment`: what HTTP_PROXY and HTTPS_PROXY say
-    #[arg(long, global = true, value_name = "URL", help_heading = "Everywhere")]
+    /// HTTP proxy to the server; `environment`: HTTP_PROXY and HTTPS_PROXY [default: none]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Global options")]
     proxy: Option<String>,
-    /// Send a token over plain HTTP to another machine, where everybody on the way can read it
-    #[arg(long, global = true, num_args = 0, default_missing_value = "true", help_heading = "Everywhere")]
+    /// Allow sending a token over plain HTTP to another machine, readable by anyone on the network path
+    #[arg(
+        long,
+        global = true,
+        num_args = 0,
+        default_missing_value = "true",
+        help_heading = "Global options"
+    )]
     insecure_http: Option<String>,
 }
 
-/// Where the tasks are.
 #[derive(Debug, Default, Args)]
 pub(crate) struct StoreArgs {
-    /// The store: a directory, or `memory:`, `file:…`, `postgres://…`, `dynamodb://…`
+    /// Store URL: a directory, `memory:`, `file:…`, `postgres://…` or `dynamodb://…`
     /// [default: ./weaver-data]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
@@ -85,59 +89,58 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve a store: the HTTP API, and a worker with the built-in handlers
+    /// Run a server: the HTTP API, the dashboard, the scheduler and a worker with the built-in handlers
     Serve(serve::ServeArgs),
-    /// Serve sample tasks of every kind, for a first look
+    /// Run a server with sample tasks of every kind, to try Weaver
     Demo(demo::DemoArgs),
-    /// Put a task in
+    /// Enqueue a task
     Enqueue(enqueue::EnqueueArgs),
-    /// Look at tasks, and change them
+    /// List, inspect and manage tasks
     #[command(subcommand)]
     Tasks(tasks::Command),
-    /// Look at queues: counts, pause, resume, limits
+    /// List, pause, resume and limit queues
     #[command(subcommand)]
     Queues(queues::Command),
-    /// Do things when: schedules, by the clock or for events
+    /// Manage cron and event schedules
     #[command(subcommand)]
     Schedules(schedules::Command),
-    /// Say that something happened, and look at what was said
+    /// Emit and inspect events
     #[command(subcommand)]
     Event(event::Command),
-    /// Look at the settings of a running installation, and change them
+    /// List and change the runtime settings of an installation
     #[command(subcommand)]
     Settings(settings::Command),
-    /// Land changes that were tested, in order: a merge queue for plain git
+    /// Manage merge queues for git repositories
     #[command(subcommand)]
     Merge(merge::Command),
-    /// Look at workers and runners
+    /// List workers
     #[command(subcommand)]
-    Runners(runners::Command),
-    /// Have an agent's command do the prompts of a project, one at a time
+    Workers(workers::Command),
+    /// Run the prompts of a project with an agent's command, one at a time
     Runner(prompt_runner::RunnerArgs),
-    /// Put a prompt in, for a runner
+    /// Enqueue a prompt for a runner
     Prompt(prompt::PromptArgs),
-    /// Run tasks of the built-in kinds, for a server or on a store
+    /// Run a worker with the built-in handlers, for a server or on a store
     Worker(worker::WorkerArgs),
-    /// Make, list and revoke tokens
+    /// Create, list and revoke API tokens
     #[command(subcommand)]
     Tokens(tokens::Command),
-    /// Open the dashboard of a server in a browser, logged in
+    /// Open the dashboard in a browser, logged in
     Dashboard(dashboard::DashboardArgs),
     /// Create a short-lived admin token and print it, for curl and scripts on this machine
     Token(admin_token::TokenArgs),
-    /// Look after a store: make, check, shrink, copy, write out and read in
+    /// Manage a store: init, check, compact, backup, export, import
     #[command(subcommand)]
     Store(store::Command),
-    /// Look at this machine and say what is wrong with it, and what to do
+    /// Check the configuration, the store and this machine, and print what to fix
     Doctor(doctor::DoctorArgs),
-    /// Show the settings
+    /// Show the configuration
     #[command(subcommand)]
     Config(config::Command),
-    /// Print completions for a shell
+    /// Print shell completions
     Completions(completions::CompletionsArgs),
 }
 
-/// What a command works with.
 pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) output: Output,
@@ -151,33 +154,33 @@ pub(crate) fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     if !cli.global.debuggable {
-        crate::secrets::leave_environment();
+        crate::secrets::scrub_environment();
         weaver_process::secrecy::forbid_inspection();
     }
     let flags = cli.flags();
     let config = Config::load(&flags, crate::secrets::variables().filter_map(as_text));
-    // Failures are told in the format that was asked for, also when the rest of the configuration cannot be
-    // read.
-    let spoken = Config::of_flags(&flags);
-    let is_json = config.as_ref().unwrap_or(&spoken).text(keys::OUTPUT) == "json";
-    let done = start(cli.command, config, spoken);
+    // Failures are printed in the requested format even if the rest of the configuration cannot be read.
+    let from_flags = Config::of_flags(&flags);
+    let is_json = config.as_ref().unwrap_or(&from_flags).text(keys::OUTPUT) == "json";
+    let done = start(cli.command, config, from_flags);
     let exit = done.unwrap_or_else(|failure| {
-        complain(&failure, is_json);
+        print_failure(&failure, is_json);
         failure.exit
     });
     ExitCode::from(exit.code())
 }
 
-fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> Result<Exit, Failure> {
+fn start(command: Command, config: Result<Config, Failure>, from_flags: Config) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
-        Failure::new(Exit::Failed, format!("no threads to run on: {error}")).next("raise `ulimit -u`")
+        Failure::new(Exit::Failed, format!("starting the runtime's threads failed: {error}"))
+            .next("raise `ulimit -u`")
     })?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     runtime.block_on(async {
         match command {
             Command::Completions(args) => completions::run(&args),
-            // Looks at the configuration too, and so starts without one.
-            Command::Doctor(_) => doctor::run(config, spoken, clock).await,
+            // Checks the configuration too, and so starts without a valid one.
+            Command::Doctor(_) => doctor::run(config, from_flags, clock).await,
             Command::Store(command) => store::run(command, Context::new(config?, clock)).await,
             Command::Config(command) => config::run(&command, &Context::new(config?, clock)),
             Command::Enqueue(args) => enqueue::run(args, &Context::new(config?, clock)).await,
@@ -201,7 +204,7 @@ fn start(command: Command, config: Result<Config, Failure>, spoken: Config) -> R
                 let context = Context::new(config?, clock);
                 admin_token::run(&remote::Remote::new(&context)?, &args).await
             }
-            Command::Runners(command) => runners::run(command, &Context::new(config?, clock)).await,
+            Command::Workers(command) => workers::run(command, &Context::new(config?, clock)).await,
         }
     })
 }
@@ -213,7 +216,7 @@ impl Context {
 }
 
 impl Cli {
-    /// What the command line says about settings.
+    /// The settings given as flags.
     fn flags(&self) -> Flags {
         let mut given = vec![
             (keys::OUTPUT, self.global.output.as_ref()),
@@ -226,7 +229,7 @@ impl Cli {
             Command::Tasks(command) => given.extend(command.remote().settings()),
             Command::Queues(command) => given.extend(command.remote().settings()),
             Command::Dashboard(args) => given.extend(args.remote.settings()),
-            Command::Runners(command) => given.extend(command.remote().settings()),
+            Command::Workers(command) => given.extend(command.remote().settings()),
             Command::Schedules(command) => given.extend(command.remote().settings()),
             Command::Event(command) => given.extend(command.remote().settings()),
             Command::Settings(command) => given.extend(command.remote().settings()),
@@ -248,7 +251,7 @@ impl Cli {
     }
 }
 
-/// A setting, and what a flag says about it.
+/// A setting, and its flag's value if given.
 pub(crate) type Given<'a> = (&'static Key, Option<&'a String>);
 
 impl StoreArgs {
@@ -257,7 +260,7 @@ impl StoreArgs {
     }
 }
 
-/// A variable that is not text is nobody's setting.
+/// `None`: a variable that is not UTF-8 is not a setting.
 fn as_text((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(String, String)> {
     Some((name.into_string().ok()?, value.into_string().ok()?))
 }
@@ -265,7 +268,7 @@ fn as_text((name, value): (std::ffi::OsString, std::ffi::OsString)) -> Option<(S
 fn after_help() -> String {
     let mut text =
         "Examples:\n  weaver demo\n  weaver serve\n  weaver enqueue http '{\"url\": \"https://example.org\"}'\n  weaver doctor\n\n\
-        Settings come from weaver.toml, then WEAVER_* variables, then flags: `weaver config show`.\n\n\
+        Precedence of settings: flags, WEAVER_* variables, weaver.toml, defaults (`weaver config show`).\n\n\
         Exit codes:\n"
             .to_owned();
     for exit in Exit::ALL {

@@ -1,4 +1,4 @@
-//! `weaver prompt`: puts a prompt in, for a runner.
+//! `weaver prompt`: enqueues a prompt for a runner.
 
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
@@ -25,45 +25,45 @@ use crate::output::{Progress, visible};
 #[command(
     after_help = "Examples:\n  weaver prompt \"Add a test for the parser\"\n  weaver prompt --session fix-7 --wait \"Now run the tests\"\n  \
     git diff | weaver prompt --group review - --follow\n\n\
-    It goes to the runner of the project in the current directory (or --project-root), or of the namespace that is named.\n\
-    Prompts of one session are run one after another, in their order. A prompt runs once: see `weaver runner --help`.\n\
-    With --wait it prints what the agent answered, and ends with 7 if the prompt is an error or was cancelled."
+    The prompt goes to the runner of the project in the current directory (or --project-root), or of the given namespace.\n\
+    Prompts of one session run one at a time, in order. By default a prompt runs at most once: see `weaver runner --help`.\n\
+    With --wait it prints the agent's answer; exit code 7: the prompt is dead or cancelled."
 )]
 pub(crate) struct PromptArgs {
-    /// The prompt; `-` reads standard input
+    /// Prompt text; `-` reads standard input
     text: String,
-    /// The piece of work it is part of
+    /// Task group the prompt belongs to
     #[arg(long, value_name = "ID")]
     group: Option<String>,
-    /// The conversation it is part of: its prompts run one at a time, in order
+    /// Session the prompt belongs to; prompts of a session run one at a time, in order
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// How long the agent may take
+    /// Timeout of the agent: 30s, 5m [default: none]
     #[arg(long, value_name = "SPAN", value_parser = span_ms)]
     timeout: Option<u64>,
-    /// From 0, the most urgent, to 9
+    /// Priority from 0 (most urgent) to 9 [default: 5]
     #[arg(long, value_name = "0-9", value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: Option<u8>,
     #[arg(long, value_name = "COUNT", help = attempts_help())]
     max_attempts: Option<u32>,
     #[arg(long, value_name = "COUNT", help = losses_help())]
     max_losses: Option<u32>,
-    /// A second prompt with this key returns the first
+    /// Idempotency key: a second prompt with the same key returns the existing one
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// Wait for its end and print the answer
+    /// Wait for the prompt to end and print the answer
     #[arg(long)]
     wait: bool,
-    /// Print what the agent prints, as it comes, until its end
+    /// Follow the agent's output until the prompt ends
     #[arg(long, short)]
     follow: bool,
-    /// The project whose runner is to do it
+    /// Project directory, which selects the runner
     #[arg(long, value_name = "DIR", default_value = ".")]
     project_root: PathBuf,
-    /// The namespace [default: made of the project's path]
+    /// Namespace [default: derived from the project's path]
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
-    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
+    /// Server URL, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
     #[command(flatten)]
@@ -91,17 +91,15 @@ pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Fail
     }
     if on_store {
         if wait || follow {
-            let message = "a store does not tell when a prompt has ended";
-            return Err(
-                Failure::new(Exit::Usage, message).next("leave out --wait and --follow, or use --server")
-            );
+            let message = "--wait and --follow need a server";
+            return Err(Failure::new(Exit::Usage, message).next("omit --wait and --follow, or use --server"));
         }
         return enqueue_on_store(task, context).await;
     }
     let remote = Remote { namespace: namespace.name.to_string(), ..Remote::new(&context)? };
     let enqueued = remote.client.enqueue(task).await?;
     if wait || follow {
-        wait::say_if_unserved(&remote, &enqueued.id).await;
+        wait::warn_if_unserved(&remote, &enqueued.id).await;
     }
     if follow {
         logs::follow(&remote, &enqueued.id).await?;
@@ -110,7 +108,7 @@ pub(crate) async fn run(args: PromptArgs, context: Context) -> Result<Exit, Fail
     if wait {
         return wait::until_ended(&remote, &enqueued.id, None, answer).await;
     }
-    tell(&enqueued, &context)
+    report(&enqueued, &context)
 }
 
 fn attempts_help() -> String {
@@ -121,25 +119,26 @@ fn losses_help() -> String {
     format!("Lost attempts that the prompt survives [default: {}]", TypeDefaults::PROMPT.max_losses)
 }
 
-/// The prompt as text.
 fn text(given: &str) -> Result<String, Failure> {
     let mut read = String::new();
     if given == "-" {
         std::io::stdin().read_to_string(&mut read).map_err(|error| {
-            Failure::new(Exit::Usage, format!("standard input: {error}")).next("a prompt is text in UTF-8")
+            Failure::new(Exit::Usage, format!("standard input: {error}")).next("a prompt must be UTF-8 text")
         })?;
     } else {
         given.clone_into(&mut read);
     }
     if read.trim().is_empty() {
-        return Err(Failure::new(Exit::Usage, "the prompt is empty").next("say what the agent is to do"));
+        return Err(
+            Failure::new(Exit::Usage, "the prompt is empty").next("give the instructions for the agent")
+        );
     }
     Ok(read)
 }
 
 fn task(args: PromptArgs, prompt: &str, namespace: &ChosenNamespace) -> Result<NewTask, Failure> {
     let payload = Json::of(prompt)
-        .map_err(|error| Failure::new(Exit::Failed, format!("the prompt cannot be sent: {error}")))?;
+        .map_err(|error| Failure::new(Exit::Failed, format!("the prompt cannot be encoded: {error}")))?;
     Ok(NewTask {
         task_type: PROMPT_TASK_TYPE.to_owned(),
         namespace: Some(namespace.name.to_string()),
@@ -168,18 +167,18 @@ async fn enqueue_on_store(task: NewTask, context: Context) -> Result<Exit, Failu
         namespace: stored.key.namespace.to_string(),
         existing: stored.existing,
     };
-    tell(&enqueued, &on.context)
+    report(&enqueued, &on.context)
 }
 
-fn tell(enqueued: &Enqueued, context: &Context) -> Result<Exit, Failure> {
+fn report(enqueued: &Enqueued, context: &Context) -> Result<Exit, Failure> {
     context.output.answer(enqueued, || match enqueued.existing {
-        true => format!("{} (it was there already)\n", enqueued.id),
+        true => format!("{} (existing prompt)\n", enqueued.id),
         false => format!("{}\n", enqueued.id),
     })?;
     Ok(Exit::Done)
 }
 
-/// What the agent answered.
+/// The agent's answer, from the task's result.
 fn answer(task: &Task) -> String {
     #[derive(Deserialize)]
     struct Kept {
@@ -187,7 +186,7 @@ fn answer(task: &Task) -> String {
     }
     let kept = task.result.as_ref().and_then(|result| result.decode::<Kept>().ok());
     let Some(Kept { output }) = kept.filter(|kept| !kept.output.is_empty()) else { return String::new() };
-    // An answer must not move the cursor of whoever reads it; a file gets it as it is.
+    // On a terminal, control characters are made visible; a file gets the answer verbatim.
     let is_terminal = std::io::stdout().is_terminal();
     let lines = output.lines().map(|line| if is_terminal { visible(line) } else { line.to_owned() });
     lines.map(|line| line + "\n").collect()

@@ -1,4 +1,4 @@
-//! `weaver runner`: has an agent do the prompts of a project, one at a time.
+//! `weaver runner`: runs the prompts of a project with an agent's command, one at a time.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,44 +21,44 @@ use crate::output::{Progress, start_log};
 #[command(
     after_help = "Examples:\n  weaver runner -- claude -p\n  weaver runner --profile codex --project-root ~/src/app\n  \
     weaver runner --store ./weaver-data --namespace app -- aider --yes-always --message-file {prompt_file}\n\n\
-    The prompt is on the command's standard input, or in a file: `{prompt_file}` in an argument is its path.\n\
-    Exit code 0: the prompt is done, and the end of standard output its result. Anything else: it is an error.\n\
-    A prompt is run once. If it is cut off (the runner is killed, cut off or stopped), it is an error; nothing runs it again.\n\
-    Profiles are in weaver.toml: [profiles.NAME] with command = [\"claude\", \"-p\"] and, if the agent needs a variable of\n\
-    yours, pass_env = [\"NAME\"]. It gets PATH, HOME, the locale and WEAVER_TASK_ID and its like, and no other."
+    The prompt is passed on the command's standard input, or in a file: `{prompt_file}` in an argument is its path.\n\
+    Exit code 0: the prompt succeeded, and the end of standard output is its result. Any other: it is dead.\n\
+    By default a prompt runs at most once: if it is interrupted (the runner is killed, disconnected or stopped), it is dead.\n\
+    Profiles are in weaver.toml: [profiles.NAME] with command = [\"claude\", \"-p\"] and, to pass environment variables,\n\
+    pass_env = [\"NAME\"]. The agent gets PATH, HOME, the locale, WEAVER_TASK_ID and other variables of the task, and nothing else."
 )]
 pub(crate) struct RunnerArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Work for the server at this address, or unix:PATH of its socket
+    /// Server URL, or unix:PATH of its socket
     /// [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
-    /// The namespace of its prompts [default: made of the project's path]
+    /// Namespace of the prompts [default: derived from the project's path]
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
-    /// The directory it works in
+    /// Project directory, in which the agent runs
     #[arg(long, value_name = "DIR", default_value = ".")]
     project_root: PathBuf,
-    /// Run the command of this profile of weaver.toml
+    /// Profile of weaver.toml whose command is run
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     profile: Option<String>,
-    /// Its name, unique among runners; drawn if not given
+    /// Name of the runner, unique among live runners [default: random]
     #[arg(long)]
     name: Option<String>,
-    /// Between two polls, and two heartbeats [default: 1s]
+    /// Poll and heartbeat interval [default: 1s]
     #[arg(long, value_name = "SPAN")]
     poll: Option<String>,
-    /// How long its leases last: out of touch for longer, it ends its prompt [default: 120s]
+    /// Lease TTL: if the lease cannot be renewed for this long, the prompt is stopped [default: 120s]
     #[arg(long, value_name = "SPAN")]
     lease: Option<String>,
-    /// How long a prompt may go on after a stop was asked for [default: 30s]
+    /// Grace period for the running prompt at shutdown [default: 30s]
     #[arg(long, value_name = "SPAN")]
     grace: Option<String>,
-    /// How long a command may take to end after SIGTERM [default: 5s]
+    /// Time between SIGTERM and SIGKILL for the agent's command [default: 5s]
     #[arg(long, value_name = "SPAN")]
     kill_grace: Option<String>,
-    /// How much to log [default: info]
+    /// Log level: error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
     /// The agent's command and its arguments
@@ -83,19 +83,19 @@ impl RunnerArgs {
 
 pub(crate) async fn run(args: RunnerArgs, context: Context) -> Result<Exit, Failure> {
     start_log(&context.config);
-    let (profile, whence) = profile(&args, &context.config)?;
+    let (profile, origin) = profile(&args, &context.config)?;
     let namespace = project::namespace(&context.config, &args.project_root)?;
     let options = options(&args, profile, &namespace, &context.config)?;
     let command = options.command.to_string();
     let (source, place, context) = source(&args, context).await?;
     let worker = weaver_agent::runner(source, &context.clock, options)?;
-    tell(&worker, &args, &namespace, &format!("{command}  ({whence})"), &place, &context)?;
-    let summary = worker::until_told(worker).await?;
-    worker::tell(&summary, &context)?;
+    print_banner(&worker, &args, &namespace, &format!("{command}  ({origin})"), &place, &context)?;
+    let summary = worker::until_shutdown(worker).await?;
+    worker::print_summary(&summary, &context)?;
     Ok(Exit::Done)
 }
 
-/// What to run, and who said so.
+/// The command to run, and where it is configured.
 fn profile(args: &RunnerArgs, config: &Config) -> Result<(Profile, String), Failure> {
     let Some(name) = &args.profile else {
         let profile = Profile {
@@ -103,17 +103,17 @@ fn profile(args: &RunnerArgs, config: &Config) -> Result<(Profile, String), Fail
             pass_env: Default::default(),
             confine: Default::default(),
         };
-        return Ok((profile, "the command line".to_owned()));
+        return Ok((profile, "command line".to_owned()));
     };
     let (profiles, origin) = &config.profiles;
     let Some(profile) = profiles.get(name) else {
         let known: Vec<&str> = profiles.keys().map(String::as_str).collect();
-        let message = format!("there is no profile `{name}`");
+        let message = format!("profile `{name}` not found");
         return Err(Failure::new(Exit::NotFound, message).next(match known.is_empty() {
-            true => format!(
-                "write it into weaver.toml: [profiles.{name}] with command = [\"program\", \"argument\"]"
-            ),
-            false => format!("these are in {origin}: {}", known.join(", ")),
+            true => {
+                format!("add it to weaver.toml: [profiles.{name}] with command = [\"program\", \"argument\"]")
+            }
+            false => format!("profiles in {origin}: {}", known.join(", ")),
         }));
     };
     Ok((profile.clone(), format!("profile `{name}` of {origin}")))
@@ -139,23 +139,23 @@ fn options(
     })
 }
 
-/// Where prompts come from, in words too.
+/// The source of prompts, with its name for the banner.
 async fn source(
     args: &RunnerArgs,
     context: Context,
 ) -> Result<(Arc<dyn WorkSource>, String, Context), Failure> {
     if args.store.store.is_none() {
         let remote::Server { client, address } = remote::connect(&context.config)?;
-        let place = format!("the server at {address}");
+        let place = format!("server {address}");
         return Ok((Arc::new(RemoteSource::new(client)), place, context));
     }
     let task = StoreTask::new(context)?;
-    let place = format!("the store {}", task.url());
+    let place = format!("store {}", task.url());
     let store = task.open_to_work(&Progress::new("opening the store")).await?;
     Ok((Arc::new(LocalSource::new(store)), place, task.context))
 }
 
-fn tell(
+fn print_banner(
     worker: &Worker,
     args: &RunnerArgs,
     namespace: &ChosenNamespace,
@@ -170,7 +170,7 @@ fn tell(
     });
     context.output.answer(&answer, || {
         format!(
-            "Runner {name} works in {}\n  namespace  {}  ({})\n  command    {command}\n  prompts    of {place}\n  \
+            "Runner {name} runs prompts in {}\n  namespace  {}  ({})\n  command    {command}\n  source     {place}\n  \
              try        weaver prompt -n {} \"What is this project about?\" --follow\n  stop       Ctrl-C\n",
             root.display(),
             namespace.name,

@@ -14,13 +14,13 @@ use crate::output::Table;
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver queues list\n  weaver queues pause mail")]
 pub(crate) enum Command {
-    /// List the queues with their counts and limits
+    /// List queues with their counts and concurrency limits
     List(ListArgs),
-    /// Take nothing more from a queue; what runs goes on
+    /// Pause a queue: no new leases; running tasks continue
     Pause(PauseArgs),
-    /// Take from a queue again
+    /// Resume a paused queue
     Resume(ResumeArgs),
-    /// Let at most so many of a queue's tasks be under way at once
+    /// Set or remove the concurrency limit of a queue
     Limit(LimitArgs),
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver queues pause mail")]
 pub(crate) struct PauseArgs {
-    /// The queue
+    /// Name of the queue
     queue: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -45,7 +45,7 @@ pub(crate) struct PauseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver queues resume mail")]
 pub(crate) struct ResumeArgs {
-    /// The queue
+    /// Name of the queue
     queue: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -54,16 +54,15 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver queues limit mail 4\n  weaver queues limit mail none")]
 pub(crate) struct LimitArgs {
-    /// The queue
+    /// Name of the queue
     queue: String,
-    /// How many, or `none`
+    /// Tasks that may run at once, from 1; `none`: no limit
     #[arg(value_parser = limit)]
     limit: Limit,
     #[command(flatten)]
     remote: RemoteArgs,
 }
 
-/// A number, or none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(Option<u32>);
 
@@ -71,7 +70,7 @@ fn limit(text: &str) -> Result<Limit, String> {
     match text.parse() {
         _ if text == "none" => Ok(Limit(None)),
         Ok(count) if count > 0 => Ok(Limit(Some(count))),
-        _ => Err("give a number from 1, or `none` (to take nothing, pause the queue)".to_owned()),
+        _ => Err("give a number from 1, or `none` (to stop leasing, pause the queue)".to_owned()),
     }
 }
 
@@ -91,9 +90,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
     let (client, namespace) = (&remote.client, remote.namespace.as_str());
     match command {
         Command::List(_) => list(&remote).await,
-        Command::Pause(args) => told(&remote, &client.pause_queue(namespace, &args.queue).await?),
-        Command::Resume(args) => told(&remote, &client.resume_queue(namespace, &args.queue).await?),
-        Command::Limit(args) => told(&remote, &set_limit(&remote, &args).await?),
+        Command::Pause(args) => report(&remote, &client.pause_queue(namespace, &args.queue).await?),
+        Command::Resume(args) => report(&remote, &client.resume_queue(namespace, &args.queue).await?),
+        Command::Limit(args) => report(&remote, &set_limit(&remote, &args).await?),
     }
 }
 
@@ -102,17 +101,17 @@ async fn list(remote: &Remote<'_>) -> Result<Exit, Failure> {
     let output = &remote.context.output;
     output.answer(&queues, || {
         let mut table =
-            Table::new(["QUEUE", "TAKEN", "LIMIT", "QUEUED", "RUNNING", "LATER", "DEAD", "LONGEST WAIT"]);
+            Table::new(["QUEUE", "IN USE", "LIMIT", "QUEUED", "RUNNING", "DELAYED", "DEAD", "OLDEST WAIT"]);
         for queue in &queues.items {
             let count = |state| queue.counts.states.0.get(&state).copied().unwrap_or_default();
-            let later = count(TaskState::Scheduled) + count(TaskState::RetryScheduled);
+            let delayed = count(TaskState::Scheduled) + count(TaskState::RetryScheduled);
             table.row([
                 queue.name.clone(),
                 if queue.paused { "paused".to_owned() } else { queue.occupied.to_string() },
                 queue.max_running.map_or_else(|| "none".to_owned(), |limit| limit.to_string()),
                 count(TaskState::Queued).to_string(),
                 count(TaskState::Running).to_string(),
-                later.to_string(),
+                delayed.to_string(),
                 count(TaskState::Dead).to_string(),
                 queue.counts.oldest_wait_ms.map_or_else(String::new, span),
             ]);
@@ -122,7 +121,7 @@ async fn list(remote: &Remote<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Settings are written as a whole: the rest stays as it was read, or the write is refused.
+/// Optimistic concurrency: settings are written as a whole on the version that was read, or refused.
 async fn set_limit(remote: &Remote<'_>, args: &LimitArgs) -> Result<QueueVersion, Failure> {
     let queues = remote.client.queues(&remote.namespace).await?;
     let found = queues.items.iter().find(|queue| queue.name == args.queue);
@@ -134,13 +133,13 @@ async fn set_limit(remote: &Remote<'_>, args: &LimitArgs) -> Result<QueueVersion
     Ok(remote.client.put_queue(&remote.namespace, &args.queue, &settings).await?)
 }
 
-fn told(remote: &Remote<'_>, queue: &QueueVersion) -> Result<Exit, Failure> {
+fn report(remote: &Remote<'_>, queue: &QueueVersion) -> Result<Exit, Failure> {
     remote.context.output.answer(queue, || {
-        let taken = if queue.paused { "paused: nothing more is taken from it" } else { "open" };
+        let state = if queue.paused { "paused" } else { "active" };
         let limit = queue
             .max_running
-            .map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit} at once"));
-        format!("{} is {taken}, {limit}.\n", queue.name)
+            .map_or_else(|| "no concurrency limit".to_owned(), |limit| format!("concurrency limit {limit}"));
+        format!("Queue {} is {state}; {limit}.\n", queue.name)
     })?;
     Ok(Exit::Done)
 }

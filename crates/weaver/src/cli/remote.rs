@@ -1,4 +1,4 @@
-//! Talking to a server: where it is, who asks, and what its refusals mean for a command.
+//! The server a command talks to: its address, credentials, and the exit codes of its errors.
 
 use clap::Args;
 use weaver_client::{Client, ClientError, ClientOptions, Proxy, SOCKET_SCHEME};
@@ -8,13 +8,12 @@ use crate::cli::{Context, Given};
 use crate::config::{Config, Origin, keys};
 use crate::exit::{Exit, Failure};
 
-/// Which server, and which namespace of it.
 #[derive(Debug, Default, Args)]
 pub(crate) struct RemoteArgs {
-    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
+    /// Server URL, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// The namespace [default: default]
+    /// Namespace [default: default]
     #[arg(long, short, value_name = "NAME")]
     namespace: Option<String>,
 }
@@ -25,10 +24,9 @@ impl RemoteArgs {
     }
 }
 
-/// A server, and the namespace a command is about.
 pub(crate) struct Remote<'a> {
     pub(crate) client: Client,
-    /// Where the server is, for people and browsers.
+    /// The server's URL, for messages and browsers.
     pub(crate) address: String,
     pub(crate) namespace: String,
     pub(crate) context: &'a Context,
@@ -42,17 +40,16 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// A server that a command talks to.
 pub(crate) struct Server {
     pub(crate) client: Client,
-    /// Where it is, for people and browsers.
+    /// Its URL, for messages and browsers.
     pub(crate) address: String,
 }
 
-/// The server of the settings; else this user's own on this machine, by its socket.
+/// The configured server; else this user's own on this machine, through its socket.
 ///
-/// A token is sent only where the settings that name the token and those that name the server have the same
-/// author: a `weaver.toml` that lies in some directory does not get to see a token of the environment.
+/// A token is sent only if the token and the server are configured by the same author: a `weaver.toml` in
+/// some directory must not redirect a token of the environment.
 pub(crate) fn connect(config: &Config) -> Result<Server, Failure> {
     let (address, token) = (config.text(keys::SERVER), config.text(keys::TOKEN));
     if !token.is_empty() {
@@ -63,11 +60,11 @@ pub(crate) fn connect(config: &Config) -> Result<Server, Failure> {
     if address.starts_with(SOCKET_SCHEME) {
         return Ok(Server { client: Client::new(address)?, address: address.to_owned() });
     }
-    let living = Registration::living(&Places::of_process());
+    let alive = Registration::alive(&Places::of_process());
     if address.is_empty() {
-        return by_socket(only(&living)?);
+        return by_socket(only(&alive)?);
     }
-    match living.iter().find(|registration| registration.is_at(address)) {
+    match alive.iter().find(|registration| registration.is_at(address)) {
         Some(registration) => by_socket(registration),
         None => Ok(Server {
             client: Client::with_options(address, &options(config))?,
@@ -81,13 +78,13 @@ fn by_socket(registration: &Registration) -> Result<Server, Failure> {
     Ok(Server { client, address: registration.address.clone() })
 }
 
-fn only(living: &[Registration]) -> Result<&Registration, Failure> {
-    match living {
+fn only(alive: &[Registration]) -> Result<&Registration, Failure> {
+    match alive {
         [only] => Ok(only),
-        [] => Err(Failure::new(Exit::Busy, "no server of this user runs on this machine")
+        [] => Err(Failure::new(Exit::Busy, "no server of this user is running on this machine")
             .next("start one with `weaver serve`, or name one with --server")),
         several => {
-            let mut message = "several servers of this user run on this machine:".to_owned();
+            let mut message = "several servers of this user are running on this machine:".to_owned();
             for Registration { address, store, pid, .. } in several {
                 message.push_str(&format!("\n  {address}  store {store}  process {pid}"));
             }
@@ -106,29 +103,27 @@ fn options(config: &Config) -> ClientOptions {
     ClientOptions { proxy, insecure_http: config.text(keys::INSECURE_HTTP) == "true" }
 }
 
-/// Whether a token may go to the server of the settings.
+/// Refuses to send a token to a server that only a file names.
 fn check_named(config: &Config) -> Result<(), Failure> {
     if config.text(keys::SERVER).is_empty() {
         let message =
-            format!("{} has a token, and no server is named to send it to", config.origin(keys::TOKEN));
+            format!("{} sets a token, but no server is named to send it to", config.origin(keys::TOKEN));
         return Err(Failure::new(Exit::Usage, message)
             .next("name the server with --server or WEAVER_SERVER; or unset the token to use this user's own server"));
     }
-    // A file that has the token may say where it goes, and how.
+    // A file that has the token may also say where it goes.
     if matches!(config.origin(keys::TOKEN), Origin::File { .. }) {
         return Ok(());
     }
     for key in [keys::SERVER, keys::PROXY, keys::INSECURE_HTTP] {
         if let Origin::File { .. } = config.origin(key) {
             let message = format!(
-                "the token of {} is not sent: {} sets `{}`, and a file in a directory does not decide where a token of \
-                 yours goes",
+                "the token of {} is not sent: {} sets `{}`, and a file must not redirect a token from the environment",
                 config.origin(keys::TOKEN),
                 config.origin(key),
                 key.name
             );
-            let next =
-                format!("say it yourself, with {} or {}", key.flag.unwrap_or(key.name), key.variable());
+            let next = format!("set it with {} or {}", key.flag.unwrap_or(key.name), key.variable());
             return Err(Failure::new(Exit::Refused, message).next(next));
         }
     }
@@ -146,13 +141,14 @@ impl From<ClientError> for Failure {
                     500.. => Exit::Failed,
                     _ => Exit::Usage,
                 };
-                // A line of its own would look like ours.
+                // A newline could fake a line of our own output.
                 let line = |text: String| text.replace(['\n', '\r'], " ");
-                Self::new(exit, line(problem.detail)).next(line(problem.next))
+                Self::new(exit, line(problem.detail)).next(line(problem.hint))
             }
             ClientError::Unreachable { ref url, .. } => {
-                let next =
-                    format!("start one with `weaver serve`, or name another with --server (tried {url})");
+                let next = format!(
+                    "start a server with `weaver serve`, or name another with --server (tried {url})"
+                );
                 Self::new(Exit::Busy, error.to_string()).next(next)
             }
             ClientError::Address { .. } => Self::new(Exit::Usage, error.to_string()),

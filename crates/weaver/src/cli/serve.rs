@@ -1,5 +1,5 @@
-//! `weaver serve`: the HTTP API over a store, and beside it a worker with the built-in handlers, the
-//! scheduler, and the merge queues.
+//! `weaver serve`: the HTTP API over a store, a worker with the built-in handlers, the scheduler and the
+//! merge queues, in one process with one graceful shutdown.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -37,37 +37,36 @@ use crate::output::{Progress, start_log};
 #[command(
     after_help = "Examples:\n  weaver serve\n  weaver serve --store /var/lib/weaver --listen 127.0.0.1:8000\n  \
     weaver serve --listen 0.0.0.0:443 --tls-certificate fullchain.pem --tls-key key.pem --hosts jobs.example.org\n\n\
-    Commands of this user and of root are admins by the server's Unix socket, and find it by themselves; other users and\n\
-    machines need a token: `weaver tokens create`. SIGTERM or Ctrl-C: nothing new is accepted, what runs is finished within --grace."
+    Commands of this user and of root connect through the server's Unix socket as admins, without a token; other users and\n\
+    machines need one: `weaver tokens create`. SIGTERM or Ctrl-C drains the server: running tasks may finish within --grace."
 )]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
     address: AddressArgs,
-    /// The certificate with its chain, a PEM file
+    /// TLS certificate chain, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<String>,
-    /// The certificate's private key, a PEM file
+    /// TLS private key, a PEM file
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<String>,
-    /// A proxy in front does TLS, and says where requests come from
+    /// A reverse proxy terminates TLS and sets X-Forwarded-For
     #[arg(long, num_args = 0, default_missing_value = "true")]
     behind_proxy: Option<String>,
-    /// The Unix socket for admins of this machine [default: in the user's runtime directory]
+    /// Unix socket for local admins [default: in the user's runtime directory]
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
     #[command(flatten)]
     worker: WorkerSettings,
 }
 
-/// Where to listen.
 #[derive(Debug, Args)]
 pub(crate) struct AddressArgs {
-    /// The address; port 0 takes a free one [default: 127.0.0.1:7117]
+    /// Address to listen on; port 0: any free port [default: 127.0.0.1:7117]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// The names it is reached by besides those of this machine, separated by commas
+    /// Allowed host names besides those of this machine, comma-separated [default: localhost]
     #[arg(long, value_name = "NAMES")]
     hosts: Option<String>,
 }
@@ -95,14 +94,14 @@ impl ServeArgs {
 
 pub(crate) async fn run(context: Context) -> Result<Exit, Failure> {
     start_log(&context.config);
-    let entrance = Entrance::new(&context.config)?;
+    let endpoint = Endpoint::new(&context.config)?;
     let task = StoreTask::new(context)?;
     let store = task.open_to_serve(&Progress::new("opening the store")).await?;
-    serve_store(&task, store, entrance, Registry::new()).await
+    serve_store(&task, store, endpoint, Registry::new()).await
 }
 
-/// How the server is reached.
-pub(crate) struct Entrance {
+/// Address, TLS and proxies of the server.
+pub(crate) struct Endpoint {
     listen: SocketAddr,
     tls: Option<Arc<rustls::ServerConfig>>,
     hosts: Vec<String>,
@@ -110,12 +109,12 @@ pub(crate) struct Entrance {
     proxies: Vec<Network>,
 }
 
-impl Entrance {
-    /// Everything that can be wrong about it, before a store is opened.
+impl Endpoint {
+    /// Checked before a store is opened.
     pub(crate) fn new(config: &Config) -> Result<Self, Failure> {
         let text = config.text(keys::SERVE_LISTEN);
         let listen: SocketAddr = text.parse().map_err(|_| {
-            let message = format!("`{text}` is no address to listen on");
+            let message = format!("`{text}` is not a listen address");
             Failure::new(Exit::Usage, message).next("give an IP address and a port: --listen 127.0.0.1:7117")
         })?;
         let tls = match (config.path(keys::SERVE_TLS_CERTIFICATE), config.path(keys::SERVE_TLS_KEY)) {
@@ -124,7 +123,7 @@ impl Entrance {
             ),
             (None, None) => None,
             _ => {
-                let message = "serve.tls_certificate and serve.tls_key belong together, and one is not set";
+                let message = "serve.tls_certificate and serve.tls_key must be set together";
                 return Err(Failure::new(Exit::Usage, message).next("set both, or neither"));
             }
         };
@@ -135,7 +134,7 @@ impl Entrance {
         Ok(Self { listen, tls, hosts: config.names(keys::SERVE_HOSTS), behind_proxy, proxies })
     }
 
-    /// Where browsers of this machine find it. "All addresses" is where to listen, never where to go.
+    /// The address for browsers on this machine: the unspecified address becomes loopback.
     fn seen_at(&self, address: SocketAddr) -> SocketAddr {
         match address.ip() {
             ip if !ip.is_unspecified() => address,
@@ -149,44 +148,44 @@ impl Entrance {
         bound.and_then(|listener| listener.local_addr().map(|address| (listener, address))).map_err(|error| {
             let exit = if error.kind() == std::io::ErrorKind::AddrInUse { Exit::Busy } else { Exit::Failed };
             Failure::new(exit, format!("cannot listen on {}: {error}", self.listen))
-                .next("stop what listens there, or choose another address with --listen")
+                .next("stop the process that listens there, or choose another address with --listen")
         })
     }
 }
 
-/// Serves until it is told to stop, and everything has ended in order.
+/// Serves until a shutdown is requested and everything has drained.
 pub(crate) async fn serve_store(
     task: &StoreTask,
     store: Arc<dyn Store>,
-    entrance: Entrance,
+    endpoint: Endpoint,
     registry: Registry,
 ) -> Result<Exit, Failure> {
     let context = &task.context;
     let clock = &context.clock;
     let source = Arc::new(LocalSource::new(Arc::clone(&store)));
     let worker = worker::build(source, registry, None, &context.config, clock)?;
-    let (listener, address) = entrance.bind().await?;
+    let (listener, address) = endpoint.bind().await?;
     let tokens = Arc::new(Tokens::new(Arc::clone(&store) as _, Arc::clone(clock)));
     let (local, admins, mut socket) = LocalSocket::open(&context.config, address.port())?;
-    take_first_token(&context.config, &tokens).await?;
-    let scheme = if entrance.tls.is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}", entrance.seen_at(address));
+    register_first_token(&context.config, &tokens).await?;
+    let scheme = if endpoint.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", endpoint.seen_at(address));
     let merge = side::engine(&store, &context.config, clock)?;
     let is_merging = context.config.text(keys::MERGE_ENABLED) == "true";
     let merging = is_merging.then(|| Side::new(merge.clone(), &store, &context.config, clock)).transpose()?;
     let state = AppState::with_limits(store, Arc::clone(clock), serve_limits::limits(&context.config));
-    let state = state.with_proxies(entrance.proxies).with_maintenance(worker.maintenance());
+    let state = state.with_proxies(endpoint.proxies).with_maintenance(worker.maintenance());
     let mut state = state.with_tokens(Arc::clone(&tokens)).with_merge(merge).with_address(&url);
-    if let Some(figures) = task.figures() {
-        state = state.with_figures(figures);
+    if let Some(store_metrics) = task.store_metrics() {
+        state = state.with_store_metrics(store_metrics);
     }
     let guard = Guard::new(GuardOptions {
         tokens: Some(Arc::clone(&tokens)),
         clock: Arc::clone(clock),
         listen: address,
-        hosts: entrance.hosts,
-        tls: entrance.tls.is_some(),
-        behind_proxy: entrance.behind_proxy,
+        hosts: endpoint.hosts,
+        tls: endpoint.tls.is_some(),
+        behind_proxy: endpoint.behind_proxy,
     })
     .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
     let router = site(state.clone(), Arc::new(guard));
@@ -194,16 +193,16 @@ pub(crate) async fn serve_store(
     let signals = Signals::new()?;
     socket.register(&url, task.url().to_string());
     let link = match std::io::stdout().is_terminal() {
-        // For the eyes in front of it: everywhere else it would end up in a log.
+        // Only on a terminal: elsewhere the link would end up in a log.
         true => Some(Sessions::new(tokens).make_admin_link("weaver serve", true).await?.1),
         false => None,
     };
     let link = link.map(|secret| format!("{url}{}", login_path(&secret)));
-    tell(task, &format!("{scheme}://{address}"), link.as_deref(), &socket)?;
+    print_banner(task, &format!("{scheme}://{address}"), link.as_deref(), &socket)?;
     let local = serve_local(local, admins, router.clone(), state.clone(), closing.clone());
     let isolation = confinement::isolation(&context.config)?;
     let isolation = isolation.with_rules(context.config.confine.0.check.clone());
-    let beside = Beside {
+    let background = Background {
         worker,
         scheduler: state.scheduler.clone(),
         merging,
@@ -212,36 +211,35 @@ pub(crate) async fn serve_store(
         signals,
     };
     let watching = state.clone().watch_clock();
-    match entrance.tls {
+    match endpoint.tls {
         Some(tls) => {
             let listener = TlsListener::new(listener, tls, Arc::clone(clock));
             let server = serve(listener, router, state, closing.clone());
-            until_told(beside_of(join(server, local), watching), beside, &closing).await;
+            until_shutdown(with_clock_watch(join(server, local), watching), background, &closing).await;
         }
         None => {
             let server = serve(listener, router, state, closing.clone());
-            until_told(beside_of(join(server, local), watching), beside, &closing).await;
+            until_shutdown(with_clock_watch(join(server, local), watching), background, &closing).await;
         }
     }
     Ok(Exit::Done)
 }
 
-/// Both listeners, until both have ended.
 async fn join(tcp: impl Future<Output = ()>, local: impl Future<Output = ()>) {
     tokio::join!(Box::pin(tcp), Box::pin(local));
 }
 
-/// The admin token of a file, where there is one.
-async fn take_first_token(config: &Config, tokens: &Tokens) -> Result<(), Failure> {
+/// Registers the admin token of `serve.admin_token_file`, if set.
+async fn register_first_token(config: &Config, tokens: &Tokens) -> Result<(), Failure> {
     let Some(path) = config.path(keys::SERVE_ADMIN_TOKEN_FILE) else { return Ok(()) };
     match first_token(path, tokens).await? {
         FirstToken::Registered(id) => {
-            tracing::info!(%id, file = %path.display(), "a first admin token was registered");
+            tracing::info!(%id, file = %path.display(), "registered the first admin token");
         }
         FirstToken::Known(_) => {}
         FirstToken::Revoked(id) => tracing::warn!(
             %id, file = %path.display(),
-            "the token in serve.admin_token_file was revoked or has expired, and stays so; put another into the file"
+            "the token in serve.admin_token_file is revoked or expired; put a new one into the file"
         ),
     }
     Ok(())
@@ -258,26 +256,30 @@ impl From<FirstTokenError> for Failure {
     }
 }
 
-/// The first line is for programs that wait for it: from then on the server answers.
-fn tell(task: &StoreTask, address: &str, link: Option<&str>, socket: &LocalSocket) -> Result<(), Failure> {
+/// The first line is a readiness signal for programs: from then on the server answers.
+fn print_banner(
+    task: &StoreTask,
+    address: &str,
+    link: Option<&str>,
+    socket: &LocalSocket,
+) -> Result<(), Failure> {
     let store = task.url().to_string();
     let socket = socket.path().display();
     let dashboard = link.map_or_else(
         || "weaver dashboard".to_owned(),
-        |link| format!("{link}\n             (logs one browser in, once; `weaver dashboard` makes another)"),
+        |link| format!("{link}\n             (valid for one login; `weaver dashboard` creates another)"),
     );
     let answer = json!({"address": address, "store": store, "socket": socket.to_string()});
     task.context.output.answer(&answer, || {
         format!(
             "Weaver listens on {address}\n  dashboard  {dashboard}\n  store      {store}\n  \
-             socket     {socket}\n             (this user and root are admins; others need a token: weaver tokens create)\n  \
+             socket     {socket}\n             (admin access for this user and root; others need a token: weaver tokens create)\n  \
              try        weaver tasks list\n  API        {address}/api/openapi.json\n  stop       Ctrl-C\n",
         )
     })
 }
 
-/// The server, and what ends with it.
-async fn beside_of(server: impl Future<Output = ()>, watching: impl Future<Output = ()>) {
+async fn with_clock_watch(server: impl Future<Output = ()>, watching: impl Future<Output = ()>) {
     tokio::select! {
         () = server => {}
         () = watching => {}
@@ -285,18 +287,17 @@ async fn beside_of(server: impl Future<Output = ()>, watching: impl Future<Outpu
 }
 
 /// What runs beside the server.
-struct Beside {
+struct Background {
     worker: Worker,
     scheduler: Scheduler,
     merging: Option<Side>,
-    /// How its commands are confined: tried out beside the rest, so that nothing waits for it.
+    /// Probed in the background, so that the start does not wait for it.
     isolation: Isolation,
     clock: Arc<dyn Clock>,
     signals: Signals,
 }
 
-/// What asks a server to stop. Listened for before it says that it answers: a signal that comes then is not
-/// the end of it.
+/// Shutdown signals. Installed before the banner: a signal right after it must not kill the process.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -305,7 +306,7 @@ struct Signals {
 impl Signals {
     fn new() -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
-            Failure::new(Exit::Failed, format!("signals cannot be received: {error}")).next("start it again")
+            Failure::new(Exit::Failed, format!("installing signal handlers failed: {error}")).next("retry")
         };
         Ok(Self {
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
@@ -314,11 +315,15 @@ impl Signals {
     }
 }
 
-/// All end at the first signal, each in order; the second one hurries the workers.
-async fn until_told(server: impl Future<Output = ()>, beside: Beside, closing: &CancellationToken) {
+/// The first signal drains everything; the second stops the workers at once.
+async fn until_shutdown(
+    server: impl Future<Output = ()>,
+    background: Background,
+    closing: &CancellationToken,
+) {
     let shutdown = Shutdown::new();
-    let Signals { mut interrupt, mut terminate } = beside.signals;
-    let Beside { worker, scheduler, merging, isolation, clock, .. } = beside;
+    let Signals { mut interrupt, mut terminate } = background.signals;
+    let Background { worker, scheduler, merging, isolation, clock, .. } = background;
     let working = Box::pin(worker.run(shutdown.clone()));
     let merging = Box::pin(async {
         if let Some(side) = merging {
@@ -333,7 +338,7 @@ async fn until_told(server: impl Future<Output = ()>, beside: Beside, closing: &
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
-            shutdown.ask();
+            shutdown.request();
             closing.cancel();
         }
     };

@@ -1,4 +1,4 @@
-//! The limits of a server, from its settings and from the system.
+//! The limits of a server, from its settings and the system's limit on open files.
 
 use weaver::core::network::Network;
 use weaver_server::ApiLimits;
@@ -8,12 +8,12 @@ use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 
 const MIB: usize = 1024 * 1024;
-/// The word for networks that the public Internet cannot come from.
+/// In `serve.trusted_proxies`: loopback and private networks.
 const PRIVATE: &str = "private";
 const PRIVATE_NETWORKS: [&str; 7] =
     ["127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7", "fe80::/10"];
 
-/// The limits, with as many connections as the system allows. Raises the limit on open files.
+/// Raises the soft limit on open files; connections are capped by the hard one.
 pub(crate) fn limits(config: &Config) -> ApiLimits {
     let count = |key| usize::try_from(config.count(key)).unwrap_or(usize::MAX);
     let wanted = count(keys::SERVE_CONNECTIONS);
@@ -22,8 +22,7 @@ pub(crate) fn limits(config: &Config) -> ApiLimits {
         tracing::warn!(
             wanted,
             connections_max,
-            "the hard limit on open files allows fewer connections than serve.connections; raise it (`ulimit -Hn`, \
-             `LimitNOFILE=`)"
+            "serve.connections exceeds the hard limit on open files; raise it (`ulimit -Hn`, `LimitNOFILE=`)"
         );
     }
     ApiLimits {
@@ -39,7 +38,7 @@ pub(crate) fn limits(config: &Config) -> ApiLimits {
     }
 }
 
-/// The networks of trusted proxies; none unless the server is behind one.
+/// The networks of trusted proxies; empty unless `serve.behind_proxy` is set.
 pub(crate) fn proxies(config: &Config) -> Result<Vec<Network>, Failure> {
     if config.text(keys::SERVE_BEHIND_PROXY) != "true" {
         return Ok(Vec::new());
@@ -52,7 +51,8 @@ pub(crate) fn proxies(config: &Config) -> Result<Vec<Network>, Failure> {
         }
         networks.push(name.parse().map_err(|reason| {
             let message = format!("serve.trusted_proxies: {reason}");
-            Failure::new(Exit::Usage, message).next("give addresses or networks like 10.0.0.7 or 10.1.0.0/16")
+            Failure::new(Exit::Usage, message)
+                .next("give addresses or networks such as 10.0.0.7 or 10.1.0.0/16")
         })?);
     }
     Ok(networks)

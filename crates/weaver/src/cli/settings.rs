@@ -1,4 +1,4 @@
-//! `weaver settings …`: settings of a running installation, in its store.
+//! `weaver settings …`: runtime settings of an installation, kept in its store.
 
 use clap::{Args, Subcommand};
 use weaver_api::{PutSetting, Setting};
@@ -11,14 +11,14 @@ use crate::output::Table;
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver settings list\n  weaver settings set scheduler.paused true\n\n\
-    They hold for every node, at once and without a restart. What one command or one server is told at its start is\n\
-    another thing: `weaver config show`.")]
+    Runtime settings apply to every node at once, without a restart. The configuration that a command or server reads at\n\
+    its start is shown by `weaver config show`.")]
 pub(crate) enum Command {
-    /// List the settings: what holds, what can be set, what for
+    /// List settings with their value, allowed values and description
     List(ListArgs),
     /// Change a setting
     Set(SetArgs),
-    /// Put a setting back to its default
+    /// Reset a setting to its default
     Reset(ResetArgs),
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct ListArgs {
     after_help = "Examples:\n  weaver settings set scheduler.paused true\n  weaver settings set events.retention_hours 24"
 )]
 pub(crate) struct SetArgs {
-    /// The setting
+    /// Key of the setting
     key: String,
-    /// What is to hold
+    /// New value, as JSON
     value: String,
-    /// Only if it is still at this version; 0: if it was never set
+    /// Only if the setting is still at this version; 0: never set [default: any version]
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(crate) struct SetArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver settings reset scheduler.paused")]
 pub(crate) struct ResetArgs {
-    /// The setting
+    /// Key of the setting
     key: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -70,9 +70,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<Exit, Fai
         Command::List(_) => list(&remote).await,
         Command::Set(args) => {
             let put = PutSetting { value: read_payload(&args.value)?, expected_version: args.if_version };
-            told(&remote, &remote.client.put_setting(&args.key, &put).await?)
+            report(&remote, &remote.client.put_setting(&args.key, &put).await?)
         }
-        Command::Reset(args) => told(&remote, &remote.client.reset_setting(&args.key).await?),
+        Command::Reset(args) => report(&remote, &remote.client.reset_setting(&args.key).await?),
     }
 }
 
@@ -80,14 +80,14 @@ async fn list(remote: &Remote<'_>) -> Result<Exit, Failure> {
     let settings = remote.client.settings().await?;
     let output = &remote.context.output;
     output.answer(&settings, || {
-        let mut table = Table::new(["SETTING", "VALUE", "ACCEPTS", "FOR"]);
+        let mut table = Table::new(["SETTING", "VALUE", "ALLOWED", "DESCRIPTION"]);
         for setting in &settings.items {
             let value = if setting.version == 0 { " (default)" } else { "" };
             table.row([
                 setting.key.clone(),
                 format!("{}{value}", setting.value.as_str()),
-                setting.accepts.clone(),
-                setting.about.clone(),
+                setting.allowed.clone(),
+                setting.description.clone(),
             ]);
         }
         output.render(&table)
@@ -95,9 +95,9 @@ async fn list(remote: &Remote<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn told(remote: &Remote<'_>, setting: &Setting) -> Result<Exit, Failure> {
+fn report(remote: &Remote<'_>, setting: &Setting) -> Result<Exit, Failure> {
     remote.context.output.answer(setting, || {
-        let default = if setting.version == 0 { ", its default" } else { "" };
+        let default = if setting.version == 0 { " (default)" } else { "" };
         format!("{} is {}{default}.\n", setting.key, setting.value.as_str())
     })?;
     Ok(Exit::Done)

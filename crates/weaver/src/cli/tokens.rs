@@ -1,5 +1,5 @@
-//! `weaver tokens …`: who may come in. The server is asked; a store that is named is opened, while no server
-//! has it.
+//! `weaver tokens …`: API tokens, managed through the server or, with `--store`, in a store that no server
+//! has open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,19 @@ use crate::output::{Progress, Table, instant, word};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver tokens create ci --role producer\n  weaver tokens list\n\n\
-    These ask the server. Without one, name the store: weaver tokens list --store ./weaver-data")]
+    Tokens are managed through the server. Without one, name the store: weaver tokens list --store ./weaver-data")]
 pub(crate) enum Command {
-    /// Make a token and print it, this once
+    /// Create a token and print it; it is not shown again
     Create(CreateArgs),
-    /// List the tokens, without their secrets
+    /// List tokens, without their secrets
     List(ListArgs),
-    /// End a token
+    /// Revoke a token
     Revoke(RevokeArgs),
 }
 
-/// Whose tokens.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
-    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
+    /// Server URL, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
     #[command(flatten)]
@@ -47,18 +46,18 @@ pub(crate) struct PlaceArgs {
 #[command(after_help = "Examples:\n  weaver tokens create ci --role producer --namespaces build,deploy\n  \
     weaver tokens create guest --role viewer --expires-in 30d")]
 pub(crate) struct CreateArgs {
-    /// Whose it is, or what for
+    /// Name of the token: its owner or purpose
     name: String,
-    /// What it may do: viewer, producer, worker, operator or admin
+    /// Role: viewer, producer, worker, operator or admin
     #[arg(long)]
     role: Role,
-    /// Where, separated by commas; everywhere if not given
+    /// Namespaces it is valid for, comma-separated [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     namespaces: Vec<String>,
-    /// Let it enqueue tasks that run programs
+    /// Allow it to enqueue `exec` and `prompt` tasks, which run programs
     #[arg(long)]
     may_exec: bool,
-    /// How long it is good: 12h, 30d; for ever if not given
+    /// Lifetime: 12h, 30d [default: no expiry]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     expires_in: Option<Duration>,
     #[command(flatten)]
@@ -75,7 +74,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver tokens revoke 3f2a9c10b7d4e5f6")]
 pub(crate) struct RevokeArgs {
-    /// Its id, as `list` shows it
+    /// Id of the token, as shown by `weaver tokens list`
     id: String,
     #[command(flatten)]
     place: PlaceArgs,
@@ -98,31 +97,31 @@ impl Command {
 
 pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Failure> {
     if !command.names_a_store() {
-        let keeper = Keeper::Server(connect(&context.config)?.client);
-        return done(command, &keeper, &context).await;
+        let backend = Backend::Server(connect(&context.config)?.client);
+        return execute(command, &backend, &context).await;
     }
     let task = StoreTask::new(context)?;
     let store = task.open_to_work(&Progress::new("opening the store")).await?;
     let clock = Arc::clone(&task.context.clock);
-    let keeper = Keeper::Store(Tokens::new(store, Arc::clone(&clock)), clock);
-    done(command, &keeper, &task.context).await
+    let backend = Backend::Store(Tokens::new(store, Arc::clone(&clock)), clock);
+    execute(command, &backend, &task.context).await
 }
 
-async fn done(command: Command, keeper: &Keeper, context: &Context) -> Result<Exit, Failure> {
+async fn execute(command: Command, backend: &Backend, context: &Context) -> Result<Exit, Failure> {
     match command {
-        Command::Create(args) => create(keeper, args, context).await,
-        Command::List(_) => list(keeper, context).await,
-        Command::Revoke(args) => revoke(keeper, &args.id, context).await,
+        Command::Create(args) => create(backend, args, context).await,
+        Command::List(_) => list(backend, context).await,
+        Command::Revoke(args) => revoke(backend, &args.id, context).await,
     }
 }
 
-/// Who keeps the tokens: a server, or a store that no server has open.
-enum Keeper {
+/// Where the tokens are: behind a server, or in a store that no server has open.
+enum Backend {
     Server(Client),
     Store(Tokens, Arc<dyn Clock>),
 }
 
-impl Keeper {
+impl Backend {
     async fn create(&self, new: wire::NewToken) -> Result<wire::CreatedToken, Failure> {
         match self {
             Self::Server(client) => Ok(client.create_token(&new).await?),
@@ -169,8 +168,8 @@ impl Keeper {
             Self::Server(client) => Ok(client.revoke_token(id).await?),
             Self::Store(tokens, _) => {
                 let unknown = || {
-                    Failure::new(Exit::NotFound, format!("there is no token {id}"))
-                        .next("`weaver tokens list` shows what there is")
+                    Failure::new(Exit::NotFound, format!("token {id} not found"))
+                        .next("`weaver tokens list` lists all tokens")
                 };
                 Ok(tokens.revoke(&id.parse().map_err(|_| unknown())?).await?)
             }
@@ -178,8 +177,8 @@ impl Keeper {
     }
 }
 
-async fn create(keeper: &Keeper, args: CreateArgs, context: &Context) -> Result<Exit, Failure> {
-    let created = keeper
+async fn create(backend: &Backend, args: CreateArgs, context: &Context) -> Result<Exit, Failure> {
+    let created = backend
         .create(wire::NewToken {
             name: args.name,
             role: args.role,
@@ -192,11 +191,11 @@ async fn create(keeper: &Keeper, args: CreateArgs, context: &Context) -> Result<
     Ok(Exit::Done)
 }
 
-async fn list(keeper: &Keeper, context: &Context) -> Result<Exit, Failure> {
+async fn list(backend: &Backend, context: &Context) -> Result<Exit, Failure> {
     let mut items: Vec<wire::Token> = Vec::new();
     let mut cursor = None;
     loop {
-        let page = keeper.page(cursor).await?;
+        let page = backend.page(cursor).await?;
         items.extend(page.items);
         cursor = page.next;
         if cursor.is_none() {
@@ -221,11 +220,9 @@ async fn list(keeper: &Keeper, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-async fn revoke(keeper: &Keeper, id: &str, context: &Context) -> Result<Exit, Failure> {
-    keeper.revoke(id).await?;
-    context
-        .output
-        .answer(&json!({"id": id, "revoked": true}), || format!("{id} is good for nothing any more.\n"))?;
+async fn revoke(backend: &Backend, id: &str, context: &Context) -> Result<Exit, Failure> {
+    backend.revoke(id).await?;
+    context.output.answer(&json!({"id": id, "revoked": true}), || format!("Token {id} is revoked.\n"))?;
     Ok(Exit::Done)
 }
 

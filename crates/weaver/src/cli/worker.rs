@@ -1,4 +1,4 @@
-//! `weaver worker`: runs tasks of the built-in kinds, for a server or on a store of its own.
+//! `weaver worker`: runs the built-in handlers, for a server or on a store.
 
 use std::sync::Arc;
 
@@ -18,40 +18,40 @@ use crate::output::{Progress, start_log};
 #[command(
     after_help = "Examples:\n  weaver worker --server https://jobs.example.org --queues mail,reports\n  \
     weaver worker --store ./weaver-data --concurrency 4\n\n\
-    It runs tasks of the types `http` and, if weaver.toml has [handlers.exec], `exec`; others are left to other workers.\n\
-    SIGTERM or Ctrl-C: it takes nothing more and finishes what runs within --grace; the second time it stops at once.\n\
-    Either way, what does not finish is given back."
+    Runs tasks of type `http` and, if weaver.toml has [handlers.exec], `exec`; other types are left to other workers.\n\
+    SIGTERM or Ctrl-C drains the worker: no new leases, running tasks may finish within --grace; a second signal stops at once.\n\
+    Either way, tasks that do not finish are released."
 )]
 pub(crate) struct WorkerArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Work for the server at this address, or unix:PATH of its socket
+    /// Server URL, or unix:PATH of its socket
     /// [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     pub(crate) server: Option<String>,
-    /// Its name, unique among workers; drawn if not given
+    /// Name of the worker, unique among live workers [default: random]
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]
     pub(crate) settings: WorkerSettings,
 }
 
-/// Flags that are settings too.
+/// Flags that are also settings.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerSettings {
-    /// The queues to take tasks from, separated by commas [default: default]
+    /// Queues to serve, comma-separated [default: default]
     #[arg(long, value_name = "NAMES")]
     pub(crate) queues: Option<String>,
-    /// The namespaces to take tasks from, separated by commas; `*`: all [default: default]
+    /// Namespaces to serve, comma-separated; `*`: all [default: default]
     #[arg(long, value_name = "NAMES")]
     pub(crate) namespaces: Option<String>,
-    /// How many tasks to run at once [default: 16]
+    /// Tasks that run at once, 1 to 100000 [default: 16]
     #[arg(long, value_name = "COUNT")]
     pub(crate) concurrency: Option<String>,
-    /// How long tasks may go on after a stop was asked for [default: 30s]
+    /// Grace period for running tasks at shutdown [default: 30s]
     #[arg(long, value_name = "SPAN")]
     pub(crate) grace: Option<String>,
-    /// How much to log [default: info]
+    /// Log level: error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log: Option<String>,
 }
@@ -87,21 +87,21 @@ pub(crate) async fn run(args: WorkerArgs, context: Context) -> Result<Exit, Fail
         (Arc::new(RemoteSource::new(remote::connect(&context.config)?.client)), context)
     };
     let worker = build(source, Registry::new(), args.name, &context.config, &context.clock)?;
-    let summary = until_told(worker).await?;
-    tell(&summary, &context)?;
+    let summary = until_shutdown(worker).await?;
+    print_summary(&summary, &context)?;
     Ok(Exit::Done)
 }
 
-/// Says what a worker did.
-pub(crate) fn tell(summary: &RunSummary, context: &Context) -> Result<(), Failure> {
+/// Prints the counts of a worker's run.
+pub(crate) fn print_summary(summary: &RunSummary, context: &Context) -> Result<(), Failure> {
     let RunSummary { succeeded, failed, released, cancelled, lost } = summary;
     let answer = json!({"succeeded": succeeded, "failed": failed, "released": released, "cancelled": cancelled, "lost": lost});
     context.output.answer(&answer, || {
-        format!("{succeeded} succeeded, {failed} failed, {released} given back, {cancelled} cancelled, {lost} lost.\n")
+        format!("{succeeded} succeeded, {failed} failed, {released} released, {cancelled} cancelled, {lost} lost.\n")
     })
 }
 
-/// A worker with the built-in handlers, and those that are in the registry already.
+/// A worker with the built-in handlers, added to those of the registry.
 pub(crate) fn build(
     source: Arc<dyn WorkSource>,
     registry: Registry,
@@ -124,7 +124,7 @@ pub(crate) fn build(
         .map_err(|error| Failure::new(Exit::Usage, error.to_string()).next("see `weaver worker --help`"))
 }
 
-/// Adds the built-in handlers, as the operator's policy has them.
+/// Adds the built-in handlers that the operator's policy allows.
 pub(crate) fn with_built_in(
     registry: Registry,
     config: &Config,
@@ -133,18 +133,18 @@ pub(crate) fn with_built_in(
     let isolation = confinement::isolation(config)?;
     weaver_handlers::register(registry, config.handlers.0.clone(), &isolation, clock).map_err(|error| {
         let message = format!("{}: handlers.{error}", config.handlers.1);
-        Failure::new(Exit::Usage, message).next("correct that part of weaver.toml")
+        Failure::new(Exit::Usage, message).next("correct that section of weaver.toml")
     })
 }
 
-/// Runs until a signal asks to stop, and what runs is finished or given back.
-pub(crate) async fn until_told(worker: Worker) -> Result<RunSummary, Failure> {
+/// Runs until a signal requests a shutdown and the worker has drained.
+pub(crate) async fn until_shutdown(worker: Worker) -> Result<RunSummary, Failure> {
     let shutdown = Shutdown::new();
     tokio::select! {
         summary = worker.run(shutdown.clone()) => Ok(summary),
-        signals = shutdown.ask_on_signals() => {
+        signals = shutdown.request_on_signals() => {
             let reason = signals.err().map_or_else(String::new, |error| error.to_string());
-            Err(Failure::new(Exit::Failed, format!("signals cannot be received: {reason}")).next("start it again"))
+            Err(Failure::new(Exit::Failed, format!("installing signal handlers failed: {reason}")).next("retry"))
         }
     }
 }

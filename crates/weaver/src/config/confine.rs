@@ -1,5 +1,4 @@
-//! The section `[confine]`: by which means commands that are not ours are confined, and what merge checks may
-//! do.
+//! The section `[confine]`: how external commands are confined, and the rules for merge checks.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +9,18 @@ use weaver_process::confine::{Mode, User};
 use crate::config::handlers::explained;
 use crate::exit::Failure;
 
-/// The section's name.
 pub(crate) const CONFINE: &str = "confine";
 
-/// What the operator decided for every command.
+/// Confinement of all commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Confine {
-    /// By which means.
     pub(crate) mode: Mode,
-    /// Who commands of a server that runs as root are: a user's name, or `UID:GID`.
+    /// The user that commands run as if the server runs as root: a name, or `UID:GID`.
     pub(crate) user: Option<String>,
-    /// Where each repository has a directory that its checks share.
+    /// Parent of a cache directory per repository, shared by its checks.
     pub(crate) cache: Option<PathBuf>,
-    /// What merge checks may see and do.
+    /// Rules for merge checks.
     pub(crate) check: Rules,
 }
 
@@ -39,10 +36,10 @@ pub(super) fn read(path: &Path, text: &str) -> Result<Confine, Failure> {
 }
 
 impl Confine {
-    /// The configured user, by number.
+    /// The configured user as numeric ids.
     ///
     /// # Errors
-    /// If there is none of that name.
+    /// If the name is unknown or root.
     pub(crate) fn user(&self) -> Result<Option<User>, String> {
         let Some(name) = &self.user else { return Ok(None) };
         let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -50,7 +47,7 @@ impl Confine {
             Some(User { uid: 0, .. }) => Err("confine.user is root: commands never run as root".to_owned()),
             Some(user) => Ok(Some(user)),
             None => Err(format!(
-                "confine.user is `{name}`, and /etc/passwd has no such user; add it (useradd --system {name}), or write UID:GID"
+                "confine.user: user `{name}` is not in /etc/passwd; create it (useradd --system {name}), or use UID:GID"
             )),
         }
     }
@@ -75,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_section_is_read_and_a_slip_is_refused_with_its_line_and_the_nearest() {
+    fn the_section_is_read_and_a_typo_is_refused_with_its_line_and_the_nearest() {
         let text = "[confine]\nmode = \"landlock\"\ncache = \"/var/cache/weaver\"\n[confine.check]\nread_only = [\"/opt\"]\n";
         let read = |text: &str| read(Path::new("weaver.toml"), text);
         let confine = read(text).unwrap();

@@ -1,4 +1,4 @@
-//! Settings from `WEAVER_*`.
+//! Settings from `WEAVER_*` variables and systemd credentials.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,13 @@ use crate::exit::{Exit, Failure};
 
 const PREFIX: &str = "WEAVER_";
 const FILE_VARIABLE: &str = "WEAVER_CONFIG";
-/// With this behind its name, a variable names a file that holds the value: a secret need not be in an
-/// environment at all.
+/// A variable with this suffix names a file with the value, so that a secret need not be in the environment.
 const IN_FILE: &str = "_FILE";
-/// Where systemd puts what `LoadCredential=` names; those called `weaver.KEY` are settings.
+/// Set by systemd for `LoadCredential=`; files called `weaver.KEY` are settings.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// A variable this close to a setting's is a slip, not another program's.
-const SLIP_MAX: usize = 2;
+/// A variable within this edit distance of a setting's is a typo, not another program's.
+const TYPO_DISTANCE_MAX: usize = 2;
 
 #[derive(Debug, Default)]
 pub(crate) struct Environment {
@@ -43,8 +42,8 @@ pub(crate) fn read(variables: impl IntoIterator<Item = (String, String)>) -> Res
             read.values.push((key, value, name));
         } else if let Some((variable, key)) = in_file(&name, &known) {
             read.secret(key, Path::new(&value), variable)?;
-        } else if let Some(meant) = slip_of(&name, &known) {
-            let message = format!("the variable {name} is no setting: did you mean {meant}?");
+        } else if let Some(meant) = typo_of(&name, &known) {
+            let message = format!("variable {name} is not a setting: did you mean {meant}?");
             return Err(Failure::new(Exit::Usage, message)
                 .next("rename or unset it; `weaver config show` lists every setting"));
         } else {
@@ -55,7 +54,7 @@ pub(crate) fn read(variables: impl IntoIterator<Item = (String, String)>) -> Res
     Ok(read)
 }
 
-/// Secrets, and the store, whose URL may hold one.
+/// Secrets, and the store, whose URL may hold a password.
 fn may_be_in_file(key: &Key) -> bool {
     key.kind == Kind::Secret || *key == *keys::STORE
 }
@@ -85,9 +84,9 @@ impl Environment {
     }
 }
 
-fn slip_of<'a>(name: &str, known: &'a [(String, &'static Key)]) -> Option<&'a str> {
+fn typo_of<'a>(name: &str, known: &'a [(String, &'static Key)]) -> Option<&'a str> {
     let names = known.iter().map(|(variable, _)| variable.as_str()).chain([FILE_VARIABLE]);
-    nearest(name, names).filter(|meant| strsim::damerau_levenshtein(name, meant) <= SLIP_MAX)
+    nearest(name, names).filter(|meant| strsim::damerau_levenshtein(name, meant) <= TYPO_DISTANCE_MAX)
 }
 
 #[cfg(test)]
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_refused_with_the_variable_that_was_meant() {
+    fn a_typo_is_refused_with_the_nearest_variable() {
         let failure = read_one("WEAVER_STROE").unwrap_err();
         assert!(failure.message.contains("did you mean WEAVER_STORE?"), "{failure}");
     }
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_other_programs_are_told_and_not_refused() {
+    fn variables_of_other_programs_are_reported_and_not_refused() {
         // Kubernetes sets these for a service called `weaver`.
         for name in ["WEAVER_SERVICE_HOST", "WEAVER_PORT_7117_TCP_ADDR", "WEAVER_SERVICE_PORT"] {
             assert_eq!(read_one(name).unwrap().unknown, [name]);

@@ -1,4 +1,4 @@
-//! Settings from `weaver.toml`. A key nobody knows is an error: a slip must not silently mean the default.
+//! Settings from `weaver.toml`. An unknown key is an error: a typo must not silently mean the default.
 
 use std::fs;
 use std::path::Path;
@@ -17,18 +17,14 @@ use crate::config::profiles::{self, PROFILES, Profiles};
 use crate::config::templates::{self, TEMPLATES, Templates};
 use crate::exit::{Exit, Failure};
 
-/// What a file says.
 #[derive(Debug)]
 pub(crate) struct Content {
-    /// Keys, their values as text, and the lines they are on.
+    /// Key, value as text, line.
     pub(crate) values: Vec<(&'static Key, String, usize)>,
-    /// The policy of the built-in handlers, and the line it begins on.
+    /// The sections, each with its first line.
     pub(crate) handlers: Option<(BuiltIn, usize)>,
-    /// How agents are run, and the line that begins on.
     pub(crate) profiles: Option<(Profiles, usize)>,
-    /// How commands are confined, and the line that begins on.
     pub(crate) confine: Option<(Confine, usize)>,
-    /// Words for messages about merge queues, and the line they begin on.
     pub(crate) templates: Option<(Templates, usize)>,
 }
 
@@ -54,7 +50,7 @@ fn parse(path: &Path, text: &str) -> Result<Content, Failure> {
     Ok(Content { values: reader.found, handlers, profiles, confine, templates: templates.transpose()? })
 }
 
-/// What the reader of TOML found, in our words.
+/// A TOML error with its line.
 pub(super) fn wrong(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
     let message = format!("{}:{line}: {}", path.display(), error.message());
@@ -65,7 +61,7 @@ struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
     found: Vec<(&'static Key, String, usize)>,
-    /// The line of the section of templates.
+    /// The line of `[merge.templates]`.
     templates: Option<usize>,
 }
 
@@ -95,7 +91,7 @@ impl Reader<'_> {
                 Some(meant) => format!(": did you mean `{meant}`?"),
                 None => String::new(),
             };
-            let message = format!("{place}: there is no setting `{name}`{hint}");
+            let message = format!("{place}: unknown setting `{name}`{hint}");
             return Err(Failure::new(Exit::Usage, message)
                 .next("correct or remove that line; docs/guides/cli.md lists every setting"));
         };
@@ -103,8 +99,8 @@ impl Reader<'_> {
             let (form, example) = match key.kind {
                 Kind::Count(..) => ("a number", key.default.to_owned()),
                 Kind::Switch => ("true or false", key.default.to_owned()),
-                Kind::Names => ("a list of texts", format!("[\"{}\"]", key.default)),
-                _ => ("a text in quotes", format!("\"{}\"", key.default)),
+                Kind::Names => ("a list of strings", format!("[\"{}\"]", key.default)),
+                _ => ("a string in quotes", format!("\"{}\"", key.default)),
             };
             let message = format!("{place}: `{name}` must be {form}");
             return Err(Failure::new(Exit::Usage, message).next(format!("write `{name} = {example}`")));
@@ -114,7 +110,7 @@ impl Reader<'_> {
     }
 }
 
-/// The value as the text that variables and flags would give.
+/// The value as variables and flags would give it.
 fn text_of(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
     match (kind, value) {
         (Kind::Count(..), DeValue::Integer(number)) => Some(number.as_str().to_owned()),
@@ -166,20 +162,23 @@ mod tests {
     fn an_unknown_key_is_refused_with_its_line_and_the_nearest() {
         assert_eq!(
             failure("\nstroe = \"./a\""),
-            "weaver.toml:2: there is no setting `stroe`: did you mean `store`?"
+            "weaver.toml:2: unknown setting `stroe`: did you mean `store`?"
         );
-        assert!(failure("[stores]\nx = 1").starts_with("weaver.toml:1: there is no setting `stores`"));
-        assert_eq!(failure("zzzzzzzz = 1"), "weaver.toml:1: there is no setting `zzzzzzzz`");
+        assert!(failure("[stores]\nx = 1").starts_with("weaver.toml:1: unknown setting `stores`"));
+        assert_eq!(failure("zzzzzzzz = 1"), "weaver.toml:1: unknown setting `zzzzzzzz`");
     }
 
     #[test]
-    fn a_value_of_another_kind_and_a_file_that_is_no_toml_are_refused_with_their_lines() {
-        assert_eq!(failure("store = 5"), "weaver.toml:1: `store` must be a text in quotes");
+    fn a_value_of_another_kind_and_invalid_toml_are_refused_with_their_lines() {
+        assert_eq!(failure("store = 5"), "weaver.toml:1: `store` must be a string in quotes");
         assert_eq!(
             failure("[worker]\nconcurrency = \"x\""),
             "weaver.toml:2: `worker.concurrency` must be a number"
         );
-        assert_eq!(failure("worker.queues = [1]"), "weaver.toml:1: `worker.queues` must be a list of texts");
+        assert_eq!(
+            failure("worker.queues = [1]"),
+            "weaver.toml:1: `worker.queues` must be a list of strings"
+        );
         assert!(failure("store = \"a\"\n = 2").starts_with("weaver.toml:2: "));
     }
 }

@@ -1,5 +1,4 @@
-//! The section `[handlers]`: what the operator decided about the built-in handlers. Its form is the handlers'
-//! own.
+//! The section `[handlers]`: the operator's policy of the built-in handlers, in the handlers' own format.
 
 use std::path::Path;
 
@@ -10,7 +9,6 @@ use crate::config::file::wrong;
 use crate::config::nearest::nearest;
 use crate::exit::Failure;
 
-/// The section's name.
 pub(crate) const HANDLERS: &str = "handlers";
 
 #[derive(Deserialize)]
@@ -25,7 +23,7 @@ pub(super) fn read(path: &Path, text: &str) -> Result<BuiltIn, Failure> {
     }
 }
 
-/// What is wrong with a section that is read as a whole, with what was probably meant.
+/// An error of a section that is read as a whole, with the nearest known name.
 pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
     let failure = wrong(path, text, error);
     match meant(error.message()) {
@@ -36,7 +34,7 @@ pub(super) fn explained(path: &Path, text: &str, error: &toml::de::Error) -> Fai
     }
 }
 
-/// Of "unknown field `a`, expected one of `b`, `c`" the field that was probably meant; so for a variant.
+/// Of "unknown field `a`, expected one of `b`, `c`" the nearest known field; also for variants.
 fn meant(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("unknown field").or_else(|| message.strip_prefix("unknown variant"))?;
     let mut names = rest.split('`').skip(1).step_by(2);
@@ -52,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_read_and_a_slip_in_it_is_refused_with_its_line_and_the_nearest() {
+    fn a_policy_is_read_and_a_typo_in_it_is_refused_with_its_line_and_the_nearest() {
         let text = "[handlers.http]\nallow_networks = [\"127.0.0.0/8\"]\n";
         assert_eq!(read(Path::new("weaver.toml"), text).unwrap().http.allow_networks.len(), 1);
         let said = failure("[handlers.http]\nalow_networks = []\n");

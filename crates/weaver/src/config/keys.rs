@@ -1,5 +1,4 @@
-//! Every setting there is: its name, kind and default. The variable is made of the name: `WEAVER_` and
-//! capitals.
+//! All settings: name, kind and default. The variable is `WEAVER_` and the name in capitals.
 
 use crate::config::kind::Kind;
 pub(crate) use crate::config::limit_keys::{
@@ -13,18 +12,16 @@ pub(crate) use crate::config::merge_keys::{
     MERGE_WEBHOOK,
 };
 
-/// A setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// As in `weaver.toml`; a dot stands for a table.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) default: &'static str,
-    /// A line for people.
+    /// The description in `weaver config show` and the guide.
     pub(crate) about: &'static str,
-    /// The flag that sets it.
     pub(crate) flag: Option<&'static str>,
-    /// Whether it may be a path, which counts from the file it stands in.
+    /// Whether a relative path is resolved from the file it is set in.
     pub(crate) is_place: bool,
 }
 
@@ -38,7 +35,7 @@ pub(crate) static STORE: &Key = &Key {
     name: "store",
     kind: Kind::Text,
     default: "./weaver-data",
-    about: "where the tasks are: a directory, or a store's URL",
+    about: "the store: a directory, or a store URL",
     flag: Some("--store"),
     is_place: true,
 };
@@ -47,7 +44,7 @@ pub(crate) static RETENTION: &Key = &Key {
     name: "retention",
     kind: Kind::Span,
     default: "30d",
-    about: "how long finished tasks are kept",
+    about: "retention of finished tasks",
     flag: None,
     is_place: false,
 };
@@ -56,7 +53,7 @@ pub(crate) static DYNAMODB_ALLOW_AWS: &Key = &Key {
     name: "dynamodb.allow_aws",
     kind: Kind::Switch,
     default: "false",
-    about: "whether a DynamoDB that is not on this machine may be used",
+    about: "allow a DynamoDB endpoint that is not on this machine",
     flag: None,
     is_place: false,
 };
@@ -65,7 +62,7 @@ pub(crate) static SERVER: &Key = &Key {
     name: "server",
     kind: Kind::Optional,
     default: "",
-    about: "the server that commands talk to: its address, or unix:PATH of its socket; this user's on this machine if not set",
+    about: "server that commands talk to: a URL, or unix:PATH of its socket; if unset, this user's server on this machine",
     flag: Some("--server"),
     is_place: false,
 };
@@ -74,7 +71,7 @@ pub(crate) static NAMESPACE: &Key = &Key {
     name: "namespace",
     kind: Kind::Text,
     default: "default",
-    about: "the namespace that commands are about",
+    about: "namespace that commands work on",
     flag: Some("--namespace"),
     is_place: false,
 };
@@ -84,7 +81,7 @@ pub(crate) static TOKEN: &Key = &Key {
     name: "token",
     kind: Kind::Secret,
     default: "",
-    about: "shown to the server that a flag or variable names; this user's own server needs none",
+    about: "API token, sent to the server that a flag or variable names; not needed for this user's own server",
     flag: None,
     is_place: false,
 };
@@ -93,7 +90,7 @@ pub(crate) static PROXY: &Key = &Key {
     name: "proxy",
     kind: Kind::Optional,
     default: "",
-    about: "the proxy to the server: a URL, or `environment` for HTTP_PROXY and HTTPS_PROXY; none if not set",
+    about: "HTTP proxy to the server: a URL, or `environment` for HTTP_PROXY and HTTPS_PROXY; none if unset",
     flag: Some("--proxy"),
     is_place: false,
 };
@@ -102,7 +99,7 @@ pub(crate) static INSECURE_HTTP: &Key = &Key {
     name: "insecure_http",
     kind: Kind::Switch,
     default: "false",
-    about: "whether a token may be sent over plain HTTP to another machine",
+    about: "allow sending a token over plain HTTP to another machine",
     flag: Some("--insecure-http"),
     is_place: false,
 };
@@ -111,7 +108,7 @@ pub(crate) static WORKER_QUEUES: &Key = &Key {
     name: "worker.queues",
     kind: Kind::Names,
     default: "default",
-    about: "the queues a worker takes tasks from",
+    about: "queues that a worker serves",
     flag: Some("--queues"),
     is_place: false,
 };
@@ -120,7 +117,7 @@ pub(crate) static WORKER_NAMESPACES: &Key = &Key {
     name: "worker.namespaces",
     kind: Kind::Names,
     default: "default",
-    about: "the namespaces a worker takes tasks from; `*`: all there are",
+    about: "namespaces that a worker serves; `*`: all",
     flag: Some("--namespaces"),
     is_place: false,
 };
@@ -129,7 +126,7 @@ pub(crate) static WORKER_CONCURRENCY: &Key = &Key {
     name: "worker.concurrency",
     kind: Kind::Count(1, 100_000),
     default: "16",
-    about: "how many tasks a worker runs at once",
+    about: "tasks that a worker runs at once",
     flag: Some("--concurrency"),
     is_place: false,
 };
@@ -138,7 +135,7 @@ pub(crate) static WORKER_GRACE: &Key = &Key {
     name: "worker.grace",
     kind: Kind::Span,
     default: "30s",
-    about: "how long tasks may go on after a worker was told to stop",
+    about: "grace period for running tasks when a worker shuts down",
     flag: Some("--grace"),
     is_place: false,
 };
@@ -147,7 +144,7 @@ pub(crate) static RUNNER_POLL: &Key = &Key {
     name: "runner.poll",
     kind: Kind::Span,
     default: "1s",
-    about: "between two polls of a runner, and two heartbeats",
+    about: "poll and heartbeat interval of a runner",
     flag: Some("--poll"),
     is_place: false,
 };
@@ -156,7 +153,7 @@ pub(crate) static RUNNER_LEASE: &Key = &Key {
     name: "runner.lease",
     kind: Kind::Span,
     default: "120s",
-    about: "how long a runner's leases last: out of touch for longer, it ends its prompt",
+    about: "lease TTL of a runner; a lease that cannot be renewed for this long stops its prompt",
     flag: Some("--lease"),
     is_place: false,
 };
@@ -165,7 +162,7 @@ pub(crate) static RUNNER_GRACE: &Key = &Key {
     name: "runner.grace",
     kind: Kind::Span,
     default: "30s",
-    about: "how long a prompt may go on after its runner was told to stop",
+    about: "grace period for the running prompt when a runner shuts down",
     flag: Some("--grace"),
     is_place: false,
 };
@@ -174,7 +171,7 @@ pub(crate) static RUNNER_KILL_GRACE: &Key = &Key {
     name: "runner.kill_grace",
     kind: Kind::Span,
     default: "5s",
-    about: "how long an agent's command may take to end after SIGTERM",
+    about: "time between SIGTERM and SIGKILL for an agent's command",
     flag: Some("--kill-grace"),
     is_place: false,
 };
@@ -183,7 +180,7 @@ pub(crate) static RUNNER_LOG_MAX_BYTES: &Key = &Key {
     name: "runner.log_max_bytes",
     kind: Kind::Count(4_096, 1_073_741_824),
     default: "4194304",
-    about: "how many bytes of an agent's output its log keeps: three quarters of its beginning, a quarter of its end",
+    about: "bytes of an agent's output that its log keeps: three quarters from the start, a quarter from the end",
     flag: None,
     is_place: false,
 };
@@ -192,7 +189,7 @@ pub(crate) static SERVE_LISTEN: &Key = &Key {
     name: "serve.listen",
     kind: Kind::Text,
     default: "127.0.0.1:7117",
-    about: "the address a server listens on",
+    about: "address that a server listens on",
     flag: Some("--listen"),
     is_place: false,
 };
@@ -201,7 +198,7 @@ pub(crate) static SERVE_HOSTS: &Key = &Key {
     name: "serve.hosts",
     kind: Kind::Names,
     default: "localhost",
-    about: "the names a server is reached by, besides those of this machine",
+    about: "host names that a server accepts, besides those of this machine",
     flag: Some("--hosts"),
     is_place: false,
 };
@@ -210,7 +207,7 @@ pub(crate) static SERVE_TLS_CERTIFICATE: &Key = &Key {
     name: "serve.tls_certificate",
     kind: Kind::Optional,
     default: "",
-    about: "a server's certificate with its chain, a PEM file",
+    about: "TLS certificate chain of a server, a PEM file",
     flag: Some("--tls-certificate"),
     is_place: true,
 };
@@ -219,7 +216,7 @@ pub(crate) static SERVE_TLS_KEY: &Key = &Key {
     name: "serve.tls_key",
     kind: Kind::Optional,
     default: "",
-    about: "the certificate's private key, a PEM file",
+    about: "TLS private key of a server, a PEM file",
     flag: Some("--tls-key"),
     is_place: true,
 };
@@ -228,7 +225,7 @@ pub(crate) static SERVE_BEHIND_PROXY: &Key = &Key {
     name: "serve.behind_proxy",
     kind: Kind::Switch,
     default: "false",
-    about: "a proxy in front does TLS, and says where requests come from",
+    about: "a reverse proxy terminates TLS and sets X-Forwarded-For",
     flag: Some("--behind-proxy"),
     is_place: false,
 };
@@ -237,7 +234,7 @@ pub(crate) static SERVE_SOCKET: &Key = &Key {
     name: "serve.socket",
     kind: Kind::Optional,
     default: "",
-    about: "the Unix socket of a server, for admins of its machine; in the user's runtime directory if not set",
+    about: "Unix socket of a server, for local admins; if unset, in the user's runtime directory",
     flag: Some("--socket"),
     is_place: true,
 };
@@ -246,7 +243,7 @@ pub(crate) static SERVE_ADMIN_GROUP: &Key = &Key {
     name: "serve.admin_group",
     kind: Kind::Optional,
     default: "",
-    about: "a group of /etc/group whose members are admins on the socket, besides the server's user and root",
+    about: "group of /etc/group whose members are admins on the socket, besides the server's user and root",
     flag: None,
     is_place: false,
 };
@@ -255,7 +252,7 @@ pub(crate) static SERVE_ADMIN_TOKEN_FILE: &Key = &Key {
     name: "serve.admin_token_file",
     kind: Kind::Optional,
     default: "",
-    about: "a file with a first admin token, made if it is not there; for containers",
+    about: "file with the first admin token, created if it does not exist; for containers",
     flag: None,
     is_place: true,
 };
@@ -264,7 +261,7 @@ pub(crate) static LOG: &Key = &Key {
     name: "log",
     kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
     default: "info",
-    about: "how much is logged, on standard error",
+    about: "log level, on standard error",
     flag: Some("--log"),
     is_place: false,
 };
@@ -273,7 +270,7 @@ pub(crate) static OUTPUT: &Key = &Key {
     name: "output",
     kind: Kind::Choice(&["table", "json"]),
     default: "table",
-    about: "how answers are printed",
+    about: "output format",
     flag: Some("--output"),
     is_place: false,
 };
@@ -282,7 +279,7 @@ pub(crate) static COLOR: &Key = &Key {
     name: "color",
     kind: Kind::Choice(&["auto", "always", "never"]),
     default: "auto",
-    about: "colours; auto: on a terminal, unless NO_COLOR is set",
+    about: "color; auto: on a terminal, unless NO_COLOR is set",
     flag: Some("--color"),
     is_place: false,
 };

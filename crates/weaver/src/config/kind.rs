@@ -1,33 +1,31 @@
-//! What values a setting takes.
+//! The kinds of settings and their checks.
 
 use std::time::Duration;
 
-/// The kind of a setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything but nothing.
+    /// Not empty.
     Text,
-    /// One of these.
     Choice(&'static [&'static str]),
-    /// A time span, such as `30s` or `12h`.
+    /// A duration, such as `30s` or `12h`.
     Span,
-    /// A number from one to another.
+    /// A number in an inclusive range.
     Count(u32, u32),
-    /// Names, separated by commas in text.
+    /// Comma-separated names.
     Names,
-    /// A text, or nothing.
+    /// May be empty.
     Optional,
     /// `true` or `false`.
     Switch,
-    /// A text that must not be shown; may be nothing.
+    /// Never shown; may be empty.
     Secret,
 }
 
 impl Kind {
-    /// Says what is wrong with a value, and what would be right.
+    /// The error says what is allowed.
     pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         match self {
-            Self::Text if value.is_empty() => Err("it is empty".to_owned()),
+            Self::Text if value.is_empty() => Err("it must not be empty".to_owned()),
             Self::Text | Self::Optional | Self::Secret => Ok(()),
             Self::Switch if matches!(value, "true" | "false") => Ok(()),
             Self::Switch => Err("it must be true or false".to_owned()),
@@ -38,14 +36,14 @@ impl Kind {
             }
             Self::Count(min, max) => Err(format!("it must be a number from {min} to {max}")),
             Self::Names if value.split(',').all(|name| !name.trim().is_empty()) => Ok(()),
-            Self::Names => Err("it must be one name, or several separated by commas".to_owned()),
+            Self::Names => Err("it must be one or more names, comma-separated".to_owned()),
             Self::Span if parse_span(value).is_some() => Ok(()),
             Self::Span => Err("it must be a number and a unit: 500ms, 30s, 5m, 12h or 30d".to_owned()),
         }
     }
 }
 
-/// A number and a unit.
+/// A number and a unit: `ms`, `s`, `m`, `h` or `d`.
 pub(crate) fn parse_span(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let number: u64 = number.parse().ok()?;
@@ -65,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_a_number_and_a_unit() {
+    fn durations_are_a_number_and_a_unit() {
         assert_eq!(parse_span("500ms"), Some(Duration::from_millis(500)));
         assert_eq!(parse_span("2h"), Some(Duration::from_secs(7200)));
         assert_eq!(parse_span("30d"), Some(Duration::from_secs(30 * 86_400)));

@@ -7,7 +7,7 @@ pub(crate) static SERVE_TRUSTED_PROXIES: &Key = &Key {
     name: "serve.trusted_proxies",
     kind: Kind::Names,
     default: "private",
-    about: "behind a proxy: the networks whose X-Forwarded-For counts; `private`: loopback and private networks",
+    about: "behind a proxy: networks whose X-Forwarded-For is trusted; `private`: loopback and private networks",
     flag: None,
     is_place: false,
 };
@@ -16,7 +16,7 @@ pub(crate) static SERVE_CONNECTIONS: &Key = &Key {
     name: "serve.connections",
     kind: Kind::Count(16, 1_000_000),
     default: "16384",
-    about: "the most connections at once; fewer where the limit on open files is lower",
+    about: "maximum number of connections; capped by the limit on open files",
     flag: None,
     is_place: false,
 };
@@ -25,7 +25,7 @@ pub(crate) static SERVE_CONNECTIONS_PER_TOKEN: &Key = &Key {
     name: "serve.connections_per_token",
     kind: Kind::Count(1, 1_000_000),
     default: "10000",
-    about: "the most connections of one token; a long poll or event stream holds one",
+    about: "maximum number of connections per token; a long poll or event stream holds one",
     flag: None,
     is_place: false,
 };
@@ -34,7 +34,7 @@ pub(crate) static SERVE_ANONYMOUS_PER_ADDRESS: &Key = &Key {
     name: "serve.anonymous_per_address",
     kind: Kind::Count(1, 100_000),
     default: "64",
-    about: "the most connections of one address that have not shown a token",
+    about: "maximum number of unauthenticated connections per address",
     flag: None,
     is_place: false,
 };
@@ -43,7 +43,7 @@ pub(crate) static SERVE_ANONYMOUS_TIMEOUT: &Key = &Key {
     name: "serve.anonymous_timeout",
     kind: Kind::Span,
     default: "5s",
-    about: "how long such a connection may be silent, or wait for a place",
+    about: "idle timeout of an unauthenticated connection, and its maximum wait to be accepted",
     flag: None,
     is_place: false,
 };
@@ -52,7 +52,7 @@ pub(crate) static SERVE_BODY_BUDGET_MIB: &Key = &Key {
     name: "serve.body_budget_mib",
     kind: Kind::Count(16, 1_000_000),
     default: "256",
-    about: "the most MiB of request bodies that are read at once",
+    about: "memory for request bodies that are read at the same time, in MiB",
     flag: None,
     is_place: false,
 };
@@ -61,7 +61,7 @@ pub(crate) static SERVE_BODY_SHARE_MIB: &Key = &Key {
     name: "serve.body_share_mib",
     kind: Kind::Count(16, 1_000_000),
     default: "64",
-    about: "the most of them for one token",
+    about: "share of that memory for one token, in MiB",
     flag: None,
     is_place: false,
 };
@@ -70,7 +70,7 @@ pub(crate) static SERVE_BODY_TIMEOUT: &Key = &Key {
     name: "serve.body_timeout",
     kind: Kind::Span,
     default: "10s",
-    about: "the longest pause between two parts of a request body",
+    about: "timeout between two chunks of a request body",
     flag: None,
     is_place: false,
 };
@@ -79,7 +79,7 @@ pub(crate) static SERVE_QUEUES_PER_NAMESPACE: &Key = &Key {
     name: "serve.queues_per_namespace",
     kind: Kind::Count(1, 1_000_000),
     default: "1000",
-    about: "the most queues of a namespace that tasks and settings over HTTP can make",
+    about: "maximum number of queues per namespace that can be created over HTTP",
     flag: None,
     is_place: false,
 };

@@ -1,4 +1,4 @@
-//! Settings: `weaver.toml` < `WEAVER_*` < flags. Every value knows where it came from.
+//! Settings: `weaver.toml` < `WEAVER_*` < flags. Every value has its origin.
 
 mod confine;
 mod environment;
@@ -28,10 +28,9 @@ use crate::config::profiles::Profiles;
 use crate::config::templates::Templates;
 use crate::exit::{Exit, Failure};
 
-/// The file that is read if no other is named.
 pub(crate) const FILE: &str = "weaver.toml";
 
-/// Where a value came from; later ones win.
+/// Where a value was set; later variants win.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -41,7 +40,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// A word for programs.
+    /// The word in JSON.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -63,7 +62,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value, as text that its kind has accepted.
+/// A value as text, checked by its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) key: &'static Key,
@@ -72,7 +71,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// The value as others may see it.
+    /// Without secrets.
     pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self.key.kind {
             Kind::Secret if !self.value.is_empty() => "(set, not shown)".into(),
@@ -81,38 +80,34 @@ impl Setting {
     }
 }
 
-/// What the command line says about settings.
+/// Settings given on the command line.
 #[derive(Debug, Default)]
 pub(crate) struct Flags {
-    /// `--config`.
+    /// The value of `--config`.
     pub(crate) file: Option<PathBuf>,
-    /// Key and value of each flag that was given.
     pub(crate) values: Vec<(&'static Key, String)>,
 }
 
-/// All settings.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// The file that was read.
+    /// `None`: no file was read.
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Vec<Setting>,
-    /// What the operator decided about the built-in handlers, and where.
+    /// Policy of the built-in handlers, and where it is set; so for the other sections.
     pub(crate) handlers: (BuiltIn, Origin),
-    /// How agents are run, by name, and where that stands.
+    /// Agent profiles by name.
     pub(crate) profiles: (Profiles, Origin),
-    /// How commands are confined, and where that stands.
     pub(crate) confine: (Confine, Origin),
-    /// Files that secrets were read from.
+    /// Files that secrets were read from: hidden from commands.
     pub(crate) secret_files: Vec<PathBuf>,
-    /// Other words for messages about merge queues, and where they stand.
+    /// Templates of merge queue notifications.
     pub(crate) templates: (Templates, Origin),
-    /// Variables that look like settings and are none: other programs use the prefix too (Kubernetes does,
-    /// for a service of that name), so they are told and not refused.
+    /// `WEAVER_*` variables that are not settings. Other programs use the prefix too (Kubernetes does for a
+    /// service of that name), so they are reported and not refused.
     pub(crate) unknown_variables: Vec<String>,
 }
 
 impl Config {
-    /// What holds if nobody says anything.
     fn defaults() -> Self {
         let defaults = keys::ALL.iter().map(|key| Setting {
             key,
@@ -131,17 +126,17 @@ impl Config {
         }
     }
 
-    /// What the flags alone say, to talk as was asked for while the rest cannot be read.
+    /// The flags alone, for the output format while the rest cannot be read.
     pub(crate) fn of_flags(flags: &Flags) -> Self {
         let mut config = Self::defaults();
         for (key, value) in &flags.values {
-            // A value that is wrong is told when everything is read.
+            // An invalid value is reported when everything is read.
             let _ = config.set(key, value.clone(), Origin::Flag(key.flag.unwrap_or(key.name)));
         }
         config
     }
 
-    /// Reads everything. `environment` is passed in, so that tests need not change the process's own.
+    /// `environment` is passed in, so that tests need not change the process's own.
     pub(crate) fn load(
         flags: &Flags,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -198,13 +193,12 @@ impl Config {
         setting.map_or(key.default, |setting| &setting.value)
     }
 
-    /// Who said so.
     pub(crate) fn origin(&self, key: &'static Key) -> &Origin {
         let setting = self.settings.iter().find(|setting| setting.key == key);
         setting.map_or(&Origin::Default, |setting| &setting.origin)
     }
 
-    /// A path, if there is one.
+    /// `None`: not set.
     pub(crate) fn path(&self, key: &'static Key) -> Option<&Path> {
         Some(self.text(key)).filter(|text| !text.is_empty()).map(Path::new)
     }
@@ -214,18 +208,18 @@ impl Config {
     }
 
     pub(crate) fn count(&self, key: &'static Key) -> u32 {
-        self.text(key).parse().expect("a setting is checked when it is set, and so are the defaults")
+        self.text(key).parse().expect("settings and defaults are checked")
     }
 
     pub(crate) fn span(&self, key: &'static Key) -> Duration {
-        parse_span(self.text(key)).expect("a setting is checked when it is set, and so are the defaults")
+        parse_span(self.text(key)).expect("settings and defaults are checked")
     }
 }
 
-/// A URL without the passwords in it: before an `@`, and in parameters that are called so.
+/// A URL without its passwords: before an `@`, and in query parameters with such a name.
 fn redacted(value: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = value.split_once("://") else { return value.into() };
-    // The last one: a password may have an `@` in it, or a slash, though it should not.
+    // The last `@`: a password may contain one, or a slash.
     let rest = match rest.rsplit_once('@') {
         Some((user, place)) if user.contains(':') => {
             format!("{}:***@{place}", user.split(':').next().unwrap_or_default())
@@ -245,7 +239,7 @@ fn is_secret(name: &str) -> bool {
     ["password", "secret", "token", "key"].iter().any(|word| name.ends_with(word))
 }
 
-/// A relative path in a file counts from that file, wherever the command is run.
+/// A relative path in a file is resolved from that file.
 fn beside(file: &Path, value: &str) -> String {
     let is_relative = value.starts_with("./") || value.starts_with("../");
     match file.parent().filter(|parent| is_relative && !parent.as_os_str().is_empty()) {

@@ -1,4 +1,4 @@
-//! The section `[profiles]`: how agents are run, by name.
+//! The section `[profiles]`: agent commands by name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,8 @@ use weaver_agent::Profile;
 use crate::config::handlers::explained;
 use crate::exit::Failure;
 
-/// The section's name.
 pub(crate) const PROFILES: &str = "profiles";
 
-/// Agents by the name people use for them.
 pub(crate) type Profiles = BTreeMap<String, Profile>;
 
 #[derive(Deserialize)]
@@ -33,7 +31,10 @@ mod tests {
     #[test]
     fn the_examples_for_agents_are_profiles_when_they_are_uncommented() {
         let example = include_str!("../../../../examples/agents.toml");
-        assert!(toml::from_str::<toml::Table>(example).unwrap().is_empty(), "nothing in it is in force");
+        assert!(
+            toml::from_str::<toml::Table>(example).unwrap().is_empty(),
+            "everything in it is commented out"
+        );
         let written = |line: &&str| line.starts_with("#") && !line.starts_with("# ") && line.len() > 1;
         let uncommented: String =
             example.lines().filter(written).map(|line| line[1..].to_owned() + "\n").collect();
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_a_profile_is_refused_with_its_line_and_the_nearest() {
+    fn a_typo_in_a_profile_is_refused_with_its_line_and_the_nearest() {
         let text = "[profiles.a]\ncommand = [\"a\"]\npas_env = []\n";
         let said = read(Path::new("weaver.toml"), text).unwrap_err().message;
         assert!(said.starts_with("weaver.toml:3: ") && said.ends_with("did you mean `pass_env`?"), "{said}");

@@ -1,4 +1,4 @@
-//! The section `[merge.templates]`: other words for what people are told about merge queues.
+//! The section `[merge.templates]`: templates for merge queue notifications.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,9 @@ use weaver_merge::notify::Kind;
 use crate::config::handlers::explained;
 use crate::exit::Failure;
 
-/// The section's name.
 pub(crate) const TEMPLATES: &str = "merge.templates";
 
-/// Words by what a message is about.
+/// Texts by kind of notification.
 pub(crate) type Templates = BTreeMap<Kind, String>;
 
 #[derive(Deserialize)]
@@ -20,7 +19,7 @@ struct Section {
     merge: Merge,
 }
 
-/// The other settings of `[merge]` are read as settings are.
+/// The other keys of `[merge]` are plain settings.
 #[derive(Deserialize)]
 struct Merge {
     templates: Templates,
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_read_by_kind_and_a_slip_is_refused_with_its_line_and_the_nearest() {
+    fn templates_are_read_by_kind_and_a_typo_is_refused_with_its_line_and_the_nearest() {
         let text = "[merge]\ncheck_budget = 2\n[merge.templates]\nmerged = \"{change} is in\"\n";
         let read = |text: &str| read(Path::new("weaver.toml"), text);
         assert_eq!(read(text).unwrap(), Templates::from([(Kind::Merged, "{change} is in".to_owned())]));

@@ -1,16 +1,16 @@
-//! Colours, for terminals that want them.
+//! Colors.
 
-/// What a colour says.
+/// The meaning of a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     Good,
-    Doubtful,
+    Warning,
     Bad,
     Strong,
     Faint,
 }
 
-/// Whether to use colours.
+/// Whether to use color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Paint(bool);
 
@@ -32,7 +32,7 @@ impl Paint {
         self.0
     }
 
-    /// The code of ours that a text begins with, where colours are used.
+    /// Our own escape code that a text begins with, if color is on.
     pub(crate) fn code_at(self, text: &str) -> Option<&str> {
         let codes = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"];
         let code = codes.into_iter().find(|code| self.0 && text.starts_with(code))?;
@@ -45,7 +45,7 @@ impl Paint {
         }
         let code = match tone {
             Tone::Good => "32",
-            Tone::Doubtful => "33",
+            Tone::Warning => "33",
             Tone::Bad => "31",
             Tone::Strong => "1",
             Tone::Faint => "2",

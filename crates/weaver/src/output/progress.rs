@@ -1,4 +1,4 @@
-//! What a command is doing, for people who wait longer than a second for it.
+//! Progress on a terminal, for commands that take longer than a second.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use weaver::core::clock::Clock;
 use crate::output::size::bytes;
 use crate::output::table::fit;
 
-/// Nothing is shown of what is over sooner.
+/// Shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
 const BAR_COLUMNS: u64 = 24;
 const LINE_COLUMNS: usize = 78;
 
-/// How far something is. Whoever does it notes it here; whoever waits reads it.
+/// Progress of some work, written by the worker and read by the display.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     label: Mutex<String>,
     done_bytes: AtomicU64,
-    /// 0: not known.
+    /// 0: unknown.
     total_bytes: AtomicU64,
 }
 
@@ -66,12 +66,12 @@ impl Progress {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, String> {
-        // A label is whole even if whoever wrote it panicked later.
+        // A label is replaced as a whole: a panic elsewhere does not corrupt it.
         self.label.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Waits for the work; after a second, a terminal sees how far it is.
+/// Awaits the work; after a second, its progress is shown on a terminal.
 pub(crate) async fn with_progress<T>(
     clock: &dyn Clock,
     progress: &Progress,
@@ -100,7 +100,7 @@ async fn watch<T>(
             answer = &mut work => break answer,
             () = clock.sleep_until(next) => {
                 let waited = clock.monotonic().0.saturating_sub(start.0);
-                // A terminal that went away is no reason to stop the work.
+                // A closed terminal must not stop the work.
                 let _ = write!(terminal, "\r\x1b[K{}", progress.line(waited)).and_then(|()| terminal.flush());
                 is_drawn = true;
                 next = clock.monotonic().saturating_add(TICK);
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// Works for so long on a clock of its own; says what a terminal saw.
+    /// Works for a span of virtual time; returns what the terminal received.
     async fn seen_of(work: Duration) -> String {
         let clock = ManualClock::default();
         let progress = Progress::new("checking");
@@ -130,7 +130,7 @@ mod tests {
                 let step = left.min(Duration::from_millis(100));
                 clock.advance(step);
                 left -= step;
-                // The one who waits gets its turn.
+                // Lets the display run.
                 tokio::task::yield_now().await;
             }
         };
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_shown_of_what_is_over_within_a_second() {
+    async fn work_that_ends_within_a_second_shows_nothing() {
         assert_eq!(seen_of(Duration::from_millis(900)).await, "");
     }
 

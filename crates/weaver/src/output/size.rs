@@ -1,6 +1,6 @@
-//! Sizes for people.
+//! Byte counts for text output.
 
-/// So many bytes, in the unit that keeps the number short.
+/// With the largest unit that keeps the number at least 1.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if count < 1024 {

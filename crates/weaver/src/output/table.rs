@@ -1,15 +1,14 @@
-//! Tables that fit the terminal: the widest columns give way, what is cut ends with `…`, and characters that
-//! take two columns are counted as two.
+//! Tables that fit the terminal: the widest columns shrink, truncated cells end with `…`, and wide characters
+//! count as two columns.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::output::{Paint, Tone};
 
 const GAP: usize = 2;
-/// A column that has to give way keeps this much.
+/// The least width of a column that shrinks.
 const COLUMN_MIN: usize = 4;
 
-/// Rows under a heading.
 #[derive(Debug)]
 pub(crate) struct Table {
     heading: Vec<String>,
@@ -46,7 +45,7 @@ impl Table {
     }
 }
 
-/// Cuts a text so that it takes at most so many columns.
+/// Truncates a text to a number of columns.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -64,8 +63,8 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Text from tasks and servers must not move the cursor of whoever looks at it, recolour the terminal, or
-/// show signs in another order than they have.
+/// Replaces control characters and bidirectional overrides: text from tasks and servers must not move the
+/// cursor, recolor the terminal or reorder characters.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().map(shown).collect()
 }
@@ -77,7 +76,7 @@ fn shown(c: char) -> char {
     if c.is_control() || is_bidi || is_line_end { '\u{fffd}' } else { c }
 }
 
-/// The same for an answer of ours with such texts in it: lines, tabs and our own colours stay.
+/// The same for output that contains such texts: newlines, tabs and our own colors stay.
 pub(crate) fn visible_lines(text: &str, paint: Paint) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -93,7 +92,7 @@ pub(crate) fn visible_lines(text: &str, paint: Paint) -> String {
     kept
 }
 
-/// Takes columns from the widest until all fit, or nothing more can be taken.
+/// Shrinks the widest columns until all fit or none can shrink further.
 fn shrink(widths: &mut [usize], width: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > width {
@@ -148,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_ends_with_an_ellipsis_and_never_inside_a_wide_character() {
+    fn truncated_text_ends_with_an_ellipsis_and_never_inside_a_wide_character() {
         assert_eq!(fit("abcdef", 6), "abcdef");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("日本語", 4), "日…");
     }
 
     #[test]
-    fn of_an_answer_only_lines_and_our_own_colours_stay() {
+    fn of_control_characters_only_newlines_tabs_and_our_own_colors_stay() {
         let text = "a\tb\n\x1b[31mred\x1b[0m \x1b[2J\x1b]0;title\x07 \u{202e}gpj.exe\u{2066} \r\u{200f}";
         let colourless = "a\tb\n\u{fffd}[31mred\u{fffd}[0m \u{fffd}[2J\u{fffd}]0;title\u{fffd} \u{fffd}gpj.exe\u{fffd} \u{fffd}\u{fffd}";
         assert_eq!(visible_lines(text, Paint::NONE), colourless);

@@ -13,7 +13,7 @@ use weaver::dynamodb::db::Usage;
 use weaver::dynamodb::{
     Connection, DynamoOptions, DynamoStore, StoreError, check_tables, ensure_tables, v1_tables,
 };
-use weaver_server::Figure;
+use weaver_server::Metric;
 
 use super::kind::no_schema;
 use super::{DirectoryStore, IfMissing, Kind, Made, Migrated, Opener, StoreKind, StoreUrl};
@@ -27,7 +27,7 @@ struct DynamoDb {
     url: String,
 }
 
-/// What is found out about a store in DynamoDB without changing anything.
+/// Read-only findings.
 #[derive(Debug, Default)]
 struct Examined {
     /// Tables of seed 000's first version.
@@ -36,7 +36,7 @@ struct Examined {
     foreign_runners: Vec<String>,
 }
 
-// Read when it is opened: that takes the credentials of the environment.
+// Parsed when it is opened: that needs the credentials of the environment.
 fn parse(text: &str) -> Result<StoreUrl, Failure> {
     Ok(StoreUrl::new(DynamoDb { url: text.to_owned() }))
 }
@@ -48,17 +48,16 @@ impl fmt::Display for DynamoDb {
 }
 
 impl DynamoDb {
-    /// How to reach the store.
     fn connection(&self, config: &Config) -> Result<Connection, Failure> {
         let allow_aws = config.text(keys::DYNAMODB_ALLOW_AWS) == "true";
         Ok(Connection::from_url(&self.url, allow_aws, crate::secrets::variable)?)
     }
 
-    /// Opens the store, and makes the tables if `may_make`.
-    async fn open(&self, opener: &Opener<'_>, may_make: bool) -> Result<Arc<dyn Store>, Failure> {
+    /// Creates missing tables if `may_create`.
+    async fn open(&self, opener: &Opener<'_>, may_create: bool) -> Result<Arc<dyn Store>, Failure> {
         let connection = self.connection(opener.config)?;
         let db = connection.open()?;
-        if may_make {
+        if may_create {
             for line in ensure_tables(&db, &connection.endpoint).await?.lines {
                 tracing::info!("{line}");
             }
@@ -68,15 +67,15 @@ impl DynamoDb {
         let options =
             DynamoOptions { retention: opener.config.span(keys::RETENTION), ..DynamoOptions::default() };
         let store = Arc::new(DynamoStore::new(Arc::new(db), Arc::clone(&opener.clock), options));
-        let asked = Arc::clone(&store);
-        // Set once: a command opens one store.
-        let _ = opener.figures.set(Arc::new(move || figures(&asked.usage())));
+        let measured = Arc::clone(&store);
+        // A command opens one store.
+        let _ = opener.store_metrics.set(Arc::new(move || store_metrics(&measured.usage())));
         Ok(store)
     }
 }
 
 fn no_directory() -> Failure {
-    let message = "this command looks after a store in a directory; DynamoDB has backups of its own";
+    let message = "this command is for stores in a directory; DynamoDB has backups of its own";
     Failure::new(Exit::Usage, message).next("name a directory with --store")
 }
 
@@ -102,7 +101,7 @@ impl StoreKind for DynamoDb {
         Err(no_directory())
     }
 
-    /// Makes the tables that are missing, a line each.
+    /// Creates the missing tables, a line each.
     async fn init(&self, opener: &Opener<'_>) -> Result<Made, Failure> {
         let connection = self.connection(opener.config)?;
         let db = connection.open()?;
@@ -135,7 +134,7 @@ impl StoreKind for DynamoDb {
         match examine(&connection, Arc::clone(clock)).await {
             Ok(examined) => findings(&connection, &examined),
             Err(failure) if failure.exit == Exit::NotFound => {
-                let next = format!("make the tables with `weaver store init --store {self}`");
+                let next = format!("create the tables with `weaver store init --store {self}`");
                 vec![Finding::warn("store", failure.message, next)]
             }
             Err(failure) => vec![Finding::of_failure("store", failure)],
@@ -144,56 +143,54 @@ impl StoreKind for DynamoDb {
 }
 
 fn findings(connection: &Connection, examined: &Examined) -> Vec<Finding> {
-    let mut findings =
-        vec![Finding::ok("store", format!("{}: the tables are seed 000's", connection.endpoint))];
+    let mut findings = vec![Finding::ok("store", format!("{}: the tables exist", connection.endpoint))];
     for table in &examined.v1_tables {
-        let detail = format!("table `{table}` is of the first version, which Weaver never reads");
-        let next = format!("when nothing needs it any more: aws dynamodb delete-table --table-name {table}");
+        let detail = format!("table `{table}` is of the first schema version, which Weaver does not read");
+        let next = format!("once it is not needed: aws dynamodb delete-table --table-name {table}");
         findings.push(Finding::warn("tables", detail, next));
     }
     if !examined.foreign_runners.is_empty() {
         let runners = examined.foreign_runners.join(", ");
-        let detail = format!("runners that know only seed 000 are at work: {runners}");
-        let next = "they take tasks without regard to delays, keys and pauses: stop them, or give them a namespace of \
-             their own";
+        let detail = format!("live runners that know only seed 000: {runners}");
+        let next = "they ignore delays, keys and pauses: stop them, or give them a namespace of their own";
         findings.push(Finding::warn("runners", detail, next));
     }
     findings
 }
 
-/// What was asked of DynamoDB, and what became of it.
-fn figures(usage: &Usage) -> Vec<Figure> {
-    let requests = usage.requests.iter().map(|(operation, count)| Figure {
+/// Requests, throttling and capacity units.
+fn store_metrics(usage: &Usage) -> Vec<Metric> {
+    let requests = usage.requests.iter().map(|(operation, count)| Metric {
         name: "weaver_dynamodb_requests_total",
-        help: "Requests to DynamoDB, repetitions included",
+        help: "Requests to DynamoDB, including retries",
         label: Some(("operation", (*operation).to_owned())),
         value: *count as f64,
     });
-    let written = usage.write_units.iter().map(|(place, units)| Figure {
+    let written = usage.write_units.iter().map(|(place, units)| Metric {
         name: "weaver_dynamodb_write_units_total",
-        help: "Write units, by table or index",
+        help: "Consumed write capacity units, by table or index",
         label: Some(("place", place.clone())),
         value: *units,
     });
-    let plain = |name, help, value| Figure { name, help, label: None, value };
+    let plain = |name, help, value| Metric { name, help, label: None, value };
     let others = [
+        plain("weaver_dynamodb_throttled_total", "Throttled requests", usage.throttled as f64),
         plain(
-            "weaver_dynamodb_throttled_total",
-            "Times that DynamoDB said it was asked too much",
-            usage.throttled as f64,
+            "weaver_dynamodb_retried_total",
+            "Retried requests: throttled, unanswered or partially processed",
+            usage.retried as f64,
         ),
         plain(
-            "weaver_dynamodb_repeated_total",
-            "Requests sent again: throttled, unanswered or partly done",
-            usage.repeated as f64,
+            "weaver_dynamodb_condition_failures_total",
+            "Conditional writes that failed their condition",
+            usage.condition_failures as f64,
         ),
-        plain("weaver_dynamodb_refused_total", "Writes refused by their condition", usage.refused as f64),
-        plain("weaver_dynamodb_read_units_total", "Read units", usage.read_units),
+        plain("weaver_dynamodb_read_units_total", "Consumed read capacity units", usage.read_units),
     ];
     requests.chain(others).chain(written).collect()
 }
 
-/// Looks at the tables, at what is left of the first version, and for runners of others.
+/// Checks the tables, leftover tables of the first version, and live foreign runners.
 async fn examine(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Examined, Failure> {
     let db = connection.open()?;
     check_tables(&db, &connection.endpoint).await?;
@@ -211,8 +208,8 @@ async fn examine(connection: &Connection, clock: Arc<dyn Clock>) -> Result<Exami
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let exit = match &error {
-            StoreError::NoUrl { .. } => Exit::Usage,
-            StoreError::Missing { .. } => Exit::NotFound,
+            StoreError::InvalidUrl { .. } => Exit::Usage,
+            StoreError::MissingTable { .. } => Exit::NotFound,
             StoreError::Unreachable { .. } | StoreError::Store(_) => Exit::Busy,
             _ => Exit::Refused,
         };

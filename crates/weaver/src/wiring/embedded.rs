@@ -24,8 +24,7 @@ pub(crate) use weaver::embedded::{EmbeddedStore as DirectoryStore, FORMAT, Liste
 pub(super) const KIND: Kind =
     Kind { schemes: &["file"], example: "a directory (`./path`), `file:path`", parse };
 
-/// Either of these says that a directory was meant to be a store; opening it tells what is wrong if only one
-/// is there.
+/// Either file marks a directory as a store; opening reports what is wrong if only one exists.
 const FORMAT_FILE: &str = "FORMAT";
 const DATA_FILE: &str = "weaver.redb";
 const LOCK_FILE: &str = "LOCK";
@@ -41,8 +40,8 @@ fn parse(text: &str) -> Result<StoreUrl, Failure> {
     match rest.strip_prefix("//").unwrap_or(rest) {
         "" => wrong(format!("`{text}` names no directory"), "write `file:./path`".to_owned()),
         path if rest.starts_with("//") && !path.starts_with('/') => {
-            let meant = format!("write `file:{path}` for a directory of this machine");
-            wrong(format!("`{text}` names another machine"), meant)
+            let meant = format!("write `file:{path}` for a local directory");
+            wrong(format!("`{text}` is on another machine"), meant)
         }
         path => Ok(StoreUrl::new(Embedded::at(PathBuf::from(path)))),
     }
@@ -59,36 +58,36 @@ impl Embedded {
         Self { directory }
     }
 
-    /// The directory; a failure if a file is in its place.
+    /// Fails if the path is a file.
     fn directory(&self) -> Result<&Path, Failure> {
         if self.directory.exists() && !self.directory.is_dir() {
-            let message = format!("{self} is a file, and a store is a directory");
+            let message = format!("{self} is a file; a store is a directory");
             return Err(Failure::new(Exit::Usage, message).next("name a directory with --store"));
         }
         Ok(&self.directory)
     }
 
-    /// Opens where that may take its time.
+    /// Opens on the blocking pool.
     async fn open(&self, opener: &Opener<'_>, if_missing: IfMissing) -> Result<DirectoryStore, Failure> {
         let (store, terms) = (self.clone(), Terms::of(opener));
         let opened = tokio::task::spawn_blocking(move || store.open_by(terms, if_missing)).await;
-        // A panic of the work is one of the command.
+        // Resumes a panic of the work.
         opened.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
     }
 
-    /// A name that was mistyped must not make an empty store.
+    /// A mistyped path must not create an empty store.
     fn open_by(&self, terms: Terms, if_missing: IfMissing) -> Result<DirectoryStore, Failure> {
         let directory = self.directory()?;
         if if_missing == IfMissing::Refuse && !is_store(directory) {
-            return Err(Failure::new(Exit::NotFound, format!("there is no store in {self}")).next(format!(
-                "make one with `weaver store init --store {self}`, or name another with --store"
+            return Err(Failure::new(Exit::NotFound, format!("no store in {self}")).next(format!(
+                "create one with `weaver store init --store {self}`, or name another with --store"
             )));
         }
         Ok(DirectoryStore::open_with(directory, terms.clock, terms.options, terms.listener)?)
     }
 }
 
-/// What opening needs, for a thread of its own.
+/// Owned, for the blocking pool.
 struct Terms {
     clock: Arc<dyn Clock>,
     options: EmbeddedOptions,
@@ -132,7 +131,7 @@ impl StoreKind for Embedded {
     async fn init(&self, opener: &Opener<'_>) -> Result<Made, Failure> {
         let made = !is_store(self.directory()?);
         let store = self.open(opener, IfMissing::Make).await?;
-        // Closing it may take its time, too.
+        // Closing blocks, too.
         let closed = tokio::task::spawn_blocking(move || drop(store)).await;
         closed.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
         Ok(Made { made, format: Some(FORMAT), lines: Vec::new() })
@@ -156,7 +155,7 @@ impl StoreKind for Embedded {
     }
 }
 
-/// Whether a store was made there, complete or not.
+/// Whether a store was created there, complete or not.
 fn is_store(directory: &Path) -> bool {
     directory.join(FORMAT_FILE).exists() || directory.join(DATA_FILE).exists()
 }
@@ -175,10 +174,8 @@ impl From<StoreError> for Failure {
         };
         let failure = Self::new(exit, error.to_string());
         match error {
-            // The others say in their message what to do.
-            StoreError::Io { .. } => {
-                failure.next("check the path and its disk: `weaver doctor` looks at both")
-            }
+            // The other messages say what to do.
+            StoreError::Io { .. } => failure.next("check the path and its disk: `weaver doctor`"),
             _ => failure,
         }
     }

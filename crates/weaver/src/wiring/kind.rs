@@ -1,4 +1,4 @@
-//! What the command needs of a kind of store.
+//! The interface of a kind of store.
 
 use std::fmt;
 use std::path::Path;
@@ -14,40 +14,40 @@ use crate::config::Config;
 use crate::exit::Failure;
 use crate::finding::Finding;
 
-/// A store at a place, not opened yet. Displayed as its URL, without its password.
+/// A store that is not opened yet. Displayed as its URL, without its password.
 ///
 /// # Contract
-/// - Only `open_to_serve`, `init` and `migrate` make or change anything; the others leave the store as it is.
-/// - What a kind does not have is refused with a message that says what to use instead.
+/// - Only `open_to_serve`, `init` and `migrate` create or change anything.
+/// - Unsupported operations are refused with a message that says what to use instead.
 #[async_trait]
 pub(crate) trait StoreKind: fmt::Display + Send + Sync {
-    /// The directory of this machine that it is in, if it is in one.
+    /// Its local directory, if it is in one.
     fn place(&self) -> Option<&Path>;
 
-    /// The process that has it open, where only one can.
+    /// The process that has it open, if only one can.
     fn holder(&self) -> Option<u32>;
 
-    /// Opens what a server serves, made if it is not there.
+    /// Opens it for a server; creates it if it does not exist.
     async fn open_to_serve(&self, opener: &Opener<'_>) -> Result<Arc<dyn Store>, Failure>;
 
-    /// Opens what a worker or a producer works on; it must be there.
+    /// Opens it for a worker or producer; it must exist.
     async fn open_to_work(&self, opener: &Opener<'_>) -> Result<Arc<dyn Store>, Failure>;
 
-    /// Opens a store that this command looks after by itself, in a directory.
+    /// Opens a store in a directory exclusively, for maintenance.
     async fn open_directory(
         &self,
         opener: &Opener<'_>,
         if_missing: IfMissing,
     ) -> Result<DirectoryStore, Failure>;
 
-    /// Makes it, unless it is there.
+    /// Creates it unless it exists.
     async fn init(&self, opener: &Opener<'_>) -> Result<Made, Failure>;
 
-    /// Brings a schema up to date, or only says what that would take.
+    /// Migrates the schema, or only returns the steps.
     async fn migrate(&self, dry_run: bool) -> Result<Migrated, Failure>;
 
-    /// Reads every record while other processes may have it open; `None` for a store that has to be opened
-    /// alone to be checked.
+    /// Reads every record while other processes may have it open; `None` for a store that must be opened
+    /// exclusively to be checked.
     async fn check_records(
         &self,
         config: &Config,
@@ -55,37 +55,36 @@ pub(crate) trait StoreKind: fmt::Display + Send + Sync {
         progress: CheckProgress<'_>,
     ) -> Result<Option<CheckReport>, Failure>;
 
-    /// What `weaver doctor` says about it. The first finding is about the store itself.
+    /// The findings of `weaver doctor`; the first is about the store itself.
     async fn examine(&self, config: &Config, clock: &Arc<dyn Clock>) -> Vec<Finding>;
 }
 
-/// Whether a store that is not there is made.
+/// Whether a missing store is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfMissing {
     Refuse,
     Make,
 }
 
-/// What `weaver store init` did.
+/// The result of `weaver store init`.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// False: it was there already, and is left as it is.
+    /// False: it existed and is unchanged.
     pub(crate) made: bool,
-    /// The version of its format, where the store has one.
+    /// The format version, if the store has one.
     pub(crate) format: Option<u32>,
-    /// What was made, a line each, where it is more than one thing.
+    /// The created tables, a line each.
     pub(crate) lines: Vec<String>,
 }
 
-/// What was done to a schema, or would be.
+/// The steps of a migration, applied or planned.
 #[derive(Debug)]
 pub(crate) struct Migrated {
-    /// The version that it had.
+    /// The version before the migration; 0: no schema.
     pub(crate) before: i32,
     pub(crate) steps: Vec<MigrationStep>,
 }
 
-/// One step of a schema's versions.
 #[derive(Debug)]
 pub(crate) struct MigrationStep {
     pub(crate) version: i32,
@@ -93,8 +92,8 @@ pub(crate) struct MigrationStep {
     pub(crate) sql: String,
 }
 
-/// Of a store that is brought up to date when it is opened.
+/// For stores that migrate when they are opened.
 pub(super) fn no_schema(store: &dyn StoreKind) -> Failure {
-    let message = format!("{store} has no schema to migrate: it is brought up to date when it is opened");
+    let message = format!("{store} has no schema to migrate: it migrates when it is opened");
     Failure::new(crate::exit::Exit::Usage, message).next("name a database with --store postgres://…")
 }

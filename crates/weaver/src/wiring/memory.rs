@@ -1,4 +1,4 @@
-//! The store in memory: gone with its process.
+//! The in-memory store: it does not outlive its process.
 
 use std::fmt;
 use std::path::Path;
@@ -22,14 +22,14 @@ struct Memory;
 
 fn parse(text: &str) -> Result<StoreUrl, Failure> {
     if text != "memory:" {
-        let message = format!("`{text}`: a store in memory has no name");
+        let message = format!("`{text}`: an in-memory store has no name");
         return Err(Failure::new(Exit::Usage, message).next("write `memory:`"));
     }
     Ok(StoreUrl::new(Memory))
 }
 
-fn gone() -> Failure {
-    let message = "a store in memory is gone with its process: there is none to open";
+fn not_persistent() -> Failure {
+    let message = "an in-memory store does not outlive its process: there is none to open";
     Failure::new(Exit::Usage, message).next("name a directory with --store")
 }
 
@@ -54,15 +54,15 @@ impl StoreKind for Memory {
     }
 
     async fn open_to_work(&self, _: &Opener<'_>) -> Result<Arc<dyn Store>, Failure> {
-        Err(gone())
+        Err(not_persistent())
     }
 
     async fn open_directory(&self, _: &Opener<'_>, _: IfMissing) -> Result<DirectoryStore, Failure> {
-        Err(gone())
+        Err(not_persistent())
     }
 
     async fn init(&self, _: &Opener<'_>) -> Result<Made, Failure> {
-        Err(gone())
+        Err(not_persistent())
     }
 
     async fn migrate(&self, _: bool) -> Result<Migrated, Failure> {
@@ -79,7 +79,7 @@ impl StoreKind for Memory {
     }
 
     async fn examine(&self, _: &Config, _: &Arc<dyn Clock>) -> Vec<Finding> {
-        let next = "for tasks that outlive the process, name a directory with --store";
-        vec![Finding::warn("store", "memory: everything is gone with its process", next)]
+        let next = "for durable tasks, name a directory with --store";
+        vec![Finding::warn("store", "memory: nothing is kept after the process ends", next)]
     }
 }

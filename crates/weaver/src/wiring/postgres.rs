@@ -46,24 +46,21 @@ impl Postgres {
     }
 
     fn no_directory(&self) -> Failure {
-        let message = format!("{self} is looked after by PostgreSQL's own tools, not by this command");
+        let message = format!("{self} is maintained with PostgreSQL's own tools, not with this command");
         Failure::new(Exit::Usage, message).next(
-            "back it up with pg_dump, check it with pg_amcheck; `weaver store migrate` brings its schema up \
-             to date (docs/operating/postgres.md)",
+            "back it up with pg_dump, check it with pg_amcheck; `weaver store migrate` migrates its schema \
+             (docs/operating/postgres.md)",
         )
     }
 
-    /// Triggers that were disabled or dropped: hand-written SQL can then break what Weaver relies on.
+    /// Guard triggers that were disabled or dropped: plain SQL can then violate invariants.
     async fn guards(&self) -> Vec<Finding> {
         let weak = match PostgresStore::weak_guards(&self.options).await {
             Ok(weak) => weak,
             Err(error) => return vec![Finding::of_failure("guards", error.into())],
         };
         if weak.is_empty() {
-            return vec![Finding::ok(
-                "guards",
-                "every trigger of the schema is there and enabled for all sessions",
-            )];
+            return vec![Finding::ok("guards", "all guard triggers exist and are enabled for all sessions")];
         }
         weak.iter().map(weak_guard).collect()
     }
@@ -72,8 +69,7 @@ impl Postgres {
 fn weak_guard(guard: &WeakGuard) -> Finding {
     let (table, name) = (&guard.trigger.table, &guard.trigger.name);
     let state = if guard.is_missing { "is missing" } else { "is disabled" };
-    let detail =
-        format!("trigger {name} of {table} {state}: SQL from outside Weaver can damage what it guards");
+    let detail = format!("trigger {name} of {table} {state}: plain SQL can violate what it guards");
     Finding::warn("guards", detail, format!("run as the owner of the schema: {}", guard.remedy()))
 }
 
@@ -131,13 +127,13 @@ impl StoreKind for Postgres {
             Err(failure) => return vec![Finding::of_failure("store", failure)],
         };
         let newest = migrations.before + migrations.steps.len() as i32;
-        let next = "run `weaver store migrate`; `weaver serve` does it when it starts";
+        let next = "run `weaver store migrate`; `weaver serve` migrates when it starts";
         let mut findings = vec![match migrations.before {
-            0 => Finding::warn("store", format!("{self} answers, and has no schema yet"), next),
+            0 => Finding::warn("store", format!("{self} is reachable and has no schema yet"), next),
             at if at < newest => {
-                Finding::warn("store", format!("{self} answers: schema {at} of {newest}"), next)
+                Finding::warn("store", format!("{self} is reachable: schema {at} of {newest}"), next)
             }
-            at => Finding::ok("store", format!("{self} answers: schema {at}")),
+            at => Finding::ok("store", format!("{self} is reachable: schema {at}")),
         }];
         if migrations.before == newest {
             findings.extend(self.guards().await);

@@ -71,7 +71,7 @@ fn a_command_whose_ports_include_the_servers_is_answered_401() {
         let rules = format!("[handlers.exec.confine]\nnetwork = \"on\"\nports = [{port}]\n");
         let stage = Stage::listening(user, &rules, port);
         let script = "curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:$PORT/api/v1/tasks";
-        let program = Program { name: "ask the API", script: stage.fill(script), needs_a_cell: true };
+        let program = Program { name: "ask the API", script: stage.fill(script), needs_sandbox: true };
         assert_eq!(stage.as_exec(&[&program])[0].1.trim(), "401");
     });
 }
@@ -85,17 +85,18 @@ fn a_command_confined_by_landlock_alone_is_no_admin_on_the_servers_socket() {
         let script = "s=$(ls -d $RUN/weaver/*.sock 2>/dev/null || echo $RUN/weaver/$PORT.sock); \
             curl -s --unix-socket $s http://localhost/api/v1/tokens | grep -q items && echo ESCAPED; echo DONE";
         let program =
-            Program { name: "be an admin by the socket", script: stage.fill(script), needs_a_cell: true };
+            Program { name: "be an admin by the socket", script: stage.fill(script), needs_sandbox: true };
         none_escaped(&stage.as_exec(&[&program]));
         // The same program, where nothing keeps it.
         let open = Stage::new(user, "[handlers.exec.confine]\nunconfined = true\n");
         let program =
-            Program { name: "be an admin by the socket", script: open.fill(script), needs_a_cell: true };
+            Program { name: "be an admin by the socket", script: open.fill(script), needs_sandbox: true };
         all_escaped(&open.as_exec(&[&program]));
     });
 }
 
-/// Without a cell nothing but `PR_SET_DUMPABLE` stands between processes of one user. Root is another matter.
+/// Without a sandbox nothing but `PR_SET_DUMPABLE` stands between processes of one user. Root is another
+/// matter.
 #[test]
 fn not_even_an_unconfined_command_of_the_same_user_can_look_into_the_server() {
     for user in User::all().into_iter().filter(|user| *user == User::Plain || User::all().len() == 1) {
@@ -119,7 +120,7 @@ fn each_attack_succeeds_where_nothing_is_confined() {
         let stage = Stage::debuggable(user, "[handlers.exec.confine]\nunconfined = true\n");
         let all = programs(&stage);
         // The others end with their command by the guard alone, or depend on the machine.
-        let escaping: Vec<&Program> = all.iter().filter(|program| program.needs_a_cell).collect();
+        let escaping: Vec<&Program> = all.iter().filter(|program| program.needs_sandbox).collect();
         all_escaped(&stage.as_exec(&escaping));
     });
 }

@@ -2,12 +2,11 @@
 
 use crate::stage::Stage;
 
-/// An attack.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) script: String,
-    /// Whether only a cell keeps it from succeeding; others are ended by the guard, cell or not.
-    pub(crate) needs_a_cell: bool,
+    /// Whether only a sandbox keeps it from succeeding; others are ended by the guard, sandbox or not.
+    pub(crate) needs_sandbox: bool,
 }
 
 /// Connects to an address of the machine and says what it hears.
@@ -48,12 +47,12 @@ pub(crate) fn programs(stage: &Stage) -> Vec<Program> {
         ("mount something", "mount -t tmpfs none /mnt 2>/dev/null && echo ESCAPED && umount /mnt".to_owned()),
         ("leave a daemon", "setsid sh -c 'trap \"\" HUP; exec sleep 10$SERVER' >/dev/null 2>&1 &".to_owned()),
     ];
-    // As a plain user these fail without a cell too; `trace` depends on the machine's settings.
-    let needs_no_cell = ["leave a daemon", "become root", "mount something", "trace the server"];
+    // As a plain user these fail without a sandbox too; `trace` depends on the machine's settings.
+    let needs_no_sandbox = ["leave a daemon", "become root", "mount something", "trace the server"];
     let of = |(name, script): (&'static str, String)| Program {
         name,
         script: format!("{}\necho DONE\n", stage.fill(&script)),
-        needs_a_cell: !needs_no_cell.contains(&name),
+        needs_sandbox: !needs_no_sandbox.contains(&name),
     };
     all.into_iter().map(of).collect()
 }

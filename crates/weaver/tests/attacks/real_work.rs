@@ -25,7 +25,7 @@ fn checked(stage: &Stage, command: &str, files: &[(&str, &str)]) -> (String, Str
     stage.says("merge enqueue --head change");
     stage.says("merge wait");
     let status: serde_json::Value = serde_json::from_str(&stage.says("merge status --output json")).unwrap();
-    (status["departed"][0]["status"].as_str().unwrap_or("none").to_owned(), stage.logs("--queue merge"))
+    (status["history"][0]["status"].as_str().unwrap_or("none").to_owned(), stage.logs("--queue merge"))
 }
 
 #[track_caller]
@@ -35,7 +35,7 @@ fn lands(stage: &Stage, command: &str, files: &[(&str, &str)]) -> String {
     log
 }
 
-/// The link leads to a program of the host that the cell does not have: outside it looks fine.
+/// The link leads to a program of the host that the sandbox does not have: outside it looks fine.
 #[test]
 fn a_program_of_the_change_that_is_none_is_a_red_check_and_the_queue_goes_on() {
     let stage = Stage::new(User::Ours, "");
@@ -57,7 +57,7 @@ fn a_program_of_the_change_that_is_none_is_a_red_check_and_the_queue_goes_on() {
     stage.says("merge wait");
     let status: serde_json::Value = serde_json::from_str(&stage.says("merge status --output json")).unwrap();
     let left = |name: &str| {
-        let all = status["departed"].as_array().unwrap().iter();
+        let all = status["history"].as_array().unwrap().iter();
         all.clone()
             .find(|entry| entry["change"] == name)
             .map(|entry| entry["status"].as_str().unwrap_or_default().to_owned())

@@ -179,7 +179,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let _ = self.server.kill(); // It may be gone.
+        let _ = self.server.kill(); // It may have ended already.
         let _ = self.server.wait();
         let _ = std::fs::remove_dir_all(&self.path); // Best effort: the system's own cleaning does the rest.
     }

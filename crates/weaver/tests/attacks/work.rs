@@ -7,7 +7,7 @@ use crate::programs::{Program, one_script, printed};
 use crate::stage::Stage;
 
 impl Stage {
-    /// As the test script of a change that a producer put in line.
+    /// As the test script of an enqueued change.
     pub(crate) fn as_check(&self, programs: &[&Program]) -> Printed {
         let config = "[[check]]\\nname = \"unit\"\\ncommand = [\"sh\", \"attack.sh\"]\\n";
         self.sh(&format!(
@@ -39,7 +39,7 @@ impl Stage {
         printed(programs, &self.logs("--type exec"))
     }
 
-    /// As what an agent is told to do.
+    /// As an agent's prompt.
     pub(crate) fn as_agent(&self, programs: &[&Program]) -> Printed {
         self.sh("mkdir project && echo '. /dev/stdin' > project/agent.sh && git init -q --bare -b main project.git");
         let mut runner =
@@ -74,7 +74,7 @@ pub(crate) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // It may be gone.
+        let _ = self.0.kill(); // It may have ended already.
         let _ = self.0.wait();
     }
 }

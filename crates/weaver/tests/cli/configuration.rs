@@ -80,7 +80,7 @@ fn a_value_that_is_wrong_is_refused_with_its_place_and_what_would_be_right() {
 }
 
 #[test]
-fn a_mistyped_variable_is_refused_and_one_of_somebody_else_is_told() {
+fn a_mistyped_variable_is_refused_and_one_of_another_program_is_reported() {
     let place = Place::new();
     let run = Run::of(place.command("config show").env("WEAVER_STROE", "x"));
     run.failed(2, &["WEAVER_STROE", "did you mean WEAVER_STORE?"]);

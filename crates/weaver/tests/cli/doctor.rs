@@ -1,4 +1,4 @@
-//! `weaver doctor` finds what is wrong, and says what to do.
+//! `weaver doctor`: findings and next steps.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ fn verdict(run: &Run, check: &str, verdict: &str) -> (String, String) {
 }
 
 #[test]
-fn a_healthy_store_is_ok_in_every_line_and_a_look_changes_nothing() {
+fn a_healthy_store_is_ok_in_every_line_and_doctor_changes_nothing() {
     let place = Place::with_store();
     let before = place.read("weaver-data/LOCK");
     let run = place.run("doctor --output json");
@@ -31,7 +31,7 @@ fn a_healthy_store_is_ok_in_every_line_and_a_look_changes_nothing() {
 fn commands_can_be_confined_here_and_those_that_are_not_are_named() {
     let place = Place::with_store();
     let run = place.run("doctor --output json");
-    assert_eq!(verdict(&run, "confine", "ok").0, "a command can be confined and run");
+    assert_eq!(verdict(&run, "confine", "ok").0, "commands can be confined");
     place.write(
         "weaver.toml",
         "[confine.check]\nunconfined = true\n[handlers.exec]\nworking_root = \"/\"\n\
@@ -52,7 +52,7 @@ fn rules_that_would_show_the_store_are_a_failure_and_the_server_starts_all_the_s
     let store = place.path("weaver-data").canonicalize().expect("it is there").display().to_string();
     place.write("weaver.toml", &format!("[confine.check]\nread_only = [\"{store}\"]\n"));
     let (detail, _) = verdict(&place.run("doctor --output json"), "confine", "fail");
-    assert!(detail.contains("only the server may see"), "{detail}");
+    assert!(detail.contains("only the server may read"), "{detail}");
     let server = crate::server::Server::start(&place, "serve");
     server.run(&place, "tasks list").succeeded();
     let run = server.stop();
@@ -60,7 +60,7 @@ fn rules_that_would_show_the_store_are_a_failure_and_the_server_starts_all_the_s
 }
 
 #[test]
-fn a_store_that_is_not_there_is_a_warning_with_the_command_that_makes_it() {
+fn a_missing_store_is_a_warning_with_the_command_that_creates_it() {
     let place = Place::new();
     let run = place.run("doctor --output json");
     assert_eq!(run.code, Some(0));
@@ -73,7 +73,7 @@ fn a_store_in_use_is_a_warning_with_its_process() {
     let place = Place::with_store();
     let lock =
         std::fs::File::options().write(true).open(place.path("weaver-data/LOCK")).expect("it is there");
-    lock.lock().expect("nobody else has it");
+    lock.lock().expect("no other process holds it");
     let pid = place.read("weaver-data/LOCK");
     let run = place.run("doctor --output json");
     assert!(verdict(&run, "lock", "warn").0.contains(&format!("process {}", pid.trim())));
@@ -98,7 +98,7 @@ fn a_missing_file_a_newer_format_and_a_file_in_the_place_of_a_store_fail() {
 }
 
 #[test]
-fn a_broken_configuration_is_a_finding_and_not_the_end_of_the_look() {
+fn an_invalid_configuration_is_a_finding_and_does_not_stop_the_checks() {
     let place = Place::new();
     place.write("weaver.toml", "stroe = \"x\"\n");
     let run = place.run("doctor --output json");
@@ -115,7 +115,7 @@ fn a_store_this_build_lacks_fails_with_the_feature_that_brings_it() {
 }
 
 #[test]
-fn variables_of_somebody_else_are_a_warning() {
+fn variables_of_other_programs_are_a_warning() {
     let place = Place::with_store();
     let run = Run::of(place.command("doctor --output json").env("WEAVER_SERVICE_HOST", "x"));
     assert!(verdict(&run, "config", "warn").0.contains("WEAVER_SERVICE_HOST"));
@@ -126,7 +126,7 @@ fn variables_of_somebody_else_are_a_warning() {
 fn the_server_that_has_the_store_open_is_asked_for_records_that_it_cannot_read() {
     let place = Place::with_store();
     let server = crate::server::Server::start(&place, "serve --queues nothing");
-    server.run(&place, "enqueue nobody").succeeded();
+    server.run(&place, "enqueue unhandled").succeeded();
     let (detail, _) = verdict(&place.run("doctor --output json"), "records", "ok");
-    assert_eq!(detail, "what the server came across: none that cannot be read");
+    assert_eq!(detail, "found by the server: no unreadable records");
 }

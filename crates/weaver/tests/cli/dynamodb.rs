@@ -47,11 +47,11 @@ impl Database {
 }
 
 #[test]
-fn init_makes_the_tables_a_line_each_and_the_second_time_nothing() {
+fn init_creates_the_tables_once_with_a_line_each() {
     let database = Database::new("init");
     let made = database.run("store init");
     for table in ["pm-runner-queue", "pm-runner-runners", "weaver-data"] {
-        assert!(made.out.contains(&format!("made table `{table}`")), "{}", made.out);
+        assert!(made.out.contains(&format!("created table `{table}`")), "{}", made.out);
     }
     assert!(database.run("store init").succeeded().contains("already"));
 }
@@ -64,27 +64,27 @@ fn doctor_says_that_the_tables_are_missing_and_later_that_they_are_there() {
     database.run("store init").succeeded();
     let run = database.run("doctor");
     assert_eq!(run.code, Some(0), "{}", run.out);
-    assert!(run.out.contains("the tables are seed 000's"), "{}", run.out);
+    assert!(run.out.contains("the tables exist"), "{}", run.out);
 }
 
 #[test]
-fn a_worker_does_not_make_tables_by_accident_and_aws_is_refused_unless_allowed() {
+fn a_worker_does_not_create_tables_by_accident_and_aws_is_refused_unless_allowed() {
     let database = Database::new("worker");
-    database.run("worker").failed(3, &["there is no table `pm-runner-queue`", "weaver store init"]);
+    database.run("worker").failed(3, &["table `pm-runner-queue` does not exist", "weaver store init"]);
     let elsewhere = database.place.run("store init --store dynamodb://dynamodb.eu-west-1.amazonaws.com");
-    elsewhere.failed(6, &["is not this machine", "allow_aws"]);
+    elsewhere.failed(6, &["is not on this machine", "allow_aws"]);
     database.run("store backup ./copy").failed(2, &["DynamoDB has backups of its own"]);
 }
 
 #[test]
 fn a_check_reads_every_item_and_says_so() {
     let database = Database::new("check");
-    database.run("store check").failed(3, &["there is no table `pm-runner-queue`", "weaver store init"]);
+    database.run("store check").failed(3, &["table `pm-runner-queue` does not exist", "weaver store init"]);
     database.run("store init").succeeded();
     database.run("tokens create ci --role viewer").succeeded();
     let checked = database.run("store check").succeeded();
-    assert!(checked.contains("nothing is wrong") && checked.contains("1 documents"), "{checked}");
-    assert!(database.run("doctor").succeeded().contains("none that cannot be read"));
+    assert!(checked.contains("no problems found") && checked.contains("1 documents"), "{checked}");
+    assert!(database.run("doctor").succeeded().contains("no unreadable records"));
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn tokens_and_tasks_are_kept_in_the_tables() {
 }
 
 impl Database {
-    /// A request that Weaver would not make, as any client of DynamoDB could. DynamoDB Local looks at no
-    /// signature.
+    /// A request that Weaver would not make, as any client of DynamoDB could. DynamoDB Local does not
+    /// check signatures.
     fn raw(&self, operation: &str, body: &str) {
         let connection = self.connection();
         let signed = format!(
@@ -154,15 +154,11 @@ fn doctor_lists_tables_of_the_first_version_and_warns_of_runners_that_know_only_
         "{}",
         run.out
     );
-    assert!(
-        run.out.contains("runners that know only seed 000 are at work: project-a/old-runner"),
-        "{}",
-        run.out
-    );
+    assert!(run.out.contains("live runners that know only seed 000: project-a/old-runner"), "{}", run.out);
 }
 
 #[test]
-fn metrics_of_a_server_on_dynamodb_show_what_was_asked_and_how_often_it_was_throttled() {
+fn metrics_of_a_server_on_dynamodb_count_requests_and_throttling() {
     let place = Place::new();
     let url = dynamodb::endpoint().replace("http://", "dynamodb://");
     let server = Server::start(&place, &format!("serve --store {url}"));

@@ -51,8 +51,8 @@ fn new_task(key: String) -> wire::NewTask {
     wire::NewTask { task_type: "t".to_owned(), idempotency_key: Some(key), ..wire::NewTask::default() }
 }
 
-/// Enqueues one task after the other until it is told to stop; what was acknowledged, by key. An enqueue that
-/// was not answered is repeated with its key, as a careful client does.
+/// Enqueues one task after the other until it is stopped; returns what was acknowledged, by key. An enqueue
+/// that was not answered is repeated with its key, as a careful client does.
 async fn produce(
     client: Client,
     who: usize,
@@ -65,7 +65,7 @@ async fn produce(
         let stored = loop {
             match client.enqueue(new_task(key.clone())).await {
                 Ok(stored) => break stored,
-                Err(_) => tokio::task::yield_now().await, // Nobody is there at the moment.
+                Err(_) => tokio::task::yield_now().await, // No server at the moment.
             }
         };
         all.push((key, stored.id));
@@ -89,7 +89,7 @@ async fn a_server_that_is_killed_while_tasks_come_in_keeps_every_one_it_acknowle
     }
     acknowledged.acquire_many(50).await.expect("open").forget();
     stop.store(1, Ordering::Relaxed);
-    let told: BTreeMap<String, String> = producers.join_all().await.into_iter().flatten().collect();
+    let confirmed: BTreeMap<String, String> = producers.join_all().await.into_iter().flatten().collect();
     phoenix.kill_and_start();
 
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -104,11 +104,11 @@ async fn a_server_that_is_killed_while_tasks_come_in_keeps_every_one_it_acknowle
             break;
         }
     }
-    assert!(told.len() > 100 * KILLS, "{} tasks", told.len());
-    for (key, id) in &told {
+    assert!(confirmed.len() > 100 * KILLS, "{} tasks", confirmed.len());
+    for (key, id) in &confirmed {
         assert_eq!(found.get(key).map(Vec::as_slice), Some(std::slice::from_ref(id)), "{key}");
     }
-    assert_eq!(found.len(), told.len(), "nothing is there that nobody was told of");
+    assert_eq!(found.len(), confirmed.len(), "no task exists that was not acknowledged");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +151,7 @@ async fn a_server_that_is_killed_while_tasks_run_loses_none_and_completes_none_t
     }
     for id in &ids {
         let ended = loop {
-            // The server may be gone in the middle of the wait.
+            // The server may be killed during the wait.
             if let Ok(waited) = client.wait("default", id, Duration::from_secs(20)).await
                 && waited.ended
             {
@@ -166,6 +166,6 @@ async fn a_server_that_is_killed_while_tasks_run_loses_none_and_completes_none_t
         // A failure of the server is none of the task: at most its worker's lease was lost.
         assert_eq!(ended.failures, 0, "{ended:?}");
     }
-    shutdown.ask();
+    shutdown.request();
     working.join_all().await;
 }

@@ -28,7 +28,7 @@ fn a_command_finds_its_users_server_from_any_directory() {
     let server = Server::start(&place, "serve");
     fs::create_dir(place.path("elsewhere")).expect("a directory");
     let run = |arguments: &str| Run::of(place.command(arguments).current_dir(place.path("elsewhere")));
-    let id = run("enqueue nobody").succeeded();
+    let id = run("enqueue unhandled").succeeded();
     assert!(run("tasks list").succeeded().contains(id.trim()));
     assert!(server.run(&place, "tasks list").succeeded().contains(id.trim()), "the same by its address");
     assert_eq!(server.stop().code, Some(0));
@@ -64,7 +64,7 @@ fn of_several_servers_the_error_lists_each_and_how_to_choose() {
 }
 
 #[test]
-fn what_a_killed_server_left_is_passed_over_and_taken_over() {
+fn stale_files_of_a_killed_server_are_ignored_and_replaced() {
     let place = Place::new();
     let killed = Server::start(&place, "serve");
     let listen = killed.address.trim_start_matches("http://").to_owned();
@@ -80,7 +80,7 @@ fn what_a_killed_server_left_is_passed_over_and_taken_over() {
 fn no_listener_on_this_machine_is_shown_a_token_unless_one_is_set() {
     let place = Place::new();
     let _server = Server::start(&place, "serve");
-    let (requests, run) = canned::run(&place, "runners list", &[(200, EMPTY)]);
+    let (requests, run) = canned::run(&place, "workers list", &[(200, EMPTY)]);
     run.succeeded();
     assert!(!requests[0].head.to_lowercase().contains("authorization"), "{}", requests[0].head);
 }
@@ -116,7 +116,7 @@ fn a_proxy_of_the_environment_is_used_only_if_it_is_asked_for() {
             command.env(name, &proxy);
         }
         command.env_remove("no_proxy").env_remove("NO_PROXY");
-        // A server that is not there: what counts is who is asked for it.
+        // No server listens there: what counts is whether the proxy gets the request.
         let run = canned::run_of(
             command.env("WEAVER_SERVER", "http://127.0.0.1:9").env("WEAVER_TOKEN", "wvr_secret"),
             &listener,
@@ -124,8 +124,8 @@ fn a_proxy_of_the_environment_is_used_only_if_it_is_asked_for() {
         );
         (run.0.len(), run.1.code)
     };
-    assert_eq!(proxied("runners list"), (0, Some(4)));
-    assert_eq!(proxied("runners list --proxy environment"), (1, Some(0)));
+    assert_eq!(proxied("workers list"), (0, Some(4)));
+    assert_eq!(proxied("workers list --proxy environment"), (1, Some(0)));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_token_goes_to_another_machine_over_plain_http_only_if_that_is_allowed() {
         .failed(6, &["http://192.0.2.1:9", "https", "--insecure-http"]);
     // Allowed, and then through a proxy that is not there: nothing leaves this machine.
     run("tasks list --server http://192.0.2.1:9 --insecure-http --proxy http://127.0.0.1:9")
-        .failed(4, &["does not answer"]);
+        .failed(4, &["cannot be reached"]);
 }
 
 #[test]
@@ -192,17 +192,17 @@ fn a_dashboard_link_is_made_over_the_socket_and_names_the_servers_address() {
 fn a_login_link_goes_to_a_terminal_unless_printing_it_is_meant() {
     let place = Place::new();
     let _server = Server::start(&place, "serve --store memory:");
-    place.run("dashboard").failed(6, &["no terminal", "--print"]);
+    place.run("dashboard").failed(6, &["not a terminal", "--print"]);
     place.run("dashboard --output json").failed(6, &["--print"]);
     assert!(place.run("dashboard --print").succeeded().contains("/login?link="));
 }
 
 #[test]
-fn what_a_server_says_cannot_play_with_the_terminal_and_json_has_it_as_it_is() {
+fn control_characters_from_a_server_are_escaped_in_text_and_verbatim_in_json() {
     let place = Place::new();
     let strange = "a\u{1b}[2Jb \u{202e}c\nnext: run this\r\u{2066}";
     let problem = serde_json::json!({
-        "type": "urn:weaver:problem:x", "title": "X", "status": 409, "code": "x", "detail": strange, "next": strange,
+        "type": "urn:weaver:problem:x", "title": "X", "status": 409, "code": "x", "detail": strange, "hint": strange,
     });
     let (_, run) = canned::run(&place, "tasks list", &[(409, &problem.to_string())]);
     assert!(run.errors.contains("a\u{fffd}[2Jb \u{fffd}c next: run this"), "{:?}", run.errors);

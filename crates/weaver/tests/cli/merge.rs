@@ -36,20 +36,20 @@ fn the_guide_lands_three_branches_and_turns_one_away_with_the_server_running() {
     let place = Place::new();
     let server = Server::start(&place, "serve");
     for command in commands {
-        let run = Run::of(git(&mut shell(&place, command)).env("WEAVER_SERVER", &server.address));
+        let run = Run::of(git(&mut shell(&place, command)));
         assert_eq!(run.code, Some(0), "{command}\n{}{}", run.out, run.errors);
     }
     let status = server.run(&place, "merge status --output json").json();
-    let departed = status["departed"].as_array().expect("they have left");
+    let history = status["history"].as_array().expect("they have left");
     let entry = |name: &str| {
-        let found = departed.iter().find(|entry| entry["change"] == name);
+        let found = history.iter().find(|entry| entry["change"] == name);
         found.cloned().unwrap_or_default()
     };
     for name in ["one", "two", "three", "four"] {
         assert_eq!(entry(name)["status"], "landed", "{status}");
     }
     assert_eq!(entry("broken")["reason"]["reason"], "checks_failed", "{status}");
-    assert_eq!(status["queue"]["figures"]["landed"], 4, "{status}");
+    assert_eq!(status["queue"]["stats"]["landed"], 4, "{status}");
     let log =
         Run::of(git(&mut shell(&place, "git --git-dir project.git log --first-parent --format=%s main")));
     assert_eq!(log.out.lines().count(), 6, "{}", log.out);
@@ -73,16 +73,16 @@ fn without_a_server_the_same_commands_work_on_the_store() {
     }
     on_store("run --until-idle").succeeded();
     let status = on_store("status --output json").json();
-    assert_eq!(status["departed"][1]["status"], "landed", "{status}");
-    assert_eq!(status["departed"][0]["reason"]["details"][0], "unit", "{status}");
+    assert_eq!(status["history"][1]["status"], "landed", "{status}");
+    assert_eq!(status["history"][0]["reason"]["details"][0], "unit", "{status}");
     let shown = on_store("show 2").succeeded();
-    assert!(shown.contains("because unit") && shown.contains("on the base"), "{shown}");
+    assert!(shown.contains("reason  unit") && shown.contains("on the base"), "{shown}");
     on_store("verify 1").succeeded();
     on_store("verify 2").failed(3, &["has not landed"]);
 }
 
 #[test]
-fn what_is_in_line_survives_a_server_that_is_killed() {
+fn enqueued_changes_survive_a_killed_server() {
     let place = Place::new();
     repository(&place, &["one", "two", "three"]);
     let server = Server::start(&place, "serve");
@@ -93,11 +93,11 @@ fn what_is_in_line_survives_a_server_that_is_killed() {
     }
     server.kill();
     let server = Server::start(&place, "serve");
-    server.run(&place, "merge wait").failed(6, &["paused with 3 in line", "resume"]);
+    server.run(&place, "merge wait").failed(6, &["paused with 3 waiting", "resume"]);
     server.run(&place, "merge resume").succeeded();
     server.run(&place, "merge wait").succeeded();
     let status = server.run(&place, "merge status --output json").json();
-    assert_eq!(status["queue"]["figures"]["landed"], 3, "{status}");
+    assert_eq!(status["queue"]["stats"]["landed"], 3, "{status}");
     for entry in 1..=3 {
         server.run(&place, &format!("merge verify {entry}")).succeeded();
     }
@@ -121,7 +121,7 @@ fn a_chain_is_verified_offline_with_the_keys_it_was_signed_with_and_a_forged_one
         on_store("key rotate").succeeded();
     }
     let all = on_store("verify --all").succeeded();
-    assert!(all.contains("3 links, 2 landings: all is as the chain says"), "{all}");
+    assert!(all.contains("3 links, 2 landings: verified"), "{all}");
     let chain = on_store("chain").succeeded();
     std::fs::write(place.path("chain.json"), &chain).expect("it is written");
     let keys = on_store("key show").succeeded();
@@ -136,7 +136,7 @@ fn a_chain_is_verified_offline_with_the_keys_it_was_signed_with_and_a_forged_one
         place.run(&format!("merge verify --chain {chain} --repository clone.git {keys}"))
     };
     let good = verify("chain.json", "--key 0.pub --key 1.pub").succeeded();
-    assert!(good.contains("untested: link 0") && good.contains("all is as the chain says"), "{good}");
+    assert!(good.contains("untested: link 0") && good.contains("landings: verified"), "{good}");
     let one = verify("chain.json", "--key 0.pub");
     assert_eq!(one.code, Some(5), "{}", one.out);
     assert!(one.out.contains("not among the trusted keys"), "{}", one.out);
@@ -161,11 +161,11 @@ fn a_base_that_was_pushed_to_by_hand_stops_the_queue_until_the_push_is_accepted_
     );
     let commit = push.succeeded().trim().to_owned();
     server.run(&place, "merge enqueue --head one").succeeded();
-    server.run(&place, "merge wait").failed(6, &["outside of this queue", &format!("--accept {commit}")]);
+    server.run(&place, "merge wait").failed(6, &["outside this queue", &format!("--accept {commit}")]);
     let status = server.run(&place, "merge status --output json").json();
     assert_eq!(status["queue"]["paused"]["cause"], "foreign", "{status}");
     assert_eq!(status["queue"]["on_foreign"], "pause", "{status}");
-    server.run(&place, "merge resume --accept 1234").failed(2, &["full name"]);
+    server.run(&place, "merge resume --accept 1234").failed(2, &["is not a git object name"]);
     server.run(&place, &format!("merge resume --accept {commit}")).succeeded();
     server.run(&place, "merge wait").succeeded();
     let all = server.run(&place, "merge verify --all").succeeded();
@@ -184,12 +184,12 @@ fn a_base_that_was_pushed_to_by_hand_stops_the_queue_until_the_push_is_accepted_
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_to_do() {
+fn a_missing_queue_repository_or_server_is_reported_with_the_next_step() {
     let place = Place::with_store();
     place.run("merge status --store ./weaver-data").failed(3, &["no merge queue", "add-repo"]);
     place.run("merge add-repo nowhere.git --store ./weaver-data").failed(3, &["nowhere.git"]);
     let named = "merge enqueue --head x --queue demo:main --store ./weaver-data";
     place.run(named).failed(3, &["demo:main", "add-repo"]);
-    let nobody = "merge status --server http://127.0.0.1:9";
-    place.run(nobody).failed(4, &["weaver serve"]);
+    let unreachable = "merge status --server http://127.0.0.1:9";
+    place.run(unreachable).failed(4, &["weaver serve"]);
 }

@@ -1,4 +1,4 @@
-//! People are told: by a webhook that a real listener gets, by a command that really runs, and in the log.
+//! Merge queue notifications: a webhook to a real listener, a command that really runs, and the log.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +18,7 @@ fn listener() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let (send, bodies) = channel();
-    // It ends with the process: nobody closes the listener before.
+    // It ends with the process: the listener is never closed before.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");
@@ -66,9 +66,9 @@ working_root = "{}"
 
 [handlers.exec.commands.announce]
 program = "/bin/sh"
-args = ["-c", 'printf "%s %s %s\n" "$1" "$2" "$3" >> told.txt', "announce", "{{kind}}", "{{queue}}", "{{message}}"]
+args = ["-c", 'printf "%s %s %s\n" "$1" "$2" "$3" >> notified.txt', "announce", "{{kind}}", "{{queue}}", "{{message}}"]
 "#,
-        place.path("told").display()
+        place.path("notified").display()
     )
 }
 
@@ -76,7 +76,7 @@ args = ["-c", 'printf "%s %s %s\n" "$1" "$2" "$3" >> told.txt', "announce", "{{k
 fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_has_them() {
     let place = Place::new();
     let (webhook, bodies) = listener();
-    std::fs::create_dir(place.path("told")).expect("a test can make directories");
+    std::fs::create_dir(place.path("notified")).expect("a test can make directories");
     place.write("weaver.toml", &settings(&place, &webhook));
     repository(&place, &["one", "broken"]);
     let clash = "git -C work switch -q -c clash main && echo other > work/one && git -C work add one && \
@@ -90,41 +90,44 @@ fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_
     }
     server.run(&place, "merge resume").succeeded();
     server.run(&place, "merge wait").succeeded();
-    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut received: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for _ in 0..7 {
         let body = bodies.recv_timeout(Duration::from_secs(60)).expect("a message");
         assert_eq!(body["queue"], "project:main");
         let text = |name: &str| body[name].as_str().expect("text").to_owned();
-        told.entry(text("kind")).or_default().push(text("message"));
+        received.entry(text("kind")).or_default().push(text("message"));
     }
-    told.values_mut().for_each(|messages| messages.sort());
-    assert_eq!(told["enqueued"], ["broken is number 3", "clash is number 2", "one is number 1"]);
-    assert_eq!(told["merged"], ["one is on main"]);
-    assert_eq!(told["conflict"], ["clash clashes in one"]);
-    assert!(told["check_failed"][0].starts_with("broken is to blame: `unit` exited with code 1"), "{told:?}");
-    assert_eq!(told["paused"], ["the queue for `main` is paused: lunch"]);
+    received.values_mut().for_each(|messages| messages.sort());
+    assert_eq!(received["enqueued"], ["broken is number 3", "clash is number 2", "one is number 1"]);
+    assert_eq!(received["merged"], ["one is on main"]);
+    assert_eq!(received["conflict"], ["clash clashes in one"]);
+    assert!(
+        received["check_failed"][0].starts_with("broken is to blame: `unit` exited with code 1"),
+        "{received:?}"
+    );
+    assert_eq!(received["paused"], ["the merge queue for `main` is paused: lunch"]);
     // Each look takes as long as a command takes to start.
     let list = "tasks list --state succeeded --queue merge --type exec --output json";
     let looks = (0..1000).map(|_| server.run(&place, list).json());
     assert!(looks.map(|listed| listed["items"].as_array().map_or(0, Vec::len)).any(|found| found == 7));
-    let written = place.read("told/told.txt");
+    let written = place.read("notified/notified.txt");
     assert!(written.contains("merged project:main one is on main\n"), "{written}");
     let log = server.stop().errors;
     assert!(log.contains("clash clashes in one") && log.contains("one is on main"), "{log}");
 }
 
 #[test]
-fn messages_that_could_reach_nobody_are_refused_at_the_start() {
+fn notification_settings_that_cannot_work_are_refused_at_the_start() {
     let place = Place::new();
-    std::fs::create_dir(place.path("told")).expect("a test can make directories");
+    std::fs::create_dir(place.path("notified")).expect("a test can make directories");
     let refused = |text: &str, said: &[&str]| {
         place.write("weaver.toml", text);
         place.run("serve --listen 127.0.0.1:0").failed(2, said);
     };
-    refused("merge.command = \"announce\"", &["weaver.toml:1", "no command `announce`"]);
+    refused("merge.command = \"announce\"", &["weaver.toml:1", "command `announce` is not in"]);
     refused("merge.webhook = \"ftp://s3cret@example.org\"", &["`ftp` is not http or https"]);
     let whole = settings(&place, "https://example.org");
-    refused(&whole.replace("\"{queue}\", ", ""), &["takes no {queue}"]);
+    refused(&whole.replace("\"{queue}\", ", ""), &["has no {queue} placeholder"]);
     refused(&whole.replace("merged =", "mergd ="), &["did you mean `merged`?"]);
     place.write("weaver.toml", &settings(&place, "https://example.org/s3cret"));
     let shown = place.run("config show").succeeded();

@@ -17,7 +17,7 @@ fn tables_fit_80_columns_and_narrower_ones() {
 }
 
 #[test]
-fn without_a_terminal_nothing_is_cut_and_nothing_is_coloured() {
+fn without_a_terminal_nothing_is_truncated_and_nothing_is_colored() {
     let place = Place::new();
     let long = "long-".repeat(60);
     place.write("weaver.toml", &format!("store = \"./{long}\"\n"));
@@ -27,7 +27,7 @@ fn without_a_terminal_nothing_is_cut_and_nothing_is_coloured() {
 }
 
 #[test]
-fn colours_can_be_forced_and_forbidden() {
+fn color_can_be_forced_and_disabled() {
     let place = Place::new();
     assert!(place.run("doctor --color always").succeeded().contains("\x1b[32mok"));
     assert!(!place.run("doctor --color never").succeeded().contains('\x1b'));
@@ -49,7 +49,7 @@ fn failures_are_json_if_answers_are() {
 }
 
 #[test]
-fn a_broken_configuration_is_told_in_the_format_of_the_flag() {
+fn an_invalid_configuration_is_reported_in_the_format_of_the_flag() {
     let place = Place::new();
     place.write("weaver.toml", "nonsense");
     let run = place.run("config show --output json");

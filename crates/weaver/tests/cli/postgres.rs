@@ -8,7 +8,7 @@ use weaver_testkit::services::postgres::Shared;
 use crate::merge;
 use crate::support::{Place, Run, shell};
 
-/// A schema for one test; the server they share goes by itself.
+/// A schema for one test, on a server that all tests share.
 pub(crate) struct Database {
     server: Shared,
     schema: String,
@@ -57,7 +57,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        let _ = self.child.kill(); // It may have ended by itself.
+        let _ = self.child.kill(); // It may have ended already.
         let _ = self.child.wait();
     }
 }
@@ -66,7 +66,7 @@ impl Drop for Node {
 fn two_nodes_serve_one_schema_and_what_one_takes_the_other_shows() {
     let database = Database::new("nodes");
     let (one, other) = (Node::start(&database), Node::start(&database));
-    let id = one.run(&database, "enqueue nobody {\"a\":1} --queue mail").succeeded();
+    let id = one.run(&database, "enqueue unhandled {\"a\":1} --queue mail").succeeded();
     let listed = other.run(&database, "tasks list --output json").json();
     assert_eq!(listed["items"][0]["id"], id.trim());
     other.run(&database, &format!("tasks cancel {}", id.trim())).succeeded();
@@ -85,7 +85,7 @@ fn two_nodes_work_on_one_merge_queue_and_every_change_lands_once() {
     }
     other.run(&database, "merge wait").succeeded();
     let status = one.run(&database, "merge status --output json").json();
-    assert_eq!(status["queue"]["figures"]["landed"], 4, "{status}");
+    assert_eq!(status["queue"]["stats"]["landed"], 4, "{status}");
     // Each signed what it landed, with a key of its own; the queue was made by the first.
     let stranger = other.run(&database, "merge verify --all");
     assert!(
@@ -141,10 +141,10 @@ fn doctor_asks_the_server_and_says_what_it_found() {
     let doctor = |url: &str| Run::of(place.command("doctor --store").arg(url));
     assert!(doctor(&database.url()).succeeded().contains("has no schema yet"));
     Run::of(place.command("store migrate --store").arg(database.url())).succeeded();
-    assert!(doctor(&database.url()).succeeded().contains("answers: schema 1"));
+    assert!(doctor(&database.url()).succeeded().contains("reachable: schema 1"));
     let unreachable = doctor("postgres://weaver:secret@127.0.0.1:1/jobs");
     assert_eq!(unreachable.code, Some(1));
-    assert!(unreachable.out.contains("cannot be used") && !unreachable.out.contains("secret"));
+    assert!(unreachable.out.contains("cannot connect to PostgreSQL") && !unreachable.out.contains("secret"));
 }
 
 impl Database {
@@ -166,12 +166,12 @@ fn a_check_of_a_database_in_use_names_bad_rows_and_ends_as_for_damage() {
     let database = Database::new("check");
     let node = Node::start(&database);
     let run = |arguments: &str| node.run(&database, arguments);
-    let id = run("enqueue nobody --queue mail --serial-key k").succeeded().trim().to_owned();
-    run("enqueue nobody").succeeded();
+    let id = run("enqueue unhandled --queue mail --serial-key k").succeeded().trim().to_owned();
+    run("enqueue unhandled").succeeded();
     let sound = run("store check").succeeded();
-    assert!(sound.contains("2 tasks") && sound.contains("nothing is wrong"), "{sound}");
+    assert!(sound.contains("2 tasks") && sound.contains("no problems found"), "{sound}");
     let doctor = run("doctor").succeeded();
-    assert!(doctor.contains("none that cannot be read"), "{doctor}");
+    assert!(doctor.contains("no unreadable records"), "{doctor}");
 
     database.by_hand(&format!("UPDATE weaver.job_runs SET labels = '7' WHERE id = {id}"));
     let definition =
@@ -192,7 +192,7 @@ fn a_check_of_a_database_in_use_names_bad_rows_and_ends_as_for_damage() {
     let report: serde_json::Value = serde_json::from_str(&report.out).expect("JSON");
     assert_eq!(report["unreadable"][0]["holds"]["serial_key"], "k", "{report}");
     let doctor = run("doctor").succeeded();
-    assert!(doctor.contains("1 task, 1 document cannot be read"), "{doctor}");
+    assert!(doctor.contains("1 task, 1 document unreadable"), "{doctor}");
 }
 
 #[test]
@@ -205,22 +205,22 @@ fn doctor_reports_guards_that_are_disabled_or_missing_with_what_enables_them() {
         assert!(psql.expect("psql starts: apt-get install postgresql-client").success(), "{statements}");
     };
     Run::of(place.command("store migrate --store").arg(database.url())).succeeded();
-    assert!(doctor().succeeded().contains("every trigger of the schema is there"));
+    assert!(doctor().succeeded().contains("all guard triggers exist"));
     let schema = &database.schema;
     run(&format!("ALTER TABLE {schema}.job_runs DISABLE TRIGGER guard_move"));
     run(&format!("ALTER TABLE {schema}.audit ENABLE TRIGGER guard_update"));
     run(&format!("DROP TRIGGER guard_delete ON {schema}.job_run_history"));
-    let told = doctor().succeeded();
+    let report = doctor().succeeded();
     let enable = format!("ALTER TABLE {schema}.job_runs ENABLE ALWAYS TRIGGER guard_move;");
     let create = "CREATE TRIGGER guard_delete AFTER DELETE";
     for words in ["trigger guard_move of job_runs is disabled", "trigger guard_update of audit is disabled"] {
-        assert!(told.contains(words), "{told}");
+        assert!(report.contains(words), "{report}");
     }
     assert!(
-        told.contains("trigger guard_delete of job_run_history is missing") && told.contains(create),
-        "{told}"
+        report.contains("trigger guard_delete of job_run_history is missing") && report.contains(create),
+        "{report}"
     );
-    assert!(told.contains(&enable), "{told}");
+    assert!(report.contains(&enable), "{report}");
     // What it says to do is enough.
     for trigger in weaver::postgres::guard_triggers(schema) {
         if trigger.name == "guard_delete" && trigger.table == "job_run_history" {
@@ -228,14 +228,14 @@ fn doctor_reports_guards_that_are_disabled_or_missing_with_what_enables_them() {
         }
         run(&trigger.enable);
     }
-    assert!(doctor().succeeded().contains("every trigger of the schema is there"));
+    assert!(doctor().succeeded().contains("all guard triggers exist"));
 }
 
 /// What `/readyz` answers.
 fn readiness(node: &Node) -> serde_json::Value {
-    let asked = Command::new("curl").args(["-s", &format!("{}/readyz", node.address)]).output();
-    let asked = asked.expect("curl starts: apt-get install curl");
-    serde_json::from_slice(&asked.stdout).expect("it answers JSON")
+    let response = Command::new("curl").args(["-s", &format!("{}/readyz", node.address)]).output();
+    let response = response.expect("curl starts: apt-get install curl");
+    serde_json::from_slice(&response.stdout).expect("it answers JSON")
 }
 
 #[test]

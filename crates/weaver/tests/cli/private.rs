@@ -45,7 +45,7 @@ fn a_store_that_others_could_read_is_tightened_at_the_start_and_that_is_logged()
     let server = Server::start(&place, "serve");
     assert_private(&place, "weaver-data");
     let errors = server.stop().errors;
-    assert!(errors.contains("other users had access to the store"), "{errors}");
+    assert!(errors.contains("store was accessible to other users"), "{errors}");
     assert!(errors.contains("before=755") && errors.contains("after=700"), "{errors}");
 }
 
@@ -68,5 +68,5 @@ fn doctor_reports_a_store_that_others_reach_and_a_parent_that_others_write_to() 
     assert!(place.run("doctor").succeeded().contains("chmod go-rwx ./weaver-data"));
     chmod(&place, "", 0o777);
     let said = place.run("doctor").succeeded();
-    assert!(said.contains("above the store") && said.contains("chmod go-w"), "{said}");
+    assert!(said.contains("a parent of the store") && said.contains("chmod go-w"), "{said}");
 }

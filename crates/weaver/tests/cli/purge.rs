@@ -1,4 +1,4 @@
-//! `weaver tasks purge` and `quarantine`: what is saved, what is asked, what a refusal leaves.
+//! `weaver tasks purge` and `quarantine`: the saved copy, the confirmation, refusals.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -22,16 +22,16 @@ fn raw(finished: bool, unreadable: Option<&str>) -> String {
 
 fn problem(status: u16, code: &str) -> String {
     json!({
-        "type": "x", "title": "x", "status": status, "code": code, "detail": "it is so", "next": "do this",
+        "type": "x", "title": "x", "status": status, "code": code, "detail": "it is so", "hint": "do this",
     })
     .to_string()
 }
 
 #[test]
-fn a_finished_task_is_removed_after_its_stored_form_is_saved() {
+fn a_finished_task_is_deleted_after_its_stored_form_is_saved() {
     let place = Place::new();
     let (requests, run) = canned::run(&place, "tasks purge 17", &[(200, &raw(true, None)), (204, "")]);
-    assert!(run.succeeded().contains("17 is removed. Its stored form is saved in weaver-task-17.json"));
+    assert!(run.succeeded().contains("Task 17 is deleted; its stored form is saved in weaver-task-17.json"));
     assert_eq!(requests[0].line, "GET /api/v1/tasks/17/raw?namespace=default");
     assert_eq!(requests[1].line, "DELETE /api/v1/tasks/17?namespace=default");
     assert!(requests[1].head.to_lowercase().contains("if-match: \"d1\""), "{}", requests[1].head);
@@ -46,8 +46,8 @@ fn a_task_that_has_not_ended_or_cannot_be_read_needs_a_yes() {
     let place = Place::new();
     for answer in [raw(false, None), raw(false, Some("it cannot be decoded: labels"))] {
         let (requests, run) = canned::run(&place, "tasks purge 17", &[(200, &answer)]);
-        run.failed(6, &["this was not confirmed", "state running", "--yes"]);
-        assert_eq!(requests.len(), 1, "nothing was removed");
+        run.failed(6, &["not confirmed", "state running", "--yes"]);
+        assert_eq!(requests.len(), 1, "nothing was deleted");
         assert!(!place.path("weaver-task-17.json").exists());
     }
     let answers = [(200, raw(false, Some("it cannot be decoded: labels"))), (204, String::new())];
@@ -59,17 +59,17 @@ fn a_task_that_has_not_ended_or_cannot_be_read_needs_a_yes() {
 }
 
 #[test]
-fn a_file_that_is_there_is_never_replaced_and_nothing_is_removed() {
+fn an_existing_file_is_never_replaced_and_nothing_is_deleted() {
     let place = Place::new();
     place.write("weaver-task-17.json", "precious");
     let (requests, run) = canned::run(&place, "tasks purge 17 --yes", &[(200, &raw(true, None))]);
-    run.failed(6, &["weaver-task-17.json is there already", "--save"]);
+    run.failed(6, &["weaver-task-17.json already exists", "--save"]);
     assert_eq!(requests.len(), 1);
     assert_eq!(place.read("weaver-task-17.json"), "precious");
 }
 
 #[test]
-fn a_refusal_leaves_no_copy_and_a_doubt_leaves_one() {
+fn a_refused_purge_leaves_no_copy_and_an_unknown_outcome_leaves_one() {
     let place = Place::new();
     let refused = problem(412, "task_changed");
     let (_, run) = canned::run(&place, "tasks purge 17", &[(200, &raw(true, None)), (412, &refused)]);
@@ -77,14 +77,14 @@ fn a_refusal_leaves_no_copy_and_a_doubt_leaves_one() {
     assert!(!place.path("weaver-task-17.json").exists(), "it would be in the way of the next try");
     let unknown = problem(503, "store_unavailable");
     let (_, run) = canned::run(&place, "tasks purge 17", &[(200, &raw(true, None)), (503, &unknown)]);
-    run.failed(4, &["whether task 17 was removed is not known", "weaver-task-17.json"]);
+    run.failed(4, &["task 17 may have been deleted", "weaver-task-17.json"]);
     assert_eq!(place.read("weaver-task-17.json"), STORED);
 }
 
 #[test]
 fn records_that_cannot_be_read_are_listed_with_why_and_what_they_hold() {
     let record = json!({
-        "kind": "task", "namespace": "default", "id": "7", "why": "it cannot be decoded: labels\u{1b}[31m",
+        "kind": "task", "namespace": "default", "id": "7", "reason": "it cannot be decoded: labels\u{1b}[31m",
         "cause": "undecodable", "queue": "mail", "state": "RUNNING",
         "holds": { "serial_key": "k", "slot": true }, "found_at": "2026-01-02T03:04:05Z",
     });
@@ -93,7 +93,7 @@ fn records_that_cannot_be_read_are_listed_with_why_and_what_they_hold() {
     let (requests, run) = canned::run(&place, "tasks quarantine", &[(200, &page)]);
     let out = run.succeeded();
     assert_eq!(requests[0].line, "GET /api/v1/quarantine?limit=50&namespace=default");
-    for text in ["task", "7", "RUNNING", "mail", "serial key k, a slot", "it cannot be decoded: labels"] {
+    for text in ["task", "7", "RUNNING", "mail", "serial key k, queue slot", "it cannot be decoded: labels"] {
         assert!(out.contains(text), "{text}\n{out}");
     }
     assert!(!out.contains('\u{1b}'), "{out:?}");

@@ -8,7 +8,7 @@ use crate::support::Place;
 fn problem(status: u16, code: &str) -> String {
     json!({
         "type": format!("urn:weaver:problem:{code}"), "title": "X", "status": status, "code": code,
-        "detail": format!("the detail of {code}"), "next": format!("the next step of {code}"),
+        "detail": format!("the detail of {code}"), "hint": format!("the next step of {code}"),
     })
     .to_string()
 }
@@ -28,7 +28,7 @@ fn task(state: &str) -> Value {
 }
 
 #[test]
-fn enqueue_sends_what_was_asked_and_prints_the_id() {
+fn enqueue_sends_all_flags_and_prints_the_id() {
     let place = Place::new();
     place.write("payload.json", "{\"n\": 12345678901234567890123}");
     let arguments = "enqueue send @payload.json --queue mail --delay 5m --priority 2 --key k --serial-key s \
@@ -62,25 +62,25 @@ fn a_payload_that_is_not_json_is_refused_before_anything_is_sent() {
     let place = Place::new();
     place
         .run("enqueue send hello")
-        .failed(2, &["the payload is not JSON", "next: write texts in double quotes"]);
+        .failed(2, &["payload is not valid JSON", "next: put strings in double quotes"]);
     place.run("enqueue send @none.json").failed(3, &["none.json"]);
     place.run("enqueue send 1 --delay soon").failed(2, &["soon", "30s"]);
 }
 
 #[test]
-fn a_server_that_is_not_there_is_busy_with_the_command_that_starts_one() {
-    // Nobody listens there: the port was free a moment ago.
+fn an_unreachable_server_is_exit_code_4_with_the_command_that_starts_one() {
+    // No process listens there: the port was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port").local_addr();
     let address = free.expect("it was bound").to_string();
     let place = Place::new();
     place
         .run(&format!("tasks list --server http://{address}"))
-        .failed(4, &[&address, "does not answer", "weaver serve"]);
+        .failed(4, &[&address, "cannot be reached", "weaver serve"]);
     place.run("tasks list --server nonsense").failed(2, &["nonsense", "http://127.0.0.1:7117"]);
 }
 
 #[test]
-fn each_kind_of_refusal_has_its_exit_code_and_says_what_the_server_said() {
+fn each_http_status_has_its_exit_code_and_shows_the_servers_message() {
     let place = Place::new();
     for (status, exit) in
         [(400, 2), (401, 6), (403, 6), (404, 3), (409, 6), (422, 2), (429, 4), (503, 4), (500, 1)]
@@ -91,15 +91,16 @@ fn each_kind_of_refusal_has_its_exit_code_and_says_what_the_server_said() {
 }
 
 #[test]
-fn a_list_asks_for_what_was_asked_and_fits_the_terminal() {
+fn a_list_sends_its_filters_and_fits_the_terminal() {
     let place = Place::new();
     let page = json!({"items": [task("dead")], "complete": true}).to_string();
-    let arguments = "tasks list --state dead,queued --type send --queue mail --label team=a --limit 7";
+    let arguments = "tasks list --state dead,retrying --type send --queue mail --label team=a --limit 7";
     let (requests, run) = canned::run(&place, arguments, &[(200, &page)]);
     let table = run.succeeded();
     assert!(table.starts_with("ID  STATE"), "{table}");
     assert!(!table.contains('\u{1b}'), "what tasks say must not steer a terminal: {table}");
-    for part in ["state=dead%2Cqueued", "task_type=send", "queue=mail", "label=team%3Aa", "limit=7"] {
+    for part in ["state=dead%2Cretry_scheduled", "task_type=send", "queue=mail", "label=team%3Da", "limit=7"]
+    {
         assert!(requests[0].line.contains(part), "no {part} in {}", requests[0].line);
     }
     let (_, run) = canned::run(&place, "tasks list --output json", &[(200, &page)]);
@@ -107,14 +108,14 @@ fn a_list_asks_for_what_was_asked_and_fits_the_terminal() {
 }
 
 #[test]
-fn a_list_goes_on_to_the_next_page_until_it_has_enough() {
+fn a_list_fetches_pages_until_it_has_enough() {
     let place = Place::new();
     let first = json!({"items": [task("dead")], "next": "c1", "complete": false}).to_string();
     let second = json!({"items": [task("dead")], "next": "c2", "complete": true}).to_string();
     let (requests, run) = canned::run(&place, "tasks list --limit 2", &[(200, &first), (200, &second)]);
     let table = run.succeeded();
     assert_eq!(table.lines().count(), 4, "{table}");
-    assert!(table.contains("There are more: raise --limit (now 2)."), "{table}");
+    assert!(table.contains("More tasks match: raise --limit (now 2)."), "{table}");
     assert!(
         requests[1].line.contains("cursor=c1") && requests[1].line.contains("limit=1"),
         "{}",
@@ -123,20 +124,20 @@ fn a_list_goes_on_to_the_next_page_until_it_has_enough() {
 }
 
 #[test]
-fn show_tells_what_is_known_and_explain_says_why() {
+fn show_prints_the_set_fields_and_explain_the_reasons() {
     let place = Place::new();
     let (_, run) = canned::run(&place, "tasks show 17", &[(200, &task("dead").to_string())]);
     let text = run.succeeded();
     for words in [
-        "task        17 in default",
-        "payload     {\"to\":\"ada\"}",
+        "task             17 in default",
+        "payload          {\"to\":\"ada\"}",
         "ATTEMPT  OUTCOME",
         "connection refused",
     ] {
         assert!(text.contains(words), "no `{words}` in\n{text}");
     }
     let explanation = json!({"namespace": "default", "id": "17", "state": "queued", "as_of": "2026-01-31T09:30:00Z",
-        "reasons": [{"code": "paused", "text": "queue `mail` is paused"}]});
+        "reasons": [{"code": "paused", "message": "queue `mail` is paused"}]});
     let (_, run) = canned::run(&place, "tasks explain 17", &[(200, &explanation.to_string())]);
     assert_eq!(run.succeeded(), "Task 17 is queued.\n  queue `mail` is paused\n");
 }
@@ -157,7 +158,7 @@ fn one_task_that_cannot_be_cancelled_does_not_protect_the_others() {
 fn retry_prints_the_new_task() {
     let answer = r#"{"id":"18","namespace":"default","existing":false}"#;
     let (_, run) = canned::run(&Place::new(), "tasks retry 17", &[(201, answer)]);
-    assert_eq!(run.succeeded(), "17 runs again as 18.\n");
+    assert_eq!(run.succeeded(), "Task 17 is retried as task 18.\n");
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn wait_ends_as_the_task_did() {
     run.failed(7, &["task 17 is dead: ", "connection refused", "weaver tasks retry 17"]);
 
     let (_, run) = canned::run(&place, "tasks wait 17 --timeout 0s", &[(200, &waited(false, "running"))]);
-    run.failed(4, &["has not ended in time", "weaver tasks explain 17"]);
+    run.failed(4, &["timed out: task 17 is running", "weaver tasks explain 17"]);
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn a_limit_leaves_the_rest_of_the_settings_as_they_were_read() {
     .to_string();
     let set = r#"{"name":"mail","paused":true,"max_running":4,"version":5}"#;
     let (requests, run) = canned::run(&place, "queues limit mail 4", &[(200, &queues), (200, set)]);
-    assert_eq!(run.succeeded(), "mail is paused: nothing more is taken from it, at most 4 at once.\n");
+    assert_eq!(run.succeeded(), "Queue mail is paused; concurrency limit 4.\n");
     let sent: Value = serde_json::from_str(&requests[1].body).expect("it is JSON");
     assert_eq!(sent, json!({"paused": true, "max_running": 4, "expected_version": 4}));
     let (_, run) = canned::run(&place, "queues list", &[(200, &queues)]);
@@ -214,11 +215,11 @@ fn a_limit_leaves_the_rest_of_the_settings_as_they_were_read() {
 }
 
 #[test]
-fn a_token_from_the_environment_is_shown_to_the_server_and_to_nobody_else() {
+fn a_configured_token_is_sent_to_the_server_and_never_printed() {
     let place = Place::new();
     place.write("weaver.toml", "token = \"wvr_secret\"\n");
     let empty = json!({"items": [], "complete": true}).to_string();
-    let (requests, run) = canned::run(&place, "runners list", &[(200, &empty)]);
+    let (requests, run) = canned::run(&place, "workers list", &[(200, &empty)]);
     run.succeeded();
     assert!(requests[0].head.contains("authorization: Bearer wvr_secret"), "{}", requests[0].head);
     let shown = place.run("config show").succeeded() + &place.run("config show --output json").succeeded();

@@ -19,7 +19,7 @@ fn every_command_of_the_guide_to_schedules_succeeds_and_what_is_due_runs() {
     for command in commands {
         // The port of the guide may be taken on this machine.
         let here = command.replace("http://127.0.0.1:7117", &server.address);
-        let run = Run::of(shell(&place, &here).env("WEAVER_SERVER", &server.address));
+        let run = Run::of(&mut shell(&place, &here));
         assert_eq!(run.code, Some(0), "{command}\n{}{}", run.out, run.errors);
         assert!(!run.out.is_empty(), "{command} says nothing");
         if command.contains("job_definition=pulse") {

@@ -19,7 +19,7 @@ fn a_token_of_the_environment_leaves_it_and_is_used_all_the_same() {
     let worker = command.env("WEAVER_SERVER", &server.address).env("WEAVER_TOKEN", &token);
     let worker = worker.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut worker = worker.spawn().expect("the binary starts");
-    let heard = || server.run(&place, "runners list").out.contains("w1");
+    let heard = || server.run(&place, "workers list").out.contains("w1");
     while !heard() {
         assert!(worker.try_wait().expect("it can be asked").is_none(), "the worker has ended");
     }

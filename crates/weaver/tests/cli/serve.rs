@@ -8,7 +8,7 @@ use crate::support::{Place, Run};
 fn a_first_start_makes_a_store_and_commands_of_its_user_need_no_token() {
     let place = Place::new();
     let server = Server::start(&place, "serve");
-    let id = server.run(&place, "enqueue nobody {\"a\":1} --queue mail").succeeded();
+    let id = server.run(&place, "enqueue unhandled {\"a\":1} --queue mail").succeeded();
     let listed = server.run(&place, "tasks list --output json").json();
     assert_eq!(listed["items"][0]["id"], id.trim());
     let explained = server.run(&place, &format!("tasks explain {}", id.trim())).succeeded();
@@ -18,13 +18,13 @@ fn a_first_start_makes_a_store_and_commands_of_its_user_need_no_token() {
     assert!(server.run(&place, &format!("tasks cancel {}", id.trim())).succeeded().contains("cancelled"));
     server.run(&place, &format!("tasks wait {}", id.trim())).failed(7, &["is cancelled"]);
     let again = server.run(&place, &format!("tasks retry {}", id.trim())).succeeded();
-    assert!(again.contains("runs again as"), "{again}");
+    assert!(again.contains("is retried as task"), "{again}");
     server.run(&place, "tasks show 999").failed(3, &["999", "next: "]);
-    server.run(&place, "runners list").succeeded();
+    server.run(&place, "workers list").succeeded();
 
     let stopped = server.stop();
     assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
-    assert!(place.run("store check").succeeded().contains("nothing is wrong"));
+    assert!(place.run("store check").succeeded().contains("no problems found"));
 }
 
 #[test]
@@ -38,13 +38,13 @@ fn without_a_token_a_server_of_another_user_refuses_with_the_next_step() {
 }
 
 #[test]
-fn a_demo_is_alive_at_the_first_look() {
+fn a_demo_has_tasks_in_every_state() {
     let place = Place::new();
     let server = Server::start(&place, "demo");
     assert_eq!(server.run(&place, "tasks wait 1").succeeded(), "\"Hello, Ada!\"\n");
     server.run(&place, "tasks wait 4").failed(7, &["no such recipient"]);
     let kinds = server.run(&place, "tasks list").succeeded();
-    for kind in ["demo.slow", "demo.pulse", "demo.nobody", "scheduled", "http"] {
+    for kind in ["demo.slow", "demo.pulse", "demo.unhandled", "scheduled", "http"] {
         assert!(kinds.contains(kind), "no {kind} in\n{kinds}");
     }
     assert!(server.run(&place, "tasks explain 6").succeeded().contains("paused"));
@@ -89,12 +89,12 @@ fn tokens_of_a_running_server_are_made_used_and_revoked() {
         let mut command = place.command(arguments);
         Run::of(command.env("WEAVER_SERVER", &server.address).env("WEAVER_TOKEN", token))
     };
-    as_ci("enqueue nobody --queue mail").succeeded();
+    as_ci("enqueue unhandled --queue mail").succeeded();
     as_ci("tasks cancel 1").failed(6, &["manage_tasks"]);
     as_ci("tokens list").failed(6, &["next: "]);
     assert!(server.run(&place, "tokens list").succeeded().contains(id));
     server.run(&place, &format!("tokens revoke {id}")).succeeded();
-    as_ci("enqueue nobody --queue mail").failed(6, &["next: "]);
+    as_ci("enqueue unhandled --queue mail").failed(6, &["next: "]);
     server.run(&place, &format!("tokens revoke {id}")).failed(3, &[id]);
 }
 
@@ -119,7 +119,7 @@ fn of_two_servers_of_one_directory_each_answers_for_itself() {
 }
 
 #[test]
-fn a_server_with_a_certificate_answers_over_tls_and_to_nobody_in_plain() {
+fn a_server_with_a_certificate_answers_over_tls_and_never_in_plain() {
     let place = Place::new();
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     place.write("cert.pem", &certified.cert.pem());

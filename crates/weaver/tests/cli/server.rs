@@ -58,7 +58,7 @@ impl Server {
         child.wait().expect("it ends");
     }
 
-    /// Told to stop; how it ended.
+    /// Sends SIGTERM and returns the exit status.
     pub(crate) fn stop(mut self) -> Run {
         let child = self.child.take().expect("it was not stopped before");
         terminate(&child);
@@ -69,13 +69,13 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            let _ = child.kill(); // It may have ended by itself.
+            let _ = child.kill(); // It may have ended already.
             let _ = child.wait();
         }
     }
 }
 
 fn terminate(child: &Child) {
-    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    assert!(told.expect("there is a `kill`").success());
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(sent.expect("there is a `kill`").success());
 }

@@ -1,4 +1,4 @@
-//! `weaver store …`: each command's way, and the ways it can go wrong.
+//! `weaver store …`: success and failure of each command.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ const EXPORT: &str = r#"{"weaver_export":{"version":1,"written_at":"2026-01-31T0
 "#;
 
 #[test]
-fn init_makes_a_store_once_and_leaves_it_as_it_is_the_second_time() {
+fn init_creates_a_store_once_and_leaves_an_existing_one_unchanged() {
     let place = Place::new();
     assert_eq!(place.run("store init --output json").json()["made"], true);
     assert!(place.path("weaver-data/weaver.redb").exists());
@@ -20,20 +20,20 @@ fn init_makes_a_store_once_and_leaves_it_as_it_is_the_second_time() {
 }
 
 #[test]
-fn a_store_that_is_not_there_is_never_made_by_accident() {
+fn a_missing_store_is_never_created_by_accident() {
     let place = Place::new();
     for command in ["check", "compact", "export", "backup ./copy"] {
         let run = place.run(&format!("store {command} --store ./nowhere"));
-        run.failed(3, &["there is no store in ./nowhere", "next: ", "weaver store init --store ./nowhere"]);
+        run.failed(3, &["no store in ./nowhere", "next: ", "weaver store init --store ./nowhere"]);
         assert!(!place.path("nowhere").exists(), "{command}");
     }
     assert!(!place.path("copy").exists());
 }
 
 #[test]
-fn check_of_a_whole_store_says_that_nothing_is_wrong() {
+fn check_of_a_sound_store_finds_no_problems() {
     let place = Place::with_store();
-    assert!(place.run("store check").succeeded().contains("nothing is wrong"));
+    assert!(place.run("store check").succeeded().contains("no problems found"));
     let report = place.run("store check --output json").json();
     assert_eq!(report["is_clean"], true);
     assert_eq!(report["problems"], serde_json::json!([]));
@@ -61,7 +61,7 @@ fn a_store_in_use_is_refused_with_the_process_that_has_it() {
     let place = Place::with_store();
     let lock =
         std::fs::File::options().write(true).open(place.path("weaver-data/LOCK")).expect("it is there");
-    lock.lock().expect("nobody else has it");
+    lock.lock().expect("no other process holds it");
     let pid = place.read("weaver-data/LOCK");
     let said = format!("in use by process {}", pid.trim());
     place.run("store compact").failed(4, &["./weaver-data", &said, "stop that process"]);
@@ -82,12 +82,12 @@ fn what_is_no_directory_of_this_machine_is_refused_with_what_would_be() {
 }
 
 #[test]
-fn compact_says_how_much_it_gave_back() {
+fn compact_says_how_much_it_freed() {
     let place = Place::with_store();
     let answer = place.run("store compact --output json").json();
     let bytes = |name: &str| answer[name].as_u64().expect("it is a number");
     assert_eq!(bytes("bytes_before"), bytes("bytes_after") + bytes("bytes_freed"));
-    assert!(place.run("store compact").succeeded().contains("given back to the disk"));
+    assert!(place.run("store compact").succeeded().contains("freed"));
 }
 
 #[test]
@@ -99,7 +99,9 @@ fn a_backup_is_a_store_with_the_same_contents_and_never_replaces_another() {
     assert!(answer["rows"].as_u64() > Some(0), "{answer}");
     place.run("store check --store ./copy").succeeded();
     assert!(place.run("store export --store ./copy").succeeded().contains("\"settings\""));
-    place.run("store backup ./copy").failed(6, &["./copy holds a store already", "a directory of its own"]);
+    place
+        .run("store backup ./copy")
+        .failed(6, &["./copy already contains a store", "choose an empty directory"]);
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn what_is_exported_is_imported_once() {
 fn export_replaces_a_file_only_by_force() {
     let place = Place::with_store();
     place.write("out.jsonl", "mine");
-    place.run("store export out.jsonl").failed(6, &["out.jsonl is there already", "--force"]);
+    place.run("store export out.jsonl").failed(6, &["out.jsonl already exists", "--force"]);
     assert_eq!(place.read("out.jsonl"), "mine");
     place.run("store export out.jsonl --force").succeeded();
     assert!(place.read("out.jsonl").starts_with("{\"weaver_export\""));
@@ -145,7 +147,7 @@ fn an_import_that_cannot_be_read_is_refused_by_file_and_line() {
     place.run("store import none.jsonl").failed(3, &["none.jsonl", "next: check the path"]);
     assert!(!place.path("weaver-data").exists(), "a mistyped name leaves nothing behind");
     place.write("cut.jsonl", EXPORT.split_inclusive('\n').take(2).collect::<String>().as_str());
-    place.run("store import cut.jsonl").failed(1, &["cut.jsonl", "line 2", "cut short", "import again"]);
+    place.run("store import cut.jsonl").failed(1, &["cut.jsonl", "line 2", "truncated", "import again"]);
     place.write("other.jsonl", "hello\n");
     place.run("store import other.jsonl").failed(1, &["other.jsonl", "line 1"]);
 }

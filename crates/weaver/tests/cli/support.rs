@@ -41,7 +41,8 @@ impl Place {
         fs::read_to_string(self.path(name)).expect("the file is there")
     }
 
-    /// The binary with these arguments (separated by spaces), and no setting of whoever runs the tests.
+    /// The binary with these arguments (separated by spaces), without settings from the environment of the
+    /// tests.
     pub(crate) fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(WEAVER);
         command.args(arguments.split_whitespace()).current_dir(&self.path);
@@ -63,7 +64,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A rest in the target directory harms nobody.
+        // Best effort: leftovers in the target directory are harmless.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -74,7 +75,7 @@ pub(crate) fn shell(place: &Place, command: &str) -> Command {
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     for (name, value) in place.command("").get_envs() {
-        // No setting of whoever runs the tests.
+        // No settings from the environment of the tests.
         match value {
             Some(value) => shell.env(name, value),
             None => shell.env_remove(name),
@@ -96,7 +97,7 @@ impl Run {
         Self::from(command.output().expect("the binary starts"))
     }
 
-    /// It did what it was asked; what it printed.
+    /// Asserts exit code 0; returns standard output.
     #[track_caller]
     pub(crate) fn succeeded(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.errors);

@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::support::{Place, Run};
 
 #[test]
-fn a_worker_told_to_stop_finishes_what_runs() {
+fn a_worker_that_gets_sigterm_finishes_running_tasks() {
     let place = Place::with_store();
     let hook = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let url = format!("http://{}/hook", hook.local_addr().expect("it is bound"));
@@ -22,9 +22,9 @@ fn a_worker_told_to_stop_finishes_what_runs() {
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).expect("it sends a request");
     assert!(line.starts_with("GET /hook"), "{line}");
-    // The task runs while the worker is told to stop.
-    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    assert!(told.expect("there is a `kill`").success());
+    // The task runs while the worker gets SIGTERM.
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(sent.expect("there is a `kill`").success());
     stream
         .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
         .expect("it listens");
@@ -58,8 +58,8 @@ fn a_worker_of_a_server_runs_its_tasks_with_the_programs_that_are_allowed_on_its
     server.run(&place, &format!("tasks wait {}", id.trim())).succeeded();
     let logged = server.run(&place, &format!("tasks logs {}", id.trim())).succeeded();
     assert!(logged.contains("hello"), "{logged}");
-    let told = Command::new("kill").args(["-TERM", &worker.id().to_string()]).status();
-    assert!(told.expect("there is a `kill`").success());
+    let sent = Command::new("kill").args(["-TERM", &worker.id().to_string()]).status();
+    assert!(sent.expect("there is a `kill`").success());
     let summary = Run::from(worker.wait_with_output().expect("it ends")).json();
     assert_eq!(summary["succeeded"], 1, "{summary}");
 }
@@ -67,7 +67,7 @@ fn a_worker_of_a_server_runs_its_tasks_with_the_programs_that_are_allowed_on_its
 #[test]
 fn a_worker_needs_a_store_or_a_server_and_a_policy_that_makes_sense() {
     let place = Place::with_store();
-    place.run("worker --store ./none").failed(3, &["there is no store in ./none"]);
+    place.run("worker --store ./none").failed(3, &["no store in ./none"]);
     place.run("worker --store ./weaver-data --server http://127.0.0.1:1").failed(2, &["--server"]);
     place.run("worker --store ./weaver-data --concurrency 0").failed(2, &["worker.concurrency", "from 1"]);
     place.write("weaver.toml", "[handlers.http]\nredirect_max = 3\n");

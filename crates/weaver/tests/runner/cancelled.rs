@@ -6,7 +6,7 @@ use std::time::Duration;
 use weaver::core::clock::Clock;
 use weaver::prelude::SystemClock;
 
-use crate::bed::{Bed, Runner, until};
+use crate::harness::{Harness, Runner, until};
 use crate::pipe::Pipe;
 
 /// What a busy machine may add to the second that is promised; without the wake-up it would be forty.
@@ -15,24 +15,24 @@ const SLACK: Duration = Duration::from_secs(2);
 const AGENT: &str = "sleep 1000 & readlink /proc/self/ns/pid > begun; wait";
 
 /// Cancels a prompt of a runner of the project that runs; how long its processes lived on.
-fn time_to_stop(bed: &Bed, runner: &mut std::process::Command) -> Duration {
-    let begun = Pipe::new(bed, "begun");
-    bed.agent(AGENT);
+fn time_to_stop(harness: &Harness, runner: &mut std::process::Command) -> Duration {
+    let begun = Pipe::new(harness, "begun");
+    harness.agent(AGENT);
     let _runner = Runner::start(runner);
-    let id = bed.prompt("x", "");
-    let family = begun.read_cell();
-    bed.run(&format!("tasks cancel {id}")).succeeded();
+    let id = harness.prompt("x", "");
+    let family = begun.read_sandbox();
+    harness.run(&format!("tasks cancel {id}")).succeeded();
     let clock = SystemClock::new();
     let cancelled_at = clock.monotonic();
-    until("the agent is gone", || family.is_gone());
+    until("the agent has ended", || family.has_ended());
     clock.monotonic().0.saturating_sub(cancelled_at.0)
 }
 
 #[test]
 fn a_cancelled_prompt_stops_within_a_second_over_http() {
-    let bed = Bed::new();
-    let mut runner = bed.command("runner --log warn --project-root project -- sh -e agent.sh");
-    let took = time_to_stop(&bed, runner.env("WEAVER_NAMESPACE", crate::bed::NAMESPACE));
+    let harness = Harness::new();
+    let mut runner = harness.command("runner --log warn --project-root project -- sh -e agent.sh");
+    let took = time_to_stop(&harness, runner.env("WEAVER_NAMESPACE", crate::harness::NAMESPACE));
     assert!(took <= Duration::from_secs(1) + SLACK, "{took:?}");
 }
 
@@ -41,9 +41,9 @@ fn a_cancelled_prompt_stops_within_a_second_over_http() {
 fn a_cancelled_prompt_stops_within_a_second_on_a_store_shared_with_the_server() {
     let server = weaver_testkit::services::postgres::Shared::server();
     let url = format!("{}?schema=cancelled_{}", server.url(), std::process::id());
-    let bed = Bed::on(&url);
-    let mut runner = bed.place.command("runner --log warn --project-root project --store");
+    let harness = Harness::on(&url);
+    let mut runner = harness.place.command("runner --log warn --project-root project --store");
     let runner = runner.arg(&url).args(["--", "sh", "-e", "agent.sh"]);
-    let took = time_to_stop(&bed, runner.env("WEAVER_NAMESPACE", crate::bed::NAMESPACE));
+    let took = time_to_stop(&harness, runner.env("WEAVER_NAMESPACE", crate::harness::NAMESPACE));
     assert!(took <= Duration::from_secs(1) + SLACK, "{took:?}");
 }

@@ -1,9 +1,9 @@
-//! The guide is a transcript: its commands are run in their order, and print what it says.
+//! The guide is a transcript: its commands are run in order, as a reader types them, and print what it says.
 
-use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::bed::until;
+use crate::harness::until;
 use crate::support::{Place, Run, shell};
 
 /// A command of the guide, and what it prints.
@@ -17,21 +17,18 @@ fn every_command_of_the_guide_for_agents_prints_what_the_guide_says() {
     let guide = include_str!("../../../../docs/guides/agent-runner.md");
     let steps = steps(guide);
     assert!(steps.len() > 12, "{}", steps.len());
-    let place = Place::new();
-    let port =
-        TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("there is one").port();
+    let mut reader = Reader::new();
     let mut background = Vec::new();
     for Step { command, printed } in steps {
         match command.strip_suffix('&') {
-            Some(command) => background.push(Background::start(&place, command.trim_end(), port)),
+            Some(command) => background.push(Background::start(&reader, command.trim_end())),
             None => {
-                let run = Run::of(&mut shell_of(&place, command, port));
+                let run = reader.run(command);
                 assert_eq!(run.code, Some(0), "{command}\n{}{}", run.out, run.errors);
                 let said: Vec<&str> = run.out.lines().collect();
                 let is = |line: &str, said: &str| matches(line, said.trim_end());
                 let as_written = printed.iter().enumerate().all(|(index, line)| {
-                    // Both streams of the agent are followed, and nothing says which line of which came
-                    // first.
+                    // Both streams of the agent are followed, and the order of their lines is not defined.
                     let in_any_order = command.contains("--follow") && said.iter().any(|said| is(line, said));
                     in_any_order || said.get(index).is_some_and(|said| is(line, said))
                 });
@@ -67,26 +64,48 @@ fn matches(written: &str, said: &str) -> bool {
     rest.is_empty() || written.ends_with('…')
 }
 
-fn shell_of(place: &Place, command: &str, port: u16) -> Command {
-    let mut shell = shell(place, command);
-    shell.env("WEAVER_SERVER", format!("http://127.0.0.1:{port}"));
-    // Commands in a directory of the project are still about the store beside it.
-    shell.env("WEAVER_STORE", place.path("weaver-data"));
-    shell.env("WEAVER_SERVE_LISTEN", format!("127.0.0.1:{port}"));
-    shell
+/// A reader at a shell: each command starts in the directory where the command before it ended.
+struct Reader {
+    place: Place,
+    directory: PathBuf,
 }
 
-/// What the guide leaves running.
+impl Reader {
+    /// In an empty directory.
+    fn new() -> Self {
+        let place = Place::new();
+        let directory = place.path("");
+        Self { place, directory }
+    }
+
+    fn run(&mut self, command: &str) -> Run {
+        let file = self.place.path("reader.pwd");
+        let script = format!("{command}\ncode=$?\npwd > '{}'\nexit $code", file.display());
+        let run = Run::of(&mut self.shell(&script));
+        self.directory = PathBuf::from(self.place.read("reader.pwd").trim_end());
+        run
+    }
+
+    /// No setting that a reader does not have: no server, store or token is named. Only the port differs: the
+    /// default may be taken on this machine.
+    fn shell(&self, script: &str) -> Command {
+        let mut shell = shell(&self.place, script);
+        shell.current_dir(&self.directory).env("WEAVER_SERVE_LISTEN", "127.0.0.1:0");
+        shell
+    }
+}
+
+/// A background process of the guide, killed when this is dropped.
 struct Background(Child);
 
 impl Background {
-    /// Started, and through with what it says at its start.
-    fn start(place: &Place, command: &str, port: u16) -> Self {
-        let mut shell = shell_of(place, &format!("exec {command}"), port);
+    /// Returns when the process has printed its banner.
+    fn start(reader: &Reader, command: &str) -> Self {
+        let mut shell = reader.shell(&format!("exec {command}"));
         let mut child = shell.stdin(Stdio::null()).spawn().expect("there is a shell");
-        let (_, log) = command.split_once("> ").expect("what runs on writes into a file");
-        let log = place.path(log.split(' ').next().unwrap_or_default());
-        until("it says that it is there", || {
+        let (_, log) = command.split_once("> ").expect("a background command writes into a file");
+        let log = reader.directory.join(log.split(' ').next().unwrap_or_default());
+        until("its banner is printed", || {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             assert!(child.try_wait().is_ok_and(|ended| ended.is_none()), "{command}: {said}");
             said.contains("Ctrl-C")
@@ -97,7 +116,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        let _ = self.0.kill(); // It may have ended by itself.
+        let _ = self.0.kill(); // It may have exited already.
         let _ = self.0.wait();
     }
 }

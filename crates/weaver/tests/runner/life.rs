@@ -2,25 +2,25 @@
 
 use serde_json::Value;
 
-use crate::bed::{Bed, NAMESPACE, until};
+use crate::harness::{Harness, NAMESPACE, until};
 use crate::pipe::Pipe;
 use crate::support::{Place, Run};
 
-/// What every store must carry. A new store joins with a bed on its URL.
-fn a_prompt_goes_through_its_whole_life(bed: &Bed) {
-    let (begun, go) = (Pipe::new(bed, "begun"), Pipe::new(bed, "go"));
-    bed.agent("read -r prompt || true; echo thinking >&2; echo begun > begun; cat go >/dev/null; echo \"you said: $prompt\"");
-    let first = bed.prompt("héllo 世界", "--group g1 --session s1");
-    let second = bed.prompt("and then?", "--group g1 --session s1");
-    assert_eq!(bed.task(&first)["state"], "queued");
+/// What every store must carry. A new store joins with a harness on its URL.
+fn a_prompt_goes_through_its_whole_life(harness: &Harness) {
+    let (begun, go) = (Pipe::new(harness, "begun"), Pipe::new(harness, "go"));
+    harness.agent("read -r prompt || true; echo thinking >&2; echo begun > begun; cat go >/dev/null; echo \"you said: $prompt\"");
+    let first = harness.prompt("héllo 世界", "--group g1 --session s1");
+    let second = harness.prompt("and then?", "--group g1 --session s1");
+    assert_eq!(harness.task(&first)["state"], "queued");
 
-    let runner = bed.runner("--name r1");
+    let runner = harness.runner("--name r1");
     begun.read();
-    let running = bed.task(&first);
+    let running = harness.task(&first);
     assert_eq!((&running["state"], &running["lease"]["worker"]), (&"running".into(), &"r1".into()));
-    assert_eq!(bed.task(&second)["state"], "queued", "one at a time");
-    check_runner_record(bed);
-    let groups = bed.run("tasks groups").succeeded();
+    assert_eq!(harness.task(&second)["state"], "queued", "one at a time");
+    check_runner_record(harness);
+    let groups = harness.run("tasks groups").succeeded();
     let row = groups.lines().find(|line| line.starts_with("g1")).expect("the group is listed");
     assert_eq!(
         row.split_whitespace().take(6).collect::<Vec<_>>(),
@@ -29,46 +29,46 @@ fn a_prompt_goes_through_its_whole_life(bed: &Bed) {
     );
     go.release();
 
-    let done = bed.ended(&first);
+    let done = harness.ended(&first);
     assert_eq!(done["state"], "succeeded");
     let result = &done["result"];
     assert_eq!((&result["exit_code"], &result["output"]), (&0.into(), &"you said: héllo 世界\n".into()));
-    assert_eq!(bed.run(&format!("tasks logs {first}")).succeeded(), "thinking\nyou said: héllo 世界\n");
+    assert_eq!(harness.run(&format!("tasks logs {first}")).succeeded(), "thinking\nyou said: héllo 世界\n");
     begun.read();
     go.release();
-    assert_eq!(bed.ended(&second)["state"], "succeeded");
+    assert_eq!(harness.ended(&second)["state"], "succeeded");
 
     let stopped = runner.stop();
     assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
     assert!(stopped.out.contains("2 succeeded"), "{}", stopped.out);
-    let record = bed.runners().remove(0);
+    let record = harness.runners().remove(0);
     assert_eq!((&record["status"], &record["alive"]), (&"stopped".into(), &false.into()));
 }
 
 /// `runner_id`, namespace, heartbeat, start, status and project are there, and the heart beats while the
 /// agent works.
-fn check_runner_record(bed: &Bed) {
-    let record = bed.runners().remove(0);
-    let beat = &record["beat"];
-    assert_eq!((&beat["runner_id"], &beat["namespace"]), (&"r1".into(), &NAMESPACE.into()));
+fn check_runner_record(harness: &Harness) {
+    let record = harness.runners().remove(0);
+    let heartbeat = &record["heartbeat"];
+    assert_eq!((&heartbeat["worker_id"], &heartbeat["namespace"]), (&"r1".into(), &NAMESPACE.into()));
     assert_eq!((&record["status"], &record["alive"]), (&"running".into(), &true.into()));
-    let root = bed.project().canonicalize().expect("it is there").display().to_string();
-    assert_eq!(beat["project_root"], root);
-    assert_eq!(beat["capacity"], 1);
-    until("it says that it is busy", || bed.runners()[0]["beat"]["running"] == 1);
-    assert!(beat["started_at"].as_str() <= record["last_heartbeat"].as_str(), "{record}");
-    let first = record["last_heartbeat"].clone();
-    until("the heart beats while the agent works", || bed.runners()[0]["last_heartbeat"] != first);
+    let root = harness.project().canonicalize().expect("it is there").display().to_string();
+    assert_eq!(heartbeat["project_root"], root);
+    assert_eq!(heartbeat["capacity"], 1);
+    until("it says that it is busy", || harness.runners()[0]["heartbeat"]["running"] == 1);
+    assert!(heartbeat["started_at"].as_str() <= record["last_heartbeat_at"].as_str(), "{record}");
+    let first = record["last_heartbeat_at"].clone();
+    until("the heart beats while the agent works", || harness.runners()[0]["last_heartbeat_at"] != first);
 }
 
 #[test]
 fn a_prompt_goes_through_its_whole_life_in_memory() {
-    a_prompt_goes_through_its_whole_life(&Bed::on("memory:"));
+    a_prompt_goes_through_its_whole_life(&Harness::on("memory:"));
 }
 
 #[test]
 fn a_prompt_goes_through_its_whole_life_on_the_embedded_store() {
-    a_prompt_goes_through_its_whole_life(&Bed::on("./weaver-data"));
+    a_prompt_goes_through_its_whole_life(&Harness::on("./weaver-data"));
 }
 
 #[cfg(feature = "postgres")]
@@ -76,7 +76,7 @@ fn a_prompt_goes_through_its_whole_life_on_the_embedded_store() {
 fn a_prompt_goes_through_its_whole_life_on_postgresql() {
     let server = weaver_testkit::services::postgres::Shared::server();
     let url = format!("{}?schema=runner_{}", server.url(), std::process::id());
-    a_prompt_goes_through_its_whole_life(&Bed::on(&url));
+    a_prompt_goes_through_its_whole_life(&Harness::on(&url));
 }
 
 #[cfg(feature = "dynamodb")]
@@ -87,7 +87,7 @@ fn a_prompt_goes_through_its_whole_life_on_dynamodb() {
     let key = format!("runner{}", std::process::id());
     let variables =
         [("AWS_ACCESS_KEY_ID", key.as_str()), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_REGION", "local")];
-    a_prompt_goes_through_its_whole_life(&Bed::on_with(&url, &variables));
+    a_prompt_goes_through_its_whole_life(&Harness::on_with(&url, &variables));
 }
 
 #[test]
@@ -99,38 +99,38 @@ fn a_runner_works_on_a_store_of_its_own() {
     assert_eq!(put, "1\n");
     let mut command =
         place.command("runner --store ./weaver-data --namespace app --log warn -- sh -e agent.sh");
-    let runner = crate::bed::Runner::start(&mut command);
+    let runner = crate::harness::Runner::start(&mut command);
     assert_eq!(place.read("ended"), "done\n");
     let stopped = runner.stop();
     assert!(stopped.out.contains("1 succeeded"), "{}{}", stopped.out, stopped.errors);
     assert_eq!(place.read("said"), "hello");
     place.run("prompt --store ./weaver-data --wait hello").failed(2, &["--wait"]);
-    place.run("prompt --store ./none hello").failed(3, &["there is no store"]);
+    place.run("prompt --store ./none hello").failed(3, &["no store in ./none"]);
 }
 
 #[test]
 fn a_prompt_is_followed_line_by_line_or_waited_for() {
-    let bed = Bed::new();
-    bed.agent("cat; echo; echo progress >&2; sleep 0; echo the answer");
-    let _runner = bed.runner("");
-    let followed = bed.run("prompt --follow question").succeeded();
+    let harness = Harness::new();
+    harness.agent("cat; echo; echo progress >&2; sleep 0; echo the answer");
+    let _runner = harness.runner("");
+    let followed = harness.run("prompt --follow question").succeeded();
     assert!(followed.contains("question\n") && followed.contains("progress\n"), "{followed}");
-    assert_eq!(bed.run("prompt --wait question").succeeded(), "question\nthe answer\n");
-    bed.agent("echo no >&2; exit 3");
-    bed.run("prompt --wait question").failed(7, &["exited with code 3", "no"]);
-    let json: Value = bed.run("prompt --output json question").json();
+    assert_eq!(harness.run("prompt --wait question").succeeded(), "question\nthe answer\n");
+    harness.agent("echo no >&2; exit 3");
+    harness.run("prompt --wait question").failed(7, &["exited with code 3", "no"]);
+    let json: Value = harness.run("prompt --output json question").json();
     assert_eq!(json["namespace"], NAMESPACE);
 }
 
 #[test]
 fn a_namespace_is_named_by_flag_then_variable_then_file_then_the_projects_path() {
-    let bed = Bed::new();
-    bed.agent("cat");
+    let harness = Harness::new();
+    harness.agent("cat");
     let start = |flags: &str, variable: Option<&str>| {
         let mut command =
-            bed.command(&format!("runner --log warn {flags} --project-root project -- sh agent.sh"));
+            harness.command(&format!("runner --log warn {flags} --project-root project -- sh agent.sh"));
         variable.map(|name| command.env("WEAVER_NAMESPACE", name));
-        crate::bed::Runner::start(&mut command).said
+        crate::harness::Runner::start(&mut command).said
     };
     let line =
         |said: &str| said.lines().find(|line| line.contains("namespace")).unwrap_or_default().to_owned();
@@ -141,11 +141,11 @@ fn a_namespace_is_named_by_flag_then_variable_then_file_then_the_projects_path()
     let derived = line(&start("", None));
     assert!(derived.contains("project-") && derived.contains("the project's path"), "{derived}");
     assert_eq!(derived, line(&start("", None)), "the same every time");
-    // Whoever prompts from the same project means the same runner.
-    let mut prompt = bed.command("prompt --project-root project --output json hello");
+    // A prompt from the same project reaches the same runner.
+    let mut prompt = harness.command("prompt --project-root project --output json hello");
     let namespace = Run::of(&mut prompt).json()["namespace"].as_str().expect("a name").to_owned();
     assert!(derived.contains(&namespace), "{derived} {namespace}");
-    bed.place.write("weaver.toml", "namespace = \"by-file\"\n");
+    harness.place.write("weaver.toml", "namespace = \"by-file\"\n");
     let file = line(&start("", None));
     assert!(file.contains("by-file") && file.contains("weaver.toml:1"), "{file}");
 }

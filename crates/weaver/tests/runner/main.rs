@@ -1,10 +1,10 @@
 //! `weaver runner` and `weaver prompt`, run as people run them: real processes for server, runners and
 //! agents.
 
-mod bed;
 mod cancelled;
 mod ends;
 mod guide;
+mod harness;
 mod input;
 mod life;
 mod lost;

@@ -1,4 +1,4 @@
-//! What the views remember of each live task: thirty-two bytes, however large its record.
+//! The index entry of each live task: thirty-two bytes, however large its record.
 
 use std::collections::VecDeque;
 
@@ -12,49 +12,48 @@ use crate::time::Timestamp;
 /// among many that have ended pins two kilobytes, not more.
 const PAGE_ENTRIES: usize = 64;
 
-/// A live task as the views know it.
+/// A live task in the index.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) ready_at: Timestamp,
-    /// What few tasks ask for. Boxed: millions of others pay a pointer.
-    pub(super) asks: Option<Box<Asks>>,
-    /// Its queue's number, to save two look-ups by name on every move.
+    /// Boxed, because few tasks have any of it and millions may wait.
+    pub(super) rare: Option<Box<RareFields>>,
+    /// Its queue's number, to save two lookups by name on every transition.
     pub(super) queue: u32,
     /// Its type and priority, by number.
     pub(super) kind: u32,
     /// Its position in the list of leases, while it has one.
     pub(super) lease_position: u32,
     pub(super) state: TaskState,
-    /// Which index the waiting task stands in. The indexes hold ids only; this says which of them is telling
-    /// the truth.
+    /// The view that has the waiting task. Views may hold stale ids; this is what counts.
     pub(super) place: Place,
     pub(super) fragile: bool,
     pub(super) ready_by: ReadyBy,
 }
 
-/// Which views a task needs beyond the usual.
+/// Fields that need further views, and that few tasks have.
 #[derive(Debug)]
-pub(super) struct Asks {
+pub(super) struct RareFields {
     pub(super) serial_key: Option<SerialKey>,
     pub(super) expires_at: Option<Timestamp>,
 }
 
-impl Asks {
+impl RareFields {
     fn of(record: &TaskRecord) -> Option<Box<Self>> {
         let (serial_key, expires_at) = (record.spec.serial_key.clone(), record.spec.expires_at);
         (serial_key.is_some() || expires_at.is_some()).then(|| Box::new(Self { serial_key, expires_at }))
     }
 }
 
-/// Where a waiting task stands.
+/// The view that has a waiting task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In no index: it is not waiting, has expired, or was set aside.
+    /// In no view: it is not waiting, has expired, or was set aside.
     Nowhere,
     /// In `scheduled`, not yet due.
     Scheduled,
-    /// In `appointed`, not yet due.
-    Appointed,
+    /// In `scheduled_wall`, not yet due.
+    ScheduledWall,
     /// In a ready lane; if it has a serial key, in its gate.
     Ready,
 }
@@ -63,7 +62,7 @@ impl Entry {
     pub(super) fn of(record: &TaskRecord, queue: u32, kind: u32) -> Self {
         Self {
             ready_at: record.ready_at,
-            asks: Asks::of(record),
+            rare: RareFields::of(record),
             queue,
             kind,
             lease_position: NO_LEASE,
@@ -75,11 +74,11 @@ impl Entry {
     }
 
     pub(super) fn serial_key(&self) -> Option<&SerialKey> {
-        self.asks.as_ref()?.serial_key.as_ref()
+        self.rare.as_ref()?.serial_key.as_ref()
     }
 
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
-        self.asks.as_ref()?.expires_at
+        self.rare.as_ref()?.expires_at
     }
 }
 
@@ -88,8 +87,8 @@ pub(super) struct Entries {
     // A deque, because old pages are freed at the front while new ones are added at the back.
     pages: VecDeque<Option<Box<Page>>>,
     first_page: u64,
-    /// The last page that became empty: in the steady state one is given back for every one that is asked
-    /// for.
+    /// The last page that became empty: in the steady state one page is freed for every one that is
+    /// allocated.
     spare: Option<Box<Page>>,
 }
 
@@ -97,7 +96,7 @@ pub(super) struct Entries {
 struct Page {
     entries: [Option<Entry>; PAGE_ENTRIES],
     used: usize,
-    /// How many of them are in each state: a search for a rare state passes over whole pages.
+    /// How many of them are in each state: a search for a rare state skips whole pages.
     in_state: InState,
 }
 
@@ -145,8 +144,7 @@ impl Entries {
         page.used += 1;
     }
 
-    /// A task, and beside it how many of its page are in each state: whoever changes its state keeps them in
-    /// step.
+    /// A task and its page's counts by state, which a caller that changes the state must update.
     pub(super) fn get_mut_counted(&mut self, id: TaskId) -> Option<(&mut Entry, &mut InState)> {
         let (page, position) = self.locate(id)?;
         let page = self.pages.get_mut(page)?.as_mut()?;

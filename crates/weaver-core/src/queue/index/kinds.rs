@@ -1,11 +1,12 @@
 //! Types and priorities by number: an entry holds four bytes instead of a name, and lanes compare numbers.
+//! Users invent types without limit, so a kind is forgotten with its last task.
 
 use hashbrown::HashMap;
 
 use crate::name::TaskType;
 use crate::task::Priority;
 
-/// What tasks have in common that a worker may choose by.
+/// The type and priority of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub(super) task_type: TaskType,
@@ -14,11 +15,11 @@ pub(super) struct Kind {
 
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
-    // With how many tasks are of it: types are people's words, there is no end to them.
+    // Each with its number of tasks.
     list: Vec<Option<(Kind, u64)>>,
     free: Vec<u32>,
     numbers: HashMap<TaskType, Vec<u32>>,
-    /// The one last asked for: tasks of one kind come together.
+    /// The one last used: tasks of one kind often follow each other.
     last: u32,
 }
 
@@ -28,7 +29,7 @@ impl Kinds {
         self.list.get(number as usize)?.as_ref().map(|(kind, _)| kind)
     }
 
-    /// The number of a kind, for one more task of it.
+    /// Counts one more task of a kind; returns the kind's number.
     pub(super) fn enter(&mut self, task_type: &TaskType, priority: Priority) -> u32 {
         let is_it = |list: &[Option<(Kind, u64)>], number: u32| {
             let kind = list.get(number as usize).and_then(Option::as_ref);
@@ -49,12 +50,12 @@ impl Kinds {
         self.last
     }
 
-    /// One task of a kind less.
+    /// Counts one task of a kind less.
     pub(super) fn leave(&mut self, number: u32) {
         if let Some((_, count)) = &mut self.list[number as usize] {
             *count -= 1;
         }
-        // The last one asked for stays: a queue that is drained as fast as it is filled would forget it every
+        // The last one used stays: a queue that is emptied as fast as it is filled would forget it every
         // time.
         if number != self.last {
             self.forget_if_unused(number);

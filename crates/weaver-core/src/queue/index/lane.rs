@@ -1,7 +1,7 @@
-//! `ready`: lanes of task ids, each in the exact order of G7.
+//! Ready tasks: lanes of ids, each in the exact order of G7.
 //!
 //! A lane holds the ready tasks of one queue, type, priority and fragility. Leasing compares the first of
-//! each lane it may take from, so filters by type and slots never search.
+//! each lane that matches the request, so filters by type and slots never search.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use crate::id::TaskId;
 use crate::time::Timestamp;
 
-/// A ready task: its id, and the time it sorts by. It may be stale (the task has moved since): the record
-/// decides.
+/// A ready task: its id, and the time it sorts by. It may be stale, because the task has changed since: its
+/// index entry decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadyEntry {
     pub(super) ready_at: Timestamp,
@@ -21,9 +21,9 @@ pub(super) struct ReadyEntry {
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    // Tasks become ready in order, nearly always: appending is all it takes.
+    // Tasks nearly always become ready in order, and are appended.
     in_order: VecDeque<ReadyEntry>,
-    // Those that do not (freed by their serial key, released at the same instant) wait here. Usually empty.
+    // The others, whose serial key became free or that were released at the same instant. Usually empty.
     late: BinaryHeap<Reverse<ReadyEntry>>,
     stale: usize,
 }
@@ -53,7 +53,7 @@ impl Lane {
         let popped =
             if late { self.late.pop().map(|Reverse(entry)| entry) } else { self.in_order.pop_front() };
         if self.in_order.is_empty() && self.in_order.capacity() > 4096 {
-            // A burst is over: give its memory back.
+            // Frees the memory of a burst.
             self.in_order = VecDeque::new();
         }
         popped
@@ -65,16 +65,16 @@ impl Lane {
         self.stale = self.stale.saturating_sub(1);
     }
 
-    /// Notes that one entry has become stale. Says whether so many have that the lane should be swept.
+    /// Counts one more stale entry. Returns whether the lane should be swept: most of it is stale.
     pub(super) fn note_stale(&mut self) -> bool {
         self.stale += 1;
         self.stale > 64 && self.stale * 2 > self.len()
     }
 
-    /// Keeps only the entries that are still true.
-    pub(super) fn sweep(&mut self, mut is_true: impl FnMut(ReadyEntry) -> bool) {
-        self.in_order.retain(|entry| is_true(*entry));
-        self.late.retain(|Reverse(entry)| is_true(*entry));
+    /// Removes the stale entries.
+    pub(super) fn sweep(&mut self, mut is_current: impl FnMut(ReadyEntry) -> bool) {
+        self.in_order.retain(|entry| is_current(*entry));
+        self.late.retain(|Reverse(entry)| is_current(*entry));
         self.in_order.shrink_to(64);
         self.late.shrink_to(64);
         self.stale = 0;
@@ -109,12 +109,12 @@ pub(super) struct LaneKey {
 pub(super) struct Lanes {
     list: Vec<(LaneKey, Lane)>,
     positions: HashMap<LaneKey, usize>,
-    /// The one last asked for: tasks of one kind come together.
+    /// The one last used: tasks of one kind often follow each other.
     last: usize,
 }
 
 impl Lanes {
-    /// Past this many, lanes that are empty are forgotten: types are people's words, there is no end to them.
+    /// Above this many lanes, empty ones are removed: users invent types without limit.
     const KEPT_EMPTY: usize = 32;
 
     pub(super) fn lane_mut(&mut self, key: LaneKey) -> &mut Lane {
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_gives_its_entries_in_order_whatever_order_they_came_in() {
+    fn a_lane_returns_its_entries_in_order_whatever_order_they_were_added_in() {
         let mut lane = Lane::default();
         for (ready_at, id) in [(5, 1), (7, 2), (6, 3), (7, 1), (5, 0), (9, 9)] {
             lane.push(entry(ready_at, id));
@@ -164,11 +164,17 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_asks_to_be_swept_once_most_of_it_is_stale() {
+    fn a_lane_entry_is_an_id_and_a_time_in_sixteen_bytes() {
+        assert_eq!(size_of::<ReadyEntry>(), size_of::<TaskId>() + size_of::<Timestamp>());
+        assert_eq!(size_of::<ReadyEntry>(), 16);
+    }
+
+    #[test]
+    fn a_lane_is_swept_once_most_of_it_is_stale() {
         let mut lane = Lane::default();
         (0..100).for_each(|id| lane.push(entry(0, id)));
-        let asked = (1..=100).find(|_| lane.note_stale());
-        assert_eq!(asked, Some(65));
+        let swept_at = (1..=100).find(|_| lane.note_stale());
+        assert_eq!(swept_at, Some(65));
         lane.sweep(|entry| entry.id.0 >= 90);
         assert_eq!(lane.len(), 10);
     }

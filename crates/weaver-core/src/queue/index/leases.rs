@@ -1,11 +1,11 @@
-//! Every lease and hold with its end, for `overdue`.
+//! Every lease and cancellation hold with its expiry, for `overdue`.
 
 use crate::id::TaskId;
 use crate::time::Timestamp;
 
-/// A dense list with the position kept in the record: adding, renewing and ending a lease cost O(1), and
-/// finding the overdue ones is one pass over a few cache lines per thousand, once a second. A heap would hold
-/// an entry for every renewal until its time came; a tree costs more on every lease than the pass saves.
+/// A dense list whose positions are kept in the index entries: adding, renewing and ending a lease is O(1),
+/// and finding the expired ones is one pass over a few cache lines per thousand, once a second. A heap would
+/// hold an entry for every renewal until it expires; a tree costs more on every lease than the pass saves.
 #[derive(Debug, Default)]
 pub(super) struct LeaseList {
     entries: Vec<LeaseEntry>,

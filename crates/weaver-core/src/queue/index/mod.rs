@@ -1,29 +1,33 @@
-//! The views of the truth: which task goes next, which is due when, whose lease ends when. Ids and thirty-two
-//! bytes per live task; the records themselves are their owner's business, in memory or on disk (ADR-0001).
+//! The index of the live tasks: which one is leased next, which is due when, which lease expires when.
+//!
+//! It holds ids and thirty-two bytes per live task. The records belong to the store, in memory or on disk
+//! (ADR-0001).
 //!
 //! ```text
-//! entries    id → how it stands             live tasks only        ┐
-//! scheduled  (when, id)                     waiting for a span     │
-//! appointed  (instant, id)                  waiting for an instant │
-//! queues     lanes of (when, id)            waiting, due           ├ synchronous, nothing but memory
-//! gates      serial key → ids               who of a key may go    │
-//! leases     (end, id)                      running or held        ┘
+//! entries         id → place and state      live tasks only            ┐
+//! scheduled       (ready_at, id)            due by the store's time    │
+//! scheduled_wall  (ready_at, id)            due by the wall clock      │
+//! queues          lanes of (ready_at, id)   due                        ├ synchronous, in memory
+//! gates           serial key → ids          which of a key may start   │
+//! leases          (expires_at, id)          running or on hold         ┘
 //! ```
 //!
-//! The owner tells it of every change of a record ([`Index::insert`], [`Index::update`]), asks it for the
-//! next task ([`Index::pick`]), and makes the move itself. What waiting callers must be told is left in the
-//! index until the owner passes it to its [`Waiters`], after its lock is released or its disk is synced.
+//! The store reports every change of a record ([`Index::insert`], [`Index::update`]), asks for the next task
+//! ([`Index::pick`]), and applies the transition itself.
+//!
+//! Wake-ups for waiting callers are collected in the index. The store passes them to its [`Waiters`] after
+//! its lock is released or its disk is synced.
 
 mod entries;
 mod gate;
+mod index_state;
 mod kinds;
 mod lane;
 mod leases;
-mod look;
 mod moves;
 mod pick;
+mod queries;
 mod queues;
-mod standing;
 mod unreadable;
 mod waiters;
 
@@ -32,9 +36,9 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-pub use pick::{Picks, Taste};
-pub use standing::Standing;
-pub use unreadable::Hold;
+pub use index_state::IndexState;
+pub use pick::{LeaseFilter, Picks};
+pub use unreadable::UnreadableHold;
 pub use waiters::{Waiters, Wanted};
 
 use crate::admission;
@@ -48,29 +52,29 @@ use crate::queue::index::queues::Queues;
 use crate::store_clock::StoreNow;
 use crate::time::Timestamp;
 
-/// The views over the live tasks of a store.
+/// The index of the live tasks of a store.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// The store's own time: never goes back, whatever the clock does.
+    /// The store's own time, which never goes back.
     now: Timestamp,
-    /// What the wall clock said last. It may go back.
+    /// The wall clock as of the last tick. It may go back.
     wall: Timestamp,
     entries: Entries,
     kinds: Kinds,
-    // A tree rather than a heap: a cancelled task leaves at once instead of lying around until its time.
+    // A tree rather than a heap: a cancelled task is removed at once, not when it becomes due.
     scheduled: BTreeSet<(Timestamp, TaskId)>,
-    /// The same for those whose time is an instant of the wall clock.
-    appointed: BTreeSet<(Timestamp, TaskId)>,
+    /// The same for tasks that are due by the wall clock.
+    scheduled_wall: BTreeSet<(Timestamp, TaskId)>,
     /// Tasks that have not started and have an `expires_at`.
     expiring: BTreeSet<(Timestamp, TaskId)>,
     queues: Queues,
     gates: Gates,
     leases: LeaseList,
-    /// What each lease call granted that is still running or held.
+    /// What each lease call granted that is still running or on hold.
     grants: HashMap<LeaseToken, Granted>,
-    news: News,
-    /// Whether anybody waits for work: if not, nobody need be told of arrivals.
-    pub watched: bool,
+    wake_hints: WakeHints,
+    /// Whether any caller waits for work; if not, no wake-ups are collected.
+    pub has_waiters: bool,
 }
 
 #[derive(Debug, Default)]
@@ -86,30 +90,30 @@ impl Granted {
     }
 }
 
-/// What those who wait for work should be told, once it may be known.
+/// Wake-ups for callers that wait for work, collected until the change is durable.
 #[derive(Debug, Default)]
-pub struct News {
-    /// Queues in which something can be taken that could not before; one entry per task.
+pub struct WakeHints {
+    /// Queues from which a task can be leased that could not before; one entry per task.
     arrivals: Vec<Arrival>,
-    /// Whether the next task becomes due earlier than was known.
+    /// Whether the next task becomes due earlier than waiting callers know.
     earlier_due: bool,
 }
 
-/// Something can be taken.
+/// A task can be leased.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
     queue: u32,
-    /// The lane, if one task arrived; `None` if the queue as a whole opened.
+    /// The lane, if one task became ready; `None` if the queue was resumed or has a free slot.
     lane: Option<LaneKey>,
 }
 
 impl Index {
-    /// The store's time, as last told.
+    /// The store's own time as of the last [`tick`](Index::tick).
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Takes note of the time: what is due becomes ready.
+    /// Sets the time: due tasks become ready, and expired ones are set aside.
     pub fn tick(&mut self, now: impl Into<StoreNow>) {
         let now = now.into();
         self.now = self.now.max(now.steady);
@@ -122,7 +126,7 @@ impl Index {
                 [then, now] if then != now => Some((*id, now)),
                 _ => None,
             });
-            // Set back, the wall clock has not come to what it had passed.
+            // The wall clock may have been set back before an `expires_at` that it had passed.
             for (id, is_expired) in changed.collect::<Vec<_>>() {
                 match is_expired {
                     true => self.shelve(id),
@@ -130,33 +134,38 @@ impl Index {
                 }
             }
         }
+        self.promote_scheduled_tasks();
+    }
+
+    /// Moves the tasks that have become due from the scheduled views to their lanes.
+    fn promote_scheduled_tasks(&mut self) {
         while let Some(id) = first_due(&mut self.scheduled, self.now) {
             self.make_ready(id);
         }
-        while let Some(id) = first_due(&mut self.appointed, self.wall) {
+        while let Some(id) = first_due(&mut self.scheduled_wall, self.wall) {
             self.make_ready(id);
         }
     }
 
-    /// In how long the next task becomes due, if the wall clock is not set meanwhile.
+    /// How long until the next task becomes due, if the wall clock does not jump.
     pub fn next_due(&self) -> Option<Duration> {
         let scheduled = self.scheduled.first().map(|(ready_at, _)| ready_at.since(self.now));
-        let appointed = self.appointed.first().map(|(ready_at, _)| ready_at.since(self.wall));
-        scheduled.into_iter().chain(appointed).min()
+        let by_wall = self.scheduled_wall.first().map(|(ready_at, _)| ready_at.since(self.wall));
+        scheduled.into_iter().chain(by_wall).min()
     }
 
-    /// Both times, as last told.
+    /// Both times as of the last [`tick`](Index::tick).
     pub fn store_now(&self) -> StoreNow {
         StoreNow { steady: self.now, wall: self.wall }
     }
 
-    /// Takes what waiting callers should be told; [`Waiters::choose`] finds whom.
-    pub fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    /// Takes the collected wake-ups; [`Waiters::choose`] finds the callers to wake.
+    pub fn take_wake_hints(&mut self) -> WakeHints {
+        std::mem::take(&mut self.wake_hints)
     }
 }
 
-/// Takes the first task that is due.
+/// Removes and returns the first task that is due.
 fn first_due(waiting: &mut BTreeSet<(Timestamp, TaskId)>, now: Timestamp) -> Option<TaskId> {
     let &(ready_at, id) = waiting.first()?;
     if !admission::is_due(ready_at, now) {

@@ -1,59 +1,59 @@
-//! Keeping the views in line with the records.
+//! Updates the views after a change of a record.
 
 use std::collections::BTreeSet;
 
 use crate::admission;
 use crate::id::{LeaseToken, TaskId};
 use crate::queue::index::entries::{Entry, Place};
+use crate::queue::index::index_state::IndexState;
 use crate::queue::index::lane::{LaneKey, ReadyEntry};
 use crate::queue::index::leases::NO_LEASE;
 use crate::queue::index::queues::Queues;
-use crate::queue::index::standing::Standing;
-use crate::queue::index::{Arrival, Index, News};
+use crate::queue::index::{Arrival, Index, WakeHints};
 use crate::task::{ReadyBy, TaskRecord};
 use crate::time::Timestamp;
 
 impl Index {
-    /// Takes in a live task: a new one, or one read back from disk. One that has ended and is held is not
-    /// counted: [`remember`](Index::remember) or [`restore_queue`](Index::restore_queue) did.
+    /// Adds a live task: a new one, or one read back from disk. A cancelled one with a hold is not counted
+    /// here, but by [`remember`](Index::remember) or [`restore_queue`](Index::restore_queue).
     pub fn insert(&mut self, record: &TaskRecord) {
-        let (id, standing) = (record.key.id, Standing::of(record));
+        let (id, index_state) = (record.key.id, IndexState::of(record));
         let number = self.queues.number_or_new(&record.key.namespace, &record.spec.queue);
         let queue = self.queues.get_mut(number);
-        if !standing.state.is_terminal() {
-            queue.counts.add(standing.state);
+        if !index_state.state.is_terminal() {
+            queue.counts.add(index_state.state);
         }
-        queue.occupied += u64::from(standing.occupies_slot);
+        queue.occupied += u64::from(index_state.occupies_slot);
         let kind = self.kinds.enter(&record.spec.envelope.task_type, record.spec.priority);
         let mut entry = Entry::of(record, number, kind);
-        if entry.asks.is_none() && standing.state.is_waiting() && self.is_due(&standing) {
-            // Nearly every new task: it goes to the end of its lane, and that is all.
+        if entry.rare.is_none() && index_state.state.is_waiting() && self.is_due(&index_state) {
+            // Nearly every new task: append it to its lane, and return.
             entry.place = Place::Ready;
-            let ready = ReadyEntry { ready_at: standing.ready_at, id };
-            enter_lane(&mut self.queues, self.watched.then_some(&mut self.news), &entry, ready);
+            let ready = ReadyEntry { ready_at: index_state.ready_at, id };
+            enter_lane(&mut self.queues, self.has_waiters.then_some(&mut self.wake_hints), &entry, ready);
             self.entries.insert(id, entry);
             return;
         }
         self.entries.insert(id, entry);
         if let Some(expires_at) = record.spec.expires_at
-            && standing.unstarted
-            && !standing.state.is_terminal()
+            && index_state.unstarted
+            && !index_state.state.is_terminal()
         {
             self.expiring.insert((expires_at, id));
         }
-        if let Some((token, expires_at)) = standing.lease
+        if let Some((token, expires_at)) = index_state.lease
             && let Some(entry) = self.entries.get_mut(id)
         {
             entry.lease_position = self.leases.add(id, expires_at);
             self.grants.entry(token).or_default().add(id);
         }
-        self.place(id, &standing);
+        self.place(id, &index_state);
     }
 
-    /// Brings every view into line with a record that stood `before` and has changed.
-    pub fn update(&mut self, id: TaskId, before: &Standing, after: &Standing) {
+    /// Updates every view after a change of a record.
+    pub fn update(&mut self, id: TaskId, before: &IndexState, after: &IndexState) {
         self.leave_place(id);
-        // The task is looked up once: what follows is most of what a move costs.
+        // Looked up once: what follows is most of what a transition costs.
         let Some((entry, in_state)) = self.entries.get_mut_counted(id) else { return };
         let queue = self.queues.get_mut(entry.queue);
         if before.occupies_slot != after.occupies_slot {
@@ -61,8 +61,8 @@ impl Index {
                 queue.occupied += 1;
             } else {
                 queue.occupied -= 1;
-                if self.watched && queue.settings.max_running.is_some() {
-                    self.news.arrivals.push(Arrival { queue: entry.queue, lane: None });
+                if self.has_waiters && queue.settings.max_running.is_some() {
+                    self.wake_hints.arrivals.push(Arrival { queue: entry.queue, lane: None });
                 }
             }
         }
@@ -101,7 +101,7 @@ impl Index {
         }
     }
 
-    /// Takes note that a lease was extended.
+    /// Records that a lease was extended.
     pub fn renewed(&mut self, id: TaskId, expires_at: Timestamp) {
         if let Some(entry) = self.entries.get(id).filter(|entry| entry.lease_position != NO_LEASE) {
             self.leases.renew(entry.lease_position, expires_at);
@@ -122,7 +122,7 @@ impl Index {
         }
     }
 
-    /// Takes a task out of the index it stood in.
+    /// Removes a task from its current view.
     fn leave_place(&mut self, id: TaskId) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         match std::mem::replace(&mut entry.place, Place::Nowhere) {
@@ -130,26 +130,26 @@ impl Index {
             Place::Scheduled => {
                 self.scheduled.remove(&(entry.ready_at, id));
             }
-            Place::Appointed => {
-                self.appointed.remove(&(entry.ready_at, id));
+            Place::ScheduledWall => {
+                self.scheduled_wall.remove(&(entry.ready_at, id));
             }
-            // A keyed task's lane entry is its gate's business.
+            // The lane entry of a task with a serial key is managed by its gate.
             Place::Ready if entry.serial_key().is_some() => {}
             Place::Ready => self.note_stale(id),
         }
     }
 
-    /// Puts a task where it belongs now: by its due time if it waits, and into its gate in any case.
-    fn place(&mut self, id: TaskId, standing: &Standing) {
-        let waiting = standing.state.is_waiting();
-        let is_due = self.is_due(standing);
+    /// Puts a task into the views of its state: by its due time if it waits, and into its gate in any case.
+    fn place(&mut self, id: TaskId, index_state: &IndexState) {
+        let waiting = index_state.state.is_waiting();
+        let is_due = self.is_due(index_state);
         if waiting && !is_due {
-            self.wait_for(id, standing.ready_at, standing.ready_by);
+            self.wait_for(id, index_state.ready_at, index_state.ready_by);
         }
         let Some(entry) = self.entries.get(id) else { return };
         if let Some(key) = entry.serial_key() {
             let namespace = &self.queues.get(entry.queue).namespace;
-            self.gates.get_or_insert(namespace, key).update(id, standing, false);
+            self.gates.get_or_insert(namespace, key).update(id, index_state, false);
         }
         if waiting && is_due {
             self.make_ready(id);
@@ -158,11 +158,11 @@ impl Index {
         }
     }
 
-    fn is_due(&self, standing: &Standing) -> bool {
-        standing.ready_by.is_due(standing.ready_at, self.store_now())
+    fn is_due(&self, index_state: &IndexState) -> bool {
+        index_state.ready_by.is_due(index_state.ready_at, self.store_now())
     }
 
-    /// Lets a waiting task be taken: at once, or when its gate elects it. Never, if it has expired.
+    /// Makes a waiting task ready: at once, or when its gate elects it. Not if it has expired.
     pub(super) fn make_ready(&mut self, id: TaskId) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         let expired = is_expired(&self.expiring, self.wall, id, entry);
@@ -175,14 +175,14 @@ impl Index {
         }
     }
 
-    /// A waiting task has expired: it will never be taken, so it must not stand in anybody's way. It stays as
-    /// it is until somebody cancels it.
+    /// A waiting task has expired: it will never start, so it must not block others. Its record stays as it
+    /// is until maintenance cancels it.
     pub(super) fn shelve(&mut self, id: TaskId) {
         self.leave_place(id);
         self.set_due(id, false);
     }
 
-    /// A waiting task that had expired has not, since the wall clock was set back.
+    /// A waiting task is no longer expired, because the wall clock was set back.
     pub(super) fn unshelve(&mut self, id: TaskId) {
         let Some(entry) = self.entries.get(id) else { return };
         if !entry.state.is_waiting() || entry.place != Place::Nowhere {
@@ -196,15 +196,15 @@ impl Index {
         }
     }
 
-    /// Has a task wait for its time.
+    /// Adds a task that is not yet due to the scheduled view of its clock.
     fn wait_for(&mut self, id: TaskId, ready_at: Timestamp, ready_by: ReadyBy) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         let (place, times) = match ready_by {
             ReadyBy::Span => (Place::Scheduled, &mut self.scheduled),
-            ReadyBy::Instant => (Place::Appointed, &mut self.appointed),
+            ReadyBy::Instant => (Place::ScheduledWall, &mut self.scheduled_wall),
         };
         entry.place = place;
-        self.news.earlier_due |= times.first().is_none_or(|first| ready_at < first.0);
+        self.wake_hints.earlier_due |= times.first().is_none_or(|first| ready_at < first.0);
         times.insert((ready_at, id));
     }
 
@@ -216,7 +216,7 @@ impl Index {
         self.elect(id);
     }
 
-    /// Lets the gate of a keyed task elect who may go, and puts that one into its lane.
+    /// Lets the gate of a task with a serial key elect the next one, and puts that into its lane.
     pub(super) fn elect(&mut self, id: TaskId) {
         let Some(entry) = self.entries.get(id) else { return };
         let Some(key) = entry.serial_key() else { return };
@@ -239,10 +239,10 @@ impl Index {
 
     fn enter_lane_of(&mut self, ready: ReadyEntry) {
         let Some(entry) = self.entries.get(ready.id) else { return };
-        enter_lane(&mut self.queues, self.watched.then_some(&mut self.news), entry, ready);
+        enter_lane(&mut self.queues, self.has_waiters.then_some(&mut self.wake_hints), entry, ready);
     }
 
-    /// A lane entry of this task has become stale. Sweeps the lane when most of it is.
+    /// Counts a lane entry of this task as stale. Sweeps the lane when most of it is.
     fn note_stale(&mut self, id: TaskId) {
         let Some(entry) = self.entries.get(id) else { return };
         let key = LaneKey { kind: entry.kind, fragile: entry.fragile };
@@ -251,12 +251,12 @@ impl Index {
         let lane = queues.get_mut(entry.queue).lanes.lane_mut(key);
         if lane.note_stale() {
             let (entries, gates) = (&self.entries, &self.gates);
-            lane.sweep(|ready| super::pick::is_true(entries, gates, &namespace, ready));
+            lane.sweep(|ready| super::pick::is_current(entries, gates, &namespace, ready));
         }
     }
 }
 
-/// Its presence in `expiring` is what says that it has not started.
+/// Only tasks that have not started are in `expiring`.
 pub(super) fn is_expired(
     expiring: &BTreeSet<(Timestamp, TaskId)>,
     wall: Timestamp,
@@ -267,11 +267,11 @@ pub(super) fn is_expired(
     entry.expires_at().is_some_and(|at| admission::is_expired(is_unstarted(at), wall, Some(at)))
 }
 
-/// Puts a task into its lane, and those who wait are told.
-fn enter_lane(queues: &mut Queues, news: Option<&mut News>, entry: &Entry, ready: ReadyEntry) {
+/// Puts a task into its lane, and collects a wake-up for it.
+fn enter_lane(queues: &mut Queues, wake_hints: Option<&mut WakeHints>, entry: &Entry, ready: ReadyEntry) {
     let lane = LaneKey { kind: entry.kind, fragile: entry.fragile };
     queues.get_mut(entry.queue).lanes.lane_mut(lane).push(ready);
-    if let Some(news) = news {
-        news.arrivals.push(Arrival { queue: entry.queue, lane: Some(lane) });
+    if let Some(wake_hints) = wake_hints {
+        wake_hints.arrivals.push(Arrival { queue: entry.queue, lane: Some(lane) });
     }
 }

@@ -1,4 +1,4 @@
-//! Choosing what to lease: the first of the lanes the worker may take from, again and again.
+//! Choosing tasks to lease: repeatedly the first of the lanes that match the request.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,32 +14,32 @@ use crate::queue::index::kinds::Kinds;
 use crate::queue::index::lane::{LaneKey, ReadyEntry};
 use crate::task::Priority;
 
-/// Which lanes a worker may take from.
+/// The tasks that a worker may lease, as in a [`LeaseRequest`].
 #[derive(Debug, Clone, Copy)]
-pub struct Taste<'a> {
-    /// Where.
+pub struct LeaseFilter<'a> {
+    /// Only tasks of this namespace.
     pub namespace: &'a Namespace,
-    /// In which queues.
+    /// Only tasks of these queues.
     pub queues: &'a [QueueName],
-    /// Of which types; `None`: of any.
+    /// Only tasks of these types; `None`: of any.
     pub types: Option<&'a [TaskType]>,
-    /// Whether fragile tasks count.
+    /// Whether fragile tasks match: the request has slots for them.
     pub fragile: bool,
 }
 
-impl Taste<'_> {
-    pub(super) fn likes(&self, lane: LaneKey, kinds: &Kinds) -> bool {
+impl LeaseFilter<'_> {
+    pub(super) fn matches(&self, lane: LaneKey, kinds: &Kinds) -> bool {
         let of_type =
             |types: &[TaskType]| kinds.find(lane.kind).is_some_and(|kind| types.contains(&kind.task_type));
         admission::fits_slots(lane.fragile, self.fragile.into()) && self.types.is_none_or(of_type)
     }
 }
 
-/// A lease call under way: where it may take from next.
+/// The state of one lease call: the heads of the lanes that match it.
 #[derive(Debug)]
 pub struct Picks {
     heads: BinaryHeap<Reverse<Head>>,
-    /// The lane last taken from; its next head is looked at when the move was made.
+    /// The lane of the last pick; its next head is read after the store has applied the transition.
     last: Option<Head>,
     slots: u32,
 }
@@ -59,25 +59,25 @@ impl Index {
         self.grants.get(token).map_or(&[], |granted| &granted.ids)
     }
 
-    /// Begins a lease call.
+    /// Starts a lease call; pass the result to [`pick`](Index::pick).
     pub fn begin_picking(&mut self, request: &LeaseRequest) -> Picks {
-        let taste = Taste {
+        let filter = LeaseFilter {
             namespace: &request.namespace,
             queues: &request.queues,
             types: request.types.as_deref(),
             fragile: request.slots > 0,
         };
-        Picks { heads: self.heads(&taste), last: None, slots: request.slots }
+        Picks { heads: self.heads(&filter), last: None, slots: request.slots }
     }
 
-    /// At most so many tasks can be picked.
+    /// An upper bound of the tasks that can be picked, at most `max`.
     pub fn pickable(&self, picks: &Picks, max: usize) -> usize {
         let lane =
             |Reverse(head): &Reverse<Head>| self.queues.get(head.queue).lanes.list()[head.lane].1.len();
         picks.heads.iter().map(lane).sum::<usize>().min(max)
     }
 
-    /// The next task to start. It stands in no lane any more: the caller makes the move and tells
+    /// The next task to lease. It is removed from its lane: the caller applies the transition and calls
     /// [`update`](Index::update); if it cannot, the task is set aside until it changes.
     pub fn pick(&mut self, picks: &mut Picks) -> Option<TaskId> {
         let last = picks.last.take();
@@ -85,7 +85,7 @@ impl Index {
             last.and_then(|last| Some(Head { entry: self.first_of(last.queue, last.lane)?, ..last }));
         loop {
             let head = match same_lane.take() {
-                // Usually the only lane, or the first of them still.
+                // Usually the only lane, or still the first of them.
                 Some(next) if picks.heads.peek().is_none_or(|Reverse(other)| next < *other) => next,
                 Some(next) => {
                     picks.heads.push(Reverse(next));
@@ -97,7 +97,7 @@ impl Index {
             let is_full = queue.facts().is_full();
             let (lane_key, lane) = &mut queue.lanes.list_mut()[head.lane];
             let fragile = lane_key.fragile;
-            // The queue may have filled up, and the slots run out, since this head was looked at.
+            // The queue may have reached its limit, and the slots may be used up, since this head was read.
             if is_full || !admission::fits_slots(fragile, picks.slots) {
                 continue;
             }
@@ -114,16 +114,16 @@ impl Index {
         }
     }
 
-    /// Whether a worker with this taste would get anything.
-    pub fn has_ready(&mut self, taste: &Taste<'_>) -> bool {
-        !self.heads(taste).is_empty()
+    /// Whether a lease call with this filter would return any task.
+    pub fn has_ready(&mut self, filter: &LeaseFilter<'_>) -> bool {
+        !self.heads(filter).is_empty()
     }
 
-    fn heads(&mut self, taste: &Taste<'_>) -> BinaryHeap<Reverse<Head>> {
+    fn heads(&mut self, filter: &LeaseFilter<'_>) -> BinaryHeap<Reverse<Head>> {
         let mut heads = BinaryHeap::new();
-        for (turn, name) in taste.queues.iter().enumerate() {
-            let Some(queue) = self.queues.number(taste.namespace, name) else { continue };
-            if taste.queues[..turn].contains(name) || !self.queues.get(queue).facts().is_open() {
+        for (turn, name) in filter.queues.iter().enumerate() {
+            let Some(queue) = self.queues.number(filter.namespace, name) else { continue };
+            if filter.queues[..turn].contains(name) || !self.queues.get(queue).facts().is_open() {
                 continue;
             }
             self.queues.get_mut(queue).lanes.forget_empty();
@@ -131,7 +131,7 @@ impl Index {
                 let (key, entries) = &self.queues.get(queue).lanes.list()[lane];
                 let key = *key;
                 if !entries.is_empty()
-                    && taste.likes(key, &self.kinds)
+                    && filter.matches(key, &self.kinds)
                     && let Some(entry) = self.first_of(queue, lane)
                     && let Some(kind) = self.kinds.find(key.kind)
                 {
@@ -143,13 +143,13 @@ impl Index {
         heads
     }
 
-    /// The first task of a lane; drops what is stale before it.
+    /// The first task of a lane; removes stale entries before it.
     pub(super) fn first_of(&mut self, queue: u32, lane: usize) -> Option<ReadyEntry> {
         let queue = self.queues.get_mut(queue);
         let (_, lane) = &mut queue.lanes.list_mut()[lane];
         loop {
             let entry = lane.first()?;
-            if is_true(&self.entries, &self.gates, &queue.namespace, entry) {
+            if is_current(&self.entries, &self.gates, &queue.namespace, entry) {
                 return Some(entry);
             }
             lane.drop_stale_first();
@@ -157,9 +157,9 @@ impl Index {
     }
 }
 
-/// Whether a lane entry says the truth: the task still waits there, since that time, and its gate has elected
-/// it.
-pub(super) fn is_true(entries: &Entries, gates: &Gates, namespace: &Namespace, ready: ReadyEntry) -> bool {
+/// Whether a lane entry is not stale: the task still waits there, with that due time, and its gate has
+/// elected it.
+pub(super) fn is_current(entries: &Entries, gates: &Gates, namespace: &Namespace, ready: ReadyEntry) -> bool {
     let Some(entry) = entries.get(ready.id) else { return false };
     entry.place == Place::Ready
         && entry.ready_at == ready.ready_at

@@ -15,16 +15,15 @@ pub(super) struct QueueState {
     pub(super) namespace: Namespace,
     pub(super) name: QueueName,
     pub(super) settings: QueueSettings,
-    /// 0 until somebody sets something.
+    /// 0 until settings are written.
     pub(super) version: Version,
     pub(super) counts: StateCounts,
-    /// Assigned, orphaned, running and held tasks.
+    /// Slots taken: assigned, orphaned and running tasks, and cancellation holds.
     pub(super) occupied: u64,
     pub(super) lanes: Lanes,
 }
 
 impl QueueState {
-    /// What admission looks at.
     pub(super) fn facts(&self) -> QueueFacts {
         QueueFacts { settings: self.settings, occupied: self.occupied }
     }
@@ -36,7 +35,7 @@ pub(super) struct Queues {
     free: Vec<u32>,
     // Sorted within a namespace, because that is how they are listed.
     numbers: HashMap<Namespace, BTreeMap<QueueName, u32>>,
-    /// The one last asked for: batches go to one queue, and producers to the same again.
+    /// The one last used: batches go to one queue, and producers often use the same.
     last_number: u32,
 }
 

@@ -1,27 +1,27 @@
-//! Tasks whose records cannot be read: what they hold, without a place of their own.
+//! Unreadable tasks: what they hold, without an index entry.
 
 use crate::admission;
 use crate::id::TaskId;
 use crate::name::{Namespace, QueueName, SerialKey};
-use crate::queue::index::{Arrival, Index, Standing};
+use crate::queue::index::{Arrival, Index, IndexState};
 use crate::task::{TaskRecord, TaskState};
 
-/// What a live task that cannot be read keeps held, as far as it is known.
+/// What an unreadable live task holds, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
-    /// Its namespace.
+pub struct UnreadableHold {
+    /// The namespace of the task.
     pub namespace: Namespace,
     /// Its queue, if it is known and the task takes one of its slots.
     pub slot_of: Option<QueueName>,
-    /// Its serial key.
+    /// Its serial key, if it has one and that is known.
     pub serial_key: Option<SerialKey>,
-    /// Whether it may have started: it then holds its key, and does not only wait in front of others.
+    /// Whether it may have started: it then holds its key, and does not only precede later tasks.
     pub may_have_begun: bool,
 }
 
 impl Index {
-    /// Holds what an unreadable task holds. It is in no other view.
-    pub fn hold(&mut self, id: TaskId, hold: &Hold) {
+    /// Adds what an unreadable task holds. The task is in no other view.
+    pub fn add_unreadable(&mut self, id: TaskId, hold: &UnreadableHold) {
         if let Some(queue) = &hold.slot_of {
             let number = self.queues.number_or_new(&hold.namespace, queue);
             self.queues.get_mut(number).occupied += 1;
@@ -35,14 +35,14 @@ impl Index {
         }
     }
 
-    /// Lets go of it: the task is gone.
-    pub fn let_go(&mut self, id: TaskId, hold: &Hold) {
+    /// Releases what an unreadable task held, after the task was removed.
+    pub fn remove_unreadable(&mut self, id: TaskId, hold: &UnreadableHold) {
         if let Some(queue) = &hold.slot_of {
             let number = self.queues.number_or_new(&hold.namespace, queue);
             let queue = self.queues.get_mut(number);
             queue.occupied = queue.occupied.saturating_sub(1);
-            if self.watched {
-                self.news.arrivals.push(Arrival { queue: number, lane: None });
+            if self.has_waiters {
+                self.wake_hints.arrivals.push(Arrival { queue: number, lane: None });
             }
             self.queues.forget_if_unused(number);
         }
@@ -56,15 +56,15 @@ impl Index {
         }
     }
 
-    /// Takes a task out of every view but the counts: its record cannot be read, and is gone. Where it is
-    /// counted.
+    /// Removes a task from every view but the counts, after its unreadable record was removed. Returns the
+    /// queue and state under which it is counted.
     pub fn discard_entry(&mut self, id: TaskId) -> Option<(QueueName, TaskState)> {
         let entry = self.entries.get(id)?;
         let token =
             self.grants.iter().find(|(_, granted)| granted.ids.contains(&id)).map(|(token, _)| *token);
         let is_leased = entry.lease_position != super::leases::NO_LEASE;
         let unstarted = entry.expires_at().is_some_and(|at| self.expiring.contains(&(at, id)));
-        let before = Standing {
+        let before = IndexState {
             state: entry.state,
             ready_at: entry.ready_at,
             ready_by: entry.ready_by,
@@ -75,7 +75,7 @@ impl Index {
             lease: token.filter(|_| is_leased).map(|token| (token, self.now)),
         };
         let (queue, state) = (entry.queue, entry.state);
-        let after = Standing { state: TaskState::Cancelled, occupies_slot: false, lease: None, ..before };
+        let after = IndexState { state: TaskState::Cancelled, occupies_slot: false, lease: None, ..before };
         self.update(id, &before, &after);
         let queue = self.queues.get_mut(queue);
         queue.counts.remove(TaskState::Cancelled);
@@ -83,12 +83,12 @@ impl Index {
         Some((queue.name.clone(), state))
     }
 
-    /// Takes a task out of every view, whatever its state: its record is gone.
+    /// Removes a task from every view, whatever its state, after its record was removed.
     pub fn discard(&mut self, record: &TaskRecord) {
-        let before = Standing::of(record);
+        let before = IndexState::of(record);
         let state = if before.state.is_terminal() { before.state } else { TaskState::Cancelled };
         let (occupies_slot, holds_key, unstarted, lease) = (false, false, false, None);
-        let after = Standing { state, occupies_slot, holds_key, unstarted, lease, ..before };
+        let after = IndexState { state, occupies_slot, holds_key, unstarted, lease, ..before };
         self.update(record.key.id, &before, &after);
         self.forget(&record.key.namespace, &record.spec.queue, state);
     }

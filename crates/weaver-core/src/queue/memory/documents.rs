@@ -21,7 +21,7 @@ use crate::time::Timestamp;
 pub(super) struct DocumentsState {
     documents: BTreeMap<DocumentKey, Document>,
     due: BTreeSet<(String, Timestamp, DocumentKey)>,
-    /// One counter for all: a document that is deleted and written again never sees an old version again.
+    /// One counter for all: a document that is deleted and written again never repeats a version.
     last_version: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Finished {
     order: VecDeque<(Timestamp, TaskId)>,
-    /// Entries whose record was purged by somebody else.
+    /// Entries whose record was removed by a purge, not from here.
     stale: usize,
 }
 
@@ -33,7 +33,7 @@ impl Finished {
         }
     }
 
-    /// Puts the first one last: its handler has not stopped yet.
+    /// Moves the first one to the end: its cancellation hold is not over.
     pub(super) fn postpone_first(&mut self) {
         self.order.rotate_left(1.min(self.order.len()));
     }
@@ -42,7 +42,7 @@ impl Finished {
         self.order.iter().copied()
     }
 
-    /// Notes purged records; sweeps once most entries are about such.
+    /// Counts purged records; sweeps once most entries are stale.
     pub(super) fn note_purged(&mut self, count: usize, mut exists: impl FnMut(TaskId) -> bool) {
         self.stale += count;
         if self.stale > 64 && self.stale * 2 > self.order.len() {

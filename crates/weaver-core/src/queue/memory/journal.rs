@@ -11,13 +11,13 @@ use crate::limits::check_page;
 use crate::ports::{Entry, Journal, JournalPage, ReadFrom, Seq, StreamKey, TrimBefore, check_entries};
 use crate::queue::memory::InMemoryQueue;
 
-/// The most entries one stream keeps in memory; the oldest make room. More than a worker's limits let an
-/// attempt's log have (4 MiB, with 16 bytes for each line): those keep its beginning.
+/// The most entries one stream keeps in memory; above it the oldest are dropped. More than an attempt's log
+/// can have (a worker limits it to 4 MiB, with 16 bytes for each line), so that its beginning is kept.
 const STREAM_MAX_ENTRIES: usize = 300_000;
 
 #[derive(Debug, Default)]
 pub(super) struct JournalState {
-    // Sorted, so that the streams of a task stand together when it is purged.
+    // Sorted, so that the streams of a task are adjacent when it is purged.
     streams: BTreeMap<StreamKey, Stream>,
 }
 

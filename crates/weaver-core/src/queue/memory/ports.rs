@@ -18,7 +18,7 @@ use crate::task::TaskRecord;
 #[async_trait]
 impl Tasks for InMemoryQueue {
     async fn resolve(&self, namespace: &Namespace, ids: &[String]) -> Result<Vec<Option<TaskKey>>> {
-        // Nobody else writes into this memory, so there are no foreign names to find.
+        // No other client writes into this memory, so there are no external ids.
         let id = |text: &String| text.parse::<TaskId>().ok();
         Ok(ids.iter().map(|text| id(text).map(|id| TaskKey::new(namespace.clone(), id))).collect())
     }

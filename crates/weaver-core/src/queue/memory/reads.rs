@@ -1,4 +1,4 @@
-//! Looking at the state: records, lists, groups.
+//! Reads of the state: records, lists, groups.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use crate::queue::memory::state::InMemoryQueueState;
 use crate::task::TaskRecord;
 
 impl InMemoryQueueState {
-    /// The record of a task, if it is of that namespace (G9).
+    /// The record of a task, if it is in that namespace (G9).
     pub(super) fn get(&self, key: &TaskKey) -> Option<&TaskRecord> {
         let record = self.records.get(key.id)?;
         (record.key.namespace == key.namespace).then_some(record)
@@ -77,7 +77,7 @@ fn parse_cursor(cursor: &Cursor) -> Result<TaskId, Invalid> {
     cursor.0.parse().map_err(|_| Invalid::new("cursor", Problem::UnknownCursor))
 }
 
-/// Fills a page from records in the order of the query, looking at no more than `scan_max` of them.
+/// Fills a page from records in the order of the query, reading at most `scan_max` of them.
 fn page<'a>(query: &TaskQuery, mut records: impl Iterator<Item = &'a TaskRecord>) -> Page<TaskRecord> {
     let mut items = Vec::new();
     let mut last = None;

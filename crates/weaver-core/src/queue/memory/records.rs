@@ -1,4 +1,4 @@
-//! `records`: the sole owner of every record (ADR-0001).
+//! `records`: the only owner of every record (ADR-0001).
 
 use std::collections::VecDeque;
 
@@ -6,9 +6,9 @@ use crate::id::TaskId;
 use crate::task::TaskRecord;
 
 /// Ids are sequential, so a page table finds a record without hashing. Records are boxed: one long-lived task
-/// among thousands of purged ones pins a page of pointers, not a page of records, and what is purged leaves
-/// the lock as a pointer. (Records inside the pages were tried: what the allocator saved went into moving
-/// them.)
+/// among thousands of purged ones pins a page of pointers, not a page of records, and a purged record is
+/// moved out of the lock as a pointer. (Records inside the pages were measured: moving them cost what the
+/// allocator saved.)
 const PAGE_SLOTS: usize = 512;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Records {
 
 #[derive(Debug)]
 struct Page {
-    // Grown by pushing, as ids are handed out in order: a new page is not written twice.
+    // Grown by pushing, as ids are assigned in order: a new page is not initialized first.
     slots: Vec<Option<Box<TaskRecord>>>,
     used: usize,
 }
@@ -55,7 +55,7 @@ impl Records {
         page.used += 1;
     }
 
-    /// Takes a record out. The caller drops it once the lock is released.
+    /// Removes a record. The caller drops it after the lock is released.
     pub(super) fn remove(&mut self, id: TaskId) -> Option<Box<TaskRecord>> {
         let (number, index) = self.locate(id)?;
         let page = self.pages.get_mut(number)?.as_mut()?;
@@ -101,6 +101,26 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifecycle;
+    use crate::limits::Limits;
+    use crate::task::NewTask;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn a_record_is_found_by_its_id_after_earlier_pages_were_freed() {
+        let valid = NewTask::new("t").validate(&Limits::default()).unwrap();
+        let mut records = Records::default();
+        for id in (1..=2000).map(TaskId) {
+            let record = lifecycle::admit(valid.clone(), id, Timestamp::MIN).unwrap();
+            records.insert(id, Box::new(record));
+        }
+        assert!((1..=1500).map(TaskId).all(|id| records.remove(id).is_some()));
+        assert_eq!(records.pages.len(), 2, "pages without records are freed");
+        for id in 1..=2000 {
+            let found = records.get(TaskId(id)).map(|record| record.key.id);
+            assert_eq!(found, (id > 1500).then_some(TaskId(id)));
+        }
+    }
 
     #[test]
     fn a_record_stays_small() {

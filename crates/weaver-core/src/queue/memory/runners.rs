@@ -13,13 +13,14 @@ use crate::ports::{Beat, Cursor, Directive, Page, RunnerKey, RunnerRecord, Runne
 use crate::queue::memory::InMemoryQueue;
 use crate::time::Timestamp;
 
-/// Runners that have been silent for this long are forgotten.
+/// Runners without a heartbeat for this long are removed.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Debug, Default)]
 pub(super) struct RunnersState {
     runners: BTreeMap<RunnerKey, RunnerRecord>,
-    /// What runners are told, since when. Apart from the runners: one may be told before it comes.
+    /// Directives, and when each was set. Separate from the runners: one may be set before the first
+    /// heartbeat.
     directives: BTreeMap<RunnerKey, (Directive, Timestamp)>,
     swept_at: Timestamp,
 }
@@ -37,7 +38,7 @@ impl RunnersState {
         directive
     }
 
-    /// Once in a while, so that runners with ever new names do not fill the memory.
+    /// Once an hour, so that runners with ever new ids do not fill the memory.
     fn sweep(&mut self, now: Timestamp) {
         if now.since(self.swept_at) < FORGOTTEN_AFTER / 24 {
             return;

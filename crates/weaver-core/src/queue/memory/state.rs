@@ -1,13 +1,13 @@
-//! The state of the in-memory queue: synchronous, pure, and the sole owner of every record.
+//! The state of the in-memory queue: synchronous, without I/O, and the only owner of every record.
 //!
 //! ```text
-//! records    id → record          the truth, finished ones included
-//! index      ids only             what goes next, what is due, whose lease ends (queue::index)
-//! unique, groups, finished        keys, groups, retention
+//! records    id → record          the only copy, finished tasks included
+//! index      ids only             ready, scheduled and leased tasks (queue::index)
+//! unique, groups, finished        unique keys, groups, retention
 //! ```
 //!
-//! Every change of a record is told to the index, which brings the views into line. What others must be told
-//! is left in the index and in [`Effects`]; the owner of the lock passes it on after releasing it.
+//! Every change of a record is reported to the index, which updates its views. Wake-ups are collected in the
+//! index and in [`Effects`]; the caller sends them after it has released the lock.
 
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
@@ -20,20 +20,20 @@ use crate::lease::{Lease, LeaseRequest, Leased, Renewal, Renewed};
 use crate::lifecycle::{self, Command, Grant, Transition};
 use crate::name::{Namespace, TaskGroupId};
 use crate::ports::StateCounts;
-use crate::queue::index::{Index, Standing};
+use crate::queue::change_log::ChangeLog;
+use crate::queue::index::{Index, IndexState};
 use crate::queue::memory::MemoryOptions;
 use crate::queue::memory::finished::Finished;
 use crate::queue::memory::records::Records;
 use crate::queue::memory::unique::UniqueKeys;
-use crate::queue::ring::Ring;
 use crate::queue::{Committed, Enqueued, Overdue};
 use crate::store_clock::StoreNow;
 use crate::task::{TaskRecord, ValidTask};
 use crate::time::Timestamp;
 
-/// The state of the in-memory queue.
+/// The state of the in-memory queue: records by id, and views that hold ids (ADR-0001).
 #[derive(Debug)]
-pub(super) struct InMemoryQueueState {
+pub struct InMemoryQueueState {
     pub(super) options: MemoryOptions,
     pub(super) next_id: u64,
     pub(super) records: Records,
@@ -41,7 +41,7 @@ pub(super) struct InMemoryQueueState {
     pub(super) unique: UniqueKeys,
     pub(super) groups: BTreeMap<(Namespace, TaskGroupId), Group>,
     pub(super) finished: Finished,
-    pub(super) ring: Ring,
+    pub(super) change_log: ChangeLog,
     pub(super) effects: Effects,
 }
 
@@ -51,41 +51,41 @@ pub(super) struct Group {
     pub(super) last_at: Timestamp,
 }
 
-/// What follows every move of a record.
+/// What is updated after every transition of a record.
 struct Views<'a> {
     index: &'a mut Index,
     groups: &'a mut BTreeMap<(Namespace, TaskGroupId), Group>,
-    ring: &'a mut Ring,
+    change_log: &'a mut ChangeLog,
     effects: &'a mut Effects,
 }
 
 impl Views<'_> {
     /// Applies a transition that fits.
     fn apply(&mut self, record: &mut TaskRecord, transition: Transition) {
-        let (before, now) = (Standing::of(record), self.index.now());
+        let (before, now) = (IndexState::of(record), self.index.now());
         transition.apply(record, now);
-        self.index.update(record.key.id, &before, &Standing::of(record));
+        self.index.update(record.key.id, &before, &IndexState::of(record));
         if let Some(group) = &record.spec.origin().task_group_id {
             let group = self.groups.entry((record.key.namespace.clone(), group.clone())).or_default();
             group.counts.remove(before.state);
             group.counts.add(record.state);
             group.last_at = now;
         }
-        self.ring.push(Change::of(record));
+        self.change_log.push(Change::of(record));
         self.effects.changed = true;
         self.effects.cancelled |= record.has_hold();
     }
 }
 
-/// What the owner of the lock does once it has released it.
+/// What the caller does after it has released the lock.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Whether the ring has grown.
+    /// Whether the change log has grown.
     pub(super) changed: bool,
     /// Whether a running task was cancelled.
     pub(super) cancelled: bool,
-    /// Records to drop.
-    #[expect(clippy::vec_box, reason = "they leave `records` as they are: a pointer each, under the lock")]
+    /// Purged records, to be freed outside the lock.
+    #[expect(clippy::vec_box, reason = "boxed in `records` already: moving one out copies a pointer")]
     pub(super) removed: Vec<Box<TaskRecord>>,
 }
 
@@ -100,25 +100,31 @@ impl InMemoryQueueState {
             unique: UniqueKeys::default(),
             groups: BTreeMap::new(),
             finished: Finished::default(),
-            // No two lives of a process begin in the same microsecond.
-            ring: Ring::new(options.ring_capacity, now.steady.as_micros().unsigned_abs()),
+            // The start time is unique: no two incarnations begin in the same microsecond.
+            change_log: ChangeLog::new(options.change_log_capacity, now.steady.as_micros().unsigned_abs()),
             effects: Effects::default(),
             options,
         }
     }
 
-    /// Takes note of the time: what is due becomes ready, what is past retention goes.
+    /// Sets the time, at the beginning of every call: due tasks become ready, and some of what is past its
+    /// retention is removed.
     pub(super) fn tick(&mut self, now: StoreNow) {
-        self.index.tick(now);
+        self.promote_scheduled_tasks(now);
         self.unique.forget_expired(self.now());
         self.retire(16);
+    }
+
+    /// Makes the scheduled tasks that are due ready to be leased (seed 002).
+    pub(super) fn promote_scheduled_tasks(&mut self, now: StoreNow) {
+        self.index.tick(now);
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.index.now()
     }
 
-    /// Stores one new task, or finds the one it repeats.
+    /// Stores one new task, or finds the existing one with the same unique key.
     pub(super) fn enqueue(
         &mut self,
         task: ValidTask,
@@ -147,14 +153,14 @@ impl InMemoryQueueState {
             group.counts.add(record.state);
             group.last_at = now;
         }
-        self.ring.push(Change::of(&record));
+        self.change_log.push(Change::of(&record));
         self.effects.changed = true;
         self.index.insert(&record);
         self.records.insert(id, record);
         Ok(Enqueued { key, existing: false })
     }
 
-    /// Takes due tasks for a worker.
+    /// Leases due tasks: an id from the index, the record from `records`.
     pub(super) fn lease(&mut self, request: &LeaseRequest) -> Result<Vec<Leased>, Invalid> {
         let granted = self.granted_before(request)?;
         if !granted.is_empty() {
@@ -170,7 +176,7 @@ impl InMemoryQueueState {
         Ok(taken)
     }
 
-    /// What an earlier call with the same token was granted and still holds.
+    /// The leases that an earlier call with the same token was granted and that are still valid.
     fn granted_before(&self, request: &LeaseRequest) -> Result<Vec<Leased>, Invalid> {
         let granted = self.index.granted(&request.token).iter();
         let records = granted.filter_map(|id| self.records.get(*id));
@@ -199,12 +205,12 @@ impl InMemoryQueueState {
         };
         views.apply(record, transition);
         if let Some(lease) = record.current_lease() {
-            // Written where it stays: a record is large, and every move of it is a copy.
+            // Cloned in place: a record is large, and moving it is a copy.
             taken.push(Leased { lease, record: record.clone() });
         }
     }
 
-    /// Makes one decided move, if the record is still what it was decided on.
+    /// Applies one decided transition, if the record is still what it was decided on.
     pub(super) fn commit(&mut self, transition: Transition) -> Committed {
         let id = transition.key.id;
         let (Some(record), mut views) = self.record_and_views(id) else { return Committed::Stale };
@@ -226,13 +232,12 @@ impl InMemoryQueueState {
         Committed::Applied { version }
     }
 
-    /// A record, and beside it what must follow its moves: it is looked up once for all of them.
+    /// A record and its views, borrowed separately, so that the record is looked up once.
     fn record_and_views(&mut self, id: TaskId) -> (Option<&mut TaskRecord>, Views<'_>) {
-        let Self { records, index, groups, ring, effects, .. } = self;
-        (records.get_mut(id), Views { index, groups, ring, effects })
+        let Self { records, index, groups, change_log, effects, .. } = self;
+        (records.get_mut(id), Views { index, groups, change_log, effects })
     }
 
-    /// Extends one lease.
     pub(super) fn renew(&mut self, renewal: Renewal) -> Renewed {
         let (id, now) = (renewal.lease.key.id, self.now());
         let Some(record) = self.records.get_mut(id) else { return Renewed::Lost };
@@ -243,26 +248,108 @@ impl InMemoryQueueState {
         answer
     }
 
-    /// Ends one hold.
     pub(super) fn confirm_stopped(&mut self, lease: &Lease) {
         let Some(record) = self.records.get_mut(lease.key.id) else { return };
-        let before = Standing::of(record);
+        let before = IndexState::of(record);
         if lifecycle::confirm_stopped(record, lease) {
-            self.index.update(lease.key.id, &before, &Standing::of(record));
+            self.index.update(lease.key.id, &before, &IndexState::of(record));
         }
     }
 
-    /// Tasks that something must be done about.
     pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
-        let record = |(id, why)| Some(Overdue { record: self.records.get(id)?.clone(), why });
+        let record = |(id, reason)| Some(Overdue { record: self.records.get(id)?.clone(), reason });
         self.index.overdue().filter_map(record).take(limit).collect()
     }
 
     pub(super) fn changes(&self, after: Option<ChangeCursor>, limit: usize) -> Changes {
-        self.ring.read(after, limit)
+        self.change_log.read(after, limit)
     }
 
     fn idempotency_ttl(&self) -> Duration {
         self.options.idempotency_ttl.max(self.options.retention)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::id::LeaseToken;
+    use crate::limits::Limits;
+    use crate::name::{QueueName, WorkerId};
+    use crate::task::NewTask;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn request(queue: &'static str, token: u128) -> LeaseRequest {
+        let (queue, worker) = (QueueName::new(queue).unwrap(), WorkerId::new("w").unwrap());
+        LeaseRequest::new(Namespace::default(), queue, worker, LeaseToken(token))
+    }
+
+    /// A task in each view, and one that is leased.
+    fn one_task_per_view() -> InMemoryQueueState {
+        let mut state = InMemoryQueueState::new(MemoryOptions::default(), NOW.into());
+        let tasks = [
+            NewTask::new("ready"),
+            NewTask::new("scheduled").delay(MINUTE),
+            NewTask::new("scheduled_wall").run_at(NOW.saturating_add(MINUTE)),
+            NewTask::new("expiring").expires_at(NOW.saturating_add(MINUTE)),
+            NewTask::new("keyed").serial_key("k"),
+            NewTask::new("grouped").task_group_id("g").idempotency_key("i"),
+            NewTask::new("leased").queue("leased"),
+        ];
+        for task in tasks {
+            let valid = task.validate(&Limits::default()).unwrap();
+            state.enqueue(valid, Box::new_uninit()).unwrap();
+        }
+        assert_eq!(state.lease(&request("leased", 1)).unwrap().len(), 1);
+        state
+    }
+
+    /// Every copy of a record shares its spec, so the number of references to the spec counts the copies.
+    #[test]
+    fn every_record_is_held_once_by_records_and_the_views_hold_only_its_id() {
+        let mut state = one_task_per_view();
+        let all = state.records.ascending(TaskId(0));
+        let specs: Vec<_> = all.map(|record| (record.key.id, Arc::downgrade(&record.spec))).collect();
+        assert_eq!(specs.len(), 7);
+        for (id, spec) in specs {
+            assert_eq!(spec.strong_count(), 1, "a view has a copy of {id:?}");
+            drop(state.records.remove(id));
+            assert_eq!(spec.strong_count(), 0, "{id:?} outlives its only owner");
+            assert!(state.index.contains(id), "the views have the id of {id:?} all the same");
+        }
+    }
+
+    #[test]
+    fn a_lease_shares_the_spec_and_payload_of_the_record() {
+        let mut state = one_task_per_view();
+        let leased = state.lease(&request("default", 2)).unwrap().remove(0);
+        let record = state.records.get(leased.lease.key.id).unwrap();
+        assert!(Arc::ptr_eq(&leased.record.spec, &record.spec));
+    }
+
+    #[test]
+    fn a_scheduled_task_is_promoted_when_it_is_due_and_not_before() {
+        let mut state = one_task_per_view();
+        let mut leased_at = |seconds: u64| {
+            state.promote_scheduled_tasks(NOW.saturating_add(Duration::from_secs(seconds)).into());
+            let request = LeaseRequest { max: 10, ..request("default", seconds.into()) };
+            state.lease(&request).unwrap().len()
+        };
+        assert_eq!([leased_at(59), leased_at(60)], [4, 2]);
+    }
+
+    #[test]
+    fn a_cancelled_task_leaves_the_scheduled_view_at_once() {
+        let mut state = InMemoryQueueState::new(MemoryOptions::default(), NOW.into());
+        let valid = NewTask::new("t").delay(MINUTE).validate(&Limits::default()).unwrap();
+        let key = state.enqueue(valid, Box::new_uninit()).unwrap().key;
+        assert_eq!(state.index.next_due(), Some(MINUTE));
+        let cancel = lifecycle::decide(state.get(&key).unwrap(), Command::Cancel, NOW).unwrap();
+        assert!(matches!(state.commit(cancel), Committed::Applied { .. }));
+        assert_eq!(state.index.next_due(), None);
     }
 }

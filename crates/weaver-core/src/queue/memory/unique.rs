@@ -1,5 +1,5 @@
-//! Unique keys and the tasks they stand for (G8). They outlive the records: a repeated enqueue is answered
-//! with the first task's key even when its record has been purged.
+//! Unique keys and their tasks (G8). They outlive the records: a repeated enqueue returns the first task's
+//! key even after its record was purged.
 
 use std::collections::VecDeque;
 
@@ -13,8 +13,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct UniqueKeys {
     tasks: HashMap<(Namespace, UniqueKey), TaskId>,
-    // All keys live equally long, so the order of arrival is the order of departure.
-    departures: VecDeque<(Timestamp, Namespace, UniqueKey)>,
+    // In order of expiry, because all keys have the same lifetime.
+    expiries: VecDeque<(Timestamp, Namespace, UniqueKey)>,
 }
 
 impl UniqueKeys {
@@ -23,13 +23,13 @@ impl UniqueKeys {
     }
 
     pub(super) fn insert(&mut self, key: (Namespace, UniqueKey), id: TaskId, until: Timestamp) {
-        self.departures.push_back((until, key.0.clone(), key.1.clone()));
+        self.expiries.push_back((until, key.0.clone(), key.1.clone()));
         self.tasks.insert(key, id);
     }
 
     pub(super) fn forget_expired(&mut self, now: Timestamp) {
-        while self.departures.front().is_some_and(|(until, ..)| *until <= now) {
-            if let Some((_, namespace, key)) = self.departures.pop_front() {
+        while self.expiries.front().is_some_and(|(until, ..)| *until <= now) {
+            if let Some((_, namespace, key)) = self.expiries.pop_front() {
                 self.tasks.remove(&(namespace, key));
             }
         }

@@ -1,4 +1,4 @@
-//! The port `UnreadableRecords`: memory holds records, not bytes, so that nothing in it is unreadable.
+//! The port `UnreadableRecords`: memory holds records, not bytes, so none is unreadable.
 
 use async_trait::async_trait;
 
@@ -45,6 +45,6 @@ impl UnreadableRecords for InMemoryQueue {
 }
 
 fn raw(record: &TaskRecord) -> RawTask {
-    // Names, numbers and texts: nothing of a record fails to become JSON.
+    // A record consists of names, numbers and texts: its serialization cannot fail.
     RawTask { text: serde_json::to_string(record).unwrap_or_default() }
 }

@@ -1,4 +1,4 @@
-//! Waiting: for an arrival, for the next due time and for the timeout at once, without polling (ADR-0004).
+//! Waiting for a ready task, for the next due time and for the timeout at once, without polling (ADR-0004).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::queue::memory::{InMemoryQueue, Inner};
 use crate::queue::{Interest, Wake};
 use crate::time::Monotonic;
 
-/// How late a waiter learns of a wall clock that was set.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How late a waiter notices a jump of the wall clock.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl InMemoryQueue {
     pub(super) async fn wait_for(&self, interest: Interest, timeout: Duration) -> Result<Wake> {
@@ -34,45 +34,46 @@ impl InMemoryQueue {
 
     async fn wait_for_work(&self, wanted: Wanted, deadline: Monotonic) -> Wake {
         loop {
-            // Before the state is read: a clock that moves in between makes the waiter look again, not sleep on.
-            let asked_at = self.clock.clock().monotonic();
-            let (waiting, next_due) = match self.look(&wanted, deadline) {
-                Look::Found(wake) => return wake,
-                Look::Wait(waiting, next_due) => (waiting, next_due),
+            // Read before the state: if time advances in between, the waiter checks again instead of sleeping
+            // too long.
+            let checked_at = self.clock.clock().monotonic();
+            let (waiting, next_due) = match self.check_or_register(&wanted, deadline) {
+                Checked::Done(wake) => return wake,
+                Checked::Wait(waiting, next_due) => (waiting, next_due),
             };
             let until = match next_due {
-                // Looked at again each second: the wall clock may be set, and a timer does not count a
-                // machine's sleep.
-                Some(due) => deadline.min(asked_at.saturating_add(due.min(LOOK_AGAIN))),
+                // Checked every second: the wall clock may jump, and a timer does not count the time that the
+                // machine is suspended.
+                Some(due) => deadline.min(checked_at.saturating_add(due.min(RECHECK_INTERVAL))),
                 None => deadline,
             };
             tokio::select! {
                 () = waiting.wake.notified() => {}
                 () = self.clock.clock().sleep_until(until) => {}
             }
-            // Whatever woke it, it looks for itself: there is nothing to hand on.
+            // Whatever woke it, it checks again itself: there is no wake-up to pass on.
             waiting.done();
         }
     }
 
-    /// Looks for work; if there is none, registers before the lock is released, so that no arrival can slip
-    /// through.
-    fn look(&self, wanted: &Wanted, deadline: Monotonic) -> Look<'_> {
-        if self.with(|state| state.index.has_ready(&wanted.taste())) {
-            return Look::Found(Wake::Ready);
+    /// Checks for a ready task; if there is none, registers before the lock is released, so that no wake-up
+    /// is lost.
+    fn check_or_register(&self, wanted: &Wanted, deadline: Monotonic) -> Checked<'_> {
+        if self.with(|state| state.index.has_ready(&wanted.filter())) {
+            return Checked::Done(Wake::Ready);
         }
         if self.clock.clock().monotonic() >= deadline {
-            return Look::Found(Wake::TimedOut);
+            return Checked::Done(Wake::TimedOut);
         }
         let mut guard = self.inner.lock();
         let Inner { state, waiters } = &mut *guard;
-        // Something may have arrived since: it was not told to us, as we were not registered.
-        if state.index.has_ready(&wanted.taste()) {
-            return Look::Found(Wake::Ready);
+        // A task may have become ready since, without a wake-up for a waiter that was not registered.
+        if state.index.has_ready(&wanted.filter()) {
+            return Checked::Done(Wake::Ready);
         }
         let next_due = state.index.next_due();
         let (id, wake) = waiters.add(wanted.clone());
-        Look::Wait(Waiting { queue: self, wanted: wanted.clone(), id, wake, done: false }, next_due)
+        Checked::Wait(Waiting { queue: self, wanted: wanted.clone(), id, wake, done: false }, next_due)
     }
 
     async fn wait_for_cancelled(&self, leases: &[Lease], deadline: Monotonic) -> Wake {
@@ -102,9 +103,9 @@ impl InMemoryQueue {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before the ring is read: a change in between is seen.
+            // Registered before the change log is read: a change in between is seen.
             changed.as_mut().enable();
-            if self.with(|state| state.ring.has_after(after)) {
+            if self.with(|state| state.change_log.has_after(after)) {
                 return Wake::Ready;
             }
             tokio::select! {
@@ -115,13 +116,13 @@ impl InMemoryQueue {
     }
 }
 
-enum Look<'a> {
-    Found(Wake),
+enum Checked<'a> {
+    Done(Wake),
     Wait(Waiting<'a>, Option<Duration>),
 }
 
-/// A registered waiter. Dropped while it waits (its caller gave up), it leaves no trace: if it had been
-/// woken, the wake-up goes to somebody else.
+/// A registered waiter. If it is dropped while it waits (its caller gave up), it is removed; if it had been
+/// woken, the wake-up is passed on to other waiters.
 struct Waiting<'a> {
     queue: &'a InMemoryQueue,
     wanted: Wanted,
@@ -141,7 +142,7 @@ impl Drop for Waiting<'_> {
         let woken = {
             let mut inner = self.queue.inner.lock();
             let was_waiting = inner.waiters.remove(self.id);
-            if was_waiting || self.done { Vec::new() } else { inner.waiters.hand_on(&self.wanted) }
+            if was_waiting || self.done { Vec::new() } else { inner.waiters.pass_on(&self.wanted) }
         };
         for waiter in woken {
             waiter.notify_one();

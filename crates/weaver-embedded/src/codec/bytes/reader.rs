@@ -1,4 +1,4 @@
-//! Reading a body.
+//! Decoding a body.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use weaver_core::time::Timestamp;
 use super::{VARINT_BITS, VARINT_MAX_BYTES};
 use crate::codec::{Defect, FORMAT_VERSION, Undecodable};
 
-/// What is left of a body. Every read names the field it is for, so that a refusal says where it stopped.
+/// The unread part of a body. Every read names its field, so that an error says where decoding stopped.
 ///
-/// Lengths in the input are compared with what is left of it before anything is reserved.
+/// Lengths in the input are checked against the remaining bytes before memory is allocated.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// The whole body.
+    /// Starts at the first byte of the body, which is the format version.
     pub fn new(body: &'a [u8]) -> Self {
         Self { rest: body }
     }
 
-    /// The body after its format version, if that is the one this version of Weaver writes.
+    /// Starts after the format version; an error unless it is [`FORMAT_VERSION`].
     pub fn of_version(body: &'a [u8]) -> Result<Self, Undecodable> {
         let mut reader = Self::new(body);
         match reader.u8("format version")? {
@@ -33,38 +33,38 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses a body that goes on after its last field.
+    /// An error if bytes remain after the last field.
     pub fn finish(&self, field: &'static str) -> Result<(), Undecodable> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Undecodable::new(field, Defect::GoesOn)) }
+        if self.rest.is_empty() { Ok(()) } else { Err(Undecodable::new(field, Defect::TrailingBytes)) }
     }
 
-    /// So many bytes.
+    /// Exactly `length` bytes, borrowed from the body.
     #[inline]
     pub fn raw(&mut self, field: &'static str, length: usize) -> Result<&'a [u8], Undecodable> {
         let Some((bytes, rest)) = self.rest.split_at_checked(length) else {
-            return Err(Undecodable::new(field, Defect::EndsEarly));
+            return Err(Undecodable::new(field, Defect::Truncated));
         };
         self.rest = rest;
         Ok(bytes)
     }
 
-    /// As many bytes as the array has.
+    /// Exactly `N` bytes, copied.
     #[inline]
     pub fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], Undecodable> {
         let Some((bytes, rest)) = self.rest.split_first_chunk() else {
-            return Err(Undecodable::new(field, Defect::EndsEarly));
+            return Err(Undecodable::new(field, Defect::Truncated));
         };
         self.rest = rest;
         Ok(*bytes)
     }
 
-    /// One byte.
+    /// One byte as an unsigned number.
     #[inline]
     pub fn u8(&mut self, field: &'static str) -> Result<u8, Undecodable> {
         self.array(field).map(|[byte]| byte)
     }
 
-    /// Two bytes, the lower first.
+    /// Two bytes, little-endian; used for presence bits.
     pub fn u16(&mut self, field: &'static str) -> Result<u16, Undecodable> {
         self.array(field).map(u16::from_le_bytes)
     }
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
                 return Ok(number);
             }
         }
-        let defect = if self.rest.len() < VARINT_MAX_BYTES { Defect::EndsEarly } else { Defect::OutOfRange };
+        let defect = if self.rest.len() < VARINT_MAX_BYTES { Defect::Truncated } else { Defect::OutOfRange };
         Err(Undecodable::new(field, defect))
     }
 
@@ -119,27 +119,28 @@ impl<'a> Reader<'a> {
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// How many members follow, each of at least one byte: never more than there are bytes left.
+    /// The number of members that follow. Each takes at least one byte, so it is at most the remaining
+    /// length.
     pub fn count(&mut self, field: &'static str) -> Result<usize, Undecodable> {
         match usize::try_from(self.varint(field)?) {
             Ok(count) if count <= self.rest.len() => Ok(count),
-            _ => Err(Undecodable::new(field, Defect::EndsEarly)),
+            _ => Err(Undecodable::new(field, Defect::Truncated)),
         }
     }
 
-    /// Bytes with their length in front.
+    /// A varint length, then that many bytes, borrowed from the body.
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], Undecodable> {
         let length = self.count(field)?;
         self.raw(field, length)
     }
 
-    /// A text with its length in front.
+    /// A varint length, then that many bytes of UTF-8.
     pub fn text(&mut self, field: &'static str) -> Result<&'a str, Undecodable> {
         let bytes = self.bytes(field)?;
-        std::str::from_utf8(bytes).map_err(|_| Undecodable::new(field, Defect::NotText))
+        std::str::from_utf8(bytes).map_err(|_| Undecodable::new(field, Defect::InvalidUtf8))
     }
 
-    /// A text that is a name: `reader.name("queue", QueueName::new)`.
+    /// Text that is a valid name: `reader.name("queue", QueueName::new)`.
     pub fn name<N>(
         &mut self,
         field: &'static str,
@@ -147,10 +148,10 @@ impl<'a> Reader<'a> {
     ) -> Result<N, Undecodable> {
         // Through `Arc` and not `String`, which would allocate and copy twice.
         let text: Arc<str> = self.text(field)?.into();
-        check(text.into()).map_err(|_| Undecodable::new(field, Defect::NotAName))
+        check(text.into()).map_err(|_| Undecodable::new(field, Defect::InvalidName))
     }
 
-    /// One byte whether it is there, then what `read` makes of it.
+    /// A presence byte (0 or 1), then the value that `read` decodes.
     pub fn option<T>(
         &mut self,
         field: &'static str,
@@ -159,18 +160,18 @@ impl<'a> Reader<'a> {
         if self.bool(field)? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// An instant on its own.
+    /// An absolute instant, in microseconds since 1970.
     pub fn timestamp(&mut self, field: &'static str) -> Result<Timestamp, Undecodable> {
         instant(field, i64::try_from(self.varint(field)?).ok())
     }
 
-    /// An instant as its distance from another one.
+    /// An instant stored as its distance from `base`, in microseconds.
     pub fn timestamp_from(&mut self, field: &'static str, base: Timestamp) -> Result<Timestamp, Undecodable> {
         let distance = self.signed(field)?;
         instant(field, base.as_micros().checked_add(distance))
     }
 
-    /// A span.
+    /// A span: whole seconds, then nanoseconds below 10⁹.
     pub fn duration(&mut self, field: &'static str) -> Result<Duration, Undecodable> {
         let (seconds, nanos) = (self.varint(field)?, self.varint_u32(field)?);
         // More would carry into the seconds and could overflow them.
@@ -181,7 +182,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Refuses what [`Timestamp::from_micros`] would clamp: a stored instant is exactly itself.
+/// Refuses values that [`Timestamp::from_micros`] would clamp: a stored instant is read back exactly.
 fn instant(field: &'static str, micros: Option<i64>) -> Result<Timestamp, Undecodable> {
     match micros {
         Some(micros) if (0..=Timestamp::MAX.as_micros()).contains(&micros) => {
@@ -218,15 +219,15 @@ mod tests {
         let refused = Err(Undecodable::new("number", Defect::OutOfRange));
         assert_eq!(Reader::new(&too_large).varint("number"), refused);
         assert_eq!(Reader::new(&[0xff; 11]).varint("number"), refused);
-        let ends = Err(Undecodable::new("number", Defect::EndsEarly));
+        let ends = Err(Undecodable::new("number", Defect::Truncated));
         assert_eq!(Reader::new(&[0xff; 9]).varint("number"), ends);
     }
 
     #[test]
-    fn a_length_beyond_the_input_is_refused_before_anything_is_reserved() {
+    fn a_length_beyond_the_input_is_refused_before_memory_is_allocated() {
         let mut writer = Writer::new();
         writer.varint(u64::MAX);
-        let ends = Err(Undecodable::new("payload", Defect::EndsEarly));
+        let ends = Err(Undecodable::new("payload", Defect::Truncated));
         assert_eq!(Reader::new(writer.body()).bytes("payload"), ends);
     }
 

@@ -1,4 +1,4 @@
-//! Writing a body.
+//! Encoding a body.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use weaver_core::time::Timestamp;
 use super::{VARINT_BITS, VARINT_MAX_BYTES};
 use crate::codec::SEAL_BYTES;
 
-/// A buffer that a body is written to, with room in front for its seal: no second copy is made. Cleared and
-/// used again for the next value, it allocates nothing.
+/// A buffer for a body, with space reserved in front for its checksum, so that sealing does not copy. Cleared
+/// and reused for the next value, it does not allocate.
 #[derive(Debug, Clone)]
 pub struct Writer {
     /// [`SEAL_BYTES`], then the body.
@@ -22,19 +22,19 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// An empty body.
+    /// An empty body, with 256 bytes preallocated.
     pub fn new() -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.resize(SEAL_BYTES, 0);
         Self { bytes }
     }
 
-    /// Begins another body in the same memory.
+    /// Starts a new body in the same allocation.
     pub fn clear(&mut self) {
         self.bytes.truncate(SEAL_BYTES);
     }
 
-    /// What was written since the last [`clear`](Writer::clear).
+    /// The bytes written since the last [`clear`](Writer::clear), without the checksum.
     pub fn body(&self) -> &[u8] {
         &self.bytes[SEAL_BYTES..]
     }
@@ -44,17 +44,17 @@ impl Writer {
         &self.bytes
     }
 
-    /// Bytes as they are: the reader must know how many.
+    /// Bytes without a length prefix: the reader must know how many.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// One byte.
+    /// One byte as an unsigned number.
     pub fn u8(&mut self, number: u8) {
         self.bytes.push(number);
     }
 
-    /// Two bytes, the lower first: for presence bits.
+    /// Two bytes, little-endian; used for presence bits.
     pub fn u16(&mut self, number: u16) {
         self.raw(&number.to_le_bytes());
     }
@@ -64,7 +64,7 @@ impl Writer {
         self.u8(value.into());
     }
 
-    /// One to ten bytes, small numbers first.
+    /// One to ten bytes; numbers below 128 take one.
     #[inline]
     pub fn varint(&mut self, number: u64) {
         if number < 1 << VARINT_BITS {
@@ -75,7 +75,7 @@ impl Writer {
     }
 
     fn long_varint(&mut self, mut number: u64) {
-        // Gathered on the stack: one look at the vector's capacity instead of one per byte.
+        // Built on the stack: one capacity check of the vector instead of one per byte.
         let mut scratch = [0; VARINT_MAX_BYTES];
         let mut length = 0;
         while number >= 1 << VARINT_BITS {
@@ -92,18 +92,18 @@ impl Writer {
         self.varint(((number << 1) ^ (number >> 63)) as u64);
     }
 
-    /// A length, then so many bytes.
+    /// A varint length, then the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.varint(bytes.len() as u64);
         self.raw(bytes);
     }
 
-    /// A text, like bytes.
+    /// A varint length, then the text in UTF-8.
     pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    /// One byte whether it is there, then what `write` makes of it.
+    /// A presence byte (0 or 1), then the value that `write` encodes.
     pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.bool(value.is_some());
         if let Some(value) = value {
@@ -111,12 +111,12 @@ impl Writer {
         }
     }
 
-    /// An instant on its own: eight bytes in our time.
+    /// An absolute instant, in microseconds since 1970: eight bytes for present-day dates.
     pub fn timestamp(&mut self, instant: Timestamp) {
         self.varint(instant.as_micros() as u64);
     }
 
-    /// An instant as its distance from another one that the reader will know.
+    /// An instant as its distance from `base`, which the reader must know.
     pub fn timestamp_from(&mut self, base: Timestamp, instant: Timestamp) {
         self.signed(instant.as_micros() - base.as_micros());
     }

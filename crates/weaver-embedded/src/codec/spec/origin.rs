@@ -1,4 +1,4 @@
-//! Where a task comes from: presence bits, then what is present.
+//! The origin of a task: presence bits, then the fields that are present.
 
 use weaver_core::id::TaskId;
 use weaver_core::name::{ExternalId, JobDefinitionId, SessionId, TaskGroupId, name_problem};
@@ -86,7 +86,7 @@ fn read_labels(reader: &mut Reader<'_>) -> Result<Labels, Undecodable> {
     for _ in 0..count {
         let (name, value) = (reader.text("labels")?, reader.text("labels")?);
         if name_problem(name).or_else(|| name_problem(value)).is_some() {
-            return Err(Undecodable::new("labels", Defect::NotAName));
+            return Err(Undecodable::new("labels", Defect::InvalidName));
         }
         labels.insert(name.to_owned(), value.to_owned());
     }

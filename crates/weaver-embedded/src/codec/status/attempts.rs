@@ -1,4 +1,4 @@
-//! The attempts that ended.
+//! The finished attempts of a task.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use weaver_core::time::Timestamp;
 
 use crate::codec::{Reader, Undecodable, Writer};
 
-// One byte says how it ended (the lower four bits) and what is present (the others).
+// One byte: the outcome in the lower four bits, presence bits in the others.
 const OUTCOME: u8 = 0xf;
 const HAS_STARTED_AT: u8 = 1 << 4;
 const HAS_ERROR: u8 = 1 << 5;
@@ -24,7 +24,7 @@ pub(super) fn encode(writer: &mut Writer, attempts: &Attempts, created_at: Times
         writer.varint(attempt.attempt.into());
         writer.text(attempt.worker.as_str());
         writer.varint(attempt.fence.0);
-        // From its end back to its start: nearly always shorter than from the task's creation twice.
+        // The start relative to the end: nearly always shorter than relative to the task's creation.
         writer.timestamp_from(created_at, attempt.ended_at);
         if let Some(started_at) = attempt.started_at {
             writer.timestamp_from(attempt.ended_at, started_at);
@@ -37,7 +37,7 @@ pub(super) fn encode(writer: &mut Writer, attempts: &Attempts, created_at: Times
 
 pub(super) fn decode(reader: &mut Reader<'_>, created_at: Timestamp) -> Result<Attempts, Undecodable> {
     let count = reader.count("attempts")?;
-    // An attempt in memory is larger than its byte on disk: a false count must not reserve by it.
+    // An attempt in memory is larger than its byte on disk: do not allocate by a corrupt count.
     let mut attempts = Vec::with_capacity(count.min(ATTEMPTS_KEPT));
     for _ in 0..count {
         attempts.push(decode_one(reader, created_at)?);

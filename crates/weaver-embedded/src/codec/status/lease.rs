@@ -1,4 +1,4 @@
-//! Who has a task: a lease or an assignment.
+//! The worker that has a task, by lease or by assignment.
 
 use weaver_core::id::{Epoch, LeaseToken};
 use weaver_core::name::WorkerId;

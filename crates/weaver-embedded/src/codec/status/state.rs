@@ -5,14 +5,13 @@ use weaver_core::task::{CancelReason, Cause, ReadyBy, TaskState};
 
 use crate::codec::Undecodable;
 
-/// A scheduled task that waits for an instant has a number of its own: only of these is it asked by which
-/// time they are due.
-const APPOINTED: u8 = 9;
+/// A scheduled task that waits for an instant (`run_at`) rather than a delay: it follows the wall clock.
+const SCHEDULED_AT_INSTANT: u8 = 9;
 
 pub(super) fn byte_of(state: TaskState, ready_by: ReadyBy, cause: Option<Cause>) -> u8 {
     let state = match state {
         TaskState::Queued => 0,
-        TaskState::Scheduled if ready_by == ReadyBy::Instant => APPOINTED,
+        TaskState::Scheduled if ready_by == ReadyBy::Instant => SCHEDULED_AT_INSTANT,
         TaskState::Scheduled => 1,
         TaskState::Assigned => 2,
         TaskState::Orphaned => 3,
@@ -38,10 +37,10 @@ pub(super) fn byte_of(state: TaskState, ready_by: ReadyBy, cause: Option<Cause>)
 }
 
 pub(super) fn of_byte(byte: u8) -> Result<(TaskState, ReadyBy, Option<Cause>), Undecodable> {
-    let ready_by = if byte & 0xf == APPOINTED { ReadyBy::Instant } else { ReadyBy::Span };
+    let ready_by = if byte & 0xf == SCHEDULED_AT_INSTANT { ReadyBy::Instant } else { ReadyBy::Span };
     let state = match byte & 0xf {
         0 => TaskState::Queued,
-        1 | APPOINTED => TaskState::Scheduled,
+        1 | SCHEDULED_AT_INSTANT => TaskState::Scheduled,
         2 => TaskState::Assigned,
         3 => TaskState::Orphaned,
         4 => TaskState::Running,

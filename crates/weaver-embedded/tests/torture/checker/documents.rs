@@ -3,48 +3,48 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Findings;
-use crate::wire::{Ask, Line, Told};
+use crate::wire::{Answer, Line, Request};
 
 #[derive(Debug, Default)]
 struct Document {
     bodies: BTreeMap<u64, String>,
-    /// The newest version that was told of in lives before this one, and whether its end was acknowledged.
+    /// The newest version seen in earlier lives, and whether its deletion was acknowledged.
     floor: (u64, bool),
     /// The same for this life.
-    told: (u64, bool),
-    /// The newest version that anybody wanted to remove.
+    acknowledged: (u64, bool),
+    /// The newest version that a client requested to delete.
     deleting: u64,
-    /// Bodies of writes that were never answered, or were not yet.
+    /// Bodies of all requested writes, answered or not.
     open: Vec<String>,
 }
 
 pub(super) fn check(lives: &[Vec<Line>], findings: &mut Findings) {
     let mut documents: BTreeMap<String, Document> = BTreeMap::new();
     for (life, lines) in lives.iter().enumerate() {
-        let mut asked: HashMap<u64, &Ask> = HashMap::new();
+        let mut asked: HashMap<u64, &Request> = HashMap::new();
         for line in lines {
             match line {
-                Line::Ask(call, ask) => {
-                    asked.insert(*call, ask);
-                    match ask {
-                        Ask::Put { id, body, .. } => {
+                Line::Request(call, request) => {
+                    asked.insert(*call, request);
+                    match request {
+                        Request::Put { id, body, .. } => {
                             documents.entry(id.clone()).or_default().open.push(body.clone());
                         }
-                        Ask::Delete { id, version } => {
+                        Request::Delete { id, version } => {
                             let document = documents.entry(id.clone()).or_default();
                             document.deleting = document.deleting.max(*version);
                         }
                         _ => {}
                     }
                 }
-                Line::Told(call, told) => match (asked.get(call), told) {
-                    (Some(Ask::Put { id, after, body }), Told::Version(version)) => {
+                Line::Answer(call, acknowledged) => match (asked.get(call), acknowledged) {
+                    (Some(Request::Put { id, after, body }), Answer::Version(version)) => {
                         let document = documents.entry(id.clone()).or_default();
                         document.put(id, *after, *version, body, findings);
                     }
-                    (Some(Ask::Delete { id, version }), Told::Done) => {
+                    (Some(Request::Delete { id, version }), Answer::Done) => {
                         let document = documents.entry(id.clone()).or_default();
-                        document.told = document.told.max((*version, true));
+                        document.acknowledged = document.acknowledged.max((*version, true));
                     }
                     _ => {}
                 },
@@ -55,7 +55,9 @@ pub(super) fn check(lives: &[Vec<Line>], findings: &mut Findings) {
                 _ => {}
             }
         }
-        documents.values_mut().for_each(|document| document.floor = document.floor.max(document.told));
+        documents
+            .values_mut()
+            .for_each(|document| document.floor = document.floor.max(document.acknowledged));
     }
 }
 
@@ -65,13 +67,13 @@ impl Document {
             format!("{id} was at version {after:?}, {:?} before this life, and became {version}", self.floor)
         });
         self.means(id, version, body, findings);
-        self.told = self.told.max((version, false));
+        self.acknowledged = self.acknowledged.max((version, false));
     }
 
     fn means(&mut self, id: &str, version: u64, body: &str, findings: &mut Findings) {
         let known = self.bodies.entry(version).or_insert_with(|| body.to_owned());
         findings.hold(known == body, "G1", || {
-            format!("version {version} of {id} says {body}, and was told of with {known}")
+            format!("version {version} of {id} is {body}, and was acknowledged as {known}")
         });
     }
 
@@ -82,9 +84,9 @@ impl Document {
                 findings.hold(fits, "G1", || {
                     format!("life {life} found {id} at version {version}, after {:?}", self.floor)
                 });
-                findings.hold(self.open.contains(body), "G1", || format!("{id}: nobody wrote {body}"));
+                findings.hold(self.open.contains(body), "G1", || format!("{id}: {body} was never written"));
                 self.means(id, *version, body, findings);
-                self.told = self.told.max((*version, false));
+                self.acknowledged = self.acknowledged.max((*version, false));
             }
             None => findings.hold(self.deleting >= self.floor.0, "G1", || {
                 format!("life {life} did not find {id}, which was at version {}", self.floor.0)

@@ -1,12 +1,12 @@
-//! Streams: what was appended is there, whole, in order, and nothing else is.
+//! Streams: appends are there, complete and in order, and nothing else is.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::Findings;
-use crate::wire::{Ask, Line, Told};
+use crate::wire::{Answer, Line, Request};
 
-/// One append: its entries, the number it was answered with, and the last number anybody knew when it was
-/// asked for.
+/// One append: its entries, the number it was answered with, and the last number acknowledged to any client
+/// before the request.
 struct Append<'a> {
     bodies: &'a [String],
     last: Option<u64>,
@@ -20,13 +20,13 @@ pub(super) fn check(lives: &[Vec<Line>], findings: &mut Findings) {
         let mut asked: HashMap<u64, (&str, usize)> = HashMap::new();
         for line in lines {
             match line {
-                Line::Ask(call, Ask::Append { stream, bodies }) => {
+                Line::Request(call, Request::Append { stream, bodies }) => {
                     let list = appends.entry(stream).or_default();
                     asked.insert(*call, (stream, list.len()));
                     let after = newest.get(stream.as_str()).copied().unwrap_or(0);
                     list.push(Append { bodies, last: None, after });
                 }
-                Line::Told(call, Told::Appended(last)) => {
+                Line::Answer(call, Answer::Appended(last)) => {
                     let Some((stream, place)) = asked.get(call) else { continue };
                     if let Some(append) = appends.get_mut(stream).and_then(|list| list.get_mut(*place)) {
                         append.last = Some(*last);
@@ -64,10 +64,10 @@ fn compare(stream: &str, entries: &[(u64, String)], appends: &[Append<'_>], find
             }),
         }
         findings.hold(seqs.first().is_none_or(|first| first > after), "G1", || {
-            format!("{bodies:?} were asked for in {stream} after {after} was acknowledged, and are {seqs:?}")
+            format!("{bodies:?} were requested in {stream} after {after} was acknowledged, and are {seqs:?}")
         });
     }
     findings.hold(explained == entries.len(), "G1", || {
-        format!("{} entries of {stream} were appended by nobody", entries.len() - explained)
+        format!("{} entries of {stream} were never appended", entries.len() - explained)
     });
 }

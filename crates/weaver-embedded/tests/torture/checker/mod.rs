@@ -1,9 +1,9 @@
-//! Holds what a store showed to what it had acknowledged, life after life. Knows the lines and the contract,
+//! Checks what a store shows against what it acknowledged, life after life. Knows the lines and the contract,
 //! and nothing of the store.
 //!
-//! The simulation's checkers do not fit here: they read one order of all calls, with the record before and
-//! after each, as only a recorder inside the process can have it. What is left of a killed process is what it
-//! said: acknowledgements of concurrent calls in no particular order, and questions that were never answered.
+//! The simulation's checkers do not fit here: they need a total order of all calls, with the record before
+//! and after each. A killed process leaves only its lines: acknowledgements of concurrent calls in no
+//! particular order, and unanswered requests.
 
 mod documents;
 mod gather;
@@ -17,7 +17,7 @@ use std::fmt;
 use crate::wire::Line;
 use gather::Gathered;
 
-/// A broken promise.
+/// A violated guarantee (`G1`, …) and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) guarantee: &'static str,
@@ -40,7 +40,7 @@ impl fmt::Display for Violation {
 struct Findings(Vec<Violation>);
 
 impl Findings {
-    /// Notes a broken promise unless `kept`.
+    /// Records a violation unless `kept`.
     fn hold(&mut self, kept: bool, guarantee: &'static str, what: impl FnOnce() -> String) {
         if !kept {
             self.0.push(Violation::of(guarantee, what()));
@@ -48,7 +48,7 @@ impl Findings {
     }
 }
 
-/// Checks what was said in each life of a store; the last is no child's, but what was found in the end.
+/// Checks the lines of each life of a store; the last are those of the final inspection.
 pub(crate) fn check(lives: &[Vec<Line>]) -> Vec<Violation> {
     let mut findings = Findings::default();
     let gathered = Gathered::from(lives, &mut findings);

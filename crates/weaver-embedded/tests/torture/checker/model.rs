@@ -1,22 +1,22 @@
-//! A task as its history tells it: the rules once more, written apart from the code that is tested.
+//! A task derived from its history: an independent implementation of the lifecycle rules.
 
 use weaver_core::id::LeaseToken;
 use weaver_core::task::{AttemptOutcome, CancelReason, Cause, TaskState};
 
-use crate::wire::{Member, Move, Sight};
+use crate::wire::{Member, Move, Snapshot};
 
 /// What moves a task from one version to the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Lease(LeaseToken),
-    /// By a call that was never answered: one of several, if there were.
+    /// By one of the lease calls that were never answered.
     UnseenLease,
     Move(Move),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Held {
-    Nobody,
+    Free,
     By(LeaseToken),
     Unseen,
 }
@@ -48,7 +48,7 @@ impl Model {
         Self {
             version: 1,
             state: if member.delayed { TaskState::Scheduled } else { TaskState::Queued },
-            held: Held::Nobody,
+            held: Held::Free,
             max_attempts: member.max_attempts,
             max_losses: member.max_losses,
             cause: None,
@@ -59,7 +59,7 @@ impl Model {
         }
     }
 
-    /// The task one version later, or `None` if it cannot move so.
+    /// The task one version later, or `None` if the step is not allowed.
     pub(super) fn after(&self, step: &Step) -> Option<Self> {
         if self.state.is_terminal() {
             return None;
@@ -72,7 +72,7 @@ impl Model {
                 next.state = TaskState::Cancelled;
                 next.cause = Some(Cause::Cancelled(CancelReason::User));
                 if self.state == TaskState::Running {
-                    // The lease stays, as a hold.
+                    // The lease stays as a cancellation hold.
                     next.end_attempt(self.version, AttemptOutcome::Cancelled);
                 }
             }
@@ -96,7 +96,7 @@ impl Model {
 
     fn end(&mut self, before: &Self, end: &Move) -> Option<()> {
         (before.state == TaskState::Running).then_some(())?;
-        self.held = Held::Nobody;
+        self.held = Held::Free;
         let (state, cause, outcome) = match end {
             Move::Succeed(result) => {
                 self.result = Some(result.clone());
@@ -108,7 +108,7 @@ impl Model {
                 let last = matches!(end, Move::Fatal(_)) || self.counts[FAILURES] == self.max_attempts;
                 (again_unless(last), Some(Cause::Failed), AttemptOutcome::Failed)
             }
-            Move::Lose => {
+            Move::ExpireLease => {
                 self.error = Some(LOST.to_owned());
                 self.counts[LOSSES] += 1;
                 let last = self.counts[LOSSES] > self.max_losses;
@@ -134,24 +134,24 @@ impl Model {
         self.attempts.drain(..more);
     }
 
-    /// Whether the counters are those.
-    pub(super) fn counts_as(&self, sight: &Sight) -> bool {
-        self.counts == sight.counts && self.attempts == sight.attempts
+    /// Whether counters and attempts match.
+    pub(super) fn counts_as(&self, snapshot: &Snapshot) -> bool {
+        self.counts == snapshot.counts && self.attempts == snapshot.attempts
     }
 
-    /// Whether everything else is; who holds it is looked at apart.
-    pub(super) fn looks_like(&self, sight: &Sight) -> bool {
-        let error = sight.error.as_deref().map(|error| if error.ends_with(LOST) { LOST } else { error });
-        self.version == sight.version
-            && self.state == sight.state
-            && self.cause == sight.cause
-            && self.result == sight.result
+    /// Whether everything else matches, except the lease, which is checked separately.
+    pub(super) fn looks_like(&self, snapshot: &Snapshot) -> bool {
+        let error = snapshot.error.as_deref().map(|error| if error.starts_with(LOST) { LOST } else { error });
+        self.version == snapshot.version
+            && self.state == snapshot.state
+            && self.cause == snapshot.cause
+            && self.result == snapshot.result
             && self.error.as_deref() == error
     }
 }
 
-/// What a record says of a worker that vanished, without its name.
-const LOST: &str = "its lease ran out";
+/// The beginning of the error of an expired lease; the worker's id follows.
+const LOST: &str = "lease expired";
 
 fn again_unless(last: bool) -> TaskState {
     if last { TaskState::Dead } else { TaskState::RetryScheduled }

@@ -1,10 +1,10 @@
-//! What was enqueued is there, once and whole, in order; what nobody enqueued is not.
+//! Enqueued tasks are there, once, complete and in order; tasks that were never enqueued are not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Findings;
 use super::gather::Gathered;
-use crate::wire::{Ask, Line, Member, Sight, Told};
+use crate::wire::{Answer, Line, Member, Request, Snapshot};
 
 pub(super) fn check(gathered: &Gathered, lives: &[Vec<Line>], findings: &mut Findings) {
     let finals = lives.last().map(Vec::as_slice).unwrap_or_default();
@@ -14,36 +14,36 @@ pub(super) fn check(gathered: &Gathered, lives: &[Vec<Line>], findings: &mut Fin
     unique(gathered, lives, &by_nonce, findings);
 }
 
-fn sights(lines: &[Line]) -> impl Iterator<Item = &Sight> {
-    lines.iter().filter_map(|line| if let Line::Saw(sight) = line { Some(sight) } else { None })
+fn snapshots(lines: &[Line]) -> impl Iterator<Item = &Snapshot> {
+    lines.iter().filter_map(|line| if let Line::Saw(snapshot) = line { Some(snapshot) } else { None })
 }
 
-/// Finds the task of every nonce; each has exactly one that asked for it.
+/// Finds the task of every nonce; each matches exactly one request.
 fn explained(gathered: &Gathered, finals: &[Line], findings: &mut Findings) -> BTreeMap<u64, u64> {
     let mut by_nonce = BTreeMap::new();
-    for sight in sights(finals) {
-        let member = sight.nonce.and_then(|nonce| gathered.members.get(&nonce));
-        let asked =
-            member.is_some_and(|Member { queue, group, .. }| *queue == sight.queue && *group == sight.group);
-        findings.hold(asked, "G1", || format!("nobody asked for {sight:?}"));
-        if let Some(other) = sight.nonce.and_then(|nonce| by_nonce.insert(nonce, sight.id)) {
-            findings.hold(false, "G1", || format!("tasks {other} and {} are one and the same", sight.id));
+    for snapshot in snapshots(finals) {
+        let member = snapshot.nonce.and_then(|nonce| gathered.members.get(&nonce));
+        let asked = member
+            .is_some_and(|Member { queue, group, .. }| *queue == snapshot.queue && *group == snapshot.group);
+        findings.hold(asked, "G1", || format!("{snapshot:?} was never requested"));
+        if let Some(other) = snapshot.nonce.and_then(|nonce| by_nonce.insert(nonce, snapshot.id)) {
+            findings.hold(false, "G1", || format!("tasks {other} and {} are one and the same", snapshot.id));
         }
     }
     by_nonce
 }
 
-/// What was answered is what was asked for; what was not is there as a whole or not at all; ids grow.
+/// Acknowledged tasks are as requested; unacknowledged batches are there completely or not at all; ids grow.
 fn whole(lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64>, findings: &mut Findings) {
     let mut newest = 0;
     for lines in lives {
         let mut open: HashMap<u64, (&Vec<Member>, u64)> = HashMap::new();
         for line in lines {
             match line {
-                Line::Ask(call, Ask::Enqueue(members)) => {
+                Line::Request(call, Request::Enqueue(members)) => {
                     open.insert(*call, (members, newest));
                 }
-                Line::Told(call, Told::Enqueued(answers)) => {
+                Line::Answer(call, Answer::Enqueued(answers)) => {
                     let Some((members, before)) = open.remove(call) else { continue };
                     findings.hold(members.len() == answers.len(), "G1", || format!("{answers:?}: too few"));
                     for (member, (id, existing)) in members.iter().zip(answers) {
@@ -55,7 +55,7 @@ fn whole(lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64>, findings: &mut Find
                             format!("task {id} was acknowledged; its payload is that of {found:?}")
                         });
                         findings.hold(*id > before, "G1", || {
-                            format!("task {id} was asked for after {before} was acknowledged")
+                            format!("task {id} was requested after {before} was acknowledged")
                         });
                         newest = newest.max(*id);
                     }
@@ -64,7 +64,7 @@ fn whole(lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64>, findings: &mut Find
             }
         }
         for (members, _) in open.into_values() {
-            // One with a unique key may have been there before.
+            // A task with a unique key may have existed before.
             let plain = members.iter().filter(|member| member.unique.is_none());
             let there: Vec<bool> = plain.map(|member| by_nonce.contains_key(&member.nonce)).collect();
             let whole = there.iter().all(|there| *there) || !there.iter().any(|there| *there);
@@ -73,22 +73,22 @@ fn whole(lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64>, findings: &mut Find
     }
 }
 
-/// A life that saw everything saw every task that anybody was told of before.
+/// A life that read everything read every task reported to a client before.
 fn all_there(gathered: &Gathered, lives: &[Vec<Line>], findings: &mut Findings) {
     for (life, lines) in lives.iter().enumerate() {
         let Some(end) = lines.iter().position(|line| matches!(line, Line::SawAll(_))) else { continue };
-        let seen: BTreeSet<u64> = sights(&lines[..end]).map(|sight| sight.id).collect();
+        let seen: BTreeSet<u64> = snapshots(&lines[..end]).map(|snapshot| snapshot.id).collect();
         findings.hold(lines[end] == Line::SawAll(seen.len()), "log", || format!("life {life}: {end}"));
-        for (id, said) in &gathered.tasks {
-            findings.hold(said.floor(life) == 0 || seen.contains(id), "G1", || {
+        for (id, log) in &gathered.tasks {
+            findings.hold(log.floor(life) == 0 || seen.contains(id), "G1", || {
                 format!("task {id} was acknowledged and life {life} did not find it")
             });
         }
     }
 }
 
-/// Of one unique key there is one task, and every answer names it (G8: an answer of "already there" is a
-/// promise too).
+/// Each unique key has one task, and every answer names it (G8: an answer of "existing" is an acknowledgement
+/// too).
 fn unique(gathered: &Gathered, lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64>, findings: &mut Findings) {
     let mut owners: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (nonce, id) in by_nonce {
@@ -100,10 +100,10 @@ fn unique(gathered: &Gathered, lives: &[Vec<Line>], by_nonce: &BTreeMap<u64, u64
         let mut asked: HashMap<u64, &Vec<Member>> = HashMap::new();
         for line in lines {
             match line {
-                Line::Ask(call, Ask::Enqueue(members)) => {
+                Line::Request(call, Request::Enqueue(members)) => {
                     asked.insert(*call, members);
                 }
-                Line::Told(call, Told::Enqueued(answers)) => {
+                Line::Answer(call, Answer::Enqueued(answers)) => {
                     let members = asked.get(call).into_iter().flat_map(|members| members.iter());
                     for (member, (id, _)) in members.zip(answers) {
                         if let Some(key) = &member.unique {

@@ -1,76 +1,82 @@
-//! Every version of every task is explained by exactly one call, and looks as that call left it.
+//! Every version of every task was made by exactly one call, and matches that call.
 
 use super::Findings;
-use super::gather::{Gathered, Said};
+use super::gather::{Gathered, TaskLog};
 use super::model::{Held, Model, Step};
-use crate::wire::Sight;
+use crate::wire::Snapshot;
 
 pub(super) fn check(gathered: &Gathered, findings: &mut Findings) {
-    for (id, said) in &gathered.tasks {
-        nothing_was_lost(*id, said, findings);
-        renewals(*id, said, findings);
-        holds(*id, said, findings);
-        let nonce = said.sights.iter().find_map(|(_, sight)| sight.nonce);
+    for (id, log) in &gathered.tasks {
+        nothing_was_lost(*id, log, findings);
+        renewals(*id, log, findings);
+        holds(*id, log, findings);
+        let nonce = log.snapshots.iter().find_map(|(_, snapshot)| snapshot.nonce);
         if let Some(member) = nonce.and_then(|nonce| gathered.members.get(&nonce)) {
-            explain(*id, said, Model::new(member), gathered, findings);
+            explain(*id, log, Model::new(member), gathered, findings);
         }
     }
 }
 
-/// Whatever anybody was told of, no later life shows less (G1).
-fn nothing_was_lost(id: u64, said: &Said, findings: &mut Findings) {
-    for (life, sight) in &said.sights {
-        let floor = said.floor(*life);
-        findings.hold(sight.version >= floor, "G1", || {
-            format!("version {floor} of task {id} was acknowledged, and life {life} found {}", sight.version)
+/// No later life shows an older version than one reported to a client (G1).
+fn nothing_was_lost(id: u64, log: &TaskLog, findings: &mut Findings) {
+    for (life, snapshot) in &log.snapshots {
+        let floor = log.floor(*life);
+        findings.hold(snapshot.version >= floor, "G1", || {
+            format!(
+                "version {floor} of task {id} was acknowledged, and life {life} found {}",
+                snapshot.version
+            )
         });
     }
-    for (version, steps) in &said.acknowledged {
+    for (version, steps) in &log.acknowledged {
         findings.hold(steps.len() == 1, "G2", || {
             format!("version {version} of task {id} was made more than once: {steps:?}")
         });
     }
 }
 
-/// A renewal moves no version: its number tells whether it survived (G1).
-fn renewals(id: u64, said: &Said, findings: &mut Findings) {
-    let all = said.renewed.len() as u64 + said.renewals_open;
-    for (life, sight) in &said.sights {
-        let least = said.renewed.iter().filter(|told| *told < life).count() as u64;
-        findings.hold((least..=all).contains(&sight.renewals), "G1", || {
-            format!("task {id} was renewed {least} times or more, and life {life} found {}", sight.renewals)
+/// A renewal does not change the version: the number of renewals shows whether it survived (G1).
+fn renewals(id: u64, log: &TaskLog, findings: &mut Findings) {
+    let all = log.renewed.len() as u64 + log.renewals_open;
+    for (life, snapshot) in &log.snapshots {
+        let least = log.renewed.iter().filter(|renewed| *renewed < life).count() as u64;
+        findings.hold((least..=all).contains(&snapshot.renewals), "G1", || {
+            format!(
+                "task {id} was renewed {least} times or more, and life {life} found {}",
+                snapshot.renewals
+            )
         });
     }
 }
 
-/// A hold that was ended does not come back, and none goes by itself (G1).
-fn holds(id: u64, said: &Said, findings: &mut Findings) {
-    for (life, sight) in said.sights.iter().filter(|(_, sight)| sight.state.is_terminal()) {
-        let of_it = || said.stopped.iter().filter(|(_, version, _)| version + 1 == sight.version);
-        let ended = of_it().any(|(told, _, acknowledged)| *acknowledged && told < life);
-        findings.hold(!ended || sight.token.is_none(), "G1", || {
+/// An ended cancellation hold does not come back (G1).
+fn holds(id: u64, log: &TaskLog, findings: &mut Findings) {
+    for (life, snapshot) in log.snapshots.iter().filter(|(_, snapshot)| snapshot.state.is_terminal()) {
+        let of_it = || log.stopped.iter().filter(|(_, version, _)| version + 1 == snapshot.version);
+        let ended = of_it().any(|(stopped, _, acknowledged)| *acknowledged && stopped < life);
+        findings.hold(!ended || snapshot.token.is_none(), "G1", || {
             format!("the end of the hold on task {id} was acknowledged, and life {life} found it")
         });
     }
 }
 
-fn explain(id: u64, said: &Said, first: Model, gathered: &Gathered, findings: &mut Findings) {
-    let last = said.witnessed.iter().map(|(_, version)| *version).max().unwrap_or(0);
+fn explain(id: u64, log: &TaskLog, first: Model, gathered: &Gathered, findings: &mut Findings) {
+    let last = log.witnessed.iter().map(|(_, version)| *version).max().unwrap_or(0);
     let mut worlds = vec![first];
     for version in 1..=last {
         if version > 1 {
             let before = worlds;
-            worlds = step(&before, version, said, gathered);
+            worlds = step(&before, version, log, gathered);
             if worlds.is_empty() {
                 let ended = before.iter().all(|model| model.state.is_terminal());
                 let guarantee = if ended { "G4" } else { "G1" };
                 return findings.hold(false, guarantee, || {
-                    let steps = said.acknowledged.get(&version);
+                    let steps = log.acknowledged.get(&version);
                     format!("nothing explains version {version} of task {id} ({steps:?}) after {before:?}")
                 });
             }
         }
-        for (_, published, state) in said.published.iter().filter(|(_, seen, _)| *seen == version) {
+        for (_, published, state) in log.published.iter().filter(|(_, seen, _)| *seen == version) {
             worlds.retain(|model| model.state == *state);
             if worlds.is_empty() {
                 return findings.hold(false, "G10", || {
@@ -78,26 +84,26 @@ fn explain(id: u64, said: &Said, first: Model, gathered: &Gathered, findings: &m
                 });
             }
         }
-        for (life, sight) in said.sights.iter().filter(|(_, sight)| sight.version == version) {
+        for (life, snapshot) in log.snapshots.iter().filter(|(_, snapshot)| snapshot.version == version) {
             let before = worlds;
-            worlds = before.iter().filter_map(|model| seen_as(model, sight, said, gathered)).collect();
+            worlds = before.iter().filter_map(|model| seen_as(model, snapshot, log, gathered)).collect();
             if worlds.is_empty() {
                 let miscounted =
-                    before.iter().any(|model| model.looks_like(sight) && !model.counts_as(sight));
+                    before.iter().any(|model| model.looks_like(snapshot) && !model.counts_as(snapshot));
                 let guarantee = if miscounted { "G5" } else { "G1" };
                 return findings.hold(false, guarantee, || {
-                    format!("life {life} saw {sight:?}, and by what was said it is one of {before:?}")
+                    format!("life {life} saw {snapshot:?}; by the log it is one of {before:?}")
                 });
             }
         }
     }
 }
 
-/// The worlds one version later: by the call that was acknowledged, or by any that was never answered.
-fn step(worlds: &[Model], version: u64, said: &Said, gathered: &Gathered) -> Vec<Model> {
-    let mut steps = said.acknowledged.get(&version).cloned().unwrap_or_default();
+/// The possible models one version later: by the acknowledged call, or by any unanswered one.
+fn step(worlds: &[Model], version: u64, log: &TaskLog, gathered: &Gathered) -> Vec<Model> {
+    let mut steps = log.acknowledged.get(&version).cloned().unwrap_or_default();
     if steps.is_empty() {
-        steps = said.open.get(&version).cloned().unwrap_or_default();
+        steps = log.open.get(&version).cloned().unwrap_or_default();
         if !gathered.open_tokens.is_empty() {
             steps.push(Step::UnseenLease);
         }
@@ -111,16 +117,16 @@ fn step(worlds: &[Model], version: u64, said: &Said, gathered: &Gathered) -> Vec
     next
 }
 
-/// The model, if a look at the task is a look at it; it then knows who holds it.
-fn seen_as(model: &Model, sight: &Sight, said: &Said, gathered: &Gathered) -> Option<Model> {
-    (model.looks_like(sight) && model.counts_as(sight)).then_some(())?;
-    let held = match (model.held, sight.token) {
-        (Held::Nobody, None) => Held::Nobody,
+/// The model if it matches the snapshot, with the lease token that the snapshot shows.
+fn seen_as(model: &Model, snapshot: &Snapshot, log: &TaskLog, gathered: &Gathered) -> Option<Model> {
+    (model.looks_like(snapshot) && model.counts_as(snapshot)).then_some(())?;
+    let held = match (model.held, snapshot.token) {
+        (Held::Free, None) => Held::Free,
         (Held::By(token), Some(seen)) if token == seen => Held::By(token),
         (Held::Unseen, Some(seen)) if gathered.open_tokens.contains(&seen) => Held::By(seen),
-        // A hold that somebody ended.
+        // An ended cancellation hold.
         (held, None) if model.state.is_terminal() => {
-            let ended = said.stopped.iter().any(|(_, version, _)| version + 1 == model.version);
+            let ended = log.stopped.iter().any(|(_, version, _)| version + 1 == model.version);
             ended.then_some(held)?
         }
         _ => return None,

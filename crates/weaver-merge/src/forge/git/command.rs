@@ -1,5 +1,5 @@
-//! Running `git`: through a view of the repository, so that none of its programs run; nothing inherited,
-//! never for ever.
+//! Runs `git` through a view of the repository, so that no program the repository names runs. Nothing is
+//! inherited from this process, and every command has a time limit.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,11 +16,10 @@ use super::view::{Settings, Stamp, View, Views};
 use crate::domain::Oid;
 use crate::forge::ForgeError;
 
-/// How long one command may take.
+/// Time limit of one command.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How much of a line that others wrote is kept.
+/// Characters kept of a line that git or a hook wrote.
 const LINE_MAX: usize = 500;
-/// How much of an error's text is kept.
 const ERROR_MAX_BYTES: usize = 1000;
 
 #[derive(Clone)]
@@ -36,15 +35,14 @@ impl fmt::Debug for Git {
     }
 }
 
-/// What a command answered.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct GitOutput {
     pub(super) code: Option<i32>,
     pub(super) stdout: Vec<u8>,
     stderr: Vec<u8>,
 }
 
-impl Answer {
+impl GitOutput {
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).trim_end().to_owned()
     }
@@ -53,7 +51,7 @@ impl Answer {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// What the receiving side of a push wrote, hooks included.
+    /// Output of the receiving side of a push, including hooks.
     pub(super) fn remote_text(&self) -> String {
         let said = self.stderr();
         let lines = said.lines().filter_map(|line| line.strip_prefix("remote:")).map(str::trim);
@@ -68,15 +66,15 @@ impl Answer {
         said.truncate(said.floor_char_boundary(ERROR_MAX_BYTES));
         ForgeError::Unavailable(match (&said, self.code) {
             (said, _) if !said.is_empty() => said.clone(),
-            (_, Some(code)) => format!("git ended with code {code}"),
-            (_, None) => "git was ended by a signal".to_owned(),
+            (_, Some(code)) => format!("git exited with code {code}"),
+            (_, None) => "git was killed by a signal".to_owned(),
         })
     }
 }
 
-/// What a command gets beside its words.
+/// Environment, input and work tree of a command.
 #[derive(Default)]
-pub(super) struct With<'a> {
+pub(super) struct RunOptions<'a> {
     pub(super) env: &'a [(&'a str, &'a OsStr)],
     pub(super) stdin: Option<&'a str>,
     pub(super) work_tree: Option<&'a Path>,
@@ -87,27 +85,35 @@ impl Git {
         Self { path, clock, views }
     }
 
-    /// Where it is, as it was named.
+    /// The path from the configuration.
     pub(super) fn repository(&self) -> &Path {
         &self.path
     }
 
-    /// Runs a command, whatever its code is.
-    pub(super) async fn run(&self, words: &[&str]) -> Result<Answer, ForgeError> {
-        self.run_with(words, With::default()).await
+    /// Runs a command; a non-zero exit code is not an error.
+    pub(super) async fn run(&self, words: &[&str]) -> Result<GitOutput, ForgeError> {
+        self.run_with(words, RunOptions::default()).await
     }
 
-    /// Runs a command that must end with 0; answers its output.
-    pub(super) async fn good(&self, words: &[&str]) -> Result<String, ForgeError> {
-        self.good_with(words, With::default()).await
+    /// Runs a command that must exit with 0; returns its stdout.
+    pub(super) async fn run_ok(&self, words: &[&str]) -> Result<String, ForgeError> {
+        self.run_ok_with(words, RunOptions::default()).await
     }
 
-    pub(super) async fn good_with(&self, words: &[&str], with: With<'_>) -> Result<String, ForgeError> {
+    pub(super) async fn run_ok_with(
+        &self,
+        words: &[&str],
+        with: RunOptions<'_>,
+    ) -> Result<String, ForgeError> {
         let answer = self.run_with(words, with).await?;
         if answer.code == Some(0) { Ok(answer.text()) } else { Err(answer.error()) }
     }
 
-    pub(super) async fn run_with(&self, words: &[&str], with: With<'_>) -> Result<Answer, ForgeError> {
+    pub(super) async fn run_with(
+        &self,
+        words: &[&str],
+        with: RunOptions<'_>,
+    ) -> Result<GitOutput, ForgeError> {
         let view = self.view().await?;
         let mut command = bare_command();
         command.arg("--git-dir").arg(&view.path);
@@ -120,11 +126,11 @@ impl Git {
         self.spawn(command, words[0], with.stdin).await
     }
 
-    /// Runs a push. What it started may outlive it if it is killed: then the view stays.
-    pub(super) async fn push(&self, words: &[&str], with: With<'_>) -> Result<Answer, ForgeError> {
+    /// Runs a push. If it is killed, its processes may outlive it: then the view is kept.
+    pub(super) async fn push(&self, words: &[&str], with: RunOptions<'_>) -> Result<GitOutput, ForgeError> {
         self.view().await?;
-        self.views.push_begins().map_err(|error| {
-            ForgeError::Unavailable(format!("a view of {} cannot be used: {error}", self.path.display()))
+        self.views.push_started().map_err(|error| {
+            ForgeError::Unavailable(format!("cannot use the view of {}: {error}", self.path.display()))
         })?;
         let answer = self.run_with(words, with).await?;
         if answer.code.is_some() {
@@ -133,7 +139,7 @@ impl Git {
         Ok(answer)
     }
 
-    /// The directory that git is given in place of the repository.
+    /// The directory that git uses instead of the repository's own.
     pub(super) async fn view(&self) -> Result<View, ForgeError> {
         let git_dir = self.git_dir()?;
         let stamp = Stamp::of(&git_dir);
@@ -142,11 +148,11 @@ impl Git {
         }
         let settings = self.settings(&git_dir.join("config")).await?;
         self.views.make(&git_dir, stamp, &settings).map_err(|error| {
-            ForgeError::Unavailable(format!("a view of {} cannot be made: {error}", self.path.display()))
+            ForgeError::Unavailable(format!("cannot create a view of {}: {error}", self.path.display()))
         })
     }
 
-    /// A configuration as data: no file it includes, nothing it names.
+    /// Reads a configuration as data: includes are not followed, programs not run.
     async fn settings(&self, file: &Path) -> Result<Settings, ForgeError> {
         if !file.is_file() {
             return Ok(Settings::new());
@@ -166,16 +172,16 @@ impl Git {
         Ok(text.split('\0').filter(|entry| !entry.is_empty()).map(setting).collect())
     }
 
-    /// The directory of hooks that this machine's configuration names for every repository.
+    /// `core.hooksPath` of the system's configuration.
     pub(super) async fn system_hooks_path(&self) -> Result<Option<PathBuf>, ForgeError> {
         let mut command = bare_command();
         command.args(["config", "--system", "--type=path", "--get", "core.hooksPath"]).current_dir("/");
-        let asked = self.spawn(command, "config", None).await?;
-        let path = asked.text();
-        match asked.code {
+        let output = self.spawn(command, "config", None).await?;
+        let path = output.text();
+        match output.code {
             Some(0) if !path.is_empty() => Ok(Some(PathBuf::from(path))),
             Some(0 | 1) => Ok(None),
-            _ => Err(asked.error()),
+            _ => Err(output.error()),
         }
     }
 
@@ -184,11 +190,11 @@ impl Git {
         mut command: Command,
         word: &str,
         stdin: Option<&str>,
-    ) -> Result<Answer, ForgeError> {
+    ) -> Result<GitOutput, ForgeError> {
         command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let unavailable = |error: std::io::Error| {
-            ForgeError::Unavailable(format!("git cannot be run ({error}); install it: apt-get install git"))
+            ForgeError::Unavailable(format!("cannot run git ({error}); install it: apt-get install git"))
         };
         let mut child = command.spawn().map_err(unavailable)?;
         if let (Some(mut pipe), Some(text)) = (child.stdin.take(), stdin) {
@@ -198,39 +204,38 @@ impl Git {
         tokio::select! {
             ended = child.wait_with_output() => {
                 let output = ended.map_err(unavailable)?;
-                Ok(Answer { code: output.status.code(), stdout: output.stdout, stderr: output.stderr })
+                Ok(GitOutput { code: output.status.code(), stdout: output.stdout, stderr: output.stderr })
             }
-            // Dropped, it is killed.
+            // Dropping the child kills it.
             () = self.clock.sleep_until(deadline) => {
-                Err(ForgeError::Unavailable(format!("git {word} did not end within {TIMEOUT:?}")))
+                Err(ForgeError::Unavailable(format!("git {word} timed out after {TIMEOUT:?}")))
             }
         }
     }
 
     pub(super) async fn is_ancestor(&self, old: &Oid, new: &Oid) -> Result<bool, ForgeError> {
-        let asked = self.run(&["merge-base", "--is-ancestor", old.as_str(), new.as_str()]).await?;
-        match asked.code {
+        let output = self.run(&["merge-base", "--is-ancestor", old.as_str(), new.as_str()]).await?;
+        match output.code {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
-            _ => Err(asked.error()),
+            _ => Err(output.error()),
         }
     }
 
-    /// Said outright, because git would otherwise look for a repository in the directories above.
+    /// Explicit, because git would otherwise search the parent directories for a repository.
     pub(super) fn git_dir(&self) -> Result<PathBuf, ForgeError> {
         let inner = self.path.join(".git");
         let found = [&inner, &self.path].into_iter().find(|path| path.join("objects").is_dir());
-        found.cloned().ok_or_else(|| ForgeError::Gone(self.path.display().to_string()))
+        found.cloned().ok_or_else(|| ForgeError::NotFound(self.path.display().to_string()))
     }
 }
 
-/// A line that others wrote, without what would make a terminal do things.
+/// Strips control characters from a line of foreign output, and limits its length.
 pub(super) fn printable(line: &str) -> String {
     line.chars().filter(|letter| !letter.is_control()).take(LINE_MAX).collect()
 }
 
-/// Git with nothing of this process's environment but where programs are, and none of its user's
-/// configuration.
+/// Git with only `PATH` of this process's environment, and without the user's configuration.
 fn bare_command() -> Command {
     let mut command = Command::new("git");
     command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
@@ -238,9 +243,9 @@ fn bare_command() -> Command {
         ("GIT_CONFIG_GLOBAL", "/dev/null"),
         ("GIT_ATTR_NOSYSTEM", "1"),
         ("GIT_TERMINAL_PROMPT", "0"),
-        // Nothing is fetched because it is missing.
+        // Missing objects are not fetched.
         ("GIT_NO_LAZY_FETCH", "1"),
-        // Grafted history would make one object mean different things to different people.
+        // Replaced objects would make one object name mean different contents.
         ("GIT_NO_REPLACE_OBJECTS", "1"),
         ("LC_ALL", "C"),
     ]);

@@ -1,13 +1,13 @@
-//! The candidate: a merge made of objects alone. No ref moves, no file is written.
+//! Builds a merge candidate as objects only: no ref moves, no work tree is written.
 
 use std::ffi::OsStr;
 
-use super::command::{Git, With};
+use super::command::{Git, RunOptions};
 use super::oid;
 use crate::domain::{Merged, Oid};
 use crate::forge::{ForgeError, MergeOutcome, MergeRequest};
 
-/// How many places of a conflict are named.
+/// Conflicting files that are listed.
 const PATHS_MAX: usize = 50;
 
 pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutcome, ForgeError> {
@@ -18,7 +18,7 @@ pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutc
     let common = git.run(&["merge-base", base.as_str(), head.as_str()]).await?;
     match common.code {
         Some(0) => {}
-        Some(1) => return Ok(MergeOutcome::Conflict(vec!["(no history in common)".to_owned()])),
+        Some(1) => return Ok(MergeOutcome::Conflict(vec!["(no common history)".to_owned()])),
         _ => return Err(common.error()),
     }
     let words =
@@ -26,7 +26,7 @@ pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutc
     let merged = git.run(&words).await?;
     let text = String::from_utf8_lossy(&merged.stdout).into_owned();
     let mut parts = text.split('\0').filter(|part| !part.is_empty());
-    // Code 1 means a conflict, and also an object that is not there: only a conflict comes with a tree.
+    // Exit code 1 means a conflict or a missing object: only a conflict comes with a tree.
     let tree = parts.next().and_then(|first| first.trim().parse::<Oid>().ok());
     match (merged.code, tree) {
         (Some(0), Some(tree)) => Ok(MergeOutcome::Merged(commit(git, tree, base, head, message).await?)),
@@ -35,10 +35,10 @@ pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutc
     }
 }
 
-/// The same parents, tree and message give the same commit: its time is the later of its parents' times, not
-/// ours.
+/// Deterministic: the same parents, tree and message give the same commit, since its time is the later of its
+/// parents' times.
 async fn commit(git: &Git, tree: Oid, base: &Oid, head: &Oid, message: &str) -> Result<Merged, ForgeError> {
-    let times = git.good(&["show", "-s", "--format=%ct", base.as_str(), head.as_str()]).await?;
+    let times = git.run_ok(&["show", "-s", "--format=%ct", base.as_str(), head.as_str()]).await?;
     let latest = times.lines().filter_map(|line| line.trim().parse::<u64>().ok()).max().unwrap_or(0);
     let date = format!("{latest} +0000");
     let (name, email) = (OsStr::new("Weaver merge queue"), OsStr::new("merge-queue@weaver.invalid"));
@@ -51,7 +51,7 @@ async fn commit(git: &Git, tree: Oid, base: &Oid, head: &Oid, message: &str) -> 
         ("GIT_COMMITTER_DATE", OsStr::new(&date)),
     ];
     let words = ["commit-tree", tree.as_str(), "-p", base.as_str(), "-p", head.as_str(), "-F", "-"];
-    let with = With { env: &env, stdin: Some(message), work_tree: None };
-    let commit = oid(&git.good_with(&words, with).await?)?;
+    let with = RunOptions { env: &env, stdin: Some(message), work_tree: None };
+    let commit = oid(&git.run_ok_with(&words, with).await?)?;
     Ok(Merged { tree, commit })
 }

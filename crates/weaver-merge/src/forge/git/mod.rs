@@ -1,4 +1,4 @@
-//! Plain git: a bare repository on this machine, by the `git` command, 2.38 or newer. A change is a branch.
+//! Plain git: a bare repository on this machine, through `git` 2.38 or newer. A change is a branch.
 
 mod checkout;
 mod command;
@@ -23,14 +23,14 @@ use command::Git;
 use push::Refusal;
 use view::Views;
 
-/// A repository on this machine.
+/// A git repository on this machine.
 #[derive(Debug, Clone)]
 pub struct GitForge {
     git: Git,
     hooks_path: Option<PathBuf>,
 }
 
-/// Repositories on this machine: their location is a path.
+/// Git repositories on this machine, by path.
 #[derive(Debug, Clone)]
 pub struct GitForges {
     clock: Arc<dyn Clock>,
@@ -39,19 +39,19 @@ pub struct GitForges {
 }
 
 impl GitForges {
-    /// With a clock, for the limit on each command.
+    /// The clock is for the time limit of each command.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, views: Arc::default(), hooks_path: None }
     }
 
-    /// With server-side hooks from one directory in place of each repository's own.
+    /// Uses the server-side hooks of one directory instead of each repository's own.
     #[must_use]
     pub fn with_hooks(mut self, directory: Option<PathBuf>) -> Self {
         self.hooks_path = directory;
         self
     }
 
-    /// A repository by its path.
+    /// Opens a repository by its path.
     pub fn at(&self, path: impl Into<PathBuf>) -> GitForge {
         let git = Git::new(path.into(), Arc::clone(&self.clock), Arc::clone(&self.views));
         GitForge { git, hooks_path: self.hooks_path.clone() }
@@ -65,23 +65,23 @@ impl Forges for GitForges {
 }
 
 impl GitForge {
-    /// A repository, which need not be there.
+    /// Does not fail: a missing repository is reported by the calls.
     pub fn new(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         GitForges::new(clock).at(path)
     }
 
     async fn is_missing(&self, object: &Oid) -> Result<bool, ForgeError> {
-        let asked = self.git.run(&["cat-file", "-e", object.as_str()]).await?;
-        match asked.code {
+        let output = self.git.run(&["cat-file", "-e", object.as_str()]).await?;
+        match output.code {
             Some(0) => Ok(false),
             Some(1) => Ok(true),
-            _ => Err(asked.error()),
+            _ => Err(output.error()),
         }
     }
 
     async fn heads(&self) -> Result<HashMap<String, Oid>, ForgeError> {
         let format = "--format=%(objectname) %(refname:lstrip=2)";
-        let listed = self.git.good(&["for-each-ref", format, "refs/heads/"]).await?;
+        let listed = self.git.run_ok(&["for-each-ref", format, "refs/heads/"]).await?;
         let line = |line: &str| {
             let (oid, name) = line.split_once(' ')?;
             Some((name.to_owned(), oid.parse().ok()?))
@@ -92,17 +92,18 @@ impl GitForge {
 
 #[async_trait]
 impl Forge for GitForge {
-    /// Looks whether this can work: git is new enough, the repository is there, and its base branch is not
-    /// checked out by somebody (moving it would leave their files behind).
+    /// Git is new enough, the branch exists and is not checked out anywhere (moving it would leave that work
+    /// tree behind), and its hooks are secure.
     async fn examine(&self, base_branch: &str) -> Result<(), ForgeError> {
         let unavailable = |problem: String| Err(ForgeError::Unavailable(problem));
         version::check(&self.git.run(&["version"]).await?.stdout)?;
         let Some(_) = self.tip(base_branch).await? else {
-            return unavailable(format!("there is no branch `{base_branch}`: push one first"));
+            return unavailable(format!("there is no branch `{base_branch}`; push it first"));
         };
         if let Some(place) = push::checked_out(&self.git, base_branch).await? {
             return unavailable(format!(
-                "`{base_branch}` is checked out at {place}: use a bare repository (git clone --bare), or check out another branch"
+                "`{base_branch}` is checked out at {place}; use a bare repository (git clone --bare), \
+                 or check out another branch there"
             ));
         }
         match push::hooks(&self.git, self.hooks_path.as_deref()).await {
@@ -114,12 +115,12 @@ impl Forge for GitForge {
 
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
         let revision = format!("{}^{{commit}}", branch_ref(branch));
-        let asked =
+        let output =
             self.git.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).await?;
-        match asked.code {
-            Some(0) => oid(&asked.text()).map(Some),
+        match output.code {
+            Some(0) => oid(&output.text()).map(Some),
             Some(1) => Ok(None),
-            _ => Err(asked.error()),
+            _ => Err(output.error()),
         }
     }
 
@@ -131,13 +132,13 @@ impl Forge for GitForge {
     async fn changes(&self, ids: &[String], base_branch: &str) -> Result<Vec<PullRequestSeen>, ForgeError> {
         let mut heads = self.heads().await?;
         let seen = |id: &String| match heads.remove(id) {
-            Some(head) => PullRequestSeen::Is(branch_as_change(id, head, base_branch)),
+            Some(head) => PullRequestSeen::Present(branch_as_change(id, head, base_branch)),
             None => PullRequestSeen::BranchDeleted,
         };
         Ok(ids.iter().map(seen).collect())
     }
 
-    /// Being enqueued is all the trigger there is.
+    /// Plain git has no triggers.
     async fn clear_trigger(&self, _id: &str) -> Result<(), ForgeError> {
         Ok(())
     }
@@ -148,14 +149,14 @@ impl Forge for GitForge {
         path: &str,
         max_bytes: u64,
     ) -> Result<Option<Vec<u8>>, ForgeError> {
-        let listed = self.git.good(&["ls-tree", "-l", commit.as_str(), "--", path]).await?;
+        let listed = self.git.run_ok(&["ls-tree", "-l", commit.as_str(), "--", path]).await?;
         // `<mode> <type> <object> <size>\t<path>`
         let Some(line) = listed.lines().next() else { return Ok(None) };
         let words: Vec<&str> = line.split_whitespace().collect();
         let [mode, "blob", object, size, ..] = words[..] else { return Ok(None) };
         if mode == "120000" || size.parse::<u64>().map_or(true, |size| size > max_bytes) {
             return Err(ForgeError::Unavailable(format!(
-                "{path} is no plain file of at most {max_bytes} bytes"
+                "{path} is not a regular file of at most {max_bytes} bytes"
             )));
         }
         let read = self.git.run(&["cat-file", "blob", oid(object)?.as_str()]).await?;
@@ -167,13 +168,12 @@ impl Forge for GitForge {
     }
 
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
-        let asked = self.git.is_ancestor(commit, tip).await;
-        // What is not there is nobody's ancestor: no ref leads to a candidate, and `git gc` may have taken it
-        // away.
-        if asked.is_err() && self.is_missing(commit).await? && !self.is_missing(tip).await? {
+        let output = self.git.is_ancestor(commit, tip).await;
+        // A missing commit is not an ancestor: no ref points to a candidate, and `git gc` may remove it.
+        if output.is_err() && self.is_missing(commit).await? && !self.is_missing(tip).await? {
             return Ok(false);
         }
-        asked
+        output
     }
 
     async fn land(&self, branch: &str, from: &Oid, to: &Oid) -> Result<Landing, ForgeError> {
@@ -183,9 +183,9 @@ impl Forge for GitForge {
             Err(Refusal::Refused(problem)) => return Ok(Landing::Refused(problem)),
             Err(Refusal::Error(error)) => return Err(error),
         };
-        // Why it failed is in prose; where the branch is, is a fact.
+        // The error is prose; the position of the branch is a fact.
         match self.tip(branch).await? {
-            Some(tip) if tip == *from => push::judge(&pushed),
+            Some(tip) if tip == *from => push::classify(&pushed),
             Some(tip) if tip == *to => Ok(Landing::Done),
             _ => Ok(Landing::BaseMoved),
         }
@@ -195,17 +195,17 @@ impl Forge for GitForge {
         moves::moved(&self.git, branch, from, to).await
     }
 
-    async fn brought_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {
-        moves::brought_by(&self.git, tip, commit).await
+    async fn introduced_by(&self, tip: &Oid, commit: &Oid) -> Result<Option<Oid>, ForgeError> {
+        moves::introduced_by(&self.git, tip, commit).await
     }
 
-    /// Nothing but this queue should move its base.
+    /// On plain git, only the queue should move its base.
     fn on_foreign(&self) -> OnForeign {
         OnForeign::Pause
     }
 
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError> {
-        let shown = self.git.good(&["show", "-s", "--format=%T %P", commit.as_str()]).await?;
+        let shown = self.git.run_ok(&["show", "-s", "--format=%T %P", commit.as_str()]).await?;
         let mut objects = shown.split_whitespace().map(oid);
         let tree =
             objects.next().ok_or_else(|| ForgeError::Unavailable(format!("{commit} has no tree")))??;
@@ -217,17 +217,16 @@ impl Forge for GitForge {
     }
 }
 
-/// In full, so that no name is taken for an option, a tag or an expression.
+/// The full name, so that no branch is taken for an option, a tag or an expression.
 fn branch_ref(branch: &str) -> String {
     format!("refs/heads/{branch}")
 }
 
 fn oid(text: &str) -> Result<Oid, ForgeError> {
-    text.trim().parse().map_err(|error| ForgeError::Unavailable(format!("git answered nonsense: {error}")))
+    text.trim().parse().map_err(|error| ForgeError::Unavailable(format!("unexpected output of git: {error}")))
 }
 
-/// Plain git knows neither drafts nor labels: a branch is open as long as it is there, for whichever base it
-/// was enqueued.
+/// Plain git has neither drafts nor labels: a branch is open as long as it exists, for any base.
 fn branch_as_change(name: &str, head: Oid, base_branch: &str) -> PullRequestState {
     PullRequestState {
         pull_request: PullRequest { id: name.to_owned(), head_ref: name.to_owned(), head },

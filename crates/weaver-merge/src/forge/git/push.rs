@@ -1,17 +1,18 @@
-//! Landing: `git push --force-with-lease` onto our view of the repository, which runs its server-side hooks.
+//! Landing: `git push --force-with-lease`, a compare-and-set of the branch, onto our view of the repository.
+//! It runs the server-side hooks.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::command::{Answer, Git, With, printable};
+use super::command::{Git, GitOutput, RunOptions, printable};
 use super::{branch_ref, hooks};
 use crate::domain::Oid;
 use crate::forge::{ForgeError, Landing};
 
-/// What a reference-transaction hook makes git say, which is no "hook declined".
+/// Git's message when a reference-transaction hook declines, which is not "hook declined".
 const ABORTED_BY_HOOK: &str = "ref updates aborted by hook";
-/// Refusals that are the machine's and may pass: a lock, a full or read-only disk.
-const MAY_PASS: [&str; 3] = ["failed to update ref", "unpacker error", "failed to write"];
+/// Transient refusals of the machine: a lock, a full or read-only disk.
+const TRANSIENT: [&str; 3] = ["failed to update ref", "unpacker error", "failed to write"];
 
 pub(super) async fn push(
     git: &Git,
@@ -19,18 +20,17 @@ pub(super) async fn push(
     branch: &str,
     from: &Oid,
     to: &Oid,
-) -> Result<Answer, Refusal> {
+) -> Result<GitOutput, Refusal> {
     if let Some(place) = checked_out(git, branch).await? {
         return Err(Refusal::Refused(format!(
-            "`{branch}` is checked out at {place}: check out another branch there, and resume the queue"
+            "`{branch}` is checked out at {place}; check out another branch there, and resume the queue"
         )));
     }
     let hooks = hooks(git, hooks_path).await?;
     let view = git.view().await?;
     let name = branch_ref(branch);
     let lease = format!("--force-with-lease={name}:{from}");
-    // Settings given to `push` do not reach the receiving side. There is none there but these, and what the
-    // view has.
+    // Settings given to `push` do not reach the receiving side. It has only these and the view's.
     let hooks = hooks.as_deref().unwrap_or(Path::new("/dev/null"));
     let hooks =
         hooks.to_str().ok_or_else(|| Refusal::Refused(format!("{} is not UTF-8", hooks.display())))?;
@@ -41,16 +41,15 @@ pub(super) async fn push(
         ["push", "--porcelain", "--no-verify", "--no-follow-tags", &lease, &receive, &view_path, &refspec];
     let repository = git.repository().as_os_str().to_owned();
     let (who, email) = (OsStr::new("Weaver merge queue"), OsStr::new("merge-queue@weaver.invalid"));
-    // For the reflog, and for hooks that want to know where they are.
+    // For the reflog, and for hooks that need the repository's path.
     let env = [
         ("GIT_COMMITTER_NAME", who),
         ("GIT_COMMITTER_EMAIL", email),
         ("WEAVER_REPOSITORY", repository.as_os_str()),
     ];
-    Ok(git.push(&words, With { env: &env, ..With::default() }).await?)
+    Ok(git.push(&words, RunOptions { env: &env, ..RunOptions::default() }).await?)
 }
 
-/// Why nothing was pushed.
 pub(super) enum Refusal {
     Refused(String),
     Error(ForgeError),
@@ -62,15 +61,15 @@ impl From<ForgeError> for Refusal {
     }
 }
 
-/// What a push that left the branch where it was means.
-pub(super) fn judge(pushed: &Answer) -> Result<Landing, ForgeError> {
+/// Classifies a push that did not move the branch.
+pub(super) fn classify(pushed: &GitOutput) -> Result<Landing, ForgeError> {
     let said = pushed.text();
     // `!\t<from>:<to>\t[remote rejected] (<reason>)`
     let status = said.lines().find_map(|line| line.strip_prefix("!\t"));
     let remote = status.and_then(|status| status.split_once("[remote rejected]"));
     let reason = remote.map(|(_, reason)| reason.trim().trim_matches(['(', ')']).to_owned());
     let (text, all) = (pushed.remote_text(), pushed.stderr());
-    // It ends the receiving side before that can report.
+    // It ends the receiving side before a report.
     if let Some((before, _)) = all.split_once(ABORTED_BY_HOOK) {
         let lines = before.lines().map(|line| line.trim_start_matches("remote:").trim());
         let lines: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with("fatal:")).collect();
@@ -81,14 +80,14 @@ pub(super) fn judge(pushed: &Answer) -> Result<Landing, ForgeError> {
         Some(reason) if reason.contains("hook declined") => {
             Ok(Landing::Declined(if text.is_empty() { reason } else { text }))
         }
-        Some(reason) if !MAY_PASS.iter().any(|known| reason.contains(known)) => {
+        Some(reason) if !TRANSIENT.iter().any(|known| reason.contains(known)) => {
             Ok(Landing::Refused(if text.is_empty() { reason } else { format!("{reason}: {text}") }))
         }
         _ => Err(pushed.error()),
     }
 }
 
-/// Where the hooks are, if there are any.
+/// The directory of hooks to run, if there are any.
 pub(super) async fn hooks(git: &Git, configured: Option<&Path>) -> Result<Option<PathBuf>, Refusal> {
     let directory = match configured {
         Some(path) => path.to_owned(),
@@ -101,7 +100,7 @@ pub(super) async fn hooks(git: &Git, configured: Option<&Path>) -> Result<Option
     hooks::qualified(&directory, uid).map_err(Refusal::Refused)
 }
 
-/// Where files of the branch are that would be left behind if it moved.
+/// The work tree that has the branch checked out, if there is one.
 pub(super) async fn checked_out(git: &Git, branch: &str) -> Result<Option<String>, ForgeError> {
     let git_dir = git.git_dir()?;
     let is_at = |head: &Path| {
@@ -120,7 +119,7 @@ pub(super) async fn checked_out(git: &Git, branch: &str) -> Result<Option<String
     Ok(None)
 }
 
-/// For a shell, which git runs the command with.
+/// Quotes for the shell that git runs the command with.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

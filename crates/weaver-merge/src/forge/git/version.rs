@@ -1,4 +1,4 @@
-//! `merge-tree --write-tree` came with git 2.38.
+//! `merge-tree --write-tree` needs git 2.38.
 
 use crate::forge::ForgeError;
 
@@ -9,7 +9,7 @@ pub(super) fn check(said: &[u8]) -> Result<(), ForgeError> {
     let mut numbers = said.trim().trim_start_matches("git version ").split('.').map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= OLDEST => Ok(()),
-        _ => Err(ForgeError::Unavailable(format!("git 2.38 or newer is needed; this is {}", said.trim()))),
+        _ => Err(ForgeError::Unavailable(format!("git 2.38 or newer is required; found {}", said.trim()))),
     }
 }
 
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_git_that_cannot_merge_trees_is_refused() {
+    fn a_git_version_without_merge_tree_is_refused() {
         for good in ["git version 2.38.0", "git version 2.47.3\n", "git version 3.0.1 (Apple Git-1)"] {
             assert!(check(good.as_bytes()).is_ok(), "{good}");
         }

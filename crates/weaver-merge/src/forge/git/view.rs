@@ -1,11 +1,12 @@
-//! A git directory of ours through which every command looks at a repository: its objects and refs, and none
-//! of its configuration.
+//! A view: a git directory of ours with a repository's objects and refs, and none of its configuration.
 //!
 //! A repository's `config`, `info/attributes` and `hooks` name programs: filters, merge drivers, transports
 //! for missing objects, gpg, and more with each version of git. A list of settings to override would be
-//! incomplete. So git is given a directory whose `objects` and `refs` lead to the repository's and whose
-//! configuration is written here. Of the repository's own settings only those in [`PASSED_ON`] count, each
-//! with a value from a closed set.
+//! incomplete.
+//!
+//! So git is given a directory whose `objects` and `refs` link to the repository's, with a configuration
+//! written here. Of the repository's own settings only those in [`PASSED_ON`] apply, each with a value from a
+//! closed set.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -17,26 +18,24 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-/// How the names of our directories begin: nothing else is ever removed.
+/// Prefix of our directories' names: nothing else is ever removed.
 const PREFIX: &str = "weaver-git-";
-/// How long the directory of a dead process stays after its last push. That push, or a hook of it, may go on
-/// without the process; a directory that vanished under it would leave the lock of the branch behind.
-const STAYS: Duration = Duration::from_hours(24);
-/// What is written anew with each push, so that its directory tells when the last one was.
+/// Retention of a dead process's directory after its last push. That push, or a hook of it, may outlive the
+/// process; removing its directory would leave the branch locked.
+const RETENTION: Duration = Duration::from_hours(24);
+/// Rewritten with each push, so that the directory's mtime is the time of the last push.
 const LAST_PUSH: &str = "last-push";
-/// How many names are tried for one.
 const TRIES_MAX: usize = 1000;
-/// What of a repository is data that git reads and runs nothing for.
+/// Parts of a repository that are only data: git runs no program for them.
 const DATA: [&str; 6] = ["objects", "refs", "packed-refs", "logs", "reftable", "shallow"];
 
-/// What is always so. No alternate's refs are asked for, because a git with the alternate's configuration
-/// would be.
+/// Settings of every view. Refs of alternates are not listed, because that would run git with the alternate's
+/// configuration.
 const OURS: &str = "[core]\n\tbare = true\n\thooksPath = /dev/null\n\tcommitGraph = false\n\tfsmonitor = false\n\
     \talternateRefsCommand = true\n[receive]\n\tautogc = false\n\tdenyCurrentBranch = refuse\n[gc]\n\tauto = 0\n\
     [maintenance]\n\tauto = false\n[i18n]\n\tcommitEncoding = UTF-8\n";
 
-/// Settings of a repository that count: how its files are laid out, who may read them, and whether moves are
-/// logged.
+/// Settings of a repository that apply: layout, permissions, and the reflog, with their allowed values.
 const PASSED_ON: [(&str, &[&str]); 4] = [
     (
         "core.sharedrepository",
@@ -47,11 +46,11 @@ const PASSED_ON: [(&str, &[&str]); 4] = [
     ("extensions.refstorage", &["files", "reftable"]),
 ];
 
-/// Settings by name in lower case, the last of each.
+/// Settings by lower-case name; the last value of each.
 pub(super) type Settings = HashMap<String, String>;
 
-/// The views of one process. Its directory is removed with it; what a killed process leaves is removed by the
-/// next.
+/// The views of one process, in one directory. It is removed on drop; that of a killed process is removed by
+/// a later one.
 #[derive(Debug, Default)]
 pub(super) struct Views {
     made: Mutex<Made>,
@@ -66,20 +65,20 @@ struct Made {
 /// A view of a repository.
 #[derive(Debug, Clone)]
 pub(super) struct View {
-    /// The directory that git is given.
+    /// The `--git-dir` of commands.
     pub(super) path: PathBuf,
     /// The user this process runs as.
     pub(super) uid: u32,
-    /// Whether the repository has files of a branch beside it.
+    /// `core.bare` of the repository: false if it has a work tree.
     pub(super) is_bare: bool,
 }
 
-/// When a configuration was last written, as far as its file tells.
+/// Inode, length and mtime of a configuration, to detect changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp(u64, u64, Option<SystemTime>);
 
 impl Stamp {
-    /// Of a repository's configuration; the same for all that have none.
+    /// Equal for all repositories without a configuration.
     pub(super) fn of(git_dir: &Path) -> Self {
         let found = fs::metadata(git_dir.join("config"));
         found.map_or(Self(0, 0, None), |found| Self(found.ino(), found.len(), found.modified().ok()))
@@ -90,31 +89,31 @@ impl Stamp {
 struct Root {
     path: PathBuf,
     uid: u32,
-    /// Pushes whose end was not seen.
+    /// Pushes whose end was not observed.
     pushes: usize,
-    /// The kernel lets go of its lock with the process.
+    /// The kernel releases its lock with the process.
     _held: File,
 }
 
 impl Drop for Root {
     fn drop(&mut self) {
         if self.pushes == 0 {
-            // Links and a few small files. A later process removes what stays.
+            // Links and a few small files. A later process removes what remains.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
 impl Views {
-    /// The view of a repository, if it is as it was.
+    /// The view of a repository, if its configuration is unchanged.
     pub(super) fn get(&self, git_dir: &Path, stamp: Stamp) -> Option<View> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, view) = made.views.get(git_dir)?;
         (*seen == stamp && view.path.join("HEAD").is_file()).then(|| view.clone())
     }
 
-    /// Notes that a push begins. Its view must outlive it, however this process ends.
-    pub(super) fn push_begins(&self) -> io::Result<()> {
+    /// Records the start of a push. Its view must outlive it, however this process ends.
+    pub(super) fn push_started(&self) -> io::Result<()> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(root) = &mut made.root {
             root.pushes += 1;
@@ -123,7 +122,7 @@ impl Views {
         Ok(())
     }
 
-    /// Notes that it ended with everything that belongs to it.
+    /// Records that a push and all its processes ended.
     pub(super) fn push_ended(&self) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(root) = &mut made.root {
@@ -131,14 +130,14 @@ impl Views {
         }
     }
 
-    /// Makes the view of a repository with these settings.
+    /// Creates or rewrites the view of a repository.
     pub(super) fn make(&self, git_dir: &Path, stamp: Stamp, settings: &Settings) -> io::Result<View> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that was removed from under us is made again.
+        // It may have been removed by a cleaner of temporary files.
         if made.root.as_ref().is_none_or(|root| !root.path.is_dir()) {
             made.root = Some(Root::new(&std::env::temp_dir())?);
         }
-        let Some(root) = &made.root else { return Err(io::Error::other("there is no directory for it")) };
+        let Some(root) = &made.root else { return Err(io::Error::other("no directory for views")) };
         let name: String =
             Sha256::digest(git_dir.as_os_str().as_encoded_bytes()).iter().take(8).map(hex).collect();
         let view = View {
@@ -167,7 +166,7 @@ fn write(view: &Path, git_dir: &Path, settings: &Settings) -> io::Result<()> {
     }
     let git_dir = fs::canonicalize(git_dir)?;
     let config = config(settings);
-    // Git makes it under the name that leads there, and not through a link that leads nowhere.
+    // Git does not create `logs` through a dangling link.
     if config.contains("logallrefupdates = true") || config.contains("logallrefupdates = always") {
         fs::create_dir_all(git_dir.join("logs"))?;
     }
@@ -178,14 +177,14 @@ fn write(view: &Path, git_dir: &Path, settings: &Settings) -> io::Result<()> {
         }
     }
     replace(&view.join("config"), config.as_bytes())?;
-    // A link is no valid HEAD. It decides only whose reflog is written beside that of a branch.
+    // HEAD must not be a link. It only decides which other reflog is written.
     let head = fs::read_to_string(git_dir.join("HEAD")).ok();
     let head =
         head.filter(|text| text.starts_with("ref: refs/heads/") && text.trim_end().lines().count() == 1);
     replace(&view.join("HEAD"), head.as_deref().unwrap_or("ref: refs/heads/main\n").as_bytes())
 }
 
-/// Whole or not at all: another thread may be reading it.
+/// Atomic: another thread may be reading it.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, contents)?;
@@ -214,24 +213,24 @@ fn config(settings: &Settings) -> String {
 }
 
 impl Root {
-    /// Makes one beside those of other processes, and removes those of processes that are gone.
+    /// Creates a directory, and removes old ones of dead processes.
     fn new(parent: &Path) -> io::Result<Self> {
         let process = std::process::id();
         for number in 0..TRIES_MAX {
             let path = parent.join(format!("{PREFIX}{process}-{number}"));
-            // Never one that is there: everybody can write to the place.
+            // Never an existing one: the parent is world-writable.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 made => made?,
             }
-            // A process that cleans up may have taken it for a forgotten one.
-            let Some(held) = hold(&path) else { continue };
+            // Another process may have locked it to remove it as abandoned.
+            let Some(held) = lock(&path) else { continue };
             let uid = held.metadata()?.uid();
-            // It was made this moment: its own time is now, by the same clock as that of the others.
+            // Just created: its mtime is now, by the same clock as that of the others.
             clean_up(parent, uid, held.metadata()?.modified()?);
             return Ok(Self { path, uid, pushes: 0, _held: held });
         }
-        Err(io::Error::other("every name for it is taken"))
+        Err(io::Error::other("every candidate directory name is taken"))
     }
 }
 
@@ -239,23 +238,23 @@ fn clean_up(parent: &Path, owner: u32, now: SystemTime) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_named_so = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
         let is_old = |found: &fs::Metadata| {
-            found.modified().is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age >= STAYS))
+            found.modified().is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age >= RETENTION))
         };
         let is_ours =
             entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == owner && is_old(&found));
         if !(is_named_so && is_ours) {
             continue;
         }
-        // Held until it is gone, so that no other process takes it meanwhile.
-        if let Some(_held) = hold(&entry.path()) {
-            // What cannot be removed is left for the next time.
+        // Locked until it is removed, so that no other process uses it meanwhile.
+        if let Some(_held) = lock(&entry.path()) {
+            // What cannot be removed is left for the next process.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// The lock on a directory that is still there, unless a process has it.
-fn hold(path: &Path) -> Option<File> {
+/// Locks a directory; `None` if it is locked or was replaced.
+fn lock(path: &Path) -> Option<File> {
     let held = File::open(path).ok()?;
     held.try_lock().ok()?;
     let (inode, there) = (held.metadata().ok()?.ino(), fs::symlink_metadata(path).ok()?.ino());
@@ -267,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_of_the_layout_with_known_values_are_passed_on() {
+    fn only_known_layout_settings_with_known_values_are_passed_on() {
         let settings = [
             ("core.sharedrepository", "0660"),
             ("extensions.objectformat", "sha256"),
@@ -286,14 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_is_removed_a_day_later_and_what_a_living_one_holds_is_not() {
+    fn views_of_a_dead_process_are_removed_a_day_later_and_locked_ones_are_kept() {
         let parent = std::env::temp_dir().join(format!("weaver-views-{}", std::process::id()));
         let (dead, recent) = (parent.join(format!("{PREFIX}dead")), parent.join(format!("{PREFIX}recent")));
         let one = Root::new(&parent).unwrap_or_else(|_| {
             fs::create_dir_all(&parent).unwrap();
             Root::new(&parent).unwrap()
         });
-        let old = fs::metadata(&parent).unwrap().modified().unwrap() - STAYS - STAYS;
+        let old = fs::metadata(&parent).unwrap().modified().unwrap() - RETENTION - RETENTION;
         for path in [&dead, &recent] {
             fs::create_dir_all(path.join("view")).unwrap();
         }

@@ -1,4 +1,4 @@
-//! The command's directory.
+//! Entering the command's working directory.
 
 use std::io;
 use std::path::Path;
@@ -9,14 +9,13 @@ use rustix::process::{chdir, fchdir};
 
 use crate::order::Order;
 
-/// Enters it. Below `beneath` no link is followed: one that is there now was not when the path was checked.
+/// Below `beneath` no symlink is followed: the path was canonical when it was checked, so a symlink is new.
 pub(crate) fn enter(order: &Order) -> Result<(), String> {
     let entered = match &order.beneath {
         Some(root) => enter_beneath(root, &order.current_dir),
         None => chdir(&order.current_dir).map_err(Into::into),
     };
-    entered
-        .map_err(|error| format!("the directory {} cannot be entered: {error}", order.current_dir.display()))
+    entered.map_err(|error| format!("cannot enter the directory {}: {error}", order.current_dir.display()))
 }
 
 fn enter_beneath(root: &Path, directory: &Path) -> io::Result<()> {
@@ -26,7 +25,7 @@ fn enter_beneath(root: &Path, directory: &Path) -> io::Result<()> {
     let root = rustix::fs::openat(CWD, root, flags, Mode::empty())?;
     match openat2(&root, inner, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS) {
         Ok(found) => Ok(fchdir(found)?),
-        // An old kernel, or a sandbox around us that does not know the call.
+        // An old kernel, or a seccomp filter around us that does not allow the call.
         Err(Errno::NOSYS | Errno::PERM) => Ok(fchdir(open(directory, flags, Mode::empty())?)?),
         Err(error) => Err(error.into()),
     }

@@ -29,7 +29,7 @@ pub(super) fn fill(old: &Path, new: &Path, confinement: &Confinement) -> Result<
         symlink(target, dev.join(name)).map_err(|error| format!("/dev/{name}: {error}"))?;
     }
     tmpfs(&dev.join("shm"), confinement.limits.tmp_max_mb, "1777", None)?;
-    // Terminals are for few programs: a kernel that has none to give is no reason to run nothing.
+    // Few programs need terminals: a kernel that refuses devpts is no reason to fail.
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     if mount_new("devpts", &dev.join("pts"), flags, "newinstance,ptmxmode=0666,mode=0620").is_ok() {
         symlink("pts/ptmx", dev.join("ptmx")).map_err(|error| format!("/dev/ptmx: {error}"))?;

@@ -1,5 +1,5 @@
-//! `/etc`: what programs need to resolve names, check certificates and know the time zone. Not what the
-//! machine is kept with: no keys, no passwords, no configuration of servers, Weaver's among them.
+//! `/etc`: the files that programs need to resolve names, check certificates and know the time zone. No keys,
+//! no passwords, no configuration of servers, including Weaver's.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 use super::mounts::bind_read_only;
 use crate::confine::Confinement;
 
-/// Directories, shown as they are.
+/// Directories, bind-mounted read-only.
 const DIRECTORIES: &[&str] = &[
     "alternatives",
     "ca-certificates",
@@ -29,7 +29,7 @@ const DIRECTORIES: &[&str] = &[
     "terminfo",
     "perl",
 ];
-/// Files, copied: some are links to places that a cell does not have, as `resolv.conf` is.
+/// Files, copied: some are symlinks to paths that a sandbox does not have, such as `resolv.conf`.
 const FILES: &[&str] = &[
     "bash.bashrc",
     "debian_version",
@@ -56,7 +56,7 @@ const FILES: &[&str] = &[
     "redhat-release",
     "alpine-release",
 ];
-/// A file of these is a few pages; what is larger is something else.
+/// These files are small; a larger one is skipped.
 const FILE_MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 pub(super) fn fill(
@@ -91,8 +91,8 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// A link stays one if it leads into the system, else what it leads to is copied. What is not there, or not
-/// for everybody, is left out.
+/// A symlink into `/usr` stays a symlink, otherwise its target is copied. Missing and unreadable files are
+/// skipped.
 fn copy(source: &Path, target: &Path, old: &Path) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(source) else { return Ok(()) };
     if let Some(parent) = target.parent() {
@@ -103,7 +103,7 @@ fn copy(source: &Path, target: &Path, old: &Path) -> io::Result<()> {
         if link.starts_with("/usr") || link.starts_with("../usr") {
             return symlink(link, target);
         }
-        // An absolute link counts from the host's root, which is not ours any more.
+        // An absolute symlink is relative to the host's root, which is at `old` now.
         match link.strip_prefix("/") {
             Ok(inner) => old.join(inner),
             Err(_) => source.with_file_name(link),

@@ -1,5 +1,5 @@
-//! Landlock: what the mounts allow, said once more by the kernel's own access control; and what mounts cannot
-//! say: TCP ports, signals, abstract sockets.
+//! Landlock: enforces the mounts' restrictions once more, and restricts what mounts cannot: TCP ports,
+//! signals, abstract sockets.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,13 @@ use landlock::{
 use super::mounts::SYSTEM;
 use crate::confine::{Confinement, Mode, Network};
 
-/// What is asked for. An older kernel gives less, except where that would be too little.
+/// Best effort: an older kernel enforces less, except where a rule requires it.
 const WANTED: ABI = ABI::V6;
-/// Directories of `/etc` and beyond that Landlock alone shows besides the system.
+/// Directories that are readable besides the system in the Landlock-only modes.
 const LANDLOCK_ONLY: &[&str] = &["/etc", "/proc", "/sys", "/run/systemd/resolve"];
-/// Files of devices that are written to.
 const DEVICES: &[&str] = &["/dev"];
 
-/// What this kernel can do, for `weaver doctor`: nothing if it can do everything.
+/// Fails if this kernel lacks a feature, for `weaver doctor`.
 pub(crate) fn kernel_support() -> Result<(), String> {
     let scopes = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -31,13 +30,13 @@ pub(crate) fn kernel_support() -> Result<(), String> {
         .and_then(Ruleset::create);
     match (basics, scopes.and_then(Ruleset::create)) {
         (_, Ok(_)) => Ok(()),
-        (Ok(_), Err(_)) => Err(
-            "Landlock is older than ABI 6 (Linux 6.12): signals and abstract sockets of the host are kept \
-            from commands by namespaces alone, and `ports` may not be enforced"
-                .to_owned(),
-        ),
+        (Ok(_), Err(_)) => {
+            Err("Landlock is older than ABI 6 (Linux 6.12): signals and abstract sockets of the host are \
+            protected by namespaces only, and `ports` may not be enforced"
+                .to_owned())
+        }
         (Err(error), _) => {
-            Err(format!("Landlock is not available ({error}): files are kept from commands by mounts alone"))
+            Err(format!("Landlock is not available ({error}): files are protected by mounts only"))
         }
     }
 }
@@ -51,7 +50,7 @@ pub(super) fn restrict(confinement: &Confinement) -> Result<(), String> {
     };
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(WANTED)).map_err(failed)?;
     if ports.is_some() {
-        // Where ports are restricted, a kernel that cannot do it must not look as if it did.
+        // A kernel that cannot restrict ports must not pretend to.
         ruleset = ruleset
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessNet::BindTcp | AccessNet::ConnectTcp)
@@ -65,12 +64,12 @@ pub(super) fn restrict(confinement: &Confinement) -> Result<(), String> {
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(failed)?;
     }
     if ports.is_some() {
-        // A port of the kernel's choice, so that no known service can be impersonated.
+        // Ephemeral ports only, so that no well-known service can be impersonated.
         created = created.add_rule(NetPort::new(0, AccessNet::BindTcp)).map_err(failed)?;
     }
     let status = created.restrict_self().map_err(failed)?;
     if is_alone && status.ruleset == RulesetStatus::NotEnforced {
-        return Err("this kernel has no Landlock, and there is nothing else in this mode; use namespaces, or `unconfined = true`".to_owned());
+        return Err("this kernel has no Landlock, and this mode has no other confinement; use namespaces, or `unconfined = true`".to_owned());
     }
     Ok(())
 }
@@ -89,7 +88,7 @@ fn paths(
         rules.extend(system.map(|path| (PathBuf::from(path), read)));
         rules.extend(read_only.iter().map(|path| (path.clone(), read)));
     } else {
-        // The cell's root holds nothing but what is to be seen.
+        // The sandbox's root has visible paths only.
         rules.push((PathBuf::from("/"), read));
         rules.extend(["/tmp", "/var", "/run"].map(|path| (PathBuf::from(path), all)));
         rules.push((home.clone(), all));
@@ -101,7 +100,7 @@ fn paths(
     rules.into_iter().try_fold(ruleset, |ruleset, (path, access)| add(ruleset, &path, access))
 }
 
-/// A path that is not there needs no rule.
+/// A missing path needs no rule.
 fn add(
     ruleset: RulesetCreated,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Limits of the kernel's own: no cgroup is needed, and so no permission to make one.
+//! Resource limits by `setrlimit`: no cgroup, and so no permission to create one, is needed.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -12,16 +12,16 @@ pub(super) fn set(limits: &Limits) -> Result<(), String> {
         ("cpu_max_s", Resource::Cpu, limits.cpu_max_s),
         ("processes_max", Resource::Nproc, limits.processes_max),
         ("file_max_mb", Resource::Fsize, limits.file_max_mb.saturating_mul(MIB)),
-        // A dump would hold what the command was given, and land in its directory or with a program of the
-        // host's.
+        // A core dump would contain the command's input, and be written to its directory or piped to a
+        // program of the host.
         ("core dumps", Resource::Core, 0),
     ];
     for (name, resource, wanted) in all {
-        // Never more than there is already: only root could raise it.
+        // Never above the current hard limit: only root could raise it.
         let maximum = getrlimit(resource).maximum.map_or(wanted, |maximum| maximum.min(wanted));
         let limit = Rlimit { current: Some(maximum), maximum: Some(maximum) };
         setrlimit(resource, limit)
-            .map_err(|error| format!("the limit {name} = {wanted} cannot be set: {error}"))?;
+            .map_err(|error| format!("cannot set the limit {name} = {wanted}: {error}"))?;
     }
     Ok(())
 }

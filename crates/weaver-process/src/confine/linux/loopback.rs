@@ -1,5 +1,5 @@
-//! A new network namespace has a loopback interface that is down. One netlink message brings it up, so that
-//! tests of servers work; `ip link set lo up` would need a program that may not be there.
+//! Brings up the loopback interface of a new network namespace, so that tests of servers work. By one netlink
+//! message: the program `ip` may not be installed.
 
 use std::io;
 
@@ -26,7 +26,7 @@ pub(super) fn bring_up() -> io::Result<()> {
     match (kind, word(16).map(i32::from_ne_bytes)) {
         (Some(NLMSG_ERROR), Some(0)) if count >= 20 => Ok(()),
         (Some(NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(-code)),
-        _ => Err(io::Error::other("the kernel's answer is not understood")),
+        _ => Err(io::Error::other("unexpected netlink reply of the kernel")),
     }
 }
 

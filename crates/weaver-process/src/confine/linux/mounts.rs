@@ -1,4 +1,4 @@
-//! Mounts, one by one.
+//! Helpers for mounts.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -8,31 +8,34 @@ use std::path::{Path, PathBuf};
 use super::owners;
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive, mount_remount};
 
-/// The system a command may read: programs and libraries. What a machine is run with (`/etc`, `/var`, `/opt`,
-/// `/srv`, homes) is not among them.
+/// System directories that a command may read: programs and libraries. Not `/etc`, `/var`, `/opt`, `/srv` and
+/// homes.
 pub(super) const SYSTEM: &[&str] =
     &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"];
 
-/// Where the host's list of our mounts is while the cell is built.
+/// The list of mounts while the sandbox is built.
 const MOUNTINFO: &str = "/old/proc/self/mountinfo";
 
-/// Shows a directory with everything mounted in it, for reading.
+/// Bind-mounts a directory and all mounts below it, read-only.
 pub(super) fn bind_read_only(source: &Path, target: &Path) -> Result<(), String> {
     bind(source, target, MountFlags::RDONLY, None)
 }
 
-/// Shows a directory with everything mounted in it; under a mapping, if its owner is not the command.
+/// Bind-mounts a directory and all mounts below it; id-mapped if it belongs to another user.
 pub(super) fn bind_writable(source: &Path, target: &Path, mapping: Option<&File>) -> Result<(), String> {
     bind(source, target, MountFlags::empty(), mapping)
 }
 
-/// Before anything is mounted below it: nothing is ever created in a directory of the host's.
+/// Must come before mounts below `target`: nothing is ever created in a directory of the host.
 fn bind(source: &Path, target: &Path, flags: MountFlags, mapping: Option<&File>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{} cannot be shown: {error}", source.display());
+    let failed = |error: std::io::Error| format!("cannot bind-mount {}: {error}", source.display());
     fs::create_dir_all(target).map_err(failed)?;
     match mapping {
         Some(mapping) => owners::bind(source, target, mapping).map_err(|error| {
-            format!("{} belongs to another user and cannot be mapped to the command's ({error}); run as its owner", source.display())
+            format!(
+                "{} belongs to another user and cannot be id-mapped ({error}); run as its owner",
+                source.display()
+            )
         })?,
         None => mount_bind_recursive(source, target).map_err(|error| failed(error.into()))?,
     }
@@ -44,9 +47,8 @@ fn bind(source: &Path, target: &Path, flags: MountFlags, mapping: Option<&File>)
     Ok(())
 }
 
-/// Shows one file.
 pub(super) fn bind_file(source: &Path, target: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{} cannot be shown: {error}", source.display());
+    let failed = |error: std::io::Error| format!("cannot bind-mount {}: {error}", source.display());
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }
@@ -56,12 +58,12 @@ pub(super) fn bind_file(source: &Path, target: &Path) -> Result<(), String> {
     mount_bind(source, target).map_err(|error| failed(error.into()))
 }
 
-/// Changes what a mount allows, and nothing of its file system.
+/// Changes the flags of a mount, not of its file system.
 pub(super) fn remount(target: &Path, flags: MountFlags) -> rustix::io::Result<()> {
     mount_remount(target, MountFlags::BIND | flags, c"")
 }
 
-/// A file system in memory, of at most this size.
+/// A tmpfs of at most this size.
 pub(super) fn tmpfs(
     target: &Path,
     size_mb: u64,
@@ -73,7 +75,6 @@ pub(super) fn tmpfs(
     mount_new("tmpfs", target, MountFlags::NOSUID | MountFlags::NODEV, &options)
 }
 
-/// A new file system of this kind.
 pub(super) fn mount_new(kind: &str, target: &Path, flags: MountFlags, options: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{kind} at {}: {error}", target.display());
     fs::create_dir_all(target).map_err(failed)?;
@@ -81,8 +82,8 @@ pub(super) fn mount_new(kind: &str, target: &Path, flags: MountFlags, options: &
     mount(kind, target, kind, flags, options.as_c_str()).map_err(|error| failed(error.into()))
 }
 
-/// The mounts at a path and below it, with the flags that must be kept: a user namespace may add to them and
-/// take none away.
+/// The mounts at a path and below it, with the flags that must be kept: in a user namespace flags can be
+/// added but not removed.
 fn mounted_below(list: &[u8], top: &Path) -> Vec<(PathBuf, MountFlags)> {
     let lines = list.split(|byte| *byte == b'\n');
     let parsed = lines.filter_map(|line| {
@@ -107,7 +108,7 @@ fn flags_of(options: &[u8]) -> MountFlags {
     words.filter_map(|word| known.iter().find(|(name, _)| *name == word)).map(|(_, flag)| *flag).collect()
 }
 
-/// Blanks and the like are written as three octal digits.
+/// `mountinfo` escapes spaces and other characters as three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_below_a_path_are_found_with_the_flags_they_have() {
+    fn mounts_below_a_path_are_found_with_their_flags() {
         let list = b"22 1 8:1 / / rw,relatime - ext4 /dev/a rw\n\
             30 22 8:2 / /new/usr ro,nosuid,relatime shared:1 - ext4 /dev/b rw\n\
             31 30 8:3 / /new/usr/a\\040b rw,nodev,noexec - ext4 /dev/c rw\n\

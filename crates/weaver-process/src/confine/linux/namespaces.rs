@@ -1,4 +1,4 @@
-//! Namespaces: which of them, made by whom.
+//! Creating namespaces.
 
 use std::fs;
 
@@ -11,22 +11,22 @@ use rustix::thread::{
 use super::INSTEAD;
 use crate::confine::{Confinement, Mode, Network};
 
-/// What PID 1 needs to build the cell; it drops all of them before the command starts.
+/// Capabilities that PID 1 needs to build the sandbox; it drops all of them before the command starts.
 const FOR_BUILDING: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::SETPCAP)
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SETGID);
 
-/// Done by the guard: the next process it starts is PID 1 of a new PID namespace and may mount there. As root
-/// there is no user namespace yet: the command becomes another user first (`privileges.rs`), which a
-/// namespace of root's could not map to.
+/// Called by the guard: its next child is PID 1 of a new PID namespace and may mount there. As root there is
+/// no user namespace yet: the command becomes another user first (`privileges.rs`), which a namespace of root
+/// could not map to.
 pub(crate) fn unshare_outside(confinement: &Confinement) -> Result<(), String> {
     if confinement.mode != Mode::Namespaces {
         return Ok(());
     }
     let refused = |what: &str, error: std::io::Error| {
-        format!("{what} cannot be made on this machine ({error}); {INSTEAD}")
+        format!("cannot create {what} on this machine ({error}); {INSTEAD}")
     };
     if confinement.user.is_some() {
         return unshare(UnshareFlags::NEWPID).map_err(|error| refused("a PID namespace", error));
@@ -35,26 +35,25 @@ pub(crate) fn unshare_outside(confinement: &Confinement) -> Result<(), String> {
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWPID)
         .map_err(|error| refused("user and PID namespaces", error))?;
     map_to_itself(uid, gid).map_err(|error| refused("a mapping of the user", error))?;
-    keep_capabilities().map_err(|error| refused("a process that may mount", error))
+    keep_capabilities().map_err(|error| refused("a process with CAP_SYS_ADMIN", error))
 }
 
-/// Done by PID 1 of the cell.
+/// Called by PID 1 of the sandbox.
 pub(super) fn unshare_inside(confinement: &Confinement) -> Result<(), String> {
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
     if confinement.network == Network::Off {
         flags |= UnshareFlags::NEWNET;
     }
     unshare(flags)
-        .map_err(|error| format!("mount, IPC and network namespaces cannot be made ({error}); {INSTEAD}"))
+        .map_err(|error| format!("cannot create mount, IPC and network namespaces ({error}); {INSTEAD}"))
 }
 
-/// A user namespace for its mapping alone, which is written from outside.
+/// A user namespace for its id mapping only, which is written from outside.
 pub(crate) fn unshare_for_mapping() -> std::io::Result<()> {
     unshare(UnshareFlags::NEWUSER)
 }
 
-/// A user namespace in which the user is itself: what is counted per user (`RLIMIT_NPROC`) is counted per
-/// cell.
+/// A user namespace with an identity mapping: limits per user (`RLIMIT_NPROC`) are then counted per sandbox.
 pub(super) fn unshare_user(uid: u32, gid: u32) -> std::io::Result<()> {
     unshare(UnshareFlags::NEWUSER)?;
     map_to_itself(uid, gid)
@@ -74,8 +73,7 @@ fn map_to_itself(uid: u32, gid: u32) -> std::io::Result<()> {
     fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
-/// `exec` takes the capabilities of a new user namespace away from every user but its root, except ambient
-/// ones.
+/// In a new user namespace `exec` drops the capabilities of every user but its root, except ambient ones.
 fn keep_capabilities() -> std::io::Result<()> {
     let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
     set_capabilities(None, CapabilitySets { effective, permitted, inheritable: FOR_BUILDING })?;

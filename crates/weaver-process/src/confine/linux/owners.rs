@@ -1,5 +1,5 @@
-//! Files that belong to another user than the command is (root's, where the server is root) are mounted under
-//! a mapping: to the command they are its own, and on the disk what it writes is theirs.
+//! Id-mapped mounts for files that belong to another user than the command's (root, where the server is
+//! root): to the command they are its own, and files it writes belong to that user on disk.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -15,12 +15,12 @@ use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use crate::confine::{Confinement, Mode, User};
 use crate::guard::{HOLD, OWN_BINARY};
 
-/// Tells PID 1 of the cell which descriptor holds the mapping.
+/// The environment variable with the descriptor of the mapping, for PID 1 of the sandbox.
 pub(crate) const DESCRIPTOR: &str = "WEAVER_OWNERS_DESCRIPTOR";
-/// The last user number that Linux hands out; mapping to itself what is not mapped otherwise.
+/// The last user id; all others are mapped to themselves.
 const USERS_MAX: u32 = 65534;
 
-/// The owner of a writable path, if the command is another user.
+/// The owner of a writable path, if it is not the command's user.
 pub(crate) fn foreign_owner(confinement: &Confinement) -> Option<User> {
     let user = confinement.user.filter(|_| confinement.mode == Mode::Namespaces)?;
     let owners = confinement.writable.iter().filter_map(|path| owner_of(path).ok());
@@ -32,8 +32,8 @@ pub(super) fn owner_of(path: &Path) -> io::Result<User> {
     Ok(User { uid: found.uid(), gid: found.gid() })
 }
 
-/// Made by the guard, as root and outside: a user namespace that nothing runs in, for its mapping alone. A
-/// child makes it and waits; its files in `/proc` are written from here, because only root outside may map
+/// Created by the guard, as root and outside: a user namespace without processes, for its id mapping only. A
+/// child creates it and waits; its files in `/proc` are written from here, because only root outside may map
 /// one user to another.
 pub(crate) fn mapping(owner: User, user: User) -> io::Result<File> {
     let mut child = Command::new(OWN_BINARY)
@@ -43,7 +43,7 @@ pub(crate) fn mapping(owner: User, user: User) -> io::Result<File> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mapped = map(child.id(), child.stdout.take(), owner, user);
-    // Without its input it ends by itself; the namespace stays as long as the descriptor does.
+    // The child ends at EOF; the namespace lives as long as the descriptor.
     drop(child.stdin.take());
     child.wait()?;
     mapped
@@ -55,12 +55,12 @@ fn map(pid: u32, stdout: Option<impl Read>, owner: User, user: User) -> io::Resu
     fs::write(format!("/proc/{pid}/uid_map"), lines(owner.uid, user.uid))?;
     fs::write(format!("/proc/{pid}/gid_map"), lines(owner.gid, user.gid))?;
     let namespace = File::open(format!("/proc/{pid}/ns/user"))?;
-    // For PID 1, which closes it to everything else.
+    // Inherited by PID 1, which sets close-on-exec.
     fcntl_setfd(&namespace, FdFlags::empty())?;
     Ok(namespace)
 }
 
-/// `FILE'S HOST'S COUNT`: the one user becomes the other, all others stay themselves.
+/// Lines `FILE'S HOST'S COUNT`: `owner` is mapped to `user`, all others to themselves.
 fn lines(owner: u32, user: u32) -> String {
     let mut lines = format!("{owner} {user} 1\n");
     let mut from = 0;
@@ -75,13 +75,13 @@ fn lines(owner: u32, user: u32) -> String {
     lines
 }
 
-/// The mapping that the guard left for this process.
+/// The mapping that this process inherited from the guard.
 pub(super) fn received() -> Option<File> {
     let number: u32 = std::env::var(DESCRIPTOR).ok()?.parse().ok()?;
     File::open(format!("/proc/self/fd/{number}")).ok()
 }
 
-/// Shows a directory under a mapping.
+/// Bind-mounts a directory with an id mapping.
 pub(super) fn bind(source: &Path, target: &Path, mapping: &File) -> io::Result<()> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
@@ -90,7 +90,7 @@ pub(super) fn bind(source: &Path, target: &Path, mapping: &File) -> io::Result<(
     Ok(move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// How the descriptor is named to PID 1.
+/// The environment variable for PID 1.
 pub(crate) fn variable(mapping: &File) -> (&'static str, PathBuf) {
     (DESCRIPTOR, mapping.as_raw_fd().to_string().into())
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_user_becomes_another_and_every_other_stays_itself() {
+    fn one_user_is_mapped_to_another_and_all_others_to_themselves() {
         assert_eq!(lines(0, 65534), "0 65534 1\n1 1 65533\n");
         assert_eq!(lines(1000, 12), "1000 12 1\n0 0 12\n13 13 987\n1001 1001 64533\n");
     }

@@ -1,4 +1,4 @@
-//! Who the command is to the kernel: an unprivileged user without capabilities, for good.
+//! Dropping privileges, irrevocably: an unprivileged user without capabilities.
 
 use rustix::process::{DumpableBehavior, Gid, Uid, set_dumpable_behavior};
 use rustix::thread::{
@@ -10,22 +10,18 @@ use super::{INSTEAD, namespaces};
 use crate::confine::{Confinement, Mode, User};
 
 pub(super) fn drop_all(confinement: &Confinement) -> Result<(), String> {
-    let failed = |error: rustix::io::Errno| format!("privileges cannot be dropped: {error}");
+    let failed = |error: rustix::io::Errno| format!("cannot drop privileges: {error}");
     set_no_new_privs(true).map_err(failed)?;
     if confinement.mode == Mode::Namespaces || confinement.user.is_some() {
         empty_bounding_set();
     }
     if let Some(user) = confinement.user {
         become_user(user).map_err(|error| {
-            format!(
-                "the command cannot become user {}: {error}; run the server as root, or: {INSTEAD}",
-                user.uid
-            )
+            format!("cannot change to user {}: {error}; run the server as root, or: {INSTEAD}", user.uid)
         })?;
         if confinement.mode == Mode::Namespaces {
             own_user_namespace(user);
-            // In a user namespace of its own a process begins with all capabilities again, over that
-            // namespace.
+            // A new user namespace starts with all capabilities again, over that namespace.
             empty_bounding_set();
         }
     }
@@ -37,8 +33,7 @@ pub(super) fn drop_all(confinement: &Confinement) -> Result<(), String> {
 
 fn empty_bounding_set() {
     for capability in CapabilitySet::all().iter() {
-        // A kernel may know fewer. The rest is a second bolt: nothing can gain capabilities after
-        // `no_new_privs`.
+        // A kernel may know fewer. Failures are harmless: after `no_new_privs` no capability can be gained.
         let _ = remove_capability_from_bounding_set(capability);
     }
 }
@@ -50,10 +45,10 @@ fn become_user(user: User) -> rustix::io::Result<()> {
     set_thread_res_uid(uid, uid, uid)
 }
 
-/// Cells of one server that runs as root have one kernel user: in a user namespace each, a cell that forks
-/// until it may not does not keep the others from forking.
+/// Sandboxes of a server that runs as root share one user: with a user namespace each, a fork bomb in one
+/// does not use up the process limit of the others.
 fn own_user_namespace(user: User) {
-    // The change of user made this process's own files in /proc root's.
+    // After the change of user this process's files in /proc belong to root.
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
     if let Err(error) = namespaces::unshare_user(user.uid, user.gid) {
         eprintln!(

@@ -1,4 +1,4 @@
-//! A new root directory, made of what is to be seen; the old one is gone afterwards.
+//! A new root directory of visible paths only; the old one is unmounted.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -12,11 +12,11 @@ use super::owners::owner_of;
 use super::{devices, etc};
 use crate::confine::Confinement;
 
-/// Where the cell is built: every system has it, and what is in it is found again below [`OLD`].
+/// Where the sandbox is built: every system has it, and its content stays reachable below [`OLD`].
 const BASE: &str = "/tmp";
 const NEW: &str = "/new";
 const OLD: &str = "/old";
-/// Private, empty and writable, besides the home directory. With their modes.
+/// Private, empty and writable directories besides the home, with their modes.
 const PRIVATE: &[(&str, &str)] = &[("tmp", "1777"), ("run", "1777"), ("var", "0755"), ("home", "0755")];
 
 pub(super) fn enter(confinement: &Confinement, mapping: Option<&File>) -> Result<(), String> {
@@ -32,13 +32,13 @@ pub(super) fn enter(confinement: &Confinement, mapping: Option<&File>) -> Result
     mount_new("proc", &new.join("proc"), flags, "")?;
     declared(old, new, confinement, mapping)?;
     masks(new, confinement)?;
-    leave().map_err(|error| format!("the old root cannot be left: {error}"))?;
-    // Nothing is added to the root itself.
+    leave().map_err(|error| format!("cannot unmount the old root: {error}"))?;
+    // The root itself is read-only.
     remount(Path::new("/"), MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)
-        .map_err(|error| format!("the new root cannot be closed: {error}"))
+        .map_err(|error| format!("cannot make the new root read-only: {error}"))
 }
 
-/// A file system of our own as root, with the old one below it. Nothing of this is seen outside.
+/// A tmpfs as root, with the old root below it. Not visible outside.
 fn stage() -> rustix::io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     rustix::mount::mount(
@@ -59,7 +59,7 @@ fn stage() -> rustix::io::Result<()> {
     chdir("/")
 }
 
-/// The allow-list, with links as links (`/bin` is often one to `/usr/bin`).
+/// The allow-list; symlinks stay symlinks (`/bin` is often one to `/usr/bin`).
 fn system(old: &Path, new: &Path) -> Result<(), String> {
     for path in SYSTEM {
         let inner = path.trim_start_matches('/');
@@ -91,7 +91,7 @@ fn private(new: &Path, confinement: &Confinement, user: (u32, u32)) -> Result<()
     if is_given { Ok(()) } else { tmpfs(&new.join(inner(home)), size, "0700", Some(user)) }
 }
 
-/// Outer paths first, so that an inner one is mounted into it.
+/// Outer paths first, so that inner ones are mounted into them.
 fn declared(old: &Path, new: &Path, confinement: &Confinement, mapping: Option<&File>) -> Result<(), String> {
     let read_only = confinement.read_only.iter().map(|path| (path, false));
     let mut all: Vec<(&PathBuf, bool)> =
@@ -117,7 +117,7 @@ fn declared(old: &Path, new: &Path, confinement: &Confinement, mapping: Option<&
     Ok(())
 }
 
-/// Where a path of the host is now: its links count from the host's root, which is below ours.
+/// The current path of a host path: its symlinks are relative to the host's root, which is at `old`.
 fn resolved(old: &Path, path: &Path) -> Result<PathBuf, String> {
     use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
     let shown = |error: rustix::io::Errno| format!("{}: {error}", path.display());
@@ -128,7 +128,7 @@ fn resolved(old: &Path, path: &Path) -> Result<PathBuf, String> {
     fs::read_link(link).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// What no command may see, where a visible path contains it.
+/// Masks protected paths inside visible ones.
 fn masks(new: &Path, confinement: &Confinement) -> Result<(), String> {
     for path in &confinement.hidden {
         let target = new.join(inner(path));
@@ -136,13 +136,13 @@ fn masks(new: &Path, confinement: &Confinement) -> Result<(), String> {
             Ok(found) if found.is_dir() => {
                 tmpfs(&target, 1, "0000", None)?;
                 remount(&target, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)
-                    .map_err(|error| format!("{} cannot be masked: {error}", path.display()))?;
+                    .map_err(|error| format!("cannot mask {}: {error}", path.display()))?;
             }
             Ok(found) if found.is_file() => {
                 mount_bind(new.join("dev/null"), &target)
-                    .map_err(|error| format!("{} cannot be masked: {error}", path.display()))?;
+                    .map_err(|error| format!("cannot mask {}: {error}", path.display()))?;
             }
-            Ok(_) => return Err(format!("{} is protected and has become something else", path.display())),
+            Ok(_) => return Err(format!("cannot mask {}: neither a file nor a directory", path.display())),
             Err(_) => {}
         }
     }
@@ -151,7 +151,7 @@ fn masks(new: &Path, confinement: &Confinement) -> Result<(), String> {
 
 fn leave() -> rustix::io::Result<()> {
     chdir(NEW)?;
-    // The new root on top of the old one, which is then let go of with everything below it.
+    // Stacks the new root on the old one, which is then unmounted with everything below it.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")

@@ -1,4 +1,4 @@
-//! Denials in the audit journal: who asked for what they may not do.
+//! Denied requests (403) in the audit journal, sampled per caller.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use parking_lot::Mutex;
 use weaver_core::name::Namespace;
 use weaver_core::time::Monotonic;
 
-use super::Deed;
+use super::AuditRecord;
 use crate::api::{AppState, Caller};
 use crate::security::{FAILURES_WINDOW, Identity};
 
-/// The most callers counted at a time; with more, all start anew.
+/// The most callers counted at a time; with more, all counts are reset.
 const CALLERS_MAX: usize = 4_096;
 
-/// How often callers were denied something, so that one who tries in a loop does not fill the journal.
+/// Denials per caller, so that a caller that retries in a loop does not fill the journal.
 #[derive(Default)]
 pub(crate) struct Denials(Mutex<HashMap<String, (Monotonic, u32)>>);
 
 impl Denials {
-    /// Which of the caller in this minute it is, if it is to be written: the 1st, 2nd, 4th, 8th, …
+    /// The caller's count of this minute if it is to be written: the 1st, 2nd, 4th, 8th, …
     fn sample(&self, caller: &str, now: Monotonic) -> Option<u32> {
         let mut counts = self.0.lock();
         if counts.len() >= CALLERS_MAX && !counts.contains_key(caller) {
@@ -37,7 +37,7 @@ impl Denials {
     }
 }
 
-/// The layer around routes whose callers are known: what is answered with 403 is written down.
+/// The layer around authenticated routes: responses with 403 are audited.
 pub(crate) async fn audit_denials(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let identity = request.extensions().get::<Identity>().cloned();
     let asked = format!("{} {}", request.method(), request.uri().path());
@@ -48,11 +48,10 @@ pub(crate) async fn audit_denials(State(state): State<AppState>, request: Reques
     response
 }
 
-/// Writes down that a caller was denied what was asked for.
 pub(crate) async fn denied(state: &AppState, identity: Identity, asked: String) {
     let caller = Caller::of(identity, None);
     if let Some(count) = state.denials.sample(caller.name(), state.clock.monotonic()) {
-        let deed = Deed::new("denied", asked).detail(format!("denial {count} within a minute"));
-        state.audit.write_soon(&caller, &Namespace::internal(), deed).await;
+        let record = AuditRecord::new("denied", asked).detail(format!("denial {count} within a minute"));
+        state.audit.write_soon(&caller, &Namespace::internal(), record).await;
     }
 }

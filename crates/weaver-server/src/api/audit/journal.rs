@@ -1,11 +1,11 @@
-//! Writing the journal: what is done at once is written together.
+//! Writing the audit journal, in group commits.
 //!
 //! ```text
 //! write ──────▶ pending ──▶ flush (one at a time) ──▶ one append per namespace
-//! write_soon ─▶    └─────── keep: flushes as long as there is something
+//! write_soon ─▶    └─────── run_flusher: flushes in the background until shutdown
 //! ```
 //!
-//! Entries of a namespace are in the order of the deeds, as far as this server did them.
+//! This server's entries of a namespace are in the order of the actions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,27 +20,25 @@ use weaver_core::clock::Clock;
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Store, TrimBefore};
 
-use super::{Deed, Line, stream};
+use super::{AuditRecord, Line, stream};
 use crate::api::caller::Caller;
 
-/// Old entries are looked for once per so many new ones.
+/// Entries past their retention are trimmed once per so many new ones.
 const TRIM_EVERY: u64 = 1024;
-/// The most entries that wait to be written; whoever has one more waits with it.
+/// The most entries that wait to be written. Beyond it `write_soon` flushes itself (backpressure).
 const PENDING_MAX: usize = 4096;
-/// The most entries of one append: with names of the greatest length they still fit one request.
+/// The most entries of one append: with names of maximal length they still fit one request.
 const APPEND_MAX: usize = 256;
 
-/// The audit journal of a server.
 pub(crate) struct Audit {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    kept: Duration,
+    retention: Duration,
     written: AtomicU64,
     pending: Mutex<Pending>,
     more: Notify,
-    /// Whether [`keep`](Self::keep) runs.
-    is_kept: AtomicBool,
-    // An async lock: it is held while the store writes, so that entries keep their order.
+    has_flusher: AtomicBool,
+    // An async lock: it is held while the store writes, so that entries stay in order.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -51,58 +49,58 @@ struct Pending {
 }
 
 impl Audit {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, kept: Duration) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, retention: Duration) -> Self {
         Self {
             store,
             clock,
-            kept,
+            retention,
             written: AtomicU64::new(0),
             pending: Mutex::default(),
             more: Notify::new(),
-            is_kept: AtomicBool::new(false),
+            has_flusher: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
         }
     }
 
-    /// Writes down what was done to the server as a whole.
-    pub(crate) async fn write_of_server(&self, caller: &Caller, deed: Deed) {
-        self.write(caller, &Namespace::internal(), deed).await;
+    /// For actions on the server as a whole, such as creating a token.
+    pub(crate) async fn write_of_server(&self, caller: &Caller, record: AuditRecord) {
+        self.write(caller, &Namespace::internal(), record).await;
     }
 
-    /// Writes down what was done, before it is acknowledged. The deed is done: if the journal cannot be
-    /// written, the server's log has to do, and the caller is told the truth about the deed.
-    pub(crate) async fn write(&self, caller: &Caller, namespace: &Namespace, deed: Deed) {
-        self.push(caller, namespace, deed);
+    /// Writes an entry before the request is acknowledged. The action has been applied: if the journal cannot
+    /// be written, the entry goes to the server's log, and the request still succeeds.
+    pub(crate) async fn write(&self, caller: &Caller, namespace: &Namespace, record: AuditRecord) {
+        self.push(caller, namespace, record);
         self.flush().await;
     }
 
-    /// Writes down what was done, together with what others do meanwhile: within the time of one append, and
-    /// before the server stops. A crash in that time loses the entry, never the deed. For what is done by the
-    /// thousand, where waiting for a second write would double the time of the first.
-    pub(crate) async fn write_soon(&self, caller: &Caller, namespace: &Namespace, deed: Deed) {
-        let count = self.push(caller, namespace, deed);
-        if self.is_kept.load(Ordering::Acquire) && count < PENDING_MAX {
+    /// Writes an entry in the background, in a group commit with others: within the time of one append, and
+    /// before the server stops. A crash in that time loses the entry, never the action. For frequent actions,
+    /// where waiting for a second write would double the latency of the first.
+    pub(crate) async fn write_soon(&self, caller: &Caller, namespace: &Namespace, record: AuditRecord) {
+        let count = self.push(caller, namespace, record);
+        if self.has_flusher.load(Ordering::Acquire) && count < PENDING_MAX {
             self.more.notify_one();
         } else {
             self.flush().await;
         }
     }
 
-    /// Writes what is pending, as long as the server runs.
-    pub(crate) async fn keep(&self, closing: &CancellationToken) {
-        self.is_kept.store(true, Ordering::Release);
+    /// Writes pending entries until the server stops.
+    pub(crate) async fn run_flusher(&self, closing: &CancellationToken) {
+        self.has_flusher.store(true, Ordering::Release);
         loop {
             tokio::select! {
                 () = self.more.notified() => self.flush().await,
                 () = closing.cancelled() => break,
             }
         }
-        // From now on everybody writes for themselves; whoever was between the two is written by the flush.
-        self.is_kept.store(false, Ordering::Release);
+        // From now on `write_soon` flushes itself; an entry pushed just before is written by this flush.
+        self.has_flusher.store(false, Ordering::Release);
         self.flush().await;
     }
 
-    /// When this returns, everything is written that was done before it was called.
+    /// When this returns, every entry pushed before the call is written.
     pub(crate) async fn flush(&self) {
         let _turn = self.turn.lock().await;
         let Pending { entries, .. } = std::mem::take(&mut *self.pending.lock());
@@ -113,8 +111,8 @@ impl Audit {
         }
     }
 
-    fn push(&self, caller: &Caller, namespace: &Namespace, deed: Deed) -> usize {
-        let Deed { action, target, detail } = deed;
+    fn push(&self, caller: &Caller, namespace: &Namespace, record: AuditRecord) -> usize {
+        let AuditRecord { action, target, detail } = record;
         let line = Line { who: caller.name().to_owned(), action: action.to_owned(), target, detail };
         let body = serde_json::to_vec(&line).unwrap_or_default(); // Four texts can always be written.
         let mut pending = self.pending.lock();
@@ -128,16 +126,16 @@ impl Audit {
         if let Err(error) = self.store.append_entries(&stream, bodies).await {
             for body in bodies {
                 let entry = String::from_utf8_lossy(body);
-                tracing::error!(%error, %namespace, %entry, "not in the audit journal");
+                tracing::error!(%error, %namespace, %entry, "audit entry not written to the journal");
             }
             return;
         }
         let new = bodies.len() as u64;
         let before = self.written.fetch_add(new, Ordering::Relaxed);
         if before / TRIM_EVERY != (before + new) / TRIM_EVERY {
-            let old = TrimBefore::Time(self.clock.now().saturating_sub(self.kept));
+            let old = TrimBefore::Time(self.clock.now().saturating_sub(self.retention));
             if let Err(error) = self.store.trim_entries(&stream, old).await {
-                tracing::warn!(%error, %namespace, "old audit entries stay for now");
+                tracing::warn!(%error, %namespace, "trimming old audit entries failed");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The audit journal: who changed what, and when. One stream per namespace, and one for what is about the
-//! whole server.
+//! The audit journal: actor, action, target and time of every change. One stream per namespace, and one for
+//! the whole server.
 
 mod denials;
 mod journal;
@@ -16,7 +16,7 @@ pub(crate) use journal::Audit;
 
 use super::caller::{Caller, Permission};
 use super::extract::Params;
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -27,14 +27,14 @@ struct Line {
     detail: Option<String>,
 }
 
-/// What somebody did.
-pub(crate) struct Deed {
+/// An audit entry before its actor and time are known; [`AuditEntry`] is its wire form.
+pub(crate) struct AuditRecord {
     pub(crate) action: &'static str,
     pub(crate) target: String,
     pub(crate) detail: Option<String>,
 }
 
-impl Deed {
+impl AuditRecord {
     pub(crate) fn new(action: &'static str, target: impl Into<String>) -> Self {
         Self { action, target: target.into(), detail: None }
     }
@@ -44,14 +44,14 @@ impl Deed {
     }
 }
 
-/// Who changed what, and when.
+/// List audit entries.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditQuery),
-    responses((status = 200, description = "Part of the journal, oldest first", body = AuditPage)))]
+    responses((status = 200, description = "A page of entries, oldest first", body = AuditPage)))]
 pub(crate) async fn list_audit(
     State(state): State<AppState>,
     caller: Caller,
     Params(query): Params<AuditQuery>,
-) -> Answer<Json<AuditPage>> {
+) -> ApiResult<Json<AuditPage>> {
     let namespace = namespace_or_default(query.namespace.as_deref())?;
     if namespace == Namespace::internal() {
         caller.require_everywhere(Permission::ReadAudit)?;
@@ -60,7 +60,7 @@ pub(crate) async fn list_audit(
     }
     let limit = state.page(query.limit)?;
     let from = query.after.map_or(ReadFrom::Last(limit), |seq| ReadFrom::After(Seq(seq)));
-    // Whoever asks sees what this server has done until now.
+    // So that the caller reads its own writes on this server.
     state.audit.flush().await;
     let page = state.store.read_entries(&stream(&namespace), from, limit).await?;
     let next = page.entries.last().map_or(query.after.unwrap_or(0), |entry| entry.seq.0);
@@ -79,5 +79,5 @@ fn shown(entry: &Entry) -> AuditEntry {
         detail: None,
     };
     let Line { who, action, target, detail } = serde_json::from_slice(&entry.body).unwrap_or_else(unreadable);
-    AuditEntry { seq: entry.seq.0, at: entry.at, who, action, target, detail }
+    AuditEntry { seq: entry.seq.0, at: entry.at, actor: who, action, target, detail }
 }

@@ -11,31 +11,31 @@ use weaver_merge::engine::EngineError;
 use weaver_merge::forge::ForgeError;
 
 use super::{EntryPath, convert, named, shown};
-use crate::api::audit::Deed;
+use crate::api::audit::AuditRecord;
 use crate::api::caller::{Caller, Permission};
 use crate::api::extract::{Body, Name};
-use crate::api::{Answer, AppState};
+use crate::api::{ApiResult, AppState};
 use crate::problem::Problem;
 
-/// Make the queue of a base branch of a repository on the server's machine. One that is there stays as it is.
+/// Add a merge queue for a base branch of a repository on the server's machine. An existing one is unchanged.
 ///
-/// The checks that its base branch names are programs that the server runs: besides the role, the token must
-/// have been given `may_exec`.
+/// The checks in its base branch are programs that the server runs: besides the role, the token needs
+/// `may_exec`.
 #[utoipa::path(post, path = "/api/v1/merge/queues", tag = "merge", request_body = NewMergeQueue,
     responses((status = 201, description = "The queue", body = MergeQueue)))]
 pub(crate) async fn add_merge_queue(
     State(state): State<AppState>,
     caller: Caller,
     Body(new): Body<NewMergeQueue>,
-) -> Answer<(StatusCode, Json<MergeQueue>)> {
+) -> ApiResult<(StatusCode, Json<MergeQueue>)> {
     let namespace = state.merge.namespace();
     caller.require(Permission::ManageMerge, namespace)?;
     caller.require(Permission::EnqueueExec, namespace)?;
     let location = Path::new(&new.location);
     if !location.is_absolute() {
-        let detail = format!("location `{}` is no absolute path", new.location);
-        let next = "give the whole path of the repository on the server's machine";
-        return Err(Problem::bad_request("invalid_field", detail, next).field("location"));
+        let detail = format!("location `{}` is not an absolute path", new.location);
+        let hint = "send the absolute path of the repository on the server's machine";
+        return Err(Problem::bad_request("invalid_field", detail, hint).field("location"));
     }
     let base_branch = new.base_branch.as_deref().unwrap_or("main");
     let repository = Repository::at(new.location.clone(), new.name);
@@ -45,136 +45,137 @@ pub(crate) async fn add_merge_queue(
         state.merge.set_on_foreign(&queue.id, Some(on_foreign)).await?;
         queue = state.merge.get(&queue.id).await?.queue;
     }
-    let deed = Deed::new("merge.add_queue", target(&queue.id)).detail(new.location);
-    state.audit.write(&caller, namespace, deed).await;
+    let record = AuditRecord::new("merge.add_queue", target(&queue.id)).detail(new.location);
+    state.audit.write(&caller, namespace, record).await;
     Ok((StatusCode::CREATED, Json(shown(&state, &queue))))
 }
 
-/// What is wrong with it does not pass by itself.
+/// A problem of the repository does not pass without the operator: 409, not 503.
 fn unusable(error: ForgeError) -> Problem {
     match error {
         ForgeError::Unavailable(problem) => {
-            let next = "mend that, and ask again";
-            Problem::new(StatusCode::CONFLICT, "repository_unusable", problem, next)
+            let hint = "fix the repository, then retry";
+            Problem::new(StatusCode::CONFLICT, "repository_unusable", problem, hint)
         }
         gone => EngineError::from(gone).into(),
     }
 }
 
-/// Put a change in line.
+/// Enqueue a change.
 #[utoipa::path(post, path = "/api/v1/merge/queues/{queue}/entries", tag = "merge", request_body = NewMergeEntry,
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100)),
-    responses((status = 201, description = "The entry", body = MergeEntry)))]
+    responses((status = 201, description = "The new entry", body = MergeEntry)))]
 pub(crate) async fn enqueue_merge(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
     Body(new): Body<NewMergeEntry>,
-) -> Answer<(StatusCode, Json<MergeEntry>)> {
+) -> ApiResult<(StatusCode, Json<MergeEntry>)> {
     caller.require(Permission::Enqueue, state.merge.namespace())?;
     let queue = named(queue)?;
     let priority = checked(new.priority.unwrap_or(PRIORITY_DEFAULT))?;
     let at = state.merge.enqueue(&queue, &new.change, priority).await?;
-    let deed = Deed::new("merge.enqueue", format!("{}/{}", target(&queue), at.entry)).detail(new.change);
-    state.audit.write(&caller, state.merge.namespace(), deed).await;
+    let record =
+        AuditRecord::new("merge.enqueue", format!("{}/{}", target(&queue), at.entry)).detail(new.change);
+    state.audit.write(&caller, state.merge.namespace(), record).await;
     Ok((StatusCode::CREATED, Json(convert::entry(&queue, &state.merge.entry(&queue, at.entry).await?))))
 }
 
-/// Take an entry out.
+/// Remove an entry.
 #[utoipa::path(post, path = "/api/v1/merge/queues/{queue}/entries/{entry}/cancel", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
         ("entry" = u64, Path, description = "The entry's number")),
-    responses((status = 200, description = "The entry now", body = MergeEntry)))]
+    responses((status = 200, description = "The updated entry", body = MergeEntry)))]
 pub(crate) async fn cancel_merge(
     State(state): State<AppState>,
     caller: Caller,
     EntryPath { queue, entry }: EntryPath,
-) -> Answer<Json<MergeEntry>> {
+) -> ApiResult<Json<MergeEntry>> {
     caller.require(Permission::ManageMerge, state.merge.namespace())?;
     state.merge.cancel(&queue, entry).await?;
-    let deed = Deed::new("merge.cancel", format!("{}/{entry}", target(&queue)));
-    state.audit.write(&caller, state.merge.namespace(), deed).await;
+    let record = AuditRecord::new("merge.cancel", format!("{}/{entry}", target(&queue)));
+    state.audit.write(&caller, state.merge.namespace(), record).await;
     Ok(Json(convert::entry(&queue, &state.merge.entry(&queue, entry).await?)))
 }
 
-/// Give an entry another priority: it goes behind everybody of that priority, and never before one that is
-/// processed.
+/// Set the priority of an entry: it goes behind all entries of that priority, and never before one that is
+/// being processed.
 #[utoipa::path(put, path = "/api/v1/merge/queues/{queue}/entries/{entry}/priority", tag = "merge",
     request_body = PutMergePriority,
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
         ("entry" = u64, Path, description = "The entry's number")),
-    responses((status = 200, description = "The entry now", body = MergeEntry)))]
+    responses((status = 200, description = "The updated entry", body = MergeEntry)))]
 pub(crate) async fn set_merge_priority(
     State(state): State<AppState>,
     caller: Caller,
     EntryPath { queue, entry }: EntryPath,
     Body(put): Body<PutMergePriority>,
-) -> Answer<Json<MergeEntry>> {
+) -> ApiResult<Json<MergeEntry>> {
     caller.require(Permission::ManageMerge, state.merge.namespace())?;
     let priority = checked(put.priority)?;
     state.merge.set_priority(&queue, entry, priority).await?;
-    let deed = Deed::new("merge.priority", format!("{}/{entry}", target(&queue)));
-    state.audit.write(&caller, state.merge.namespace(), deed.detail(priority.to_string())).await;
+    let record = AuditRecord::new("merge.priority", format!("{}/{entry}", target(&queue)));
+    state.audit.write(&caller, state.merge.namespace(), record.detail(priority.to_string())).await;
     Ok(Json(convert::entry(&queue, &state.merge.entry(&queue, entry).await?)))
 }
 
-/// Give a queue another priority among the queues.
+/// Set the priority of a queue among the merge queues.
 #[utoipa::path(put, path = "/api/v1/merge/queues/{queue}/priority", tag = "merge", request_body = PutMergePriority,
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100)),
-    responses((status = 200, description = "The queue now", body = MergeQueue)))]
+    responses((status = 200, description = "The updated queue", body = MergeQueue)))]
 pub(crate) async fn set_merge_queue_priority(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
     Body(put): Body<PutMergePriority>,
-) -> Answer<Json<MergeQueue>> {
+) -> ApiResult<Json<MergeQueue>> {
     caller.require(Permission::ManageMerge, state.merge.namespace())?;
     let queue = named(queue)?;
     let priority = checked(put.priority)?;
     state.merge.set_queue_priority(&queue, priority).await?;
-    let deed = Deed::new("merge.queue_priority", target(&queue)).detail(priority.to_string());
-    done(&state, &caller, &queue, deed).await
+    let record = AuditRecord::new("merge.queue_priority", target(&queue)).detail(priority.to_string());
+    done(&state, &caller, &queue, record).await
 }
 
-/// Start nothing new in a queue. Checks that run go on.
+/// Pause a merge queue: nothing new is started; running checks continue.
 #[utoipa::path(post, path = "/api/v1/merge/queues/{queue}/pause", tag = "merge", request_body = PauseMerge,
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100)),
-    responses((status = 200, description = "The queue now", body = MergeQueue)))]
+    responses((status = 200, description = "The updated queue", body = MergeQueue)))]
 pub(crate) async fn pause_merge(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
     Body(pause): Body<PauseMerge>,
-) -> Answer<Json<MergeQueue>> {
+) -> ApiResult<Json<MergeQueue>> {
     caller.require(Permission::ManageMerge, state.merge.namespace())?;
     let queue = named(queue)?;
-    let reason = pause.reason.unwrap_or_else(|| "paused by hand".to_owned());
+    let reason = pause.reason.unwrap_or_else(|| "paused by an operator".to_owned());
     state.merge.pause(&queue, &reason).await?;
-    done(&state, &caller, &queue, Deed::new("merge.pause", target(&queue)).detail(reason)).await
+    done(&state, &caller, &queue, AuditRecord::new("merge.pause", target(&queue)).detail(reason)).await
 }
 
-/// Go on.
+/// Resume a merge queue.
 #[utoipa::path(post, path = "/api/v1/merge/queues/{queue}/resume", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100)),
-    responses((status = 200, description = "The queue now", body = MergeQueue)))]
+    responses((status = 200, description = "The updated queue", body = MergeQueue)))]
 pub(crate) async fn resume_merge(
     State(state): State<AppState>,
     caller: Caller,
     Name(queue): Name,
-) -> Answer<Json<MergeQueue>> {
+) -> ApiResult<Json<MergeQueue>> {
     caller.require(Permission::ManageMerge, state.merge.namespace())?;
     let queue = named(queue)?;
     state.merge.resume(&queue).await?;
-    done(&state, &caller, &queue, Deed::new("merge.resume", target(&queue))).await
+    done(&state, &caller, &queue, AuditRecord::new("merge.resume", target(&queue))).await
 }
 
 pub(super) async fn done(
     state: &AppState,
     caller: &Caller,
     queue: &QueueId,
-    deed: Deed,
-) -> Answer<Json<MergeQueue>> {
-    state.audit.write(caller, state.merge.namespace(), deed).await;
+    record: AuditRecord,
+) -> ApiResult<Json<MergeQueue>> {
+    state.audit.write(caller, state.merge.namespace(), record).await;
     Ok(Json(shown(state, &state.merge.get(queue).await?.queue)))
 }
 

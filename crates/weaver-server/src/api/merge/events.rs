@@ -1,7 +1,7 @@
-//! What happens in a merge queue, as it happens: its journal as Server-Sent Events.
+//! A merge queue's journal as Server-Sent Events.
 //!
-//! The journal is read at each client's own pace, at once when this node wrote to it and every so often for
-//! the others.
+//! The journal is read at each client's own pace: at once when this node wrote to it, and by polling for
+//! events of other nodes.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,7 +14,7 @@ use futures_util::Stream;
 use tokio::sync::watch;
 use weaver_core::ports::{Entry, ReadFrom, Seq, StreamKey};
 use weaver_core::time::Monotonic;
-use weaver_merge::engine::{Written, event_stream};
+use weaver_merge::engine::{JournalEvent, event_stream};
 
 use super::{convert, named};
 use crate::api::caller::{Caller, Permission};
@@ -22,14 +22,14 @@ use crate::api::extract::Name;
 use crate::api::last_event_id::journal_place;
 use crate::api::sse::{self, EventSource};
 use crate::api::watch::Watch;
-use crate::api::{Answer, AppState};
+use crate::api::{ApiResult, AppState};
 
-/// How many events are read at once.
+/// The most events of one read.
 const BATCH: u32 = 100;
-/// How often the journal is looked at for what other nodes wrote.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the journal is polled for events of other nodes.
+const POLL_EVERY: Duration = Duration::from_secs(1);
 
-/// What happens in a merge queue, as it happens.
+/// Stream the events of a merge queue.
 ///
 /// Events are named `queue_entry_added`, `queue_entry_removed`, `pull_request_merged`, `queue_paused` and
 /// `queue_trouble`, and have a `MergeEvent` as data; `end` says why the stream ends. One may come twice: its
@@ -37,19 +37,19 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// begin with the first that is kept.
 #[utoipa::path(get, path = "/api/v1/merge/queues/{queue}/events", tag = "merge",
     params(("queue" = String, Path, description = "The queue's id", min_length = 1, max_length = 100),
-        ("last-event-id" = Option<String>, Header, description = "Go on after this event")),
+        ("last-event-id" = Option<String>, Header, description = "Continue after this event")),
     responses((status = 200, description = "A stream of events", body = String, content_type = "text/event-stream")))]
 pub(crate) async fn stream_merge_events(
     State(state): State<AppState>,
     caller: Caller,
     headers: HeaderMap,
     Name(queue): Name,
-) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+) -> ApiResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     caller.require(Permission::Read, state.merge.namespace())?;
     let queue = state.merge.get(&named(queue)?).await?.queue.id;
     let stream = event_stream(state.merge.namespace(), &queue);
-    // Before the journal is read: what is written after that is seen.
-    let told = state.merge.told();
+    // Subscribed before the journal is read, so that no event is missed.
+    let published = state.merge.published();
     let after = match journal_place(&headers)? {
         Some(place) => place,
         None => {
@@ -57,20 +57,20 @@ pub(crate) async fn stream_merge_events(
             page.entries.last().map_or(Seq(0), |entry| entry.seq)
         }
     };
-    let spoken_at = state.clock.monotonic();
+    let last_sent_at = state.clock.monotonic();
     let listening = Event::default().id(after.0.to_string()).comment("listening");
     let namespace = state.merge.namespace().clone();
     let watch = Watch::new(state, caller, Permission::Read, namespace);
     let pending = VecDeque::from([listening]);
-    Ok(sse::stream("merge queue", Reader { watch, stream, told, after, spoken_at, pending }))
+    Ok(sse::stream("merge queue", Reader { watch, stream, published, after, last_sent_at, pending }))
 }
 
 struct Reader {
     watch: Watch,
     stream: StreamKey,
-    told: watch::Receiver<u64>,
+    published: watch::Receiver<u64>,
     after: Seq,
-    spoken_at: Monotonic,
+    last_sent_at: Monotonic,
     pending: VecDeque<Event>,
 }
 
@@ -79,19 +79,19 @@ impl EventSource for Reader {
         &self.watch
     }
 
-    async fn next(&mut self) -> Answer<Event> {
+    async fn next(&mut self) -> ApiResult<Event> {
         loop {
             if let Some(event) = self.pending.pop_front() {
-                self.spoken_at = self.watch.state.clock.monotonic();
+                self.last_sent_at = self.watch.state.clock.monotonic();
                 return Ok(event);
             }
             self.watch.check_stream().await?;
-            self.told.mark_unchanged();
+            self.published.mark_unchanged();
             let from = ReadFrom::After(self.after);
             let page = self.watch.state.store.read_entries(&self.stream, from, BATCH).await?;
             for entry in &page.entries {
                 self.after = entry.seq;
-                // What a newer version wrote may not be readable: the others are.
+                // Events of a newer version may be unreadable; they are skipped.
                 self.pending.extend(shown(entry));
             }
             if page.entries.is_empty() {
@@ -104,13 +104,13 @@ impl EventSource for Reader {
 impl Reader {
     async fn wait(&mut self) {
         let state = &self.watch.state;
-        let look_at = state.clock.monotonic().saturating_add(LOOK_EVERY);
+        let poll_at = state.clock.monotonic().saturating_add(POLL_EVERY);
         tokio::select! {
-            _ = self.told.changed() => {}
-            () = state.clock.sleep_until(look_at) => {}
+            _ = self.published.changed() => {}
+            () = state.clock.sleep_until(poll_at) => {}
             () = state.closing.cancelled() => return,
         }
-        let silent = state.clock.monotonic().0.saturating_sub(self.spoken_at.0);
+        let silent = state.clock.monotonic().0.saturating_sub(self.last_sent_at.0);
         if silent >= state.limits.heartbeat {
             self.pending.push_back(Event::default().comment("alive"));
         }
@@ -118,7 +118,7 @@ impl Reader {
 }
 
 fn shown(entry: &Entry) -> Option<Event> {
-    let written: Written = serde_json::from_slice(&entry.body).ok()?;
+    let written: JournalEvent = serde_json::from_slice(&entry.body).ok()?;
     let event = convert::event(written, entry.at);
     let data = serde_json::to_string(&event).ok()?;
     Some(Event::default().id(entry.seq.0.to_string()).event(event.event).data(data))

@@ -1,4 +1,4 @@
-//! What merge queues refuse, as problems: by the names the errors have.
+//! Problems of the merge queues' errors; the codes are the errors' names.
 
 use axum::http::StatusCode;
 use weaver_merge::domain::{EntryId, MergeError};
@@ -13,23 +13,21 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Merge(error) => refused(&error),
             EngineError::Store(error) => error.into(),
-            EngineError::Forge(ForgeError::Gone(_)) => repository_not_found(detail),
+            EngineError::Forge(ForgeError::NotFound(_)) => repository_not_found(detail),
             EngineError::Forge(ForgeError::Unavailable(_)) => {
-                let next = "look at the repository on the server's machine, and ask again";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "repository_unavailable", detail, next)
+                let hint = "check the repository on the server's machine, then retry";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "repository_unavailable", detail, hint)
             }
             EngineError::NoQueue(_) => {
-                let next = "list the merge queues to see what there is";
-                Self::new(StatusCode::NOT_FOUND, "merge_queue_not_found", detail, next)
+                let hint = "list the merge queues";
+                Self::new(StatusCode::NOT_FOUND, "merge_queue_not_found", detail, hint)
             }
             EngineError::Key(_) => {
-                let next =
-                    "look at the key files of the server's machine: merge.key_file and merge.trusted_keys";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "signing_key_unusable", detail, next)
+                let hint =
+                    "check the key files on the server's machine: merge.key_file and merge.trusted_keys";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "signing_key_unusable", detail, hint)
             }
-            EngineError::Busy => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail, "repeat the request")
-            }
+            EngineError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail, "retry later"),
             _ => Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "unreadable",
@@ -42,17 +40,19 @@ impl From<EngineError> for Problem {
 
 fn refused(error: &MergeError) -> Problem {
     let detail = error.to_string();
-    let (code, next) = match error {
-        MergeError::AlreadyInQueue { .. } => ("already_in_queue", "wait for it, or cancel it first"),
-        MergeError::PullRequestClosed(_) => ("pull_request_closed", "push the branch, or open it again"),
+    let (code, hint) = match error {
+        MergeError::AlreadyInQueue { .. } => ("already_in_queue", "wait for the entry, or cancel it first"),
+        MergeError::PullRequestClosed(_) => {
+            ("pull_request_closed", "push the branch, or reopen the pull request")
+        }
         MergeError::PullRequestDraft(_) => ("pull_request_draft", "mark it ready for review"),
         MergeError::PullRequestConflicted(_) => {
             ("pull_request_conflicted", "merge the base into it, or rebase it, and push")
         }
-        MergeError::InvalidBaseBranch { .. } => ("invalid_base_branch", "correct what the detail says"),
+        MergeError::InvalidBaseBranch { .. } => ("invalid_base_branch", "correct the base branch"),
         MergeError::EntryNotFound(_) => {
-            let next = "list the entries; those that left are there too, as long as they are kept";
-            return Problem::new(StatusCode::NOT_FOUND, "entry_not_found", detail, next);
+            let hint = "list the entries and the history; old entries are removed after their retention";
+            return Problem::new(StatusCode::NOT_FOUND, "entry_not_found", detail, hint);
         }
         MergeError::RepositoryNotFound(_) => return repository_not_found(detail),
         MergeError::InvalidPosition { .. } => ("invalid_position", CORRUPTED),
@@ -60,42 +60,41 @@ fn refused(error: &MergeError) -> Problem {
         MergeError::MultipleProcessing(_) => ("multiple_processing", CORRUPTED),
         MergeError::QueueCorrupted(_) => ("queue_corrupted", CORRUPTED),
         MergeError::Conflicted { .. } => ("conflicted", "merge the base into it, or rebase it, and push"),
-        MergeError::ChecksFailed { .. } => ("checks_failed", "look at the checks of the entry"),
-        MergeError::PrUpdateFailed { .. } => ("pr_update_failed", "nothing: it is tried again"),
-        MergeError::MergeFailed { .. } => ("merge_failed", "nothing: it is tried again"),
-        MergeError::Landing(_) => ("landing", "wait a moment: it has passed and lands"),
+        MergeError::ChecksFailed { .. } => ("checks_failed", "see the checks of the entry"),
+        MergeError::PrUpdateFailed { .. } => ("pr_update_failed", "no action needed: it is retried"),
+        MergeError::MergeFailed { .. } => ("merge_failed", "no action needed: it is retried"),
+        MergeError::Landing(_) => ("landing", "wait: its checks have passed and it is landing"),
         MergeError::NothingToAccept { .. } => {
-            ("nothing_to_accept", "look at the queue's pause and at its base")
+            ("nothing_to_accept", "compare the reason of the queue's pause with its base branch")
         }
-        MergeError::QueueFull(_) => ("queue_full", "wait until some have landed"),
-        _ => ("merge_refused", "look at the queue"),
+        MergeError::QueueFull(_) => ("queue_full", "wait until some entries have landed"),
+        _ => ("merge_refused", "read the queue and its entries"),
     };
-    Problem::new(StatusCode::CONFLICT, code, detail, next)
+    Problem::new(StatusCode::CONFLICT, code, detail, hint)
 }
 
-const CORRUPTED: &str = "look at the queue's document; nothing was removed from it";
+const CORRUPTED: &str = "inspect the queue's document; it was left unchanged";
 
 fn repository_not_found(detail: String) -> Problem {
-    let next = "bring the repository back, or correct its path: it is one of the server's machine";
-    Problem::new(StatusCode::NOT_FOUND, "repository_not_found", detail, next)
+    let hint = "restore the repository, or correct its path: it is a path on the server's machine";
+    Problem::new(StatusCode::NOT_FOUND, "repository_not_found", detail, hint)
 }
 
-/// An entry that has not landed has no certificate.
 pub(super) fn not_landed(entry: EntryId) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "certificate_not_found",
         format!("entry {entry} has not landed"),
-        "list the certificates to see which have",
+        "list the certificates for the entries that have landed",
     )
 }
 
-/// A queue of an older version that was not looked at yet.
+/// A queue of an older version that the engine has not processed yet.
 pub(super) fn no_chain(queue: &weaver_merge::domain::QueueId) -> Problem {
     Problem::new(
         StatusCode::NOT_FOUND,
         "chain_not_found",
         format!("the merge queue `{queue}` has no chain yet"),
-        "wait until the server looks at the queue: its chain begins then",
+        "wait until the engine processes the queue: its chain starts then",
     )
 }

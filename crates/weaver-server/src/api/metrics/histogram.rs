@@ -9,7 +9,7 @@ const BOUNDS: [f64; 15] =
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Histogram {
-    /// How many fell into each bucket and into none before it.
+    /// Observations per bucket, not cumulative.
     buckets: [u64; BOUNDS.len()],
     sum: f64,
     count: u64,
@@ -25,7 +25,7 @@ impl Histogram {
         self.count += 1;
     }
 
-    /// Writes the lines of it. `labels` is `name="value"` pairs without braces, or empty.
+    /// `labels` is `name="value"` pairs without braces, or empty.
     pub(super) fn write(&self, out: &mut String, name: &str, labels: &str) {
         let comma = if labels.is_empty() { "" } else { "," };
         let mut below = 0;
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_cumulative_and_what_exceeds_them_all_is_in_the_last() {
+    fn buckets_are_cumulative_and_inf_counts_what_exceeds_them_all() {
         let mut histogram = Histogram::default();
         for ms in [1, 3, 3, 100_000_000] {
             histogram.add(Duration::from_millis(ms));

@@ -1,4 +1,4 @@
-//! Figures for Prometheus.
+//! Metrics in the Prometheus text format.
 
 mod histogram;
 mod merge;
@@ -18,35 +18,34 @@ use weaver_core::ports::{Counts, Scope};
 use weaver_core::task::TaskState;
 
 use super::caller::{Caller, Permission};
-use super::{Answer, AppState};
+use super::{ApiResult, AppState};
 use histogram::Histogram;
 pub(crate) use observe::observe;
 
-/// The most queues with figures of their own; those beyond share one line.
+/// The most queues with series of their own; the rest share one series.
 const QUEUES_MAX: usize = 500;
-/// The label of what has no line of its own.
+/// The label value of the shared series.
 const OTHER: &str = "other";
 /// The most namespaces whose tasks are counted.
 const NAMESPACES_MAX: u32 = 200;
 
-/// A figure of the store's own, for its operators: what it asked of a service, and how often that had enough
-/// of it.
+/// A counter of the store's own, such as requests to DynamoDB and how many were throttled.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    /// As Prometheus knows it. Figures of one name follow each other.
+pub struct Metric {
+    /// The Prometheus name. Metrics of one name must be adjacent.
     pub name: &'static str,
-    /// What it counts.
+    /// The `# HELP` text.
     pub help: &'static str,
-    /// What it is about, by a label's name and value.
+    /// A label's name and value.
     pub label: Option<(&'static str, String)>,
-    /// How much since the server started.
+    /// The count since the server started.
     pub value: f64,
 }
 
-/// Reads the figures of a store.
-pub type Figures = Arc<dyn Fn() -> Vec<Figure> + Send + Sync>;
+/// Reads the store's own counters; called for every scrape.
+pub type StoreMetrics = Arc<dyn Fn() -> Vec<Metric> + Send + Sync>;
 
-/// What is counted while the server runs.
+/// Counters since the server started.
 #[derive(Default)]
 pub(crate) struct Metrics {
     counted: Mutex<Counted>,
@@ -54,7 +53,7 @@ pub(crate) struct Metrics {
 
 #[derive(Default)]
 struct Counted {
-    /// Moves into each state.
+    /// Transitions into each state.
     moves: [u64; TaskState::ALL.len()],
     missed: u64,
     store: BTreeMap<&'static str, Histogram>,
@@ -105,36 +104,34 @@ impl Counted {
     }
 
     fn write(&self, out: &mut String) {
-        head(
-            out,
-            "weaver_task_moves_total",
-            "counter",
-            "Moves of tasks into each state, since the server started",
-        );
+        head(out, "weaver_task_transitions_total", "counter", "Task transitions into each state");
         for state in TaskState::ALL {
-            let _ =
-                writeln!(out, "weaver_task_moves_total{{state=\"{state}\"}} {}", self.moves[state.index()]);
+            let _ = writeln!(
+                out,
+                "weaver_task_transitions_total{{state=\"{state}\"}} {}",
+                self.moves[state.index()]
+            );
         }
         head(
             out,
             "weaver_changes_missed_total",
             "counter",
-            "Times that more happened than the server could watch",
+            "Times the server fell behind the change log and skipped changes",
         );
         let _ = writeln!(out, "weaver_changes_missed_total {}", self.missed);
-        head(out, "weaver_lease_losses_total", "counter", "Workers that vanished with a task");
+        head(out, "weaver_leases_expired_total", "counter", "Attempts lost because their lease expired");
         for (key, queue) in &self.queues {
-            let _ = writeln!(out, "weaver_lease_losses_total{{{}}} {}", labels(key), queue.losses);
+            let _ = writeln!(out, "weaver_leases_expired_total{{{}}} {}", labels(key), queue.losses);
         }
-        head(out, "weaver_task_wait_seconds", "histogram", "From due to start (sampled under load)");
+        head(out, "weaver_task_wait_seconds", "histogram", "Time from due to start (sampled under load)");
         for (key, queue) in &self.queues {
             queue.wait.write(out, "weaver_task_wait_seconds", &labels(key));
         }
-        head(out, "weaver_task_run_seconds", "histogram", "From start to end (sampled under load)");
+        head(out, "weaver_task_run_seconds", "histogram", "Duration of attempts (sampled under load)");
         for (key, queue) in &self.queues {
             queue.run.write(out, "weaver_task_run_seconds", &labels(key));
         }
-        head(out, "weaver_store_seconds", "histogram", "How long the store took to answer");
+        head(out, "weaver_store_seconds", "histogram", "Latency of store calls");
         for (call, histogram) in &self.store {
             histogram.write(out, "weaver_store_seconds", &format!("call=\"{call}\""));
         }
@@ -150,36 +147,36 @@ fn labels((namespace, queue): &(String, String)) -> String {
     format!("namespace=\"{}\",queue=\"{}\"", escaped(namespace), escaped(queue))
 }
 
-/// Names may have anything but control characters in them.
+/// Names contain no control characters, so quotes and backslashes are all there is to escape.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Figures of the whole server.
+/// Metrics of the whole server.
 #[utoipa::path(get, path = "/metrics", tag = "server",
-    responses((status = 200, description = "Prometheus text", body = String, content_type = "text/plain")))]
-pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> Answer<impl IntoResponse> {
+    responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
+pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller) -> ApiResult<impl IntoResponse> {
     caller.require_everywhere(Permission::ReadMetrics)?;
     let mut out = String::new();
     tasks(&state, &mut out).await?;
     merge::merge_queues(&state, &mut out).await?;
     quarantine::quarantined(&state, &mut out).await?;
     let (known, anonymous) = state.admission.connected();
-    head(&mut out, "weaver_connections", "gauge", "Connections, by whether a token was shown");
+    head(&mut out, "weaver_connections", "gauge", "Open connections, authenticated or anonymous");
     let _ = writeln!(out, "weaver_connections{{caller=\"token\"}} {known}");
     let _ = writeln!(out, "weaver_connections{{caller=\"anonymous\"}} {anonymous}");
-    head(&mut out, "weaver_body_bytes_reserved", "gauge", "Bytes reserved for request bodies being read");
+    head(&mut out, "weaver_body_bytes_reserved", "gauge", "Memory reserved for request bodies");
     let _ = writeln!(out, "weaver_body_bytes_reserved {}", state.bodies.reserved());
     state.metrics.counted.lock().write(&mut out);
-    if let Some(figures) = &state.figures {
-        write_figures(&figures(), &mut out);
+    if let Some(read) = &state.store_metrics {
+        write_store_metrics(&read(), &mut out);
     }
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], out))
 }
 
-fn write_figures(figures: &[Figure], out: &mut String) {
+fn write_store_metrics(metrics: &[Metric], out: &mut String) {
     let mut last = "";
-    for Figure { name, help, label, value } in figures {
+    for Metric { name, help, label, value } in metrics {
         if *name != last {
             head(out, name, "counter", help);
             last = name;
@@ -189,9 +186,9 @@ fn write_figures(figures: &[Figure], out: &mut String) {
     }
 }
 
-/// Tasks by queue, for [`QUEUES_MAX`] queues; the rest of each namespace as its whole without those, so that
-/// a namespace with twenty thousand queues costs one more count.
-async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {
+/// Tasks by queue, for [`QUEUES_MAX`] queues. The rest of each namespace is its total minus those queues, so
+/// that a namespace with 20,000 queues costs one more count.
+async fn tasks(state: &AppState, out: &mut String) -> ApiResult<()> {
     let mut waits = String::new();
     head(out, "weaver_tasks", "gauge", "Tasks in each state");
     let page = state.store.list_namespaces(None, NAMESPACES_MAX).await?;
@@ -221,14 +218,9 @@ async fn tasks(state: &AppState, out: &mut String) -> Answer<()> {
             write_counts(&(namespace.to_string(), OTHER.to_owned()), &rest, out, &mut waits);
         }
     }
-    head(
-        out,
-        "weaver_queue_oldest_wait_seconds",
-        "gauge",
-        "How long the longest-waiting due task has waited",
-    );
+    head(out, "weaver_queue_oldest_wait_seconds", "gauge", "Wait of the oldest due task");
     out.push_str(&waits);
-    head(out, "weaver_namespaces_uncounted", "gauge", "1 if there are more namespaces than are counted here");
+    head(out, "weaver_namespaces_uncounted", "gauge", "1 if some namespaces are missing from these metrics");
     let _ = writeln!(out, "weaver_namespaces_uncounted {}", u8::from(page.next.is_some()));
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What is learnt from the stream of changes: throughput, waits, runs, losses.
+//! Metrics from the change log: throughput, waits, run times, expired leases.
 //!
-//! Ends are counted exactly from the changes. Times need the record: those of tasks that succeeded are
-//! sampled, so that watching costs the same however much there is to see; all others are read.
+//! Transitions are counted exactly from the changes. Times need the record: those of tasks that succeeded are
+//! sampled, so that the cost does not grow with throughput; all others are read.
 
 use std::time::Duration;
 
@@ -12,22 +12,21 @@ use weaver_core::task::{AttemptOutcome, TaskRecord, TaskState};
 use super::super::AppState;
 use super::Metrics;
 
-/// How often the stream is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How many changes are read at once.
+const POLL_EVERY: Duration = Duration::from_millis(250);
+/// The most changes of one read.
 const BATCH: u32 = 1000;
-/// How many records of one batch are read.
+/// The most records of succeeded tasks read per batch.
 const RECORDS_MAX: usize = 256;
 
-/// Watches the stream of changes until the server stops.
+/// Reads the change log until the server stops.
 pub(crate) async fn observe(state: &AppState) {
     let mut after = None;
     while !state.closing.is_cancelled() {
-        match look(state, &mut after).await {
+        match poll(state, &mut after).await {
             Ok(true) => {}
             Ok(false) => pause(state).await,
             Err(error) => {
-                tracing::debug!(%error, "metrics miss some changes");
+                tracing::debug!(%error, "reading changes for metrics failed; retrying");
                 pause(state).await;
             }
         }
@@ -36,13 +35,13 @@ pub(crate) async fn observe(state: &AppState) {
 
 async fn pause(state: &AppState) {
     tokio::select! {
-        () = state.clock.sleep_until(state.clock.monotonic().saturating_add(LOOK_EVERY)) => {}
+        () = state.clock.sleep_until(state.clock.monotonic().saturating_add(POLL_EVERY)) => {}
         () = state.closing.cancelled() => {}
     }
 }
 
-/// One look; answers whether there may be more.
-async fn look(state: &AppState, after: &mut Option<ChangeCursor>) -> Result<bool, weaver_core::error::Error> {
+/// Reads one batch; whether there may be more.
+async fn poll(state: &AppState, after: &mut Option<ChangeCursor>) -> Result<bool, weaver_core::error::Error> {
     let items = match state.store.changes(*after, BATCH).await? {
         Changes::Next { items, next } => {
             *after = Some(next);
@@ -83,7 +82,7 @@ fn learn(metrics: &Metrics, record: &TaskRecord) {
         metrics.lost(queue);
     }
     if let Some(started_at) = last.started_at {
-        // A task that waits again has forgotten since when it waited before.
+        // A task that waits for its retry has a new `ready_at`: the previous wait is not known any more.
         let wait = record.state.is_terminal().then(|| started_at.since(record.ready_at));
         metrics.ran(queue, wait, last.ended_at.since(started_at));
     }

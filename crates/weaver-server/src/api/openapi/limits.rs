@@ -1,5 +1,4 @@
-//! The limits in the document, from the constants that requests are checked by. A limit is changed there and
-//! nowhere else.
+//! The limits in the OpenAPI document, from the constants that validation uses.
 
 use std::time::Duration;
 
@@ -14,12 +13,11 @@ use weaver_scheduler::definition::{DEFINITION_NAME_MAX_BYTES, EVENT_TYPE_MAX_BYT
 use weaver_scheduler::event::DEDUPE_KEY_MAX_BYTES;
 use weaver_scheduler::misfire::RUNS_MAX;
 
-use crate::api::merge::{AUDITED, DEPARTED_MAX, LINKS};
+use crate::api::merge::{AUDITED, HISTORY_MAX, LINKS};
 use crate::api::schedules::FIRES_MAX;
 use crate::api::tokens::EXPIRES_MAX_MS;
 use crate::security::NAMESPACES_MAX;
 
-/// What a field may be.
 #[derive(Clone, Copy)]
 enum Limit {
     Number { min: u64, max: u64 },
@@ -41,17 +39,17 @@ const NAMES: Limit = Limit::Items { max: Beat::NAMES_MAX };
 const PRIORITY: Limit = number(0, PRIORITY_LOWEST as u64);
 const FIRES: Limit = number(1, FIRES_MAX as u64);
 
-/// Fields of requests, beside those that core has as data. A variant of an enum has its fields where the enum
-/// has them.
+/// Fields of requests, beside those that core defines as data. Fields of enum variants are listed under the
+/// enum's schema.
 const FIELDS: &[(&str, &str, Limit)] = &[
     ("LeaseRequest", "max", number(1, LEASE_BATCH_MAX as u64)),
     ("LeaseRequest", "ttl_ms", TTL),
     ("LeaseRequest", "queues", NAMES),
     ("Lease", "ttl_ms", TTL),
     ("WaitForWork", "queues", NAMES),
-    ("Beat", "queues", NAMES),
-    ("Beat", "types", NAMES),
-    ("Beat", "project_root", Limit::Bytes { max: Beat::PROJECT_ROOT_MAX_BYTES }),
+    ("Heartbeat", "queues", NAMES),
+    ("Heartbeat", "types", NAMES),
+    ("Heartbeat", "project_root", Limit::Bytes { max: Beat::PROJECT_ROOT_MAX_BYTES }),
     ("NewEvent", "event_type", Limit::Bytes { max: EVENT_TYPE_MAX_BYTES }),
     ("NewEvent", "dedupe_key", Limit::Bytes { max: DEDUPE_KEY_MAX_BYTES }),
     ("Trigger", "event_type", Limit::Bytes { max: EVENT_TYPE_MAX_BYTES }),
@@ -63,18 +61,17 @@ const FIELDS: &[(&str, &str, Limit)] = &[
     ("NewToken", "expires_in_ms", number(1, EXPIRES_MAX_MS)),
 ];
 
-/// Parameters, by the end of the path and their name; the first that fits counts.
+/// Query parameters, by the end of the path and their name; the first match applies.
 const PARAMETERS: &[(&str, &str, Limit)] = &[
     ("/chain", "limit", number(1, LINKS.1 as u64)),
     ("/verify", "limit", number(1, AUDITED.1 as u64)),
     ("", "limit", number(1, PAGE_MAX as u64)),
     ("", "last", number(1, PAGE_MAX as u64)),
-    ("", "departed", number(0, DEPARTED_MAX as u64)),
-    ("/fires", "count", FIRES),
+    ("", "history", number(0, HISTORY_MAX as u64)),
+    ("/upcoming", "count", FIRES),
 ];
 
-/// Writes every limit into a document. Answers those that found no place in it: a field was renamed, or is
-/// gone.
+/// Writes every limit into the document. Returns those without a field: it was renamed or removed.
 pub(super) fn write(document: &mut Value) -> Vec<String> {
     let mut unplaced = Vec::new();
     parameters(document);
@@ -103,7 +100,7 @@ pub(super) fn write(document: &mut Value) -> Vec<String> {
     unplaced
 }
 
-/// A text of at least one byte is a name, unless it says how long it may be.
+/// A string with `minLength` 1 is a name, unless it has a `maxLength`.
 pub(super) fn bound_name(schema: &mut Map<String, Value>) {
     schema.entry("maxLength").or_insert_with(|| json!(NAME_MAX_BYTES));
 }
@@ -157,7 +154,7 @@ fn set_kind(schema: &mut Value, kind: Kind) {
         Kind::Span { min, max } => set(schema, number(ms(min), ms(max))),
         Kind::Header { max_bytes } => schema["pattern"] = json!(format!("^[ -~]{{0,{max_bytes}}}$")),
         Kind::Labels { max } => schema["maxProperties"] = json!(max),
-        // Names have their limit by being names; the others have none, or are schemas of their own.
+        // Names are bounded by `bound_name`; the others have no limit, or a schema of their own.
         Kind::Name | Kind::Instant | Kind::Boolean | Kind::Object { .. } | Kind::Tagged { .. } => {}
     }
 }

@@ -13,12 +13,12 @@ use weaver_api::{Change, MergeEvent, Problem};
 
 use super::{
     append, audit, bulk, cancelled, change_stream, emitted_events, enqueue, finish, health, list, logs,
-    merge, metrics, namespaces, quarantine, queues, runners, schedules, settings, task, tokens, work,
+    merge, metrics, namespaces, quarantine, queues, schedules, settings, task, tokens, work, workers,
 };
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Weaver", description = "Tasks go in, workers run them, Weaver answers for what happens in between."),
+    info(title = "Weaver", description = "A job runtime: enqueue tasks, lease them to workers, schedule them, and merge changes."),
     paths(
         health::healthz, health::readyz, metrics::metrics, openapi_json,
         namespaces::list_namespaces, list::list_groups, list::list_tasks,
@@ -27,11 +27,11 @@ use super::{
         task::task_history, task::wait_for_task, logs::task_logs, bulk::cancel_many, bulk::retry_many,
         quarantine::list_quarantined, quarantine::raw_task, quarantine::remove_task,
         queues::list_queues, queues::put_queue, queues::pause_queue, queues::resume_queue, queues::get_counts,
-        runners::list_runners, runners::direct_runner,
+        workers::list_workers, workers::direct_worker,
         tokens::list_tokens, tokens::create_token, tokens::revoke_token, tokens::make_login_link,
         schedules::list_schedules, schedules::get_schedule, schedules::put_schedule, schedules::remove_schedule,
         schedules::enable_schedule, schedules::disable_schedule, schedules::run_schedule_now,
-        schedules::schedule_fires, schedules::preview_fires, schedules::list_notices,
+        schedules::upcoming_runs, schedules::preview_schedule, schedules::list_notices,
         emitted_events::emit_event, emitted_events::get_event, emitted_events::list_events,
         settings::list_settings, settings::put_setting, settings::reset_setting,
         merge::list_merge_queues, merge::add_merge_queue, merge::get_merge_queue, merge::set_merge_queue_priority,
@@ -40,8 +40,8 @@ use super::{
         merge::stream_merge_events, merge::accept_merge, merge::set_merge_on_foreign, merge::get_merge_chain,
         merge::verify_merge_chain,
         audit::list_audit, change_stream::stream_events,
-        work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::beat,
-        work::leave, append::append,
+        work::lease, work::wait_for_work, cancelled::wait_for_cancelled, work::renew, work::confirm_stopped, work::heartbeat,
+        work::deregister, append::append,
         finish::finish,
     ),
     components(schemas(Problem, Change, MergeEvent)),
@@ -49,35 +49,35 @@ use super::{
 )]
 struct Api;
 
-/// Every operation may answer with a problem.
+/// Adds the default response of every operation: a problem document.
 struct Problems;
 
 impl Modify for Problems {
     fn modify(&self, document: &mut Document) {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         let problem = ResponseBuilder::new()
-            .description("What was wrong, and what to do about it")
+            .description("The error, with a hint")
             .content("application/problem+json", content)
             .build();
         for item in document.paths.paths.values_mut() {
             let methods = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
             for operation in methods.into_iter().flatten() {
-                let answers = &mut operation.responses.responses;
-                answers.insert("default".to_owned(), RefOr::T(problem.clone()));
+                let responses = &mut operation.responses.responses;
+                responses.insert("default".to_owned(), RefOr::T(problem.clone()));
             }
         }
     }
 }
 
-/// The document.
+/// The OpenAPI 3.1 document, with the limits and constraints that derived schemas lack.
 pub fn document() -> Value {
-    // A document is plain data: it can always be written.
+    // Plain data: serializing it cannot fail.
     let mut document = serde_json::to_value(Api::openapi()).unwrap_or_default();
     refine::refine(&mut document);
     document
 }
 
-/// This document.
+/// Read this OpenAPI document.
 #[utoipa::path(get, path = "/api/openapi.json", tag = "server",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
 pub(crate) async fn openapi_json() -> Json<Value> {

@@ -1,5 +1,5 @@
-//! What the derived schemas cannot say: the bounds that hold for every name, number and instant, and which
-//! fields exclude each other. Said here once, so that the document refuses what the server refuses.
+//! Constraints that derived schemas cannot express: the bounds of names, numbers and timestamps, and mutually
+//! exclusive fields. With them the document rejects what the server rejects.
 
 use serde_json::{Map, Value, json};
 use weaver_core::name::NAME_MAX_BYTES;
@@ -7,18 +7,17 @@ use weaver_core::task::TypeDefaults;
 
 use super::limits;
 
-/// Printable text: no control characters.
+/// Names have no control characters.
 const NAME: &str = "^[^\\x00-\\x1f\\x7f-\\x9f]+$";
-/// Instants that fit a record, whatever their zone.
+/// Timestamps that fit a record, in any UTC offset.
 const INSTANT: &str = "^(19(7[1-9]|[89][0-9])|[2-8][0-9]{3})-";
 
-/// Makes a document say all of it.
 pub(super) fn refine(document: &mut Value) {
-    // Every limit has its field: a test says so.
+    // A test checks that every limit has its field.
     let _unplaced = limits::write(document);
     walk(document);
     let schemas = &mut document["components"]["schemas"];
-    for name in ["LeaseRequest", "WaitForWork", "Beat"] {
+    for name in ["LeaseRequest", "WaitForWork", "Heartbeat"] {
         for field in ["queues", "types"] {
             schemas[name]["properties"][field]["items"] = named();
         }
@@ -29,12 +28,12 @@ pub(super) fn refine(document: &mut Value) {
         labels["additionalProperties"] = named();
     }
     for name in ["NewTask", "TaskTemplate"] {
-        say_defaults(&mut schemas[name]["properties"]);
+        add_defaults(&mut schemas[name]["properties"]);
     }
-    // Weaver's own namespaces are nobody's.
+    // No token reaches Weaver's internal namespaces.
     schemas["NewToken"]["properties"]["namespaces"]["items"] =
         json!({ "allOf": [named(), { "not": { "pattern": "^weaver\\." } }] });
-    // Who enqueues nothing enqueues no programs.
+    // Roles that cannot enqueue cannot have `may_exec`.
     schemas["NewToken"]["not"] = json!({
         "required": ["may_exec", "role"],
         "properties": { "may_exec": { "const": true }, "role": { "enum": ["viewer", "worker"] } },
@@ -48,17 +47,17 @@ pub(super) fn refine(document: &mut Value) {
     ] });
     schemas["Finish"]["not"] = json!({ "anyOf": [
         together(&["result", "result_hex"]),
-        { "allOf": [together(&["retry_after_ms"]), said_to_be_fatal()] },
+        { "allOf": [together(&["retry_after_ms"]), is_fatal()] },
         misplaced("result", &["succeeded"]),
         misplaced("result_hex", &["succeeded"]),
         misplaced("error", &["failed", "cancelled"]),
         misplaced("retry_after_ms", &["failed", "snoozed"]),
-        { "allOf": [said_to_be_fatal(), other_than(&["failed"])] },
+        { "allOf": [is_fatal(), other_than(&["failed"])] },
     ] });
 }
 
-/// Adds the defaults of task types, which core has, to the fields that have them.
-fn say_defaults(fields: &mut Value) {
+/// Adds core's defaults by task type to the descriptions of fields.
+fn add_defaults(fields: &mut Value) {
     let numbers = [
         ("priority", TypeDefaults::in_words(|of| of.priority.get().into())),
         ("max_attempts", TypeDefaults::in_words(|of| of.max_attempts)),
@@ -76,14 +75,14 @@ fn named() -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": NAME_MAX_BYTES, "pattern": NAME })
 }
 
-/// All of these are given.
+/// All of these fields are present.
 fn together(fields: &[&str]) -> Value {
     let given: Map<String, Value> =
         fields.iter().map(|field| ((*field).to_owned(), json!({ "not": { "type": "null" } }))).collect();
     json!({ "required": fields, "properties": given })
 }
 
-fn said_to_be_fatal() -> Value {
+fn is_fatal() -> Value {
     json!({ "required": ["fatal"], "properties": { "fatal": { "const": true } } })
 }
 
@@ -91,12 +90,12 @@ fn other_than(outcomes: &[&str]) -> Value {
     json!({ "required": ["outcome"], "properties": { "outcome": { "not": { "enum": outcomes } } } })
 }
 
-/// Given, though it says nothing about the outcome.
+/// The field is present, but does not apply to the outcome.
 fn misplaced(field: &str, outcomes: &[&str]) -> Value {
     json!({ "allOf": [together(&[field]), other_than(outcomes)] })
 }
 
-/// Variants of an enum take no other fields either.
+/// Enum variants reject unknown fields too.
 fn closed(schema: &mut Value) {
     let Some(variants) = schema["oneOf"].as_array_mut() else { return };
     for variant in variants.iter_mut().filter(|variant| variant["type"] == "object") {

@@ -1,11 +1,11 @@
-// What the pages gain with a script: they stay fresh, logs follow, commands copy. Without it they are whole.
+// Progressive enhancement: pages refresh, logs follow, commands copy. Every page works without this script.
 "use strict";
 (() => {
   const main = document.getElementById("main");
   const mark = document.getElementById("live-mark");
   const notice = document.getElementById("notice");
 
-  // --- Small things -------------------------------------------------------------------------------------------------
+  // --- Buttons and selection ----------------------------------------------------------------------------------------
   const prepare = (root) => {
     for (const button of root.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
     for (const box of root.querySelectorAll("[data-script][hidden]")) box.hidden = false;
@@ -17,7 +17,7 @@
       await navigator.clipboard.writeText(button.dataset.copy);
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Select and copy by hand";
+      button.textContent = "Copy failed: select the text";
     }
   });
   document.addEventListener("change", (event) => {
@@ -25,23 +25,23 @@
     if (event.target.matches("[data-all]")) {
       for (const box of document.querySelectorAll("input[name=id]")) box.checked = event.target.checked;
     }
-    if (event.target.matches("[data-all], input[name=id]")) counted();
+    if (event.target.matches("[data-all], input[name=id]")) countSelected();
   });
-  const counted = () => {
-    const chosen = document.querySelectorAll("input[name=id]:checked").length;
-    for (const button of document.querySelectorAll("[data-chosen]")) {
-      button.textContent = chosen ? `${button.dataset.chosen} ${chosen}` : button.dataset.chosen;
+  const countSelected = () => {
+    const selected = document.querySelectorAll("input[name=id]:checked").length;
+    for (const button of document.querySelectorAll("[data-selected]")) {
+      button.textContent = selected ? `${button.dataset.selected} ${selected}` : button.dataset.selected;
     }
   };
 
-  // --- Putting in what differs --------------------------------------------------------------------------------------
-  // Nodes stay the nodes they are, so that focus, selection, scroll and what somebody types are left alone.
-  // By attribute: a form's `id` is its fields of that name, and a form without a key would be made anew each time.
+  // --- Patching the page --------------------------------------------------------------------------------------------
+  // Existing nodes are kept, so that focus, selection, scroll position and input survive a refresh.
+  // By attribute: `form.id` is the form's fields named `id`, and an unkeyed form would be replaced at each refresh.
   const keyOf = (node) => (node.nodeType === 1 ? node.getAttribute("id") || node.getAttribute("data-key") || "" : "");
   const isTyped = (node) => node.matches("input, textarea, select") && (node === document.activeElement || node.dataset.typed);
-  // What a form silently says about what its writer saw (a version) stays with what they typed, and is refused if outdated.
-  const isSaid = (node) => node.matches("input[type=hidden]") && node.form?.querySelector("[data-typed]:not([type=checkbox])");
-  const isKept = (node) => node.nodeType === 1 && (node.hasAttribute("data-keep") || isTyped(node) || isSaid(node));
+  // Hidden fields (a version) belong to the input they were rendered with: a conflicting change must be refused.
+  const isPinned = (node) => node.matches("input[type=hidden]") && node.form?.querySelector("[data-typed]:not([type=checkbox])");
+  const isKept = (node) => node.nodeType === 1 && (node.hasAttribute("data-keep") || isTyped(node) || isPinned(node));
   const attributes = (old, fresh) => {
     for (const { name } of [...old.attributes]) {
       if (!fresh.hasAttribute(name) && !(name === "open" || name === "data-typed")) old.removeAttribute(name);
@@ -51,7 +51,7 @@
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
   };
-  const put = (old, fresh) => {
+  const patch = (old, fresh) => {
     if (old.nodeType === 3) {
       if (old.data !== fresh.data) old.data = fresh.data;
       return;
@@ -69,14 +69,14 @@
         if (match && (match.nodeType !== child.nodeType || match.nodeName !== child.nodeName)) match = null;
       }
       if (!match) {
-        const made = document.importNode(child, true);
-        old.insertBefore(made, at);
-        if (made.nodeType === 1) prepare(made);
+        const added = document.importNode(child, true);
+        old.insertBefore(added, at);
+        if (added.nodeType === 1) prepare(added);
         continue;
       }
       if (match !== at) old.insertBefore(match, at);
       at = match.nextSibling;
-      put(match, child);
+      patch(match, child);
     }
     while (at) {
       const next = at.nextSibling;
@@ -88,7 +88,8 @@
     if (event.target.matches("input, textarea, select")) event.target.dataset.typed = "1";
   });
 
-  // A list grows at its top. Whoever reads further down, is about to click, or has chosen rows, is told, and nothing moves.
+  // A list grows at its top. While the user has scrolled down, points at it or has selected rows, new rows are held back
+  // and only announced, so that nothing moves.
   const POINTED_MS = 2000;
   let pointed = { at: -POINTED_MS, list: null };
   const point = (event) => { pointed = { at: performance.now(), list: event.target.closest?.("[data-rows]") }; };
@@ -109,80 +110,80 @@
       if (isPointedAt(list)) setTimeout(soon, POINTED_MS);
       const rows = new Map([...body.children].map((row) => [row.dataset.key, row]));
       const mine = [...list.children];
-      // Nothing matches any more: what was chosen is still there to be acted upon.
+      // No row matches any more: keep the list, so that the selected rows can still be acted on.
       if (frame && mine.length && !rows.size) {
         fresh.getElementById(frame.id)?.replaceWith(frame.cloneNode(true));
         continue;
       }
       const known = new Set(mine.map((row) => row.dataset.key));
       held += [...rows.keys()].filter((key) => !known.has(key)).length;
-      // The same rows in the same places, with what is new about each of them.
+      // Keep the rows and their order, with fresh content.
       body.replaceChildren(...mine.map((row) => rows.get(row.dataset.key) || row.cloneNode(true)));
     }
     return held;
   };
 
-  // --- Who looks ------------------------------------------------------------------------------------------------------
-  // A browser gives a server six connections. A page that is hidden, or kept for the way back, must hold none of them, or
-  // the next page waits.
-  let away = document.hidden, leave = new AbortController(), sleepers = [];
-  const attend = () => {
-    if (away === document.hidden) return;
-    document.hidden ? depart() : arrive();
+  // --- Page visibility ------------------------------------------------------------------------------------------------
+  // Browsers open at most six connections per server. A page that is hidden or in the back/forward cache must hold none,
+  // or the next page waits.
+  let hidden = document.hidden, abort = new AbortController(), waiters = [];
+  const onVisibility = () => {
+    if (hidden === document.hidden) return;
+    document.hidden ? onHide() : onShow();
   };
-  const depart = () => {
-    away = true;
+  const onHide = () => {
+    hidden = true;
     source?.close();
-    leave.abort();
+    abort.abort();
   };
-  const arrive = () => {
-    away = false;
-    leave = new AbortController();
+  const onShow = () => {
+    hidden = false;
+    abort = new AbortController();
     if (main?.dataset.events) listen();
-    for (const wake of sleepers.splice(0)) wake();
+    for (const wake of waiters.splice(0)) wake();
   };
-  const present = () => (away ? new Promise((wake) => sleepers.push(wake)) : undefined);
-  document.addEventListener("visibilitychange", attend);
-  addEventListener("pagehide", depart);
-  addEventListener("pageshow", attend);
+  const untilVisible = () => (hidden ? new Promise((wake) => waiters.push(wake)) : undefined);
+  document.addEventListener("visibilitychange", onVisibility);
+  addEventListener("pagehide", onHide);
+  addEventListener("pageshow", onVisibility);
 
   // --- Live -----------------------------------------------------------------------------------------------------------
-  const EVERY_MS = 300; // at most so often is the page asked for
-  const TICK_MS = Number(main?.dataset.tickMs) || 5000; // what changes without an event: ages, heartbeats, settings
-  let dirty = false, asking = false, last = 0, timer = 0;
+  const EVERY_MS = 300; // minimum interval between refreshes
+  const TICK_MS = Number(main?.dataset.tickMs) || 5000; // for what changes without an event: ages, heartbeats, settings
+  let dirty = false, fetching = false, last = 0, timer = 0;
   const refresh = async () => {
     timer = 0;
-    if (asking || away) return;
-    asking = true;
+    if (fetching || hidden) return;
+    fetching = true;
     dirty = false;
     last = performance.now();
     try {
-      const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store", signal: leave.signal });
-      if (answer.status === 401 || answer.redirected) return lost("Logged out", true);
-      if (answer.ok) {
-        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const response = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store", signal: abort.signal });
+      if (response.status === 401 || response.redirected) return lost("Logged out", true);
+      if (response.ok) {
+        const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
         const target = fresh.getElementById("main");
-        // What somebody is busy with is looked at in the frame that changes it: a click in between would be lost.
-        if (target) requestAnimationFrame(() => { tell(holdRows(fresh)); put(main, target); counted(); });
+        // Interaction is checked in the frame that patches: a click in between would be lost.
+        if (target) requestAnimationFrame(() => { announce(holdRows(fresh)); patch(main, target); countSelected(); });
       }
     } catch {
-      dirty = true; // The stream of events notices too, and comes back.
+      dirty = true; // The event stream fails too, and reconnects.
     } finally {
-      asking = false;
+      fetching = false;
       if (dirty) soon();
     }
   };
   const soon = () => {
     dirty = true;
-    if (!timer && !asking) timer = setTimeout(refresh, Math.max(0, EVERY_MS - (performance.now() - last)));
+    if (!timer && !fetching) timer = setTimeout(refresh, Math.max(0, EVERY_MS - (performance.now() - last)));
   };
-  const tell = (held) => {
-    const said = notice.querySelector("a");
-    if (!held) return said && notice.replaceChildren();
-    const link = said || document.createElement("a");
+  const announce = (held) => {
+    const shown = notice.querySelector("a");
+    if (!held) return shown && notice.replaceChildren();
+    const link = shown || document.createElement("a");
     link.href = location.href;
-    link.textContent = `${held} more at the top: show`;
-    if (!said) notice.replaceChildren(link);
+    link.textContent = held === 1 ? "Show 1 new row" : `Show ${held} new rows`;
+    if (!shown) notice.replaceChildren(link);
   };
   const lost = (text, final) => {
     mark.textContent = text;
@@ -203,12 +204,12 @@
     source.onopen = () => {
       mark.textContent = "Live";
       mark.classList.remove("lost");
-      soon(); // What happened while nobody listened is on the page that is asked for now.
+      soon(); // Catches up with changes from before the stream was open.
     };
     source.onerror = () => {
       lost(source.readyState === EventSource.CLOSED ? "Disconnected" : "Reconnecting…", false);
-      // A refusal is final for the browser; the server may be starting, or the session may have ended.
-      if (source.readyState === EventSource.CLOSED) setTimeout(again, 1000);
+      // An EventSource does not retry after an error status; the server may be starting, or the session may have ended.
+      if (source.readyState === EventSource.CLOSED) setTimeout(reconnect, 1000);
     };
     source.addEventListener("changes", (event) => {
       const mine = main.dataset.live;
@@ -217,14 +218,14 @@
     });
     source.addEventListener("resync", soon);
   };
-  const again = async () => {
-    if (away) return;
+  const reconnect = async () => {
+    if (hidden) return;
     try {
-      const answer = await fetch(location.href, { method: "HEAD", cache: "no-store", signal: leave.signal });
-      if (answer.status === 401 || answer.redirected) return lost("Logged out", true);
+      const response = await fetch(location.href, { method: "HEAD", cache: "no-store", signal: abort.signal });
+      if (response.status === 401 || response.redirected) return lost("Logged out", true);
       listen();
     } catch {
-      setTimeout(again, 1000);
+      setTimeout(reconnect, 1000);
     }
   };
 
@@ -238,48 +239,48 @@
     box?.addEventListener("change", atEnd);
     let { next, ended } = log.dataset;
     while (ended !== "true") {
-      await present();
+      await untilVisible();
       try {
-        const asked = `${log.dataset.source}&after=${next}&wait_ms=20000`;
-        const answer = await fetch(asked, { cache: "no-store", signal: leave.signal });
-        if (answer.status === 401) return;
-        if (!answer.ok) throw new Error(answer.status);
-        const text = await answer.text();
-        next = answer.headers.get("x-log-next");
-        ended = answer.headers.get("x-log-ended");
+        const url = `${log.dataset.source}&after=${next}&wait_ms=20000`;
+        const response = await fetch(url, { cache: "no-store", signal: abort.signal });
+        if (response.status === 401) return;
+        if (!response.ok) throw new Error(response.status);
+        const text = await response.text();
+        next = response.headers.get("x-log-next");
+        ended = response.headers.get("x-log-ended");
         if (text) {
           const lines = new DOMParser().parseFromString(`<pre>${text}</pre>`, "text/html").querySelector("pre");
           requestAnimationFrame(() => { log.append(...lines.childNodes); trim(log); atEnd(); });
         }
       } catch {
-        if (!away) await new Promise((resume) => setTimeout(resume, 1000));
+        if (!hidden) await new Promise((resume) => setTimeout(resume, 1000));
       }
     }
     soon();
   };
-  // A log without end must not fill the browser: the whole of it is in the download.
+  // Bounds the memory of an endless log; the download has all of it.
   const LINES_MAX = 5000;
   const trim = (log) => { while (log.childElementCount > LINES_MAX) log.firstChild.remove(); };
 
-  // --- Forms that are looked at while they are filled in --------------------------------------------------------------
-  const CHECK_MS = 250; // after the last key
+  // --- Forms validated while they are filled in -----------------------------------------------------------------------
+  const CHECK_MS = 250; // after the last keystroke
   const watch = (form) => {
-    let timer = 0, turn = 0;
+    let timer = 0, latest = 0;
     const check = async () => {
-      const mine = ++turn;
+      const mine = ++latest;
       try {
         const body = new URLSearchParams(new FormData(form));
-        const answer = await fetch(form.dataset.check, { method: "POST", body, headers: { accept: "text/html" }, cache: "no-store" });
-        const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("check");
-        // An answer that was overtaken is about something else.
-        if (!answer.ok || !fresh || mine !== turn) return;
+        const response = await fetch(form.dataset.check, { method: "POST", body, headers: { accept: "text/html" }, cache: "no-store" });
+        const fresh = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("check");
+        // A response to older input is outdated.
+        if (!response.ok || !fresh || mine !== latest) return;
         form.querySelector("#check").replaceChildren(...fresh.childNodes);
         for (const field of form.querySelectorAll("[id][name]")) {
-          if (field.id === fresh.dataset.wrong) field.setAttribute("aria-invalid", "true");
+          if (field.id === fresh.dataset.invalid) field.setAttribute("aria-invalid", "true");
           else field.removeAttribute("aria-invalid");
         }
       } catch {
-        // The form still says what is wrong when it is sent.
+        // The server validates again on submission.
       }
     };
     const later = () => { clearTimeout(timer); timer = setTimeout(check, CHECK_MS); };
@@ -290,7 +291,7 @@
 
   prepare(document);
   if (main?.dataset.events) {
-    if (!away) listen();
+    if (!hidden) listen();
     setInterval(soon, TICK_MS);
   }
   const log = document.getElementById("log");

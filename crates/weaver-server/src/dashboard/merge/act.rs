@@ -1,4 +1,4 @@
-//! What people do with merge queues: each is a call of the API.
+//! Form submissions for merge queues: each is a call of the API.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,7 +15,7 @@ use crate::api::extract::{Body, Name};
 use crate::api::merge as api;
 use crate::problem::Problem;
 
-/// A form of a queue's page.
+/// Forms of a queue's page.
 pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Response, Problem> {
     let (state, caller) = (State(view.state.clone()), view.caller.clone());
     let id = view.query.text("id").unwrap_or_default();
@@ -34,12 +34,12 @@ pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Resp
             drop(api::set_merge_queue_priority(state, caller, name, Body(priority(&fields)?)).await?);
         }
         Some("enqueue") => return enqueue(&view, &id, &fields).await,
-        _ => return Err(nothing()),
+        _ => return Err(no_action()),
     }
     Ok(redirect(&queue_link(&view, &id)))
 }
 
-/// What is refused is shown where it was typed.
+/// Enqueues a change. A refusal is shown beside the form, with its input.
 async fn enqueue(view: &View, id: &str, fields: &Fields) -> Result<Response, Problem> {
     let change = fields.get("change").unwrap_or_default().trim().to_owned();
     let body = Body(NewMergeEntry { change: change.clone(), priority: None });
@@ -47,16 +47,16 @@ async fn enqueue(view: &View, id: &str, fields: &Fields) -> Result<Response, Pro
     let Err(problem) = api::enqueue_merge(state, caller, Name(id.to_owned()), body).await else {
         return Ok(redirect(&queue_link(view, id)));
     };
-    let why = problem.to_wire();
-    let status = StatusCode::from_u16(why.status).unwrap_or(StatusCode::CONFLICT);
+    let refusal = problem.to_wire();
+    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::CONFLICT);
     if !matches!(status, StatusCode::CONFLICT | StatusCode::BAD_REQUEST) {
         return Err(problem);
     }
-    let shown = page(view, id, Some(&Refused { change, why })).await?;
+    let shown = page(view, id, Some(&Refused { change, problem: refusal })).await?;
     Ok((status, shown.into_response()).into_response())
 }
 
-/// A form of an entry, on its own page or in the line.
+/// Forms of an entry, on its own page or in the list.
 pub(in crate::dashboard) async fn act_on_entry(view: View, fields: Fields) -> Result<Response, Problem> {
     let (state, caller, path) = (State(view.state.clone()), view.caller.clone(), path(&view)?);
     match fields.get("action") {
@@ -64,7 +64,7 @@ pub(in crate::dashboard) async fn act_on_entry(view: View, fields: Fields) -> Re
         Some("priority") => {
             drop(api::set_merge_priority(state, caller, path, Body(priority(&fields)?)).await?);
         }
-        _ => return Err(nothing()),
+        _ => return Err(no_action()),
     }
     Ok(redirect(&queue_link(&view, view.query.get("queue").unwrap_or_default())))
 }
@@ -73,17 +73,13 @@ fn priority(fields: &Fields) -> Result<PutMergePriority, Problem> {
     let priority = fields.get("priority").and_then(|text| text.parse().ok()).ok_or_else(|| {
         Problem::bad_request(
             "invalid_field",
-            "the priority is no number from 0 to 9",
-            "go back and choose one",
+            "the priority is not a number from 0 to 9",
+            "go back and select one",
         )
     })?;
     Ok(PutMergePriority { priority })
 }
 
-fn nothing() -> Problem {
-    Problem::bad_request(
-        "no_action",
-        "the form does not say what to do with the merge queue",
-        "go back and use a button",
-    )
+fn no_action() -> Problem {
+    Problem::bad_request("no_action", "the form has no action", "go back and use one of the buttons")
 }

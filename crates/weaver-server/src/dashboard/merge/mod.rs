@@ -1,4 +1,4 @@
-//! Merge queues: who is in line, what is tested, and what landed.
+//! Merge queues: the list, and what the pages of merge queues share.
 
 mod act;
 mod entry;
@@ -25,14 +25,14 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let body = html! {
         h1 { "Merge queues" }
         @if queues.is_empty() {
-            (layout::empty("There is no merge queue here yet. A merge queue tests each change on the tip of its branch, and lands exactly what it tested.",
-                "Give one to a branch of a repository on the server's machine:", "weaver merge add-repo project.git --base main"))
+            (layout::empty("No merge queues yet. A merge queue tests each change merged onto its base branch, and lands exactly the tested commit.",
+                "Create one for a branch of a repository on the server's machine:", "weaver merge add-repo project.git --base main"))
         } @else { (table(&view, &queues)) }
     };
-    Ok(layout::page(&view, &Head { title: "Merge queues", section: "Merge", live: "any" }, &body))
+    Ok(layout::page(&view, &Head { title: "Merge queues", section: "Merge queues", live: "any" }, &body))
 }
 
-/// Whether there is anything for whoever looks: merge queues are in a namespace of their own.
+/// Whether the caller may read the namespace of the merge queues.
 pub(super) fn is_shown(view: &View) -> bool {
     view.caller.require(Permission::Read, view.state.merge.namespace()).is_ok()
 }
@@ -41,7 +41,7 @@ fn may(view: &View, permission: Permission) -> bool {
     view.caller.require(permission, view.state.merge.namespace()).is_ok()
 }
 
-/// For the overview, if there are any.
+/// The section of the overview, empty without merge queues.
 pub(super) async fn section(view: &View) -> Result<Markup, Problem> {
     if !is_shown(view) {
         return Ok(html! {});
@@ -53,10 +53,10 @@ pub(super) async fn section(view: &View) -> Result<Markup, Problem> {
 fn table(view: &View, queues: &[MergeQueue]) -> Markup {
     html! {
         div.wide { table {
-            caption { "Times are of the last 100 changes, from coming to landing." }
+            caption { "Times are from enqueue to landing, over the last 100 changes." }
             thead { tr {
-                th scope="col" { "Queue" } th.n scope="col" { "In line" } th.n scope="col" { "Landed" } th.n scope="col" { "Turned away" }
-                th.n scope="col" { "Time p50" } th.n scope="col" { "Time p95" } th.n.wide-only scope="col" { "Runs per landing" } th.n.wide-only scope="col" { "Flaky" }
+                th scope="col" { "Queue" } th.n scope="col" { "Queued" } th.n scope="col" { "Landed" } th.n scope="col" { "Removed" }
+                th.n scope="col" { "Time to land p50" } th.n scope="col" { "Time to land p95" } th.n.wide-only scope="col" { "Check runs per landing" } th.n.wide-only scope="col" { "Flake rate" }
             } }
             tbody { @for queue in queues { (row(view, queue)) } }
         } }
@@ -64,45 +64,44 @@ fn table(view: &View, queues: &[MergeQueue]) -> Markup {
 }
 
 fn row(view: &View, queue: &MergeQueue) -> Markup {
-    let (figures, here) = (&queue.figures, queue_link(view, &queue.id));
+    let (stats, here) = (&queue.stats, queue_link(view, &queue.id));
     let time = |ms: Option<u64>| ms.map_or("–".to_owned(), |ms| span(std::time::Duration::from_millis(ms)));
-    let removed: u64 = figures.removed.values().sum();
+    let removed: u64 = stats.removed.values().sum();
     html! {
         tr data-key=(queue.id) {
             td.name {
                 a href=(here) { (plain(&queue.id)) }
                 @if let Some(pause) = &queue.paused { " " b.cancelled { "paused" } br; span.soft { (plain(&pause.reason)) } }
             }
-            td.n { a href=(format!("{here}#waiting")) { (number(queue.waiting)) } }
-            td.n { a href=(format!("{here}#left")) { (number(figures.landed)) } }
-            td.n { a href=(format!("{here}#left")) { (number(removed)) } }
-            td.n { (time(figures.turnaround_p50_ms)) } td.n { (time(figures.turnaround_p95_ms)) }
-            td.n.wide-only { (figures.check_runs_per_landing.map_or("–".to_owned(), |runs| format!("{runs:.1}"))) }
-            td.n.wide-only { (figures.flake_rate.map_or("–".to_owned(), |rate| format!("{:.0} %", rate * 100.0))) }
+            td.n { a href=(format!("{here}#queued")) { (number(queue.waiting)) } }
+            td.n { a href=(format!("{here}#history")) { (number(stats.landed)) } }
+            td.n { a href=(format!("{here}#history")) { (number(removed)) } }
+            td.n { (time(stats.turnaround_p50_ms)) } td.n { (time(stats.turnaround_p95_ms)) }
+            td.n.wide-only { (stats.check_runs_per_landing.map_or("–".to_owned(), |runs| format!("{runs:.1}"))) }
+            td.n.wide-only { (stats.flake_rate.map_or("–".to_owned(), |rate| format!("{:.0} %", rate * 100.0))) }
         }
     }
 }
 
-/// The page of a queue. Its name holds what a path cannot.
+/// The URL of a queue's page. Its id may contain slashes, so it is in the query.
 fn queue_link(view: &View, id: &str) -> String {
     view.link("/merge/queue", &[("id", id)])
 }
 
-/// The page of an entry.
 pub(super) fn entry_link(view: &View, queue: &str, entry: u64) -> String {
     view.link("/merge/entry", &[("queue", queue), ("entry", &entry.to_string())])
 }
 
-/// What a target of the journal is about: `queue` or `queue/entry`.
+/// The URL for a target of the audit log: `queue` or `queue/entry`.
 pub(super) fn target_link(view: &View, target: &str) -> String {
     match target.rsplit_once('/').and_then(|(queue, entry)| Some((queue, entry.parse().ok()?))) {
-        // A branch may end in a number after a slash; then this is the entry of a queue that is not there.
+        // A branch name may end in a slash and a number; then this links to an entry that does not exist.
         Some((queue, entry)) if queue.contains(':') => entry_link(view, queue, entry),
         _ => queue_link(view, target),
     }
 }
 
-/// A task of a check: it is where the merge queues are, whatever namespace is looked at.
+/// The URL of a check's task, which is in the namespace of the merge queues.
 fn task_link(view: &View, id: &str) -> String {
     let namespace = view.state.merge.namespace();
     let path = format!("/tasks/{}", path_part(id));
@@ -114,50 +113,50 @@ fn task_link(view: &View, id: &str) -> String {
 
 fn status(status: MergeStatus) -> Markup {
     let (class, word) = match status {
-        MergeStatus::Pending => ("queued", "waiting"),
+        MergeStatus::Pending => ("queued", "queued"),
         MergeStatus::Updating => ("running", "building"),
         MergeStatus::Checking => ("running", "checking"),
         MergeStatus::Ready => ("running", "landing"),
         MergeStatus::Landed => ("succeeded", "landed"),
         MergeStatus::Failed => ("dead", "failed"),
-        MergeStatus::Cancelled => ("cancelled", "taken out"),
+        MergeStatus::Cancelled => ("cancelled", "cancelled"),
     };
     html! { span class=(format!("state {class}")) { (word) } }
 }
 
 fn reason(reason: &MergeReason) -> Markup {
-    let said = match reason.reason.as_str() {
-        "conflicted" => "it conflicts with the branch in",
-        "checks_failed" => "a check fails on it and not without it:",
-        "hook_declined" => "a hook of the repository declined it:",
-        "already_merged" => "the branch has it already",
-        "merged_outside" => "the branch has it through a move outside of this queue, untested",
-        "closed" => "it was closed",
-        "branch_deleted" => "its branch was deleted",
-        "retargeted" => "it is for another branch now",
-        "draft" => "it is a draft",
-        "trigger_removed" => "what put it in line was taken back",
-        "cancelled" => "somebody took it out",
+    let text = match reason.reason.as_str() {
+        "conflicted" => "conflicts with the base branch in",
+        "checks_failed" => "check failed that passes on the base branch:",
+        "hook_declined" => "declined by a repository hook:",
+        "already_merged" => "already on the base branch",
+        "merged_outside" => "merged outside this queue, untested",
+        "closed" => "closed",
+        "branch_deleted" => "branch deleted",
+        "retargeted" => "retargeted to another branch",
+        "draft" => "draft",
+        "trigger_removed" => "merge trigger removed",
+        "cancelled" => "removed by a user",
         other => other,
     };
-    html! { (plain(said)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } }
+    html! { (plain(text)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } }
 }
 
-fn judgement(check: &MergeCheck) -> Markup {
-    let (class, word) = match check.judgement.as_str() {
+fn conclusion(check: &MergeCheck) -> Markup {
+    let (class, word) = match check.conclusion.as_str() {
         "passed" => ("succeeded", "passed"),
-        "reused" => ("succeeded", "passed before"),
+        "reused" => ("succeeded", "passed (reused)"),
         "flaky" => ("retry_scheduled", "flaky"),
         "failed" => ("dead", "failed"),
-        "broken_base" => ("dead", "fails on the branch too"),
-        "gave_up" => ("dead", "cannot be run"),
-        "open" => ("running", "under way"),
+        "broken_base" => ("dead", "fails on the base branch too"),
+        "gave_up" => ("dead", "could not run"),
+        "open" => ("running", "running"),
         other => ("queued", other),
     };
     html! { span class=(format!("state {class}")) { (plain(word)) } }
 }
 
-/// The checks in short: each links to the task that ran last, where its log is.
+/// The checks of an entry, each linked to its latest task.
 fn checks(view: &View, entry: &MergeEntry) -> Markup {
     html! {
         @for check in &entry.checks {
@@ -166,19 +165,19 @@ fn checks(view: &View, entry: &MergeEntry) -> Markup {
                     Some(task) => a href=(task_link(view, task)) { (plain(&check.name)) },
                     None => (plain(&check.name)),
                 }
-                " " (judgement(check))
+                " " (conclusion(check))
             }
         }
         @if entry.checks.is_empty() { span.soft { "–" } }
     }
 }
 
-/// A commit or a tree, as much of it as people read.
+/// An abbreviated commit or tree hash.
 fn short(hash: &str) -> Markup {
     html! { code title=(hash) { (hash.get(..10).unwrap_or(hash)) } }
 }
 
-/// Since when it is as it is.
+/// When it reached its current stage.
 fn since(view: &View, entry: &MergeEntry) -> Markup {
     when(entry.completed_at.or(entry.started_at).unwrap_or(entry.enqueued_at), view.now)
 }

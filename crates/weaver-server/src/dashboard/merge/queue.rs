@@ -1,8 +1,8 @@
-//! One merge queue: its line, what left it, and the ways to change it.
+//! One merge queue: its entries, its history, and forms to change it.
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_api::{MergeEntriesQuery, MergeEntry, MergeQueue, OnForeign, Problem as Wrong};
+use weaver_api::{MergeEntriesQuery, MergeEntry, MergeQueue, OnForeign, Problem as WireProblem};
 
 use super::super::layout::{self, Head, Html};
 use super::super::text::{number, plain, plain_attribute, sentence, shell_word, when};
@@ -12,14 +12,13 @@ use crate::api::extract::{Name, Params};
 use crate::api::{Permission, merge as api};
 use crate::problem::Problem;
 
-/// Entries that left and are shown.
-const LEFT: u32 = 30;
+const HISTORY: u32 = 30;
 const PRIORITIES: std::ops::RangeInclusive<u8> = 0..=9;
 
-/// A change that was not let into the line.
+/// A change that could not be enqueued.
 pub(super) struct Refused {
     pub(super) change: String,
-    pub(super) why: Wrong,
+    pub(super) problem: WireProblem,
 }
 
 pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
@@ -30,30 +29,31 @@ pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
 pub(super) async fn page(view: &View, id: &str, refused: Option<&Refused>) -> Result<Html, Problem> {
     let (state, caller) = (|| State(view.state.clone()), || view.caller.clone());
     let queue = api::get_merge_queue(state(), caller(), Name(id.to_owned())).await?.0;
-    let query = Params(MergeEntriesQuery { departed: Some(LEFT) });
+    let query = Params(MergeEntriesQuery { history: Some(HISTORY) });
     let entries = api::list_merge_entries(state(), caller(), Name(id.to_owned()), query).await?.0;
     let body = html! {
         h1 { "Merge queue " (plain(id)) @if queue.paused.is_some() { " " span.state.cancelled { "paused" } } }
         p { a href=(view.link("/merge", &[])) { "All merge queues" } span.soft { " · " (plain(&queue.location)) ", branch " (plain(&queue.base_branch)) } }
-        @if let Some(pause) = &queue.paused { p.alert { "Paused " (when(pause.since, view.now)) ": " (plain(&pause.reason)) ". Nothing new is started." } }
-        @if may(view, Permission::ManageMerge) { (taps(view, &queue)) }
+        @if let Some(pause) = &queue.paused { p.alert { "Paused " (when(pause.since, view.now)) ": " (plain(&pause.reason)) ". Nothing new starts until it is resumed." } }
+        @if may(view, Permission::ManageMerge) { (actions(view, &queue)) }
         @if let Some(chain) = &queue.chain {
-            p.soft { "Chain of landings: link " (chain.sequence) ", branch at " (short(&chain.commit)) "; moves by others " @match queue.on_foreign { OnForeign::Accept => "are accepted", OnForeign::Pause => "pause the queue" } "." }
+            p.soft { "Landing chain: link " (chain.sequence) ", base branch at " (short(&chain.commit)) "; pushes from outside the queue " @match queue.on_foreign { OnForeign::Accept => "are accepted", OnForeign::Pause => "pause the queue" } "." }
         }
-        h2 #waiting { "In line: " (number(queue.waiting)) }
+        h2 #queued { "Queued: " (number(queue.waiting)) }
         @if entries.waiting.is_empty() {
-            (layout::empty("Nothing is in line.", "Put a change in below, or in a terminal:", &format!("weaver merge enqueue --queue {} --head my-branch", shell_word(id))))
-        } @else { (line(view, &entries.waiting)) }
+            (layout::empty("The queue is empty.", "Enqueue a change below, or from a terminal:", &format!("weaver merge enqueue --queue {} --head my-branch", shell_word(id))))
+        } @else { (queued(view, &entries.waiting)) }
         @if may(view, Permission::Enqueue) { (new_form(view, id, refused)) }
-        h2 #left { "Left" }
-        @if entries.departed.is_empty() { p.soft { "Nothing has left yet." } } @else { (gone(view, &entries.departed)) }
+        h2 #history { "History" }
+        @if entries.history.is_empty() { p.soft { "No completed entries yet." } }
+        @else { (history(view, &entries.history)) }
     };
     let title = format!("Merge queue {id}");
     let live = if refused.is_none() { "any" } else { "" };
-    Ok(layout::page(view, &Head { title: &title, section: "Merge", live }, &body))
+    Ok(layout::page(view, &Head { title: &title, section: "Merge queues", live }, &body))
 }
 
-fn taps(view: &View, queue: &MergeQueue) -> Markup {
+fn actions(view: &View, queue: &MergeQueue) -> Markup {
     let here = queue_link(view, &queue.id);
     html! {
         div.row {
@@ -64,17 +64,17 @@ fn taps(view: &View, queue: &MergeQueue) -> Markup {
             @else {
                 form.inline method="post" action=(here) {
                     (layout::key(view))
-                    input name="reason" maxlength="1000" placeholder="Why, for others" aria-label="Reason for the pause";
+                    input name="reason" maxlength="1000" placeholder="Reason, shown to others" aria-label="Pause reason";
                     " " button name="action" value="pause" { "Pause" }
                 }
             }
-            span.soft { "Priority among the queues" }
+            span.soft { "Queue priority" }
             (priority(view, &here, queue.priority, "Priority of the queue"))
         }
     }
 }
 
-/// What others did to the branch is accepted by its commit: whoever accepts it has looked at it.
+/// Accepts a push from outside the queue. The commit is entered so that a later push is not accepted unseen.
 fn accept(view: &View, here: &str) -> Markup {
     html! {
         form.inline method="post" action=(here) {
@@ -90,20 +90,20 @@ fn priority(view: &View, action: &str, now: u8, label: &str) -> Markup {
         form.inline method="post" action=(action) {
             (layout::key(view))
             select name="priority" aria-label=(label) {
-                @for value in PRIORITIES { option value=(value) selected[value == now] { (value) @if value == 0 { " first" } @else if value == 9 { " last" } } }
+                @for value in PRIORITIES { option value=(value) selected[value == now] { (value) @if value == 0 { " (highest)" } @else if value == 9 { " (lowest)" } } }
             }
             " " button name="action" value="priority" { "Set" }
         }
     }
 }
 
-fn line(view: &View, entries: &[MergeEntry]) -> Markup {
+fn queued(view: &View, entries: &[MergeEntry]) -> Markup {
     let may = may(view, Permission::ManageMerge);
     html! {
         div.wide { table {
             thead { tr {
                 th.n.fit scope="col" { "Position" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th.fit scope="col" { "Since" } th.fit scope="col" { "Candidate" }
-                th scope="col" { "Checks" } th.fit scope="col" { "Priority" } @if may { th.fit scope="col" { "Take out" } }
+                th scope="col" { "Checks" } th.fit scope="col" { "Priority" } @if may { th.fit scope="col" { "Actions" } }
             } }
             tbody { @for entry in entries {
                 @let here = entry_link(view, &entry.queue, entry.entry);
@@ -111,34 +111,34 @@ fn line(view: &View, entries: &[MergeEntry]) -> Markup {
                     td.n.fit { (entry.position.unwrap_or_default()) }
                     td.name {
                         a href=(here) { (plain(&entry.change)) }
-                        @if let Some(trouble) = &entry.trouble { br; span.soft { (plain(&sentence(&trouble.message))) " Tried again " (when(trouble.retry_at, view.now)) "." } }
+                        @if let Some(fault) = &entry.fault { br; span.soft { (plain(&sentence(&fault.message))) " Next retry " (when(fault.retry_at, view.now)) "." } }
                     }
                     td.fit { (status(entry.status)) }
                     td.fit { (since(view, entry)) }
                     td.fit { @match entry.candidate.as_ref().and_then(|candidate| candidate.commit.as_deref()) { Some(commit) => (short(commit)), None => span.soft { "–" } } }
                     td { (checks(view, entry)) }
                     td.fit { @if may { (priority(view, &here, entry.priority, &format!("Priority of {}", plain_attribute(&entry.change)))) } @else { (entry.priority) } }
-                    @if may { td.fit { (layout::button(view, &here, "Cancel", &[("action", "cancel")], "danger")) } }
+                    @if may { td.fit { (layout::button(view, &here, "Remove", &[("action", "cancel")], "danger")) } }
                 }
             } }
         } }
     }
 }
 
-fn gone(view: &View, entries: &[MergeEntry]) -> Markup {
+fn history(view: &View, entries: &[MergeEntry]) -> Markup {
     html! {
         div.wide { table {
-            caption { "The latest first." }
+            caption { "Newest first." }
             thead { tr {
-                th.n.fit scope="col" { "Entry" } th scope="col" { "Change" } th.fit scope="col" { "How" } th scope="col" { "Why" } th scope="col" { "Checks" }
-                th.fit scope="col" { "Landed as" } th.fit scope="col" { "When" }
+                th.n.fit scope="col" { "Entry" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th scope="col" { "Reason" } th scope="col" { "Checks" }
+                th.fit scope="col" { "Landed commit" } th.fit scope="col" { "Completed" }
             } }
             tbody { @for entry in entries {
-                tr data-key=(format!("left-{}", entry.entry)) {
+                tr data-key=(format!("history-{}", entry.entry)) {
                     td.n.fit { (entry.entry) }
                     td.name { a href=(entry_link(view, &entry.queue, entry.entry)) { (plain(&entry.change)) } }
                     td.fit { (status(entry.status)) }
-                    td.when { @match &entry.reason { Some(why) => (reason(why)), None => span.soft { "–" } } }
+                    td.when { @match &entry.reason { Some(cause) => (reason(cause)), None => span.soft { "–" } } }
                     td { (checks(view, entry)) }
                     td.fit { @match &entry.certificate { Some(landed) => (short(&landed.commit)), None => span.soft { "–" } } }
                     td.fit { (since(view, entry)) }
@@ -152,14 +152,14 @@ fn new_form(view: &View, id: &str, refused: Option<&Refused>) -> Markup {
     html! {
         @if let Some(refused) = refused {
             div.alert role="alert" {
-                p { b { "Not put in line. " } (plain(&sentence(&refused.why.detail))) }
-                p { (plain(&sentence(&refused.why.next))) }
+                p { b { "Not enqueued. " } (plain(&sentence(&refused.problem.detail))) }
+                p { (plain(&sentence(&refused.problem.hint))) }
             }
         }
-        form.filters.join method="post" action=(queue_link(view, id)) {
+        form.filters.enqueue method="post" action=(queue_link(view, id)) {
             (layout::key(view))
-            label { "Put a change in line: its branch" input name="change" required maxlength="255" value=[refused.map(|refused| &refused.change)] autocomplete="off" spellcheck="false" aria-invalid=[refused.map(|_| "true")]; }
-            button.primary name="action" value="enqueue" { "Put in line" }
+            label { "Branch to enqueue" input name="change" required maxlength="255" value=[refused.map(|refused| &refused.change)] autocomplete="off" spellcheck="false" aria-invalid=[refused.map(|_| "true")]; }
+            button.primary name="action" value="enqueue" { "Enqueue" }
         }
     }
 }

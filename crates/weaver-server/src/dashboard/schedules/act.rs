@@ -1,4 +1,4 @@
-//! What people do with schedules: each is a call of the API.
+//! Form submissions for schedules: each is a call of the API.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -11,13 +11,12 @@ use super::super::layout::Html;
 use super::super::text::{plain, sentence};
 use super::super::view::View;
 use super::fields::{field_of, label, spec, trigger};
-use super::form::{Again, page, verdict};
-use super::{FIRES, fires, link, read, words};
+use super::form::{Reshown, check_result, page};
+use super::{UPCOMING_MAX, link, read, upcoming, words};
 use crate::api::extract::{Body, Name, Params};
 use crate::api::{Permission, schedules as api};
 use crate::problem::Problem;
 
-/// A button of a schedule's page.
 pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Response, Problem> {
     let (state, caller) = (State(view.state.clone()), view.caller.clone());
     let name = view.query.text("name").unwrap_or_default();
@@ -29,8 +28,8 @@ pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Resp
         Some("disable") => drop(api::disable_schedule(state, caller, Name(name), expect).await?),
         Some("run") => {
             let query = Params(view.namespace_query());
-            let (_, made) = api::run_schedule_now(state, caller, Name(name), query).await?;
-            return Ok(redirect(&view.task_link(&made.0.id)));
+            let (_, created) = api::run_schedule_now(state, caller, Name(name), query).await?;
+            return Ok(redirect(&view.task_link(&created.0.id)));
         }
         Some("delete") => {
             api::remove_schedule(state, caller, Name(name), expect).await?;
@@ -39,15 +38,15 @@ pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Resp
         _ => {
             return Err(Problem::bad_request(
                 "no_action",
-                "the form does not say what to do with the schedule",
-                "go back and use a button",
+                "the form has no action",
+                "go back and use one of the buttons",
             ));
         }
     }
     Ok(redirect(&to))
 }
 
-/// A form that was sent: stored, or shown again with everything that was typed.
+/// Stores a submitted form, or shows it again with its input and the reason.
 pub(in crate::dashboard) async fn save(view: View, fields: Fields) -> Result<Response, Problem> {
     view.caller.require(Permission::ManageSchedules, &view.namespace)?;
     let problem = match put(&view, &fields).await {
@@ -55,18 +54,18 @@ pub(in crate::dashboard) async fn save(view: View, fields: Fields) -> Result<Res
         Err(problem) => problem,
     };
     let name = fields.get("name").unwrap_or_default();
-    let again = match problem.code() {
-        "version_conflict" => Again::Stale(Box::new(read(&view, name).await?)),
-        "schedule_not_found" => Again::Removed,
-        _ => Again::Wrong(problem.to_wire()),
+    let reason = match problem.code() {
+        "version_conflict" => Reshown::Stale(Box::new(read(&view, name).await?)),
+        "schedule_not_found" => Reshown::Removed,
+        _ => Reshown::Invalid(problem.to_wire()),
     };
-    // Whoever sends it again does so in the knowledge of what is there now.
-    let fields = match &again {
-        Again::Stale(now) => fields.set("version", &now.version.to_string()),
-        Again::Removed => fields.set("version", "0"),
-        Again::Wrong(_) => fields,
+    // The page shows the conflict, so the next submission may overwrite the version shown.
+    let fields = match &reason {
+        Reshown::Stale(now) => fields.set("version", &now.version.to_string()),
+        Reshown::Removed => fields.set("version", "0"),
+        Reshown::Invalid(_) => fields,
     };
-    Ok(page(&view, &fields, Some(&again)).await)
+    Ok(page(&view, &fields, Some(&reason)).await)
 }
 
 async fn put(view: &View, fields: &Fields) -> Result<String, Problem> {
@@ -86,53 +85,55 @@ async fn wanted(view: &View, fields: &Fields) -> Result<PutSchedule, Problem> {
     Ok(PutSchedule { expected_version, spec: spec(fields, before)? })
 }
 
-/// What is to be said about a form that is being filled in. Nothing is stored.
+/// Validates a form while it is being filled in. Nothing is stored.
 pub(in crate::dashboard) async fn check(view: View, fields: Fields) -> Result<Response, Problem> {
     view.caller.require(Permission::ManageSchedules, &view.namespace)?;
-    Ok(Html(looked_at(&view, &fields, false).await).into_response())
+    Ok(Html(checked(&view, &fields, false).await).into_response())
 }
 
-/// What was understood, and what is wrong or missing. A field that nobody has come to yet is not wrong, until
-/// the form is sent.
-pub(super) async fn looked_at(view: &View, fields: &Fields, was_sent: bool) -> Markup {
-    let (understood, when_wrong) = fires_next(view, fields).await;
-    let problem = match when_wrong {
+/// The upcoming runs, and the first invalid field. An empty field is not invalid until the form is submitted.
+pub(super) async fn checked(view: &View, fields: &Fields, was_submitted: bool) -> Markup {
+    let (preview, trigger_problem) = preview(view, fields).await;
+    let problem = match trigger_problem {
         Some(problem) => Some(problem),
-        None => whole(view, fields).await.err(),
+        None => validate(view, fields).await.err(),
     };
     let Some(problem) = problem.map(|problem| problem.to_wire()) else {
-        return verdict(None, &html! { (understood) });
+        return check_result(None, &html! { (preview) });
     };
     let field = problem.field.as_deref().map_or("name", field_of);
     let is_blank = fields.get(field).is_none_or(|text| text.trim().is_empty());
-    if is_blank && !was_sent {
-        return verdict(None, &html! { (understood) p.fine { "Still to fill in: " (label(field)) "." } });
+    if is_blank && !was_submitted {
+        return check_result(None, &html! { (preview) p.fine { "Required: " (label(field)) "." } });
     }
-    verdict(
+    check_result(
         Some(field),
         &html! {
-            (understood)
-            p.alert { b { (label(field)) } ": " (plain(&problem.detail)) ". " (plain(&sentence(&problem.next))) }
+            (preview)
+            p.alert { b { (label(field)) } ": " (plain(&problem.detail)) ". " (plain(&sentence(&problem.hint))) }
         },
     )
 }
 
-/// When it would fire.
-async fn fires_next(view: &View, fields: &Fields) -> (Markup, Option<Problem>) {
+/// The upcoming runs of a time trigger.
+async fn preview(view: &View, fields: &Fields) -> (Markup, Option<Problem>) {
     let trigger = trigger(fields);
-    let said = words(&trigger).unwrap_or_default();
-    let Trigger::Time { schedule, tz, gap, overlap } = trigger else { return (html! {}, None) };
-    let request = PreviewRequest { schedule, tz, gap, overlap, from: None, count: Some(FIRES) };
-    match api::preview_fires(State(view.state.clone()), view.caller.clone(), Body(request)).await {
-        Ok(found) if found.0.fires.is_empty() => (html! { p { (plain(&said)) ": that is past." } }, None),
-        Ok(found) => {
-            (html! { p { b { (plain(&said)) } ". It would fire:" } (fires(view, &found.0.fires)) }, None)
+    let described = words(&trigger).unwrap_or_default();
+    let Trigger::Time { schedule, tz, gap, fold } = trigger else { return (html! {}, None) };
+    let request = PreviewRequest { schedule, tz, gap, fold, from: None, count: Some(UPCOMING_MAX) };
+    match api::preview_schedule(State(view.state.clone()), view.caller.clone(), Body(request)).await {
+        Ok(found) if found.0.runs.is_empty() => {
+            (html! { p { (plain(&described)) ": this time is in the past." } }, None)
         }
+        Ok(found) => (
+            html! { p { b { (plain(&described)) } ". Upcoming runs:" } (upcoming(view, &found.0.runs)) },
+            None,
+        ),
         Err(problem) => (html! {}, Some(problem)),
     }
 }
 
-async fn whole(view: &View, fields: &Fields) -> Result<(), Problem> {
+async fn validate(view: &View, fields: &Fields) -> Result<(), Problem> {
     let name = fields.get("name").unwrap_or_default().trim().to_owned();
     let wanted = wanted(view, fields).await?;
     api::check_schedule(&view.state, &view.caller, &view.namespace, &name, wanted.spec)

@@ -1,4 +1,4 @@
-//! A schedule as the fields of a form, and back.
+//! Conversion between a schedule and the fields of its form.
 
 use std::collections::BTreeMap;
 
@@ -11,34 +11,33 @@ use super::super::form::Fields;
 use super::super::text::{is_hidden, pretty_json};
 use crate::problem::Problem;
 
-/// Every field that says something about a schedule, with its label.
+/// Every field of a schedule but its name, with its label.
 pub(super) const LABELS: [(&str, &str); 18] = [
-    ("kind", "What makes it fire"),
-    ("schedule", "When"),
+    ("kind", "Trigger"),
+    ("schedule", "Schedule expression"),
     ("tz", "Time zone"),
-    ("event_type", "Type of the event"),
-    ("task_type", "Type of the task"),
-    ("payload", "Payload, as JSON"),
+    ("event_type", "Event type"),
+    ("task_type", "Task type"),
+    ("payload", "Payload (JSON)"),
     ("queue", "Queue"),
     ("enabled", "Enabled"),
-    ("gap", "A time that clocks leave out"),
-    ("overlap", "A time that clocks show twice"),
-    ("concurrency", "If the last task has not ended"),
-    ("misfire", "If nobody was there when it fired"),
-    ("misfire_number", "How many, or how many seconds"),
-    ("event_field", "Field of the payload that gets the event"),
+    ("gap", "DST gap (skipped local time)"),
+    ("fold", "DST fold (repeated local time)"),
+    ("concurrency", "Concurrency policy"),
+    ("misfire", "Missed runs"),
+    ("misfire_number", "Missed runs limit (count or seconds)"),
+    ("event_field", "Payload field for the event"),
     ("priority", "Priority"),
-    ("timeout", "Timeout, in seconds"),
-    ("max_attempts", "Attempts"),
+    ("timeout", "Timeout (seconds)"),
+    ("max_attempts", "Max attempts"),
     ("labels", "Labels"),
 ];
 
-/// The label of a field.
 pub(super) fn label(field: &str) -> &'static str {
     LABELS.iter().find(|(name, _)| *name == field).map_or("Name", |(_, label)| label)
 }
 
-/// The field of the form that a problem of the API is about.
+/// The form field for the `field` of a problem document.
 pub(super) fn field_of(field: &str) -> &'static str {
     let end = field.rsplit('.').next().unwrap_or_default();
     match (field, end) {
@@ -50,16 +49,16 @@ pub(super) fn field_of(field: &str) -> &'static str {
     }
 }
 
-/// What a form shows of a schedule that is there.
+/// The form fields of a stored schedule.
 pub(super) fn of_schedule(schedule: &Schedule) -> Fields {
     let (spec, task) = (&schedule.spec, &schedule.spec.task);
     let mut fields = vec![("name", schedule.name.clone()), ("version", schedule.version.to_string())];
     match &spec.trigger {
-        Trigger::Time { schedule, tz, gap, overlap } => {
+        Trigger::Time { schedule, tz, gap, fold } => {
             fields.extend([("kind", "time".to_owned()), ("schedule", schedule.clone())]);
             fields.push(("tz", tz.clone().unwrap_or_default()));
             fields.push(("gap", gap.as_ref().map_or_else(String::new, word_of)));
-            fields.push(("overlap", overlap.as_ref().map_or_else(String::new, word_of)));
+            fields.push(("fold", fold.as_ref().map_or_else(String::new, word_of)));
         }
         Trigger::Event { event_type } => {
             fields.extend([("kind", "event".to_owned()), ("event_type", event_type.clone())]);
@@ -89,7 +88,7 @@ pub(super) fn of_schedule(schedule: &Schedule) -> Fields {
     Fields::of(fields)
 }
 
-/// JSON on many lines. What cannot be seen is escaped, which in JSON is the same text.
+/// Indented JSON with invisible characters escaped, which does not change its value.
 fn visible(json: &str) -> String {
     let mut out = String::new();
     for c in pretty_json(json).chars() {
@@ -108,7 +107,7 @@ fn seconds(ms: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What a form says, over what was there before: it does not show everything.
+/// The spec in a form. Settings that the form does not show are taken from `before`.
 pub(super) fn spec(fields: &Fields, before: Option<ScheduleSpec>) -> Result<ScheduleSpec, Problem> {
     let text =
         |name: &str| fields.text(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
@@ -116,7 +115,7 @@ pub(super) fn spec(fields: &Fields, before: Option<ScheduleSpec>) -> Result<Sche
     let task = TaskTemplate {
         task_type: text("task_type").unwrap_or_default(),
         payload: text("payload").map(Json::from_text).transpose().map_err(|error| {
-            wrong("payload", format!("this is no JSON: {error}"), "correct it; texts are in double quotes")
+            invalid("payload", format!("not valid JSON: {error}"), "correct it; strings need double quotes")
         })?,
         event_field: text("event_field").filter(|_| fields.get("kind") == Some("event")),
         queue: text("queue"),
@@ -130,13 +129,12 @@ pub(super) fn spec(fields: &Fields, before: Option<ScheduleSpec>) -> Result<Sche
         enabled: fields.get("enabled").is_some(),
         trigger: trigger(fields),
         task,
-        concurrency_policy: chosen(fields, "concurrency").unwrap_or_default(),
+        concurrency_policy: selected(fields, "concurrency").unwrap_or_default(),
         misfire: misfire(fields)?,
         dispatch: before.map_or(Dispatch::default(), |spec| spec.dispatch),
     })
 }
 
-/// What makes it fire.
 pub(super) fn trigger(fields: &Fields) -> Trigger {
     if fields.get("kind") == Some("event") {
         return Trigger::Event { event_type: fields.get("event_type").unwrap_or_default().trim().to_owned() };
@@ -144,17 +142,17 @@ pub(super) fn trigger(fields: &Fields) -> Trigger {
     Trigger::Time {
         schedule: fields.get("schedule").unwrap_or_default().trim().to_owned(),
         tz: fields.get("tz").map(|tz| tz.trim().to_owned()).filter(|tz| !tz.is_empty()),
-        gap: chosen(fields, "gap"),
-        overlap: chosen(fields, "overlap"),
+        gap: selected(fields, "gap"),
+        fold: selected(fields, "fold"),
     }
 }
 
 fn misfire(fields: &Fields) -> Result<Misfire, Problem> {
-    let needed = || wrong("misfire_number", "this rule needs a number", "give one");
+    let missing = || invalid("misfire_number", "this policy needs a number", "enter one");
     Ok(match fields.get("misfire") {
-        Some("run_all") => Misfire::RunAll { max: number(fields, "misfire_number")?.ok_or_else(needed)? },
+        Some("run_all") => Misfire::RunAll { max: number(fields, "misfire_number")?.ok_or_else(missing)? },
         Some("skip_after") => {
-            Misfire::SkipAfter { seconds: number(fields, "misfire_number")?.ok_or_else(needed)? }
+            Misfire::SkipAfter { seconds: number(fields, "misfire_number")?.ok_or_else(missing)? }
         }
         _ => Misfire::RunOnce,
     })
@@ -162,19 +160,15 @@ fn misfire(fields: &Fields) -> Result<Misfire, Problem> {
 
 fn number<T: std::str::FromStr>(fields: &Fields, name: &'static str) -> Result<Option<T>, Problem> {
     let read = fields.get(name).map(|text| text.trim().parse()).transpose();
-    read.map_err(|_| wrong(name, "this is no whole number in range", "give one, or leave it empty"))
+    read.map_err(|_| invalid(name, "not a whole number in range", "enter one, or leave it empty"))
 }
 
 fn timeout(fields: &Fields) -> Result<Option<u64>, Problem> {
     let Some(text) = fields.get("timeout") else { return Ok(None) };
-    let seconds: f64 = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)
-        .ok_or_else(|| {
-            wrong("timeout", "this is no number of seconds", "give one, like 90 or 0.5, or leave it empty")
-        })?;
+    let seconds: f64 =
+        text.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0).ok_or_else(
+            || invalid("timeout", "not a number of seconds", "enter one, like 90 or 0.5, or leave it empty"),
+        )?;
     Ok(Some((seconds * 1000.0).round() as u64))
 }
 
@@ -188,7 +182,7 @@ fn labels(fields: &Fields) -> Result<BTreeMap<String, String>, Problem> {
     lines
         .map(|line| {
             pair(line).ok_or_else(|| {
-                wrong(
+                invalid(
                     "labels",
                     format!("`{line}` has no equals sign"),
                     "write one label per line, as name=value",
@@ -198,18 +192,18 @@ fn labels(fields: &Fields) -> Result<BTreeMap<String, String>, Problem> {
         .collect()
 }
 
-fn wrong(field: &'static str, detail: impl Into<String>, next: &'static str) -> Problem {
-    Problem::bad_request("invalid_field", detail, next).field(field)
+fn invalid(field: &'static str, detail: impl Into<String>, hint: &'static str) -> Problem {
+    Problem::bad_request("invalid_field", detail, hint).field(field)
 }
 
-/// The value that a field chooses; none if it chooses none.
-fn chosen<T: DeserializeOwned>(fields: &Fields, name: &str) -> Option<T> {
+/// The selected value; `None` if the field is empty or unknown.
+fn selected<T: DeserializeOwned>(fields: &Fields, name: &str) -> Option<T> {
     fields.get(name).and_then(|word| from_word(word).ok())
 }
 
 #[cfg(test)]
 mod tests {
-    use weaver_api::{ConcurrencyPolicy, Gap, Overlap, RetryPolicy};
+    use weaver_api::{ConcurrencyPolicy, Fold, Gap, RetryPolicy};
     use weaver_core::time::Timestamp;
 
     use super::*;
@@ -220,8 +214,8 @@ mod tests {
             name: "n".to_owned(),
             version: 3,
             spec,
-            next_fire_at: None,
-            last_fire_at: None,
+            next_run_at: None,
+            last_run_at: None,
             last_tasks: Vec::new(),
             last_notice: None,
             created_at: Timestamp::MIN,
@@ -230,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_survives_its_form_with_what_the_form_does_not_show() {
+    fn a_schedule_survives_its_form_including_settings_not_shown() {
         let task = TaskTemplate {
             task_type: "a & b".to_owned(),
             payload: Some(
@@ -249,7 +243,7 @@ mod tests {
             schedule: "30 2 * * *".to_owned(),
             tz: Some("Europe/Berlin".to_owned()),
             gap: Some(Gap::Skip),
-            overlap: Some(Overlap::Both),
+            fold: Some(Fold::Both),
         };
         let event = Trigger::Event { event_type: "order.paid".to_owned() };
         for (trigger, misfire) in [
@@ -278,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_names_its_field() {
+    fn a_problem_names_the_field_that_is_invalid() {
         for (name, text) in [
             ("payload", "{no"),
             ("priority", "high"),
@@ -291,7 +285,7 @@ mod tests {
             let problem = spec(&fields, None).expect_err("it is refused").to_wire();
             assert_eq!(problem.field.as_deref(), Some(name), "{text}");
         }
-        for (said, field) in [
+        for (reported, field) in [
             ("tz", "tz"),
             ("trigger.event_type", "event_type"),
             ("task.timeout", "timeout"),
@@ -299,7 +293,7 @@ mod tests {
             ("misfire.max", "misfire_number"),
             ("name", "name"),
         ] {
-            assert_eq!(field_of(said), field);
+            assert_eq!(field_of(reported), field);
         }
     }
 }

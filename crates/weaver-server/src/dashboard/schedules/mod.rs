@@ -1,4 +1,4 @@
-//! Schedules: what fires when, and what came of it.
+//! Schedules: the list, and what the pages of schedules share.
 
 mod act;
 mod fields;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_api::{Fire, NamespaceQuery, Schedule, SchedulesQuery, Trigger};
+use weaver_api::{NamespaceQuery, Schedule, SchedulesQuery, Trigger, UpcomingRun};
 use weaver_core::id::TaskKey;
 use weaver_core::task::TaskState;
 use weaver_scheduler::calendar::{Schedule as Calendar, ScheduleSpec as Written};
@@ -26,10 +26,10 @@ use crate::api::{Permission, schedules as api};
 use crate::problem::Problem;
 
 const SCHEDULES: u32 = 50;
-/// How many of the next fires of all namespaces are looked at for those of one.
-const UPCOMING_LOOKED_AT: u32 = 100;
-/// Fires to come that are shown of a schedule.
-pub(super) const FIRES: u32 = 5;
+/// Upcoming runs of all namespaces that are read to find those of one.
+const UPCOMING_READ: u32 = 100;
+/// Upcoming runs shown of a schedule.
+pub(super) const UPCOMING_MAX: u32 = 5;
 
 pub(super) async fn show(view: View) -> Result<Html, Problem> {
     let query = SchedulesQuery {
@@ -47,27 +47,27 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         @if view.may(Permission::ManageSchedules) {
             p { a.button.primary href=(view.link("/schedules/new", &[])) { "New schedule" } }
         }
-        @if prefix.is_some() || page.next.is_some() || view.query.get("cursor").is_some() { (finder(&view, prefix.as_deref())) }
+        @if prefix.is_some() || page.next.is_some() || view.query.get("cursor").is_some() { (search(&view, prefix.as_deref())) }
         @if page.items.is_empty() && prefix.is_none() {
-            (layout::empty("There is no schedule here yet. A schedule makes tasks by the clock, or when an event happens.",
-                "Make one with the button above, or in a terminal:",
+            (layout::empty("No schedules in this namespace yet. A schedule enqueues tasks at given times, or for each event of a type.",
+                "Create one with the button above, or from a terminal:",
                 "weaver schedules add ping http '{\"url\": \"https://example.org\"}' --cron 'daily at 07:00' --tz Europe/Berlin"))
-        } @else if page.items.is_empty() { p.soft { "No name begins so." } }
+        } @else if page.items.is_empty() { p.soft { "No schedule name starts with this prefix." } }
         @else { (table(&view, &page.items, &states)) }
         @if let Some(next) = &page.next {
-            nav.row aria-label="Pages of the list" { a.button rel="next" href=(format!("/schedules?{}", view.query.with("cursor", Some(next)))) { "More" } }
+            (layout::next_page(&format!("/schedules?{}", view.query.with("cursor", Some(next)))))
         }
     };
     Ok(layout::page(&view, &Head { title: "Schedules", section: "Schedules", live: "any" }, &body))
 }
 
-fn finder(view: &View, prefix: Option<&str>) -> Markup {
+fn search(view: &View, prefix: Option<&str>) -> Markup {
     html! {
         form.filters method="get" action="/schedules" role="search" {
             input type="hidden" name="namespace" value=(view.namespace);
-            label { "Name begins with" input name="prefix" value=[prefix.map(plain_attribute)]; }
-            button { "Find" }
-            @if prefix.is_some() { a href=(view.link("/schedules", &[])) { "All" } }
+            label { "Name prefix" input name="prefix" value=[prefix.map(plain_attribute)]; }
+            button { "Search" }
+            @if prefix.is_some() { a href=(view.link("/schedules", &[])) { "Clear" } }
         }
     }
 }
@@ -76,8 +76,8 @@ fn table(view: &View, schedules: &[Schedule], states: &HashMap<String, TaskState
     html! {
         div.wide { table {
             thead { tr {
-                th scope="col" { "Schedule" } th scope="col" { "When" } th.fit.wide-only scope="col" { "Zone" } th.fit.wide-only scope="col" { "Fires" }
-                th.fit scope="col" { "Next" } th.fit scope="col" { "Last task" }
+                th scope="col" { "Schedule" } th scope="col" { "Trigger" } th.fit.wide-only scope="col" { "Time zone" } th.fit.wide-only scope="col" { "Status" }
+                th.fit scope="col" { "Next run" } th.fit scope="col" { "Last task" }
             } }
             tbody { @for schedule in schedules { (row(view, schedule, states)) } }
         } }
@@ -100,7 +100,7 @@ fn row(view: &View, schedule: &Schedule, states: &HashMap<String, TaskState>) ->
     }
 }
 
-/// What makes it fire, in words, and as it was written.
+/// The trigger in words, and the expression if it differs.
 pub(super) fn trigger(trigger: &Trigger) -> Markup {
     match trigger {
         Trigger::Event { event_type } => html! { "On event " code { (plain(event_type)) } },
@@ -108,7 +108,7 @@ pub(super) fn trigger(trigger: &Trigger) -> Markup {
             let words = words(trigger);
             let same = words.as_ref().is_ok_and(|words| words.eq_ignore_ascii_case(schedule));
             html! {
-                @match &words { Ok(words) => (plain(words)), Err(wrong) => { span.dead { (plain(wrong)) } } }
+                @match &words { Ok(words) => (plain(words)), Err(error) => { span.dead { (plain(error)) } } }
                 @if !same { br; code.soft { (plain(schedule)) } }
             }
         }
@@ -117,8 +117,8 @@ pub(super) fn trigger(trigger: &Trigger) -> Markup {
 
 fn words(trigger: &Trigger) -> Result<String, String> {
     let Trigger::Time { schedule, tz, .. } = trigger else { return Ok(String::new()) };
-    let written = Written { schedule: schedule.clone(), tz: tz.clone(), gap: None, overlap: None };
-    Calendar::new(written).map(|calendar| calendar.words()).map_err(|bad| bad.to_string())
+    let written = Written { schedule: schedule.clone(), tz: tz.clone(), gap: None, fold: None };
+    Calendar::new(written).map(|calendar| calendar.describe()).map_err(|bad| bad.to_string())
 }
 
 fn enabled(schedule: &Schedule) -> Markup {
@@ -126,40 +126,40 @@ fn enabled(schedule: &Schedule) -> Markup {
 }
 
 fn next(view: &View, schedule: &Schedule) -> Markup {
-    match (&schedule.spec.trigger, schedule.next_fire_at) {
+    match (&schedule.spec.trigger, schedule.next_run_at) {
         _ if !schedule.spec.enabled => html! { span.soft { "disabled" } },
-        // Late, because all are paused, or nobody was there.
+        // Late: schedules are paused, or no scheduler was running.
         (_, Some(at)) if at <= view.now => html! { "due " (when(at, view.now)) },
         (_, Some(at)) => when(at, view.now),
-        (Trigger::Event { .. }, None) => html! { span.soft { "when it happens" } },
-        (Trigger::Time { .. }, None) => html! { span.soft { "never again" } },
+        (Trigger::Event { .. }, None) => html! { span.soft { "on event" } },
+        (Trigger::Time { .. }, None) => html! { span.soft { "no more runs" } },
     }
 }
 
-/// Fires to come, each with what a change of the clocks has to do with it.
-pub(super) fn fires(view: &View, fires: &[Fire]) -> Markup {
+/// Upcoming runs, each with its notes about DST gaps and folds.
+pub(super) fn upcoming(view: &View, runs: &[UpcomingRun]) -> Markup {
     html! {
-        ol.fires {
-            @for fire in fires {
+        ol.upcoming {
+            @for run in runs {
                 li {
-                    time datetime=(fire.at) title=(fire.at) { (plain(&fire.local)) } " " span.soft { (when(fire.at, view.now)) }
-                    @for note in &fire.notes { span.note { (plain(note)) } }
+                    time datetime=(run.at) title=(run.at) { (plain(&run.local)) } " " span.soft { (when(run.at, view.now)) }
+                    @for note in &run.notes { span.note { (plain(note)) } }
                 }
             }
         }
     }
 }
 
-/// What fires next here, for the overview.
+/// The upcoming runs of the namespace, for the overview.
 pub(super) async fn soon(view: &View) -> Result<Markup, Problem> {
-    let mut found = view.state.scheduler.upcoming(&view.namespace, UPCOMING_LOOKED_AT).await?;
-    found.truncate(FIRES as usize);
+    let mut found = view.state.scheduler.upcoming(&view.namespace, UPCOMING_READ).await?;
+    found.truncate(UPCOMING_MAX as usize);
     Ok(html! {
         @if found.is_empty() {
-            p.soft { "Nothing fires by the clock here. " a href=(view.link("/schedules", &[])) { "Schedules" } }
+            p.soft { "No upcoming runs. " a href=(view.link("/schedules", &[])) { "Schedules" } }
         } @else {
             div.wide { table {
-                thead { tr { th scope="col" { "Schedule" } th.fit scope="col" { "Next" } th.fit scope="col" { "At" } } }
+                thead { tr { th scope="col" { "Schedule" } th.fit scope="col" { "Next run" } th.fit scope="col" { "Time" } } }
                 tbody { @for schedule in &found { @if let Some(at) = schedule.next_fire_at {
                     tr data-key=(schedule.name) {
                         td.name { a href=(link(view, &schedule.name)) { (plain(&schedule.name)) } }
@@ -173,7 +173,7 @@ pub(super) async fn soon(view: &View) -> Result<Markup, Problem> {
     })
 }
 
-/// The page of a schedule. By query: a name may hold what a path cannot.
+/// The URL of a schedule's page. Names may contain slashes, so they are in the query.
 pub(super) fn link(view: &View, name: &str) -> String {
     view.link("/schedule", &[("name", name)])
 }
@@ -189,7 +189,7 @@ async fn read(view: &View, name: &str) -> Result<Schedule, Problem> {
     Ok(found.await?.0)
 }
 
-/// What became of tasks, by id. Those that were purged are not in it.
+/// States of tasks by id, without purged ones.
 async fn states(
     view: &View,
     ids: impl Iterator<Item = &String>,

@@ -1,15 +1,15 @@
-//! One schedule: when it fires, what came of it, and what can be done about it.
+//! One schedule: upcoming runs, recent tasks, details, actions.
 
 use axum::extract::State;
 use maud::{Markup, html};
-use weaver_api::{ConcurrencyPolicy, FiresQuery, ListTasksQuery, Misfire, Order, Schedule, Task, Trigger};
+use weaver_api::{ConcurrencyPolicy, ListTasksQuery, Misfire, Order, Schedule, Task, Trigger, UpcomingQuery};
 use weaver_scheduler::definition::{DEFINITION_LABEL, RUNS_SHOWN_MAX};
 
 use super::super::layout::{self, Head, Html};
 use super::super::tasks;
 use super::super::text::{plain, plain_attribute, shell_word, span, when};
 use super::super::view::View;
-use super::{FIRES, fires, link, next, read, trigger};
+use super::{UPCOMING_MAX, link, next, read, trigger, upcoming};
 use crate::api::extract::{Name, Params};
 use crate::api::{Permission, list, schedules as api};
 use crate::problem::Problem;
@@ -23,18 +23,18 @@ pub(in crate::dashboard) async fn show(view: View) -> Result<Html, Problem> {
         p { a href=(view.link("/schedules", &[])) { "All schedules" } }
         @if view.may(Permission::ManageSchedules) { (actions(&view, &schedule)) }
         @if let Some(notice) = &schedule.last_notice {
-            p.alert { "Last notice, " (when(notice.at, view.now)) ": " (plain(&notice.what)) ", " (plain(&notice.why)) "." }
+            p.alert { "Last notice, " (when(notice.at, view.now)) ": " (plain(&notice.kind)) ", " (plain(&notice.reason)) "." }
         }
         div.columns {
             div {
-                h2 { "Next fires" }
-                (coming(&view, &schedule).await?)
-                h2 { "Last tasks" }
-                (runs(&view, &schedule).await?)
+                h2 { "Upcoming runs" }
+                (upcoming_runs(&view, &schedule).await?)
+                h2 { "Recent tasks" }
+                (recent_tasks(&view, &schedule).await?)
                 (tasks::document("Payload", task.payload.as_ref(), None, ""))
                 (commands(&view, &schedule))
             }
-            div { h2 { "Facts" } (facts(&view, &schedule)) }
+            div { h2 { "Details" } (details(&view, &schedule)) }
         }
     };
     let title = format!("Schedule {name}");
@@ -51,7 +51,7 @@ fn actions(view: &View, schedule: &Schedule) -> Markup {
             a.button href=(view.link("/schedule/edit", &[("name", &schedule.name)])) { "Edit" }
             details {
                 summary { "Delete…" }
-                p.fine { "It fires no more. The tasks it made stay." }
+                p.fine { "It will not run again. Tasks it already enqueued are kept." }
                 (layout::button(view, &here, &format!("Delete {}", plain_attribute(&schedule.name)),
                     &[("action", "delete"), ("version", &version)], "danger"))
             }
@@ -59,30 +59,31 @@ fn actions(view: &View, schedule: &Schedule) -> Markup {
     }
 }
 
-async fn coming(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
+async fn upcoming_runs(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
     if !schedule.spec.enabled {
-        return Ok(html! { p.soft { "None while it is disabled." } });
+        return Ok(html! { p.soft { "None while the schedule is disabled." } });
     }
     if matches!(schedule.spec.trigger, Trigger::Event { .. }) {
-        return Ok(html! { p.soft { "Whenever its event happens." } });
+        return Ok(html! { p.soft { "Runs for each event of its type." } });
     }
-    let query = FiresQuery { namespace: Some(view.namespace.to_string()), from: None, count: Some(FIRES) };
-    let asked = api::schedule_fires(
+    let query =
+        UpcomingQuery { namespace: Some(view.namespace.to_string()), from: None, count: Some(UPCOMING_MAX) };
+    let request = api::upcoming_runs(
         State(view.state.clone()),
         view.caller.clone(),
         Name(schedule.name.clone()),
         Params(query),
     );
-    let found = asked.await?.0.fires;
+    let found = request.await?.0.runs;
     let paused = view.state.scheduler.settings().current().paused;
     Ok(html! {
-        @if paused { p.alert { "All schedules are paused by the setting " code { "scheduler.paused" } ": nothing fires until it is reset." } }
-        @if found.is_empty() { p.soft { "It never fires again." } } @else { (fires(view, &found)) }
+        @if paused { p.alert { "All schedules are paused by the setting " code { "scheduler.paused" } ": nothing runs until it is reset." } }
+        @if found.is_empty() { p.soft { "No more runs." } } @else { (upcoming(view, &found)) }
     })
 }
 
-async fn runs(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
-    let label = format!("{DEFINITION_LABEL}:{}", schedule.name);
+async fn recent_tasks(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
+    let label = format!("{DEFINITION_LABEL}={}", schedule.name);
     let query = ListTasksQuery {
         namespace: Some(view.namespace.to_string()),
         label: Some(label.clone()),
@@ -91,29 +92,29 @@ async fn runs(view: &View, schedule: &Schedule) -> Result<Markup, Problem> {
         ..ListTasksQuery::default()
     };
     let page = list::list_tasks(State(view.state.clone()), view.caller.clone(), Params(query)).await?.0;
-    let by_hand = match schedule.spec.trigger {
-        Trigger::Time { .. } => "run by hand",
-        Trigger::Event { .. } => "an event, or run by hand",
+    let unscheduled = match schedule.spec.trigger {
+        Trigger::Time { .. } => "manual run",
+        Trigger::Event { .. } => "event or manual run",
     };
     Ok(html! {
-        @if page.items.is_empty() { p.soft { "None yet." } }
+        @if page.items.is_empty() { p.soft { "No tasks yet." } }
         @else {
             div.wide { table {
-                thead { tr { th.fit scope="col" { "Task" } th.fit scope="col" { "State" } th scope="col" { "For the fire of" } th.fit scope="col" { "Made" } } }
-                tbody { @for task in &page.items { (run(view, task, by_hand)) } }
+                thead { tr { th.fit scope="col" { "Task" } th.fit scope="col" { "State" } th scope="col" { "Scheduled for" } th.fit scope="col" { "Created" } } }
+                tbody { @for task in &page.items { (row(view, task, unscheduled)) } }
             } }
-            p { a href=(view.link("/tasks", &[("label", &label)])) { "All its tasks" } }
+            p { a href=(view.link("/tasks", &[("label", &label)])) { "All tasks of this schedule" } }
         }
     })
 }
 
-fn run(view: &View, task: &Task, by_hand: &str) -> Markup {
+fn row(view: &View, task: &Task, unscheduled: &str) -> Markup {
     html! {
         tr data-key=(task.id) {
             td.fit { a.id href=(view.task_link(&task.id)) { (task.id) } }
             td.fit { (layout::state(task.state)) }
             td {
-                @match task.scheduled_for { Some(at) => time datetime=(at) { (at) }, None => span.soft { (by_hand) } }
+                @match task.scheduled_for { Some(at) => time datetime=(at) { (at) }, None => span.soft { (unscheduled) } }
                 @if let Some(error) = &task.last_error { br; span.soft { (plain(error)) } }
             }
             td.fit { (when(task.created_at, view.now)) }
@@ -121,53 +122,56 @@ fn run(view: &View, task: &Task, by_hand: &str) -> Markup {
     }
 }
 
-fn facts(view: &View, schedule: &Schedule) -> Markup {
+fn details(view: &View, schedule: &Schedule) -> Markup {
     let (spec, task) = (&schedule.spec, &schedule.spec.task);
     let ms = |ms: u64| span(std::time::Duration::from_millis(ms));
     html! {
-        dl.facts {
-            dt { "When" } dd { (trigger(&spec.trigger)) }
-            @if let Trigger::Time { tz: Some(tz), .. } = &spec.trigger { dt { "Zone" } dd { (plain(tz)) } }
-            dt { "Next" } dd { (next(view, schedule)) }
-            dt { "Last" } dd { @match schedule.last_fire_at { Some(at) => (when(at, view.now)), None => "never" } }
+        dl.details {
+            dt { "Trigger" } dd { (trigger(&spec.trigger)) }
+            @if let Trigger::Time { tz: Some(tz), .. } = &spec.trigger {
+                dt { "Time zone" } dd { (plain(tz)) }
+            }
+            dt { "Next run" } dd { (next(view, schedule)) }
+            dt { "Last run" }
+            dd { @match schedule.last_run_at { Some(at) => (when(at, view.now)), None => "never" } }
             dt { "Task" } dd { (plain(&task.task_type)) " in queue " (plain(task.queue.as_deref().unwrap_or("default"))) }
             @if let Some(priority) = task.priority { dt { "Priority" } dd { (priority) } }
             @if let Some(timeout) = task.timeout_ms { dt { "Timeout" } dd { (ms(timeout)) } }
-            @if let Some(attempts) = task.max_attempts { dt { "Attempts" } dd { (attempts) } }
+            @if let Some(attempts) = task.max_attempts { dt { "Max attempts" } dd { (attempts) } }
             @if !task.labels.is_empty() { dt { "Labels" } dd { @for (name, value) in &task.labels { (plain(name)) "=" (plain(value)) " " } } }
-            dt { "If the last one has not ended" } dd { (concurrency(spec.concurrency_policy)) }
-            dt { "If nobody was there" } dd { (misfire(spec.misfire)) }
+            dt { "Concurrency policy" } dd { (concurrency(spec.concurrency_policy)) }
+            dt { "Missed runs" } dd { (misfire(spec.misfire)) }
             dt { "Version" } dd { (schedule.version) }
-            dt { "Added" } dd { (when(schedule.created_at, view.now)) }
+            dt { "Created" } dd { (when(schedule.created_at, view.now)) }
         }
     }
 }
 
 pub(super) fn concurrency(policy: ConcurrencyPolicy) -> &'static str {
     match policy {
-        ConcurrencyPolicy::Allow => "both run",
-        ConcurrencyPolicy::Forbid => "no task is made",
-        ConcurrencyPolicy::Replace => "it is cancelled",
+        ConcurrencyPolicy::Allow => "allow: runs may overlap",
+        ConcurrencyPolicy::Forbid => "forbid: skip the new run",
+        ConcurrencyPolicy::Replace => "replace: cancel the unfinished task",
     }
 }
 
 fn misfire(misfire: Misfire) -> String {
     match misfire {
-        Misfire::RunOnce => "one task for all the fires that were missed".to_owned(),
-        Misfire::RunAll { max } => format!("a task for each of the latest {max}"),
+        Misfire::RunOnce => "run once".to_owned(),
+        Misfire::RunAll { max } => format!("run all, at most the latest {max}"),
         Misfire::SkipAfter { seconds } => {
-            format!("a task for each less than {} late", span(std::time::Duration::from_secs(seconds)))
+            let late = span(std::time::Duration::from_secs(seconds));
+            format!("skip runs that are more than {late} late")
         }
     }
 }
 
-/// The same by hand.
 fn commands(view: &View, schedule: &Schedule) -> Markup {
     let flag = tasks::namespace_flag(view);
     let name = shell_word(&schedule.name);
     html! {
         section {
-            h2 { "As a command" }
+            h2 { "CLI" }
             (layout::command(&format!("weaver schedules show {name}{flag}")))
             (layout::command(&format!("weaver schedules run-now {name}{flag} --wait")))
             (layout::command(&format!("weaver schedules edit {name}{flag}")))

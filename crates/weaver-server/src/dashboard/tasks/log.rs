@@ -1,4 +1,4 @@
-//! What a task printed: the end of it on its page, more as it comes, all of it as a file.
+//! The log of an attempt: its end on the task's page, new lines by long polling, all of it as a file.
 
 mod ansi;
 
@@ -14,22 +14,22 @@ use crate::api::extract::{Name, Params};
 use crate::api::logs::task_logs;
 use crate::problem::Problem;
 
-/// Lines that a page begins with.
+/// Lines on a fresh page.
 const SHOWN: u32 = 300;
-/// The most lines of a download: more than a worker keeps of one attempt.
+/// Lines per download; a worker keeps fewer per attempt.
 const DOWNLOADED_MAX: usize = 200_000;
 
-/// The log's part of a task's page. It says nothing where nothing was printed and nothing is to come.
+/// The log section of a task's page.
 pub(super) async fn section(view: &View, task: &Task) -> Result<Markup, Problem> {
     let attempt = view.query.get("attempt").and_then(|text| text.parse().ok()).unwrap_or(task.attempt);
-    let asked = LogsQuery { attempt: Some(attempt), last: Some(SHOWN), ..of(view) };
-    let page = read(view, &task.id, asked).await?;
+    let query = LogsQuery { attempt: Some(attempt), last: Some(SHOWN), ..of(view) };
+    let page = read(view, &task.id, query).await?;
     let base = format!("/tasks/{}/log", path_part(&task.id));
     let number = attempt.to_string();
     let source = view.link(&base, &[("attempt", &number)]);
     let file = view.link(&format!("{base}.txt"), &[("attempt", &number)]);
     if page.lines.is_empty() && (page.ended || task.attempt == 0) {
-        return Ok(html! { section #log-section { h2 { "Log" } p.soft { "Nothing was printed." } } });
+        return Ok(html! { section #log-section { h2 { "Log" } p.soft { "No log output." } } });
     }
     let ended = page.ended && !page.more;
     Ok(html! {
@@ -51,20 +51,20 @@ pub(super) async fn section(view: &View, task: &Task) -> Result<Markup, Problem>
     })
 }
 
-/// What came after a line, as the script asks for it.
+/// The lines after one, for the script; with `wait_ms` a long poll.
 pub(in crate::dashboard) async fn lines(view: View, Path(id): Path<String>) -> Result<Response, Problem> {
     let number = |name: &str| view.query.get(name).and_then(|text| text.parse::<u64>().ok());
-    let asked = LogsQuery {
+    let query = LogsQuery {
         attempt: number("attempt").and_then(|number| u32::try_from(number).ok()),
         after: Some(number("after").unwrap_or(0)),
         wait_ms: number("wait_ms"),
         ..of(&view)
     };
-    let page = read(&view, &id, asked).await?;
+    let page = read(&view, &id, query).await?;
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        // Opened as a page of its own it can do nothing.
+        // Opened as a page of its own, it can load nothing.
         (
             header::CONTENT_SECURITY_POLICY,
             HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
@@ -78,7 +78,7 @@ pub(in crate::dashboard) async fn lines(view: View, Path(id): Path<String>) -> R
     Ok((headers, lines_of(&page.lines).into_string()).into_response())
 }
 
-/// The whole log, as it was printed.
+/// The log as plain text, unprocessed, up to [`DOWNLOADED_MAX`] lines.
 pub(in crate::dashboard) async fn download(view: View, Path(id): Path<String>) -> Result<Response, Problem> {
     let attempt = view.query.get("attempt").and_then(|text| text.parse().ok());
     let (mut out, mut after, mut count) = (Vec::new(), 0, 0);
@@ -104,7 +104,7 @@ pub(in crate::dashboard) async fn download(view: View, Path(id): Path<String>) -
     Ok((headers, out).into_response())
 }
 
-/// The lines of a log as elements, one each.
+/// One element per line.
 pub(in crate::dashboard) fn lines_of(lines: &[LogLine]) -> Markup {
     html! { @for line in lines { span title=(line.at) { (ansi::coloured(&String::from_utf8_lossy(&line.body.0))) "\n" } } }
 }

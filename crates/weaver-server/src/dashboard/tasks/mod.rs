@@ -1,4 +1,4 @@
-//! The list of tasks: filters, pages, and choosing many.
+//! The list of tasks: filters, pagination, selection for bulk actions.
 
 mod log;
 mod one;
@@ -23,16 +23,15 @@ use crate::api::extract::Params;
 use crate::api::{Permission, list};
 use crate::problem::Problem;
 
-/// Rows of a page.
 const ROWS: u32 = 50;
 
-/// The filters, as fields and as labels.
+/// The filters: query parameter and label.
 pub(super) const FILTERS: [(&str, &str); 7] = [
     ("task_type", "Type"),
     ("queue", "Queue"),
     ("group", "Group"),
     ("session", "Session"),
-    ("label", "Label (name:value)"),
+    ("label", "Label (name=value)"),
     ("created_from", "Created from"),
     ("created_before", "Created before"),
 ];
@@ -47,13 +46,12 @@ pub(super) async fn show(view: View) -> Result<Html, Problem> {
         h1 { "Tasks" }
         (states(&view))
         (filters(&view))
-        // The script keeps what is in here together while somebody chooses.
+        // The script keeps this list unchanged while rows in it are selected.
         div #list data-list { (table(&view, &page)) }
     };
     Ok(layout::page(&view, &Head { title: "Tasks", section: "Tasks", live: "any" }, &body))
 }
 
-/// What the API is asked for, by the fields of a filter.
 pub(super) fn query_of(view: &View, fields: &Fields) -> Result<ListTasksQuery, Problem> {
     Ok(ListTasksQuery {
         namespace: Some(view.namespace.to_string()),
@@ -69,30 +67,30 @@ pub(super) fn query_of(view: &View, fields: &Fields) -> Result<ListTasksQuery, P
     })
 }
 
-/// As a browser's field writes it (without a zone: UTC), or as anybody writes an instant.
+/// As an input of type `datetime-local` submits it (without an offset: UTC), or RFC 3339.
 fn instant(fields: &Fields, name: &'static str) -> Result<Option<Timestamp>, Problem> {
     let Some(text) = fields.get(name) else { return Ok(None) };
     let with_seconds = if text.matches(':').count() == 1 { format!("{text}:00") } else { text.to_owned() };
-    let tried = [text.to_owned(), format!("{with_seconds}Z"), format!("{text}T00:00:00Z")];
-    let found = tried.iter().find_map(|text| serde_json::from_value(text.as_str().into()).ok());
+    let candidates = [text.to_owned(), format!("{with_seconds}Z"), format!("{text}T00:00:00Z")];
+    let found = candidates.iter().find_map(|text| serde_json::from_value(text.as_str().into()).ok());
     found.map(Some).ok_or_else(|| {
-        let reason = format!("`{text}` is no instant; write it like 2026-11-16T09:30");
+        let reason = format!("`{text}` is not a timestamp; write it like 2026-11-16T09:30");
         Invalid::new(name, FieldProblem::Undecodable { reason }).into()
     })
 }
 
 fn states(view: &View) -> Markup {
-    let chosen = view.query.get("state");
+    let current = view.query.get("state");
     let address = |state: Option<&str>| {
         let query = Fields::parse(view.query.with("cursor", None).as_bytes()).with("state", state);
         if query.is_empty() { "/tasks".to_owned() } else { format!("/tasks?{query}") }
     };
     html! {
-        ul.states aria-label="States" {
-            li { a href=(address(None)) aria-current=[chosen.is_none().then_some("true")] { "all" } }
+        ul.states aria-label="Filter by state" {
+            li { a href=(address(None)) aria-current=[current.is_none().then_some("true")] { "all" } }
             @for state in TaskState::ALL {
                 @let word = state.as_str();
-                li { a href=(address(Some(word))) aria-current=[(chosen == Some(word)).then_some("true")] { (layout::state(state)) } }
+                li { a href=(address(Some(word))) aria-current=[(current == Some(word)).then_some("true")] { (layout::state(state)) } }
             }
         }
     }
@@ -110,7 +108,7 @@ fn filters(view: &View) -> Markup {
             }
             button { "Filter" }
             @if FILTERS.iter().any(|(name, _)| view.query.get(name).is_some()) {
-                a href=(view.link("/tasks", &[])) { "Clear" }
+                a href=(view.link("/tasks", &[])) { "Clear filters" }
             }
         }
     }
@@ -118,7 +116,7 @@ fn filters(view: &View) -> Markup {
 
 fn table(view: &View, page: &Page<Task>) -> Markup {
     if page.items.is_empty() {
-        return nothing(view, page);
+        return empty(view, page);
     }
     let may = view.may(Permission::ManageTasks);
     html! {
@@ -128,11 +126,11 @@ fn table(view: &View, page: &Page<Task>) -> Markup {
             @if may { (actions()) }
             div.wide {
                 table {
-                    caption { "Newest first." @if !page.complete { " Not everything was looked through: go on, or filter by group, session, type or queue." } }
+                    caption { "Newest first." @if !page.complete { " Partial result: the scan limit was reached. Show older tasks, or filter by group, session, type or queue." } }
                     thead { tr {
-                        @if may { th.fit scope="col" { input type="checkbox" data-all aria-label="Choose all on this page"; } }
+                        @if may { th.fit scope="col" { input type="checkbox" data-all aria-label="Select all on this page"; } }
                         th.fit scope="col" { "Task" } th.fit scope="col" { "State" } th scope="col" { "Type" } th scope="col" { "Queue" }
-                        th.wide-only scope="col" { "About" } th.n scope="col" { "Attempts" } th.fit scope="col" { "Changed" }
+                        th.wide-only scope="col" { "Error or progress" } th.n scope="col" { "Attempts" } th.fit scope="col" { "Updated" }
                     } }
                     tbody #rows data-rows { @for task in &page.items { (row(view, task, may)) } }
                 }
@@ -142,7 +140,7 @@ fn table(view: &View, page: &Page<Task>) -> Markup {
     }
 }
 
-/// The filter, carried along by the form that acts on everything it matches.
+/// The filter as hidden fields, for actions on all matching tasks.
 fn filter_fields(query: &Fields) -> Markup {
     html! {
         @for name in FILTERS.iter().map(|(name, _)| *name).chain(["state"]) {
@@ -154,10 +152,10 @@ fn filter_fields(query: &Fields) -> Markup {
 fn actions() -> Markup {
     html! {
         div.row {
-            span.soft { "Chosen tasks:" }
-            button name="action" value="cancel" data-chosen="Cancel" { "Cancel" }
-            button name="action" value="retry" data-chosen="Retry" { "Retry" }
-            span.soft { "Everything that matches the filter:" }
+            span.soft { "Selected tasks:" }
+            button name="action" value="cancel" data-selected="Cancel" { "Cancel" }
+            button name="action" value="retry" data-selected="Retry" { "Retry" }
+            span.soft { "All matching tasks:" }
             button name="action" value="cancel-all" { "Cancel all…" }
             button name="action" value="retry-all" { "Retry all…" }
         }
@@ -167,20 +165,20 @@ fn actions() -> Markup {
 fn row(view: &View, task: &Task, may: bool) -> Markup {
     html! {
         tr data-key=(task.id) {
-            @if may { td.fit { input type="checkbox" name="id" value=(task.id) aria-label=(format!("Choose task {}", task.id)); } }
+            @if may { td.fit { input type="checkbox" name="id" value=(task.id) aria-label=(format!("Select task {}", task.id)); } }
             td.fit { a.id href=(view.task_link(&task.id)) { (task.id) } }
             td.fit { (layout::state(task.state)) }
             td.name { (plain(&task.task_type)) }
             td.name { (plain(&task.queue)) }
-            td.wide-only { (about(task)) }
+            td.wide-only { (note(task)) }
             td.n { (task.executions) "/" (task.max_attempts) }
             td.fit { (when(task.updated_at, view.now)) }
         }
     }
 }
 
-/// The one thing to know about a task besides its state.
-fn about(task: &Task) -> Markup {
+/// The last error, else the progress message, else the group.
+fn note(task: &Task) -> Markup {
     let error = task.last_error.as_deref().filter(|_| task.state != TaskState::Succeeded);
     let shown: String = error.unwrap_or_default().chars().take(160).collect();
     html! {
@@ -192,7 +190,7 @@ fn about(task: &Task) -> Markup {
 
 fn pager(view: &View, page: &Page<Task>) -> Markup {
     html! {
-        nav.row aria-label="Pages of the list" {
+        nav.row aria-label="Pagination" {
             @if view.query.get("cursor").is_some() {
                 a.button href=(format!("/tasks?{}", view.query.with("cursor", None))) { "Newest" }
             }
@@ -203,26 +201,26 @@ fn pager(view: &View, page: &Page<Task>) -> Markup {
     }
 }
 
-fn nothing(view: &View, page: &Page<Task>) -> Markup {
+fn empty(view: &View, page: &Page<Task>) -> Markup {
     let filtered =
         view.query.get("state").is_some() || FILTERS.iter().any(|(name, _)| view.query.get(name).is_some());
     html! {
         @if filtered || page.next.is_some() {
             div.empty {
-                p { "No task matches." @if !page.complete { " Not everything was looked through." } }
+                p { "No matching tasks." @if !page.complete { " Not all tasks were scanned." } }
                 p { a href=(view.link("/tasks", &[])) { "Show all tasks" } }
             }
         } @else {
-            (layout::empty("There is no task here yet.", "Put one in:",
+            (layout::empty("No tasks in this namespace yet.", "Enqueue one:",
                 &format!("weaver enqueue http '{{\"url\": \"https://example.org\"}}'{}", namespace_flag(view))))
         }
         (pager(view, page))
-        // The script puts rows here as they come.
+        // The script adds new rows here.
         table hidden { tbody #rows data-rows {} }
     }
 }
 
-/// What a command needs besides, to mean this namespace.
+/// The `--namespace` option for a command, empty in the default namespace.
 pub(super) fn namespace_flag(view: &View) -> String {
     if view.namespace == weaver_core::name::Namespace::default() {
         return String::new();

@@ -1,4 +1,4 @@
-//! One task: its state and why, its story, its data, its log, and what can be done about it.
+//! One task: state and its explanation, timeline, payload, result, log, actions.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -20,13 +20,13 @@ pub(in crate::dashboard) async fn show(view: View, Path(id): Path<String>) -> Re
     let (state, caller) = (|| State(view.state.clone()), || view.caller.clone());
     let query = || Params(view.namespace_query());
     let task = api::get_task(state(), caller(), Name(id.clone()), query()).await?.0;
-    let why = api::explain_task(state(), caller(), Name(id), query()).await?.0;
+    let explanation = api::explain_task(state(), caller(), Name(id), query()).await?.0;
     let log = log::section(&view, &task).await?;
     let body = html! {
         h1 { "Task " code { (task.id) } " " (layout::state(task.state)) }
         p.soft { (plain(&task.task_type)) " in queue " a href=(view.link("/tasks", &[("queue", &task.queue)])) { (plain(&task.queue)) } }
         (actions(&view, &task))
-        (reasons(&view, &why))
+        (reasons(&view, &explanation))
         @if let Some(progress) = &task.progress {
             @let percent = format!("{:.0}", progress.fraction * 100.0);
             div.row {
@@ -42,10 +42,10 @@ pub(in crate::dashboard) async fn show(view: View, Path(id): Path<String>) -> Re
                 (parts::commands(&view, &task))
             }
             div {
-                h2 { "What happened" }
+                h2 { "Timeline" }
                 (parts::timeline(&view, &task))
-                h2 { "Facts" }
-                (parts::facts(&view, &task))
+                h2 { "Details" }
+                (parts::details(&view, &task))
             }
         }
     };
@@ -68,16 +68,16 @@ fn actions(view: &View, task: &Task) -> Markup {
     }
 }
 
-/// Every reason as a sentence, with a link to what it is about.
-fn reasons(view: &View, why: &Explanation) -> Markup {
+/// Each reason as a sentence, with a link to the object it names.
+fn reasons(view: &View, explanation: &Explanation) -> Markup {
     html! {
-        ul.why aria-label="Why" {
-            @for reason in &why.reasons {
+        ul.reasons aria-label="Explanation" {
+            @for reason in &explanation.reasons {
                 li {
-                    (plain(&sentence(&reason.text)))
+                    (plain(&sentence(&reason.message)))
                     @if let Some(id) = &reason.task_id { " " a href=(view.task_link(id)) { "Task " (id) } }
                     @else if let Some(queue) = &reason.queue { " " a href=(view.link("/queues", &[])) { "Queue " (plain(queue)) } }
-                    @else if reason.worker.is_some() { " " a href=(view.link("/runners", &[])) { "Runners" } }
+                    @else if reason.worker.is_some() { " " a href=(view.link("/workers", &[])) { "Workers" } }
                 }
             }
         }
@@ -96,9 +96,10 @@ pub(in crate::dashboard) async fn run_now(view: View, Path(id): Path<String>) ->
     Ok(redirect(&view.task_link(&id)))
 }
 
-/// The new task is what to look at now.
+/// Redirects to the new task.
 pub(in crate::dashboard) async fn retry(view: View, Path(id): Path<String>) -> Result<Response, Problem> {
     let query = Params(view.namespace_query());
-    let (_, made) = api::retry_task(State(view.state.clone()), view.caller.clone(), Name(id), query).await?;
-    Ok(redirect(&view.task_link(&made.0.id)))
+    let (_, created) =
+        api::retry_task(State(view.state.clone()), view.caller.clone(), Name(id), query).await?;
+    Ok(redirect(&view.task_link(&created.0.id)))
 }

@@ -1,4 +1,4 @@
-//! Tokens that were verified a moment ago, so that a request does not cost a read of the store.
+//! A cache of verified tokens, so that a request does not cost a read of the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::record::Record;
 use super::{CACHE_TTL, CACHED_MAX};
 use crate::security::token_text::TokenId;
 
-/// Only tokens whose secret was right are kept, so strangers cannot fill it.
+/// Only tokens with the right secret are cached, so unauthenticated clients cannot fill it.
 #[derive(Default)]
 pub(super) struct Cache {
     state: Mutex<State>,
@@ -19,8 +19,7 @@ pub(super) struct Cache {
 #[derive(Default)]
 struct State {
     entries: HashMap<TokenId, Entry>,
-    /// Grows with every [`forget`](Cache::forget): what was read from the store before must not be put in
-    /// after.
+    /// Grows with every [`forget`](Cache::forget): a record that was read before must not be cached after.
     epoch: Epoch,
 }
 
@@ -29,19 +28,19 @@ struct Entry {
     read_at: Monotonic,
 }
 
-/// When a look into the cache was taken, counted in revocations.
+/// The time of a lookup, counted in revocations.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Epoch(u64);
 
 impl Cache {
-    /// A record that is fresh enough to be believed, and the epoch to give back to [`put`](Cache::put).
+    /// A record younger than [`CACHE_TTL`], and the epoch to pass to [`put`](Cache::put).
     pub(super) fn get(&self, id: &TokenId, now: Monotonic) -> (Option<Arc<Record>>, Epoch) {
         let state = self.state.lock();
         let fresh = state.entries.get(id).filter(|entry| now < entry.read_at.saturating_add(CACHE_TTL));
         (fresh.map(|entry| Arc::clone(&entry.record)), state.epoch)
     }
 
-    /// Remembers a record that was read after [`get`](Cache::get), unless anything was revoked in between.
+    /// Caches a record that was read after [`get`](Cache::get), unless a token was revoked in between.
     pub(super) fn put(&self, id: TokenId, record: Arc<Record>, read_at: Monotonic, epoch: Epoch) {
         let mut state = self.state.lock();
         if state.epoch != epoch {
@@ -55,19 +54,19 @@ impl Cache {
         state.entries.insert(id, Entry { record, read_at });
     }
 
-    /// Whether it holds this id, fresh or not.
+    /// Whether the id is cached, fresh or not.
     pub(super) fn contains(&self, id: &TokenId) -> bool {
         self.state.lock().entries.contains_key(id)
     }
 
-    /// Drops what the store no longer has. No new epoch, unlike [`forget`](Cache::forget): strangers can make
-    /// this happen at will, and must not keep others' tokens from being remembered. Ids are never used again,
-    /// so nothing comes late.
+    /// Drops a token that the store no longer has. No new epoch, unlike [`forget`](Cache::forget): any client
+    /// can cause this at will, and must not keep other tokens from being cached. Ids are never reused, so a
+    /// late record cannot be of another token.
     pub(super) fn drop_entry(&self, id: &TokenId) {
         self.state.lock().entries.remove(id);
     }
 
-    /// Drops what was revoked, and keeps out whoever read it before that.
+    /// Drops a revoked token; a request that read it before cannot cache it again.
     pub(super) fn forget(&self, id: &TokenId) {
         let mut state = self.state.lock();
         state.epoch.0 += 1;

@@ -1,4 +1,4 @@
-//! A token as the store keeps it.
+//! The stored form of a token.
 
 use serde::{Deserialize, Serialize};
 use weaver_core::error::Error;
@@ -10,15 +10,13 @@ use crate::security::role::Role;
 use crate::security::scope::NamespaceScope;
 use crate::security::token_text::TokenHash;
 
-/// What is known about a token, ready for requests.
 pub(super) struct Record {
     pub(super) info: TokenInfo,
     pub(super) hash: TokenHash,
     pub(super) identity: Identity,
 }
 
-/// The document's body. A field it does not know means that a later version wrote it, perhaps a restriction:
-/// better to refuse such a token than to be generous with it.
+/// The document's body. An unknown field may be a restriction of a newer version: such a token is refused.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -50,9 +48,9 @@ impl Record {
     pub(super) fn decode(id: &str, body: &[u8]) -> Result<Self, Error> {
         let damaged = |reason: String| Error::Damaged {
             what: format!("document {TOKEN_KIND}/{id} ({reason})"),
-            way_out: "revoke the token and make a new one".to_owned(),
+            remedy: "revoke the token and create a new one".to_owned(),
         };
-        let id = id.parse().map_err(|_| damaged("its id is no token's".to_owned()))?;
+        let id = id.parse().map_err(|_| damaged("its id is not a token id".to_owned()))?;
         let body: Body = serde_json::from_slice(body).map_err(|error| damaged(error.to_string()))?;
         let info = TokenInfo {
             id,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Prose, which may change freely, and what is shown in a form of its own.
+/// Prose, which may change freely, and keywords that are rendered separately.
 const LEFT_OUT: [&str; 12] = [
     "$ref",
     "additionalProperties",
@@ -58,7 +58,7 @@ fn describe_operation(out: &mut String, operation: &Value) {
     }
 }
 
-/// A schema, and one step further in what it is made of.
+/// A schema, and one level deeper its parts.
 fn describe(out: &mut String, indent: usize, label: &str, schema: &Value) {
     let empty = Map::new();
     let fields = schema.as_object().unwrap_or(&empty);
@@ -108,7 +108,7 @@ fn words(fields: &Map<String, Value>) -> String {
 fn limits(fields: &Map<String, Value>) -> String {
     let limits = fields.iter().filter(|(keyword, _)| !LEFT_OUT.contains(&keyword.as_str()));
     let mut limits: Vec<_> = limits.map(|(keyword, value)| format!(" {keyword}={value}")).collect();
-    // By name: it is no matter which was added first.
+    // By name: the order in the document does not matter.
     limits.sort();
     limits.concat()
 }

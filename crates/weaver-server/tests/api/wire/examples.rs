@@ -1,5 +1,5 @@
-//! What the document does not tell: words that it has as strings, how serde writes the words, and the data of
-//! events.
+//! What the OpenAPI document does not contain: enum words that it has as strings, how serde writes them, and
+//! the data of events.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use weaver_api as wire;
 use weaver_api::merge_convert as convert;
 use weaver_core::explain::Reason;
-use weaver_core::ports::{Directive, RunnerStatus};
+use weaver_core::ports::Directive;
 use weaver_core::quarantine::RecordKind;
 use weaver_core::task::{AttemptOutcome, Cause, TaskState};
 use weaver_core::time::Timestamp;
-use weaver_merge::engine::Written;
+use weaver_merge::engine::JournalEvent;
 use weaver_scheduler::definition::NoticeKind;
 
 const AT: Timestamp = Timestamp::MIN;
@@ -26,7 +26,7 @@ pub(super) fn all() -> String {
     out.push_str("\n## Reasons of explanations\n\n");
     for reason in reasons() {
         let written = wire::Reason::from(&reason);
-        line(&mut out, &written.code.clone(), &without_text(&written));
+        line(&mut out, &written.code.clone(), &without_message(&written));
     }
     out.push_str("\n## Events\n\n");
     for name in [wire::EVENT_CHANGE, wire::EVENT_RESYNC, wire::EVENT_END] {
@@ -36,7 +36,7 @@ pub(super) fn all() -> String {
     let change: wire::Change = serde_json::from_value(change).expect("a change");
     line(&mut out, wire::EVENT_CHANGE, &change);
     for written in merge_events() {
-        let written: Written = serde_json::from_value(written).expect("an event of a merge queue");
+        let written: JournalEvent = serde_json::from_value(written).expect("an event of a merge queue");
         let event = convert::event(written, AT);
         line(&mut out, &event.event.clone(), &event);
     }
@@ -47,10 +47,10 @@ fn line<T: Serialize>(out: &mut String, name: &str, value: &T) {
     let _ = writeln!(out, "{name}: {}", serde_json::to_string(value).expect("it can be written"));
 }
 
-/// Sentences may change freely.
-fn without_text(reason: &wire::Reason) -> Value {
+/// Messages may change freely.
+fn without_message(reason: &wire::Reason) -> Value {
     let mut value = serde_json::to_value(reason).expect("it can be written");
-    value["text"] = json!("…");
+    value["message"] = json!("…");
     value
 }
 
@@ -63,7 +63,7 @@ fn words_of_tasks(out: &mut String) {
     line(out, "Cause", &Cause::ALL.map(word_of_cause));
     let directives = [Directive::Run, Directive::Drain, Directive::Stop];
     line(out, "Directive", &directives);
-    line(out, "RunnerStatus", &[RunnerStatus::Running, RunnerStatus::Stopped]);
+    line(out, "WorkerStatus", &[wire::WorkerStatus::Running, wire::WorkerStatus::Stopped]);
     line(
         out,
         "RecordKind",
@@ -80,9 +80,9 @@ fn words_of_tasks(out: &mut String) {
     }
 }
 
-/// As it travels: where a task, or a reason, says it.
+/// In JSON: in a task, or in a reason.
 fn word_of_cause(cause: Cause) -> Value {
-    without_text(&wire::Reason::from(&Reason::DueAt { at: AT, because: Some(cause) }))["cause"].take()
+    without_message(&wire::Reason::from(&Reason::DueAt { at: AT, because: Some(cause) }))["cause"].take()
 }
 
 fn words_of_work(out: &mut String) {
@@ -105,7 +105,7 @@ fn words_of_work(out: &mut String) {
     }
 }
 
-/// Words that are read, as they are written again.
+/// Words that are parsed, as they are serialized again.
 fn read<T: serde::de::DeserializeOwned + Serialize>(name: &str, words: &[&str]) -> String {
     let read: Vec<T> = serde_json::from_value(json!(words)).unwrap_or_else(|error| panic!("{name}: {error}"));
     format!("{name}: {}", serde_json::to_string(&read).expect("they can be written"))
@@ -115,7 +115,7 @@ fn words_of_schedules(out: &mut String) {
     use NoticeKind as N;
     for words in [
         read::<wire::Gap>("Gap", &["shift", "skip"]),
-        read::<wire::Overlap>("Overlap", &["first", "last", "both"]),
+        read::<wire::Fold>("Fold", &["first", "last", "both"]),
         read::<wire::ConcurrencyPolicy>("ConcurrencyPolicy", &["forbid", "allow", "replace"]),
         read::<wire::Dispatch>("Dispatch", &["pull", "assign"]),
     ] {
@@ -126,7 +126,7 @@ fn words_of_schedules(out: &mut String) {
         json!({ "trigger": { "kind": "time", "schedule": "every 5m" }, "task": { "task_type": "t" } }),
         json!({
             "enabled": false,
-            "trigger": { "kind": "time", "schedule": "s", "tz": "z", "gap": "skip", "overlap": "both" },
+            "trigger": { "kind": "time", "schedule": "s", "tz": "z", "gap": "skip", "fold": "both" },
             "task": {
                 "task_type": "t", "payload": { "b": 1, "a": [null] }, "queue": "q", "priority": 3.0, "timeout_ms": 4,
                 "max_attempts": 5, "max_losses": 6, "retry": { "kind": "none" }, "labels": { "l": "m" },
@@ -190,7 +190,7 @@ fn reasons() -> Vec<Reason> {
     ]
 }
 
-/// One of each kind, with every reason, judgement and end of a run.
+/// One of each kind, with every reason, conclusion and outcome of a run.
 fn merge_events() -> Vec<Value> {
     let event = |event: &str, fields: Value| {
         let mut written = json!({ "queue": "r:main", "key": "k", "event": event });

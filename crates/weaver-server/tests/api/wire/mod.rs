@@ -1,4 +1,4 @@
-//! The whole wire as one text file, so that a change of a field, a type or a word is a line in a diff.
+//! The whole wire format as one text file, so that a change of a field, a type or a word is a line in a diff.
 
 mod describe;
 mod examples;

@@ -1,10 +1,10 @@
-//! What the naive store does, right or wrong.
+//! Operations of the naive store, with and without bugs.
 
 use std::collections::BTreeMap;
 
 use weaver_core::id::TaskKey;
 use weaver_core::lease::{LeaseRequest, Leased, Renewal, Renewed};
-use weaver_core::lifecycle::{HolderChange, OverdueWhy, Transition, Verb};
+use weaver_core::lifecycle::{HolderChange, OverdueReason, Transition, Verb};
 use weaver_core::name::{Namespace, QueueName};
 use weaver_core::ports::QueueSettings;
 use weaver_core::queue::{Committed, Enqueued, Overdue};
@@ -16,7 +16,7 @@ use crate::model::Reference;
 use crate::simulation::buggy::{Bug, Model, State};
 use crate::simulation::scenario::NAMESPACES;
 
-/// One in so many changes, or tasks, is lost.
+/// One in this many changes or tasks is lost.
 const LOST_ONE_IN: u64 = 9;
 
 impl Model {
@@ -31,7 +31,7 @@ impl Model {
             return answer;
         }
         let added = state.model.enqueue(vec![task], std::slice::from_ref(&answer), now);
-        added.expect("the model agrees with itself");
+        added.expect("the model is consistent");
         answer
     }
 
@@ -48,7 +48,7 @@ impl Model {
         }
     }
 
-    /// When leases are granted, and whoever waits for one is woken.
+    /// Time by which leases are granted and waiters woken.
     pub(super) fn now_for_leases(&self) -> Timestamp {
         let now = self.clock.now();
         if self.has(Bug::LeasedBeforeDue) { now.saturating_add(seconds(2)) } else { now }
@@ -65,7 +65,7 @@ impl Model {
                 transition.from = record.state;
             }
             Some(Bug::ExpiryIgnoresRenewals) => transition.expected_renewals = None,
-            Some(Bug::LostCountedAsFailed) if transition.verb == Verb::Lose => {
+            Some(Bug::LostCountedAsFailed) if transition.verb == Verb::ExpireLease => {
                 transition.counters.losses -= 1;
                 transition.counters.failures += 1;
             }
@@ -73,7 +73,7 @@ impl Model {
                 transition.counters.failures += 1;
             }
             Some(Bug::HoldFreedOnCancel) if transition.holder == HolderChange::Hold => {
-                transition.holder = HolderChange::Nobody;
+                transition.holder = HolderChange::Clear;
             }
             _ => {}
         }
@@ -100,14 +100,14 @@ impl Model {
     pub(super) fn late(&self, state: &State, now: Timestamp) -> Vec<Overdue> {
         let mut overdue = state.model.overdue(now);
         match self.bug {
-            Some(Bug::NothingOverdue) => overdue.retain(|item| item.why != OverdueWhy::Lease),
+            Some(Bug::NothingOverdue) => overdue.retain(|item| item.reason != OverdueReason::Lease),
             Some(Bug::OverdueIgnoresRenewals) => overdue.extend(begun_long_ago(&state.model, now)),
             _ => {}
         }
         overdue
     }
 
-    /// Whether a change is kept from its readers.
+    /// Whether a change is not published.
     pub(super) fn hides(&self, position: u64) -> bool {
         self.has(Bug::EventsLost) && position % LOST_ONE_IN == LOST_ONE_IN - 1
     }
@@ -119,14 +119,14 @@ fn without_key(task: ValidTask) -> ValidTask {
     ValidTask { spec: spec.into(), ..task }
 }
 
-/// A repeated call gets what is left of its first answer in the order of the first.
+/// A repeated call gets the rest of its first answer, in the same order.
 fn in_order(model: &mut Reference, request: &LeaseRequest, now: Timestamp) -> Vec<Leased> {
     let mut leased = model.lease(request, now).leased;
     leased.sort_by_key(|leased| (leased.record.spec.priority, leased.record.ready_at, leased.record.key.id));
     leased
 }
 
-/// Also what somebody else already runs.
+/// Also leases tasks that another worker runs.
 fn granted_twice(model: &mut Reference, request: &LeaseRequest, now: Timestamp) -> Vec<Leased> {
     let wanted = |record: &&mut TaskRecord| {
         record.state == TaskState::Running
@@ -143,7 +143,7 @@ fn granted_twice(model: &mut Reference, request: &LeaseRequest, now: Timestamp) 
     lease.map(|lease| Leased { lease, record: record.clone() }).into_iter().collect()
 }
 
-/// As if whoever waits for a retry had never begun.
+/// As if tasks that wait for a retry had never started.
 fn with_keys_freed(model: &mut Reference, request: &LeaseRequest, now: Timestamp) -> Vec<Leased> {
     let begun = free_keys(model);
     let mut leased = model.lease(request, now).leased;
@@ -154,9 +154,10 @@ fn with_keys_freed(model: &mut Reference, request: &LeaseRequest, now: Timestamp
     leased
 }
 
-/// Makes whoever waits for a retry forget that it has begun; says how often it had.
+/// Resets the start count of tasks that wait for a retry; returns the old counts.
 pub(super) fn free_keys(model: &mut Reference) -> BTreeMap<TaskKey, u32> {
-    // Not those that could expire: who has not begun may not begin after that, and the bug would be another.
+    // Not those that could expire: a task that has not started may not start after that, which would be
+    // another bug.
     let waits = |record: &&mut TaskRecord| {
         record.state == TaskState::RetryScheduled && record.spec.expires_at.is_none()
     };
@@ -164,7 +165,6 @@ pub(super) fn free_keys(model: &mut Reference) -> BTreeMap<TaskKey, u32> {
     waiting.map(|record| (record.key.clone(), std::mem::take(&mut record.executions))).collect()
 }
 
-/// Makes them remember.
 pub(super) fn restore_keys(model: &mut Reference, begun: BTreeMap<TaskKey, u32>) {
     for (key, executions) in begun {
         if let Some(record) = model.records_mut().get_mut(&key) {
@@ -192,7 +192,6 @@ fn with_limits_off(model: &mut Reference, request: &LeaseRequest, now: Timestamp
     leased
 }
 
-/// The newest first.
 fn reversed(model: &mut Reference, request: &LeaseRequest, now: Timestamp) -> Vec<Leased> {
     let mut leased = Vec::new();
     let keys: Vec<_> = model.records_mut().values().map(|record| record.key.clone()).collect();
@@ -205,7 +204,7 @@ fn reversed(model: &mut Reference, request: &LeaseRequest, now: Timestamp) -> Ve
     leased
 }
 
-/// A lease call in a world that has only this task's record waiting.
+/// A lease call as if only this task were waiting.
 fn lease_only(model: &mut Reference, request: &LeaseRequest, key: &TaskKey, now: Timestamp) -> Vec<Leased> {
     let others: BTreeMap<_, _> = model
         .records_mut()
@@ -225,7 +224,7 @@ fn begun_long_ago(model: &Reference, now: Timestamp) -> Vec<Overdue> {
             if held
                 .is_some_and(|held| held.started_at.saturating_add(held.ttl) <= now && held.expires_at > now)
             {
-                overdue.push(Overdue { record: record.clone(), why: OverdueWhy::Lease });
+                overdue.push(Overdue { record: record.clone(), reason: OverdueReason::Lease });
             }
         }
     }

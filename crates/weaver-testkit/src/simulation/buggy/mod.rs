@@ -1,5 +1,5 @@
-//! A naive store that can be given one deliberate bug: whoever checks must find it. Without a bug it is a
-//! store like any other, and passes.
+//! A naive store with one deliberate bug, which the checkers must find (mutation testing). Without a bug it
+//! is a correct store, and passes.
 
 mod act;
 mod ports;
@@ -15,51 +15,51 @@ use weaver_core::queue::memory::InMemoryQueue;
 use crate::intercept::Intercepted;
 use crate::model::Reference;
 
-/// A deliberate bug.
+/// A deliberate bug that a checker must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// An end is taken whatever version it was decided on.
+    /// An outcome is applied whatever version it was decided on.
     NoFence,
-    /// A renewal moves the version.
+    /// A renewal increments the version.
     RenewalBumpsVersion,
-    /// A lease is over one TTL after it began, renewed or not.
+    /// A lease expires one TTL after it was granted, renewed or not.
     OverdueIgnoresRenewals,
-    /// The expiry of a lease is written although it was renewed in between.
+    /// The expiry of a lease is applied although it was renewed in between.
     ExpiryIgnoresRenewals,
     /// A lost worker is charged as a failure.
     LostCountedAsFailed,
     /// A cancelled task's key and slot are free before its handler has stopped.
     HoldFreedOnCancel,
-    /// What has ended moves again.
+    /// Terminal tasks make transitions.
     TerminalCanMove,
     /// Tasks are leased two seconds early.
     LeasedBeforeDue,
-    /// A task that runs is given to somebody else too.
+    /// A running task is leased to another worker too.
     GrantedTwice,
-    /// Idempotency keys are not looked at.
+    /// Idempotency keys are ignored.
     IdempotencyIgnored,
     /// Some changes are never published.
     EventsLost,
     /// A serial key is free while its task waits for a retry.
     KeyFreedDuringRetry,
-    /// Giving a task back is charged as a failure.
+    /// A release is charged as a failure.
     ReleaseCharged,
     /// A lease call takes tasks of other namespaces.
     NamespaceIgnored,
-    /// The limits of queues are not looked at.
+    /// Concurrency limits are ignored.
     LimitIgnored,
     /// Some tasks are acknowledged and not stored.
     EnqueueLost,
-    /// Leases never run out.
+    /// Expired leases are never reported.
     NothingOverdue,
     /// The least urgent goes first.
     OrderReversed,
-    /// A handler that renews is never told that its task was cancelled.
+    /// A renewal never reports that the task was cancelled.
     CancelNotTold,
 }
 
 impl Bug {
-    /// All of them.
+    /// Every bug, for the mutation tests.
     pub const ALL: [Self; 19] = [
         Self::NoFence,
         Self::RenewalBumpsVersion,
@@ -83,8 +83,7 @@ impl Bug {
     ];
 }
 
-/// The reference model as a store. What bugs are not about (runners, documents, journal) is kept by a store
-/// in memory.
+/// The reference model as a store. Workers, documents and journal are delegated to an in-memory store.
 pub type ModelStore = Intercepted<Model>;
 
 /// The reference model, which answers the calls about tasks and queues.
@@ -92,7 +91,7 @@ pub struct Model {
     bug: Option<Bug>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// Rung after every call that may have changed something.
+    /// Notified after every call that may have changed something.
     changed: Notify,
 }
 
@@ -111,7 +110,7 @@ impl State {
 }
 
 impl ModelStore {
-    /// An empty store, with a bug or without.
+    /// An empty store, with or without a bug.
     pub fn new(clock: Arc<dyn Clock>, bug: Option<Bug>) -> Self {
         let side = Arc::new(InMemoryQueue::new(Arc::clone(&clock)));
         Self::of(side, Model { bug, clock, state: Mutex::default(), changed: Notify::new() })

@@ -1,4 +1,4 @@
-//! The naive store's answers.
+//! Ports of the naive store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Intercept for Model {
 }
 
 impl Model {
-    /// Answers what is asked of tasks and queues, and gives other calls back.
+    /// Answers calls about tasks and queues, and returns other calls.
     fn read_or_manage(&self, call: Call) -> std::result::Result<Result<Answer>, Box<Call>> {
         Ok(match call {
             Call::Resolve { namespace, ids } => {
@@ -91,7 +91,7 @@ impl Model {
                 Ok(Answer::Counts(Counts { values, oldest_ready_at: None, as_of, exact: true }))
             }
             Call::ListGroups { .. } => Err(not_here("groups")),
-            Call::AheadOf { .. } => Err(not_here("places in line")),
+            Call::AheadOf { .. } => Err(not_here("queue positions")),
             Call::ListQueues { namespace } => Ok(Answer::ListQueues(self.queues(&namespace))),
             Call::PutQueue { namespace, queue, settings, .. } => {
                 settings.validate().map_err(Error::from).map(|()| {
@@ -115,7 +115,7 @@ impl Model {
         })
     }
 
-    /// Does something under the lock, and tells whoever waits.
+    /// Runs under the lock, then wakes waiters.
     fn with<T>(&self, act: impl FnOnce(&mut State, Timestamp) -> T) -> T {
         let answer = act(&mut self.state.lock(), self.clock.now());
         self.changed.notify_waiters();
@@ -139,9 +139,9 @@ impl Model {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before the state is looked at: a change in between is seen.
+            // Registered before the state is read, so that no change in between is missed.
             changed.as_mut().enable();
-            let (ready, due) = self.look(interest);
+            let (ready, due) = self.poll(interest);
             let now = self.clock.monotonic();
             if ready {
                 return Wake::Ready;
@@ -160,9 +160,9 @@ impl Model {
     }
 
     /// Whether there may be something of interest, and if not, when something becomes due.
-    fn look(&self, interest: &Interest) -> (bool, Option<Timestamp>) {
+    fn poll(&self, interest: &Interest) -> (bool, Option<Timestamp>) {
         let (mut state, now) = (self.state.lock(), self.now_for_leases());
-        // A waiter is woken for what a lease call would take, or it would ask for ever.
+        // A waiter is woken only for what a lease call would take, or it would spin.
         let begun = self.has(Bug::KeyFreedDuringRetry).then(|| free_keys(&mut state.model));
         let answer = found(&state, interest, now);
         begun.into_iter().for_each(|begun| restore_keys(&mut state.model, begun));
@@ -222,7 +222,7 @@ fn found(state: &State, interest: &Interest, now: Timestamp) -> (bool, Option<Ti
     }
 }
 
-/// No world asks for it.
+/// For calls that no world makes.
 fn not_here(what: &str) -> Error {
     Error::Unavailable { reason: format!("the naive store has no {what}") }
 }

@@ -1,4 +1,4 @@
-//! G1: whatever was acknowledged, leased or published is there at the end, as it was.
+//! G1: durability. Whatever was acknowledged, leased or published is stored at the end, unchanged.
 
 use std::collections::BTreeMap;
 
@@ -11,25 +11,26 @@ pub(super) fn check(history: &History) -> Findings {
     for entry in &history.entries {
         match &entry.what {
             What::Acknowledged(key) => findings.hold(finals.contains_key(key), entry.at, || {
-                format!("{key} was acknowledged and is not there")
+                format!("{key} was acknowledged but is not stored")
             }),
-            What::Enqueued { asked, answer, record, .. } => {
+            What::Enqueued { requested, answer, record, .. } => {
                 let stored =
-                    record.as_ref().is_some_and(|record| answer.existing || record.spec == asked.spec);
-                findings
-                    .hold(stored, entry.at, || format!("{} was answered and is not stored so", answer.key));
+                    record.as_ref().is_some_and(|record| answer.existing || record.spec == requested.spec);
+                findings.hold(stored, entry.at, || {
+                    format!("{} was answered but is stored differently", answer.key)
+                });
             }
             What::Leased { grants, .. } => {
                 for grant in grants {
                     findings.hold(grant.after.as_deref() == Some(&*grant.given), entry.at, || {
-                        format!("{} was given to a worker and is not stored so", grant.lease.key)
+                        format!("{} was leased but is stored differently", grant.lease.key)
                     });
                 }
             }
             What::Published(change) => {
                 let known = finals.get(&change.key).is_some_and(|record| record.version >= change.version);
                 findings.hold(known, entry.at, || {
-                    format!("{} {} was published and is not there", change.key, change.version)
+                    format!("{} {} was published but is not stored", change.key, change.version)
                 });
             }
             _ => {}
@@ -38,7 +39,7 @@ pub(super) fn check(history: &History) -> Findings {
     let at = history.entries.last().map_or(crate::simulation::START, |entry| entry.at);
     for record in &history.known {
         findings.hold(finals.get(&record.key) == Some(&record), at, || {
-            format!("{} is not what the last call about it left", record.key)
+            format!("{} differs from the result of the last call", record.key)
         });
     }
     findings

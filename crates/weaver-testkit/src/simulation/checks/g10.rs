@@ -1,4 +1,4 @@
-//! G10: events. Every move is published, in order per task, and nothing else is.
+//! G10: events. Every transition is published, in order per task, and nothing else is.
 
 use std::collections::BTreeMap;
 
@@ -33,19 +33,20 @@ pub(super) fn check(history: &History) -> Findings {
             }
             What::Published(change) => {
                 let seen = published.entry(&change.key).or_default();
-                // At least once: the same again is no harm.
+                // At-least-once: a duplicate is allowed.
                 if seen.last() != Some(&(change.version, change.state)) {
                     seen.push((change.version, change.state));
                 }
             }
-            What::Resync => findings.hold(false, *at, || "the stream forgot a change".to_owned()),
+            What::Resync => findings.hold(false, *at, || "the change stream has a gap".to_owned()),
             _ => {}
         }
     }
     for (key, moves) in &made {
         let seen = published.get(key);
-        findings
-            .hold(seen == Some(moves), START, || format!("{key} moved {moves:?}, published was {seen:?}"));
+        findings.hold(seen == Some(moves), START, || {
+            format!("{key} made the transitions {moves:?}, published were {seen:?}")
+        });
     }
     findings
 }

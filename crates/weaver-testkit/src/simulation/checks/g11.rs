@@ -1,4 +1,4 @@
-//! G11: cancel arrives. The handler is told soon, and what it holds stays held until it has stopped.
+//! G11: cancellation. The handler is signalled soon, and its cancellation hold lasts until it has stopped.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::simulation::checks::Findings;
 use crate::simulation::checks::runs::{Span, spans};
 use crate::simulation::history::{Entry, History, What};
 
-/// When a handler must have been told, by a worker that nothing troubles: one second, and two where the store
-/// can only be polled. However long the lease.
-const TOLD_WITHIN: Duration = Duration::from_secs(2);
+/// Time limit of the signal on a worker without faults: one second, and two where the store can only be
+/// polled. Independent of the lease duration.
+const SIGNALLED_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::of("G11");
@@ -59,12 +59,15 @@ fn cancelled(
     after: Option<&TaskRecord>,
 ) {
     let held = after.is_some_and(|after| after.state == TaskState::Cancelled && after.lease.is_some());
-    findings.hold(held, entry.at, || format!("{}: its handler holds nothing", entry.what));
+    findings.hold(held, entry.at, || format!("{}: its handler has no cancellation hold", entry.what));
     let plan = history.scenario.workers.iter().find(|plan| plan.name == span.run.worker);
-    if !plan.is_some_and(|plan| plan.is_untroubled()) {
+    if !plan.is_some_and(|plan| plan.is_fault_free()) {
         return;
     }
-    let deadline = entry.at.saturating_add(TOLD_WITHIN);
-    let told = span.told.is_some_and(|(at, _)| at <= deadline) || span.ended_at <= deadline;
-    findings.hold(told, entry.at, || format!("{}: {} was told at {:?}", entry.what, span.run, span.told));
+    let deadline = entry.at.saturating_add(SIGNALLED_WITHIN);
+    let stop_requested =
+        span.stop_requested.is_some_and(|(at, _)| at <= deadline) || span.ended_at <= deadline;
+    findings.hold(stop_requested, entry.at, || {
+        format!("{}: {} was signalled at {:?}", entry.what, span.run, span.stop_requested)
+    });
 }

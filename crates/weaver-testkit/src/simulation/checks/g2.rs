@@ -1,4 +1,4 @@
-//! G2: one valid lease. Nobody writes under another; nobody runs past the end of its own.
+//! G2: fencing. Only the valid lease can write, and no handler runs past its lease expiry.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::simulation::checks::Findings;
 use crate::simulation::checks::runs::spans;
 use crate::simulation::history::{Entry, Grant, History, What};
 
-/// When each lease ends as the store knows it, by task and fence.
+/// Expiry of each lease as the store knows it, by task and fencing token.
 type LeaseEnds = BTreeMap<(TaskKey, u64), Timestamp>;
 
 pub(super) fn check(history: &History) -> Findings {
@@ -25,7 +25,7 @@ pub(super) fn check(history: &History) -> Findings {
             What::Leased { request, grants } => {
                 for grant in grants {
                     let own = grant.lease.token == request.token && grant.lease.worker == request.worker;
-                    findings.hold(own, *at, || format!("{what}: somebody else's lease"));
+                    findings.hold(own, *at, || format!("{what}: lease of another worker"));
                     granted(&mut findings, entry, grant);
                     if !grant.is_repeated() {
                         let fence = (grant.lease.key.clone(), grant.lease.version.0);
@@ -43,7 +43,7 @@ pub(super) fn check(history: &History) -> Findings {
             What::Ended(run, _) => {
                 let end = ends.get(&(run.key.clone(), run.fence));
                 findings.hold(end.is_some_and(|end| at <= end), *at, || {
-                    format!("{what}: past the end of its lease, {end:?}")
+                    format!("{what}: after its lease expired at {end:?}")
                 });
             }
             _ => {}
@@ -61,8 +61,9 @@ fn granted(findings: &mut Findings, entry: &Entry, grant: &Grant) {
     let free = before.is_some_and(|record| record.state.is_waiting() && record.lease.is_none());
     findings.hold(free, entry.at, || format!("{}: {} was not free", entry.what, grant.lease.key));
     let fenced = before.is_some_and(|record| grant.lease.version == record.version.next());
-    findings
-        .hold(fenced, entry.at, || format!("{}: the fence of {} does not grow", entry.what, grant.lease.key));
+    findings.hold(fenced, entry.at, || {
+        format!("{}: the fencing token of {} does not grow", entry.what, grant.lease.key)
+    });
 }
 
 fn renewed(
@@ -74,7 +75,8 @@ fn renewed(
 ) {
     let What::Renewed { answer, lease, .. } = &entry.what else { return };
     let (Some(before), Some(after)) = (before, after) else { return };
-    findings.hold(before.version == after.version, entry.at, || format!("{}: the version moved", entry.what));
+    findings
+        .hold(before.version == after.version, entry.at, || format!("{}: the version changed", entry.what));
     if *answer == Renewed::Extended {
         let held = before.lease.as_ref().is_some_and(|held| held.token == lease.token);
         let valid = before.state == TaskState::Running && before.version.0 == version && held;
@@ -90,22 +92,22 @@ fn committed(findings: &mut Findings, entry: &Entry, ends: &LeaseEnds) {
         return findings.hold(before == after, entry.at, || format!("{}: it changed something", entry.what));
     };
     let Some(before) = before else {
-        return findings.hold(false, entry.at, || format!("{}: there was nothing to move", entry.what));
+        return findings.hold(false, entry.at, || format!("{}: the task does not exist", entry.what));
     };
     let fits = before.version == transition.expected_version && before.state == transition.from;
-    findings.hold(fits, entry.at, || format!("{}: it was not decided on this", entry.what));
+    findings.hold(fits, entry.at, || format!("{}: it was decided on another version", entry.what));
     let moved = after.as_ref().is_some_and(|after| {
         after.version == *version && after.version == before.version.next() && after.state == transition.to
     });
-    findings.hold(moved, entry.at, || format!("{}: it is not what was decided", entry.what));
-    if transition.verb == Verb::Lose {
+    findings.hold(moved, entry.at, || format!("{}: the stored record differs from the decision", entry.what));
+    if transition.verb == Verb::ExpireLease {
         let end = ends.get(&(before.key.clone(), before.version.0));
         let over = end.is_some_and(|end| *end <= entry.at);
-        findings.hold(over, entry.at, || format!("{}: its lease lasts until {end:?}", entry.what));
+        findings.hold(over, entry.at, || format!("{}: its lease is valid until {end:?}", entry.what));
     }
 }
 
-/// No two handlers of one task at a time, and none for ever.
+/// Handlers of one task never overlap, and each ends.
 fn handlers(findings: &mut Findings, history: &History) {
     let spans = spans(history);
     for (index, span) in spans.iter().enumerate() {

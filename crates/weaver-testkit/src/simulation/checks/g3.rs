@@ -1,4 +1,4 @@
-//! G3: nothing is stranded. What a dead worker left is found soon after its lease ended, and everything ends.
+//! G3: liveness. An expired lease is recorded soon, and every task finishes.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::simulation::checks::Findings;
 use crate::simulation::clock::START;
 use crate::simulation::history::{Entry, History, What};
 
-/// How long after the end of a lease, or after the last fault if that is later, the loss must have been
-/// noticed.
-const NOTICED_WITHIN: Duration = Duration::from_secs(20);
+/// Time after lease expiry, or after the last fault if that is later, within which the expiry must be
+/// recorded.
+const RECORDED_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::of("G3");
@@ -19,15 +19,15 @@ pub(super) fn check(history: &History) -> Findings {
     for Entry { at, what } in &history.entries {
         match what {
             What::Stranded(keys) => {
-                findings.hold(false, *at, || format!("{keys:?} have not ended, or are held"));
+                findings.hold(false, *at, || format!("{keys:?} are unfinished or held"));
             }
             What::Hung(who) => findings.hold(false, *at, || format!("{who} does not stop")),
             What::Committed {
                 transition, answer: Committed::Applied { .. }, before: Some(before), ..
-            } if transition.verb == Verb::Lose => {
+            } if transition.verb == Verb::ExpireLease => {
                 let end = before.lease.as_ref().map_or(*at, |held| held.expires_at);
                 let late = at.since(end.max(faults_end));
-                findings.hold(late <= NOTICED_WITHIN, *at, || format!("{what}: noticed {late:?} too late"));
+                findings.hold(late <= RECORDED_WITHIN, *at, || format!("{what}: recorded {late:?} late"));
             }
             _ => {}
         }

@@ -10,12 +10,12 @@ pub(super) fn check(history: &History) -> Findings {
     for Entry { at, what } in &history.entries {
         let mut hold = |before: &Option<Box<TaskRecord>>, after: &Option<Box<TaskRecord>>| {
             let Some(before) = before.as_deref().filter(|before| before.state.is_terminal()) else { return };
-            // The end of a hold is all that may be seen of a task that has ended.
+            // Only the end of its cancellation hold may change a terminal task.
             let same = |after: &TaskRecord| {
                 let lease = after.lease.clone().filter(|_| after.lease == before.lease);
                 lease == after.lease && TaskRecord { lease: before.lease.clone(), ..after.clone() } == *before
             };
-            findings.hold(after.as_deref().is_some_and(same), *at, || format!("{what}: it had ended"));
+            findings.hold(after.as_deref().is_some_and(same), *at, || format!("{what}: it was terminal"));
         };
         match what {
             What::Committed { before, after, .. }

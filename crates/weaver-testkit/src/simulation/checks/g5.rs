@@ -1,5 +1,4 @@
-//! G5: honest counting. Every counter is counted again from what happened, and every end is what its handler
-//! did.
+//! G5: honest counting. Every counter is recomputed from the history, and every outcome matches its handler.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ use weaver_core::task::{Cause, TaskRecord, TaskState};
 
 use crate::simulation::checks::Findings;
 use crate::simulation::clock::START;
-use crate::simulation::history::{Entry, History, RunEnd, What};
+use crate::simulation::history::{Entry, History, RunOutcome, What};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Count {
@@ -30,8 +29,8 @@ impl Count {
 pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::of("G5");
     let mut counts: BTreeMap<&TaskKey, Count> = BTreeMap::new();
-    let mut run_ends: BTreeMap<(&TaskKey, u64), RunEnd> = BTreeMap::new();
-    let mut told = BTreeSet::new();
+    let mut run_ends: BTreeMap<(&TaskKey, u64), RunOutcome> = BTreeMap::new();
+    let mut stop_requested = BTreeSet::new();
     for Entry { at, what } in &history.entries {
         match what {
             What::Leased { grants, .. } => {
@@ -48,8 +47,8 @@ pub(super) fn check(history: &History) -> Findings {
                     });
                 }
             }
-            What::Told(run, _) => {
-                told.insert((&run.key, run.fence));
+            What::StopRequested(run, _) => {
+                stop_requested.insert((&run.key, run.fence));
             }
             What::Ended(run, end) => {
                 run_ends.insert((&run.key, run.fence), *end);
@@ -57,15 +56,16 @@ pub(super) fn check(history: &History) -> Findings {
             What::Committed { transition, answer: Committed::Applied { .. }, after: Some(after), .. } => {
                 let count = counts.entry(&transition.key).or_default();
                 count.failures += u32::from(matches!(transition.verb, Verb::Fail | Verb::TimeOut));
-                count.losses += u32::from(transition.verb == Verb::Lose);
+                count.losses += u32::from(transition.verb == Verb::ExpireLease);
                 findings.hold(Count::of(after) == *count, *at, || {
                     format!("{what}: it has {:?}, not {count:?}", Count::of(after))
                 });
                 let fence = (&transition.key, transition.expected_version.0);
                 let end = run_ends.get(&fence).copied();
-                // To a handler that was told to stop, failing is a way to stop.
-                let released = transition.verb == Verb::Release && told.contains(&fence);
-                let end = if released && end == Some(RunEnd::Failed) { Some(RunEnd::Obeyed) } else { end };
+                // A handler that was asked to stop may stop by failing.
+                let released = transition.verb == Verb::Release && stop_requested.contains(&fence);
+                let end =
+                    if released && end == Some(RunOutcome::Failed) { Some(RunOutcome::Stopped) } else { end };
                 let handler_cancels = after.cause.is_some_and(|cause| cause.to_string().contains("handler"));
                 let runs_once = after.spec.runs_once();
                 findings.hold(is_honest(transition.verb, end, handler_cancels, runs_once), *at, || {
@@ -81,21 +81,21 @@ pub(super) fn check(history: &History) -> Findings {
     findings
 }
 
-/// Whether this end can be reported of a handler that ended like that.
-fn is_honest(verb: Verb, end: Option<RunEnd>, handler_cancels: bool, runs_once: bool) -> bool {
+/// Whether this outcome can be reported for a handler that ended like that.
+fn is_honest(verb: Verb, end: Option<RunOutcome>, handler_cancels: bool, runs_once: bool) -> bool {
     match verb {
-        // Its only run was cut off, or ended after its lease: nothing but failed, whatever its handler says
-        // (ADR 0024).
+        // Its only run was aborted, or ended after its lease expired: only failed, whatever the handler
+        // returned (ADR 0024).
         Verb::Fail if runs_once => true,
-        // Begun, it is never given back: that would be a second run.
+        // Once started, it is never released: that would be a second run.
         Verb::Release if runs_once => end.is_none(),
-        Verb::Succeed => end == Some(RunEnd::Done),
-        Verb::Fail => matches!(end, Some(RunEnd::Failed | RunEnd::Obeyed)),
-        Verb::Snooze => end == Some(RunEnd::Snoozed),
-        Verb::TimeOut => matches!(end, Some(RunEnd::Dropped | RunEnd::Obeyed)),
-        // Given back without having begun, or told to stop.
-        Verb::Release => matches!(end, None | Some(RunEnd::Dropped | RunEnd::Obeyed)),
-        Verb::Cancel if handler_cancels => end == Some(RunEnd::Cancelled),
+        Verb::Succeed => end == Some(RunOutcome::Done),
+        Verb::Fail => matches!(end, Some(RunOutcome::Failed | RunOutcome::Stopped)),
+        Verb::Snooze => end == Some(RunOutcome::Snoozed),
+        Verb::TimeOut => matches!(end, Some(RunOutcome::Dropped | RunOutcome::Stopped)),
+        // Released before it started, or after it was asked to stop.
+        Verb::Release => matches!(end, None | Some(RunOutcome::Dropped | RunOutcome::Stopped)),
+        Verb::Cancel if handler_cancels => end == Some(RunOutcome::Cancelled),
         _ => true,
     }
 }
@@ -112,6 +112,6 @@ fn budget(findings: &mut Findings, record: &TaskRecord) {
     });
     let lost = record.state == TaskState::Dead && record.cause == Some(Cause::Lost);
     findings.hold(!lost || record.losses == spec.max_losses + 1, at, || {
-        format!("{} was given up after {} losses", record.key, record.losses)
+        format!("{} is dead after {} losses", record.key, record.losses)
     });
 }

@@ -1,4 +1,4 @@
-//! G6: not before time. When a task is due is computed again from what was asked for and when it was stored.
+//! G6: not before its time. The due time is recomputed from the request and the time it was stored.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub(super) fn check(history: &History) -> Findings {
     let mut due: BTreeMap<&TaskKey, Timestamp> = BTreeMap::new();
     for Entry { at, what } in &history.entries {
         match what {
-            What::Enqueued { asked, answer, .. } if !answer.existing => {
-                let ready_at = match asked.start {
+            What::Enqueued { requested, answer, .. } if !answer.existing => {
+                let ready_at = match requested.start {
                     Start::Now => *at,
                     Start::After(delay) => at.saturating_add(delay),
                     Start::At(instant) => instant,

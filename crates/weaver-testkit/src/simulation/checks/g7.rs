@@ -1,4 +1,4 @@
-//! G7: order. Every lease call takes exactly what comes first; tasks of one serial key never meet.
+//! G7: order. Every lease call takes exactly the first tasks; tasks of one serial key never overlap.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,7 @@ pub(super) fn check(history: &History) -> Findings {
     findings
 }
 
-/// A lease call is one step in memory, so it takes the first, then the next, and stops only when nothing is
-/// left.
+/// A lease call is atomic, so it takes the first, then the next, and stops only when nothing is left.
 fn taken<'a>(findings: &mut Findings, entry: &'a Entry, grants: &'a [Grant], shadow: &mut Shadow<'a>) {
     let What::Leased { request, .. } = &entry.what else { return };
     if grants.iter().any(Grant::is_repeated) {
@@ -51,7 +50,7 @@ fn taken<'a>(findings: &mut Findings, entry: &'a Entry, grants: &'a [Grant], sha
     }
 }
 
-/// Handlers of one serial key never run at the same time.
+/// Handlers of one serial key never overlap.
 fn serial(findings: &mut Findings, history: &History, spans: &[Span<'_>]) {
     let keys: BTreeMap<_, _> =
         history.known.iter().map(|record| (&record.key, &record.spec.serial_key)).collect();
@@ -72,7 +71,7 @@ fn serial(findings: &mut Findings, history: &History, spans: &[Span<'_>]) {
     }
 }
 
-/// A worker that runs one at a time runs what it got in one call in the order it got it.
+/// A worker with concurrency 1 runs the tasks of one lease call in their order.
 fn line(findings: &mut Findings, history: &History, spans: &[Span<'_>]) {
     for plan in history.scenario.workers.iter().filter(|plan| plan.concurrency == 1) {
         let began: BTreeMap<_, _> = spans

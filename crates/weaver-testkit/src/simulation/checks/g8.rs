@@ -1,4 +1,4 @@
-//! G8: idempotent enqueue. A key seen before returns the first task, and says so.
+//! G8: idempotent enqueue. A known idempotency key returns the first task as existing.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::of("G8");
     let mut first: BTreeMap<_, &TaskKey> = BTreeMap::new();
     for Entry { at, what } in &history.entries {
-        let What::Enqueued { asked, answer, .. } = what else { continue };
-        let Some(unique) = &asked.spec.idempotency_key else {
+        let What::Enqueued { requested, answer, .. } = what else { continue };
+        let Some(unique) = &requested.spec.idempotency_key else {
             findings.hold(!answer.existing, *at, || format!("{what}: it has no idempotency key"));
             continue;
         };
-        match first.get(&(&asked.namespace, unique)) {
+        match first.get(&(&requested.namespace, unique)) {
             Some(key) => findings
                 .hold(answer.existing && answer.key == **key, *at, || format!("{what}: {unique} is {key}")),
             None => {
                 findings.hold(!answer.existing, *at, || format!("{what}: {unique} is new"));
-                first.insert((&asked.namespace, unique), &answer.key);
+                first.insert((&requested.namespace, unique), &answer.key);
             }
         }
     }

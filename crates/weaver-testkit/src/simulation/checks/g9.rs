@@ -1,4 +1,4 @@
-//! G9: isolation. Nobody is given, runs or sees another namespace's tasks.
+//! G9: isolation. No call leases, runs or lists tasks of another namespace.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,16 @@ pub(super) fn check(history: &History) -> Findings {
     let mut stored = BTreeSet::new();
     for Entry { at, what } in &history.entries {
         match what {
-            What::Enqueued { asked, answer, .. } => {
-                let inside = answer.key.namespace == asked.namespace;
-                findings.hold(inside, *at, || format!("{what}: it was meant for {}", asked.namespace));
+            What::Enqueued { requested, answer, .. } => {
+                let inside = answer.key.namespace == requested.namespace;
+                findings.hold(inside, *at, || format!("{what}: requested for {}", requested.namespace));
                 stored.insert(&answer.key);
             }
             What::Leased { request, grants } => {
                 for grant in grants {
                     let inside = grant.lease.key.namespace == request.namespace;
-                    findings.hold(inside, *at, || format!("{what}: {} is elsewhere", grant.lease.key));
+                    findings
+                        .hold(inside, *at, || format!("{what}: {} is in another namespace", grant.lease.key));
                 }
             }
             What::Began(run) => {

@@ -1,5 +1,5 @@
-//! One checker per guarantee. Each reads the history from its beginning and knows nothing of the code that
-//! made it.
+//! One checker per guarantee. Each reads the history from the start and is independent of the code under
+//! test.
 
 mod g1;
 mod g10;
@@ -22,14 +22,14 @@ use weaver_core::time::Timestamp;
 use crate::simulation::clock::START;
 use crate::simulation::history::History;
 
-/// A broken promise.
+/// A violated guarantee, with the evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which one.
+    /// Its name, `G1` to `G11`.
     pub guarantee: &'static str,
-    /// When.
+    /// Virtual time of the event.
     pub at: Timestamp,
-    /// In what way.
+    /// The event and the violation.
     pub what: String,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a checker found so far.
+/// Violations found by one checker.
 #[derive(Debug)]
 struct Findings {
     guarantee: &'static str,
@@ -52,7 +52,7 @@ impl Findings {
         Self { guarantee, list: Vec::new() }
     }
 
-    /// Notes a broken promise unless `kept`.
+    /// Records a violation unless `kept`.
     fn hold(&mut self, kept: bool, at: Timestamp, what: impl FnOnce() -> String) {
         if !kept {
             self.list.push(Violation { guarantee: self.guarantee, at, what: what() });
@@ -60,7 +60,7 @@ impl Findings {
     }
 }
 
-/// Holds a history to every promise.
+/// Checks a history against every guarantee.
 pub fn check(history: &History) -> Vec<Violation> {
     let checkers = [
         g1::check,

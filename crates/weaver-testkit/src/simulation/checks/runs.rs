@@ -1,4 +1,4 @@
-//! Executions as intervals of time.
+//! Executions as time intervals.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use weaver_core::id::TaskKey;
 use weaver_core::time::Timestamp;
 use weaver_runtime::StopReason;
 
-use crate::simulation::history::{Entry, History, Run, RunEnd, What};
+use crate::simulation::history::{Entry, History, Run, RunOutcome, What};
 
-/// One execution from beginning to end.
+/// One execution from start to end.
 #[derive(Debug)]
 pub(super) struct Span<'a> {
     pub(super) run: &'a Run,
     pub(super) began_at: Timestamp,
     pub(super) ended_at: Timestamp,
-    /// The places in the history, as much can happen at one instant.
+    /// Indexes in the history: several events can have the same time.
     pub(super) began: usize,
     pub(super) ended: usize,
-    pub(super) end: Option<RunEnd>,
-    pub(super) told: Option<(Timestamp, StopReason)>,
+    pub(super) end: Option<RunOutcome>,
+    pub(super) stop_requested: Option<(Timestamp, StopReason)>,
 }
 
 impl Span<'_> {
@@ -31,7 +31,7 @@ impl Span<'_> {
     }
 }
 
-/// Every execution, in order of its beginning.
+/// All executions, in order of their start.
 pub(super) fn spans(history: &History) -> Vec<Span<'_>> {
     let mut spans: Vec<Span<'_>> = Vec::new();
     let mut open: BTreeMap<(&TaskKey, u64, &str, u32), usize> = BTreeMap::new();
@@ -40,11 +40,11 @@ pub(super) fn spans(history: &History) -> Vec<Span<'_>> {
             What::Began(run) => {
                 open.insert(name(run), spans.len());
                 let (began_at, ended_at, began, ended) = (*at, Timestamp::MAX, place, usize::MAX);
-                spans.push(Span { run, began_at, ended_at, began, ended, end: None, told: None });
+                spans.push(Span { run, began_at, ended_at, began, ended, end: None, stop_requested: None });
             }
-            What::Told(run, reason) => {
+            What::StopRequested(run, reason) => {
                 if let Some(index) = open.get(&name(run)) {
-                    spans[*index].told = Some((*at, *reason));
+                    spans[*index].stop_requested = Some((*at, *reason));
                 }
             }
             What::Ended(run, end) => {

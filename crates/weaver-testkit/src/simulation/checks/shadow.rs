@@ -1,4 +1,4 @@
-//! The store as the history tells it: every record and every queue's settings, moment by moment.
+//! The state of the store reconstructed from the history: records and queue settings.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Shadow<'a> {
 }
 
 impl<'a> Shadow<'a> {
-    /// Takes in what an entry changed; the grants of a lease call one by one with [`Shadow::put`].
+    /// Applies an event; the grants of a lease call are applied one by one with [`Shadow::put`].
     pub(super) fn follow(&mut self, what: &'a What) {
         match what {
             What::Enqueued { record: Some(record), .. } => self.put(record),
@@ -36,9 +36,9 @@ impl<'a> Shadow<'a> {
         self.records.insert(&record.key, record);
     }
 
-    /// What a lease call must take next.
+    /// The task that a lease call must take next.
     pub(super) fn next(&self, request: &LeaseRequest, slots: u32, now: Timestamp) -> Option<&'a TaskRecord> {
-        let asked = |record: &TaskRecord| {
+        let requested = |record: &TaskRecord| {
             record.key.namespace == request.namespace
                 && request.queues.contains(&record.spec.queue)
                 && request.types.as_ref().is_none_or(|types| types.contains(&record.spec.envelope.task_type))
@@ -46,7 +46,7 @@ impl<'a> Shadow<'a> {
         self.records
             .values()
             .copied()
-            .filter(|record| asked(record) && is_due(record, now))
+            .filter(|record| requested(record) && is_due(record, now))
             .filter(|record| slots > 0 || (record.losses == 0 && record.spec.max_losses > 0))
             .filter(|record| self.is_open(record) && self.passes_gate(record, now))
             .min_by_key(|record| (record.spec.priority, record.ready_at, record.key.id))
@@ -66,7 +66,7 @@ impl<'a> Shadow<'a> {
         self.records.values().filter(inside).filter(|record| runs_or_is_held(record)).count()
     }
 
-    /// Of one serial key, whoever has begun goes on alone; else the lowest id that is due.
+    /// Of one serial key, the task that has started; otherwise the lowest id that is due.
     pub(super) fn passes_gate(&self, record: &TaskRecord, now: Timestamp) -> bool {
         if record.spec.serial_key.is_none() || has_begun(record) {
             return true;
@@ -90,7 +90,7 @@ fn runs_or_is_held(record: &TaskRecord) -> bool {
     record.state == TaskState::Running || (record.state == TaskState::Cancelled && record.lease.is_some())
 }
 
-/// From its first start to its end, and to the end of its handler.
+/// From its first start until it is terminal and its handler has stopped.
 fn has_begun(record: &TaskRecord) -> bool {
     runs_or_is_held(record) || (record.executions > 0 && !record.state.is_terminal())
 }

@@ -1,4 +1,4 @@
-//! A line per entry: for people, and for comparing two runs of a seed.
+//! One line per event: for people, and to compare two runs of a seed.
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ impl fmt::Display for What {
                 write!(out, "queue {namespace}/{queue}: {settings:?}")
             }
             Self::Began(run) => write!(out, "{run} begins"),
-            Self::Told(run, reason) => write!(out, "{run} is told {reason:?}"),
+            Self::StopRequested(run, reason) => write!(out, "{run} is asked to stop: {reason:?}"),
             Self::Ended(run, end) => write!(out, "{run} ends {end:?}"),
             Self::Published(change) => {
                 write!(out, "published {} {} {}", change.key, change.version, change.state)
@@ -61,7 +61,7 @@ impl fmt::Display for What {
             Self::Resync => out.write_str("resync"),
             Self::Alive(worker, life) => write!(out, "{worker}.{life} lives"),
             Self::Crashed(worker, life) => write!(out, "{worker}.{life} crashes"),
-            Self::ShutdownAsked(worker, life) => write!(out, "{worker}.{life} is asked to stop"),
+            Self::ShutdownRequested(worker, life) => write!(out, "{worker}.{life} is asked to shut down"),
             Self::Returned(worker, life) => write!(out, "{worker}.{life} returns"),
             Self::Stranded(keys) => write!(out, "stranded {keys:?}"),
             Self::Hung(worker) => write!(out, "{worker} does not stop"),
@@ -75,7 +75,7 @@ impl fmt::Display for Run {
     }
 }
 
-/// A record in a few words.
+/// A record in short form.
 pub(in crate::simulation) struct Short<'a>(pub(in crate::simulation) &'a Option<Box<TaskRecord>>);
 
 impl fmt::Display for Short<'_> {

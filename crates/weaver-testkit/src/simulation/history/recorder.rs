@@ -1,4 +1,4 @@
-//! Writes the history while the world runs.
+//! Records the history while the world runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::simulation::clock::SimClock;
 use crate::simulation::history::{Entry, History, What};
 use crate::simulation::scenario::Scenario;
 
-/// More than this, and somebody runs in circles.
+/// More events than this indicate a livelock.
 const ENTRIES_MAX: usize = 50_000;
 
-/// Everybody's pen. Clones write into the same history.
+/// Records events. Clones share one history.
 #[derive(Debug, Clone)]
 pub(in crate::simulation) struct Recorder {
     clock: SimClock,
@@ -37,11 +37,11 @@ impl Recorder {
     pub(in crate::simulation) fn write(&self, what: What) {
         let at = self.clock.now();
         let mut written = self.written.lock();
-        assert!(written.entries.len() < ENTRIES_MAX, "the world runs in circles at {at}: {what}");
+        assert!(written.entries.len() < ENTRIES_MAX, "livelock at {at}: {what}");
         written.entries.push(Entry { at, what });
     }
 
-    /// What was known of a record, replaced by what is known now.
+    /// Replaces the known state of a record; returns the previous one.
     pub(in crate::simulation) fn learn(
         &self,
         key: &TaskKey,
@@ -55,14 +55,13 @@ impl Recorder {
         before.map(Box::new)
     }
 
-    /// The tasks that have not ended, or whose handler may not have.
+    /// Tasks that are not terminal or have a cancellation hold.
     pub(in crate::simulation) fn unfinished(&self) -> Vec<TaskKey> {
         let written = self.written.lock();
         let open = |record: &&TaskRecord| !record.state.is_terminal() || record.has_hold();
         written.known.values().filter(open).map(|record| record.key.clone()).collect()
     }
 
-    /// Closes the book.
     pub(in crate::simulation) fn finish(self, scenario: Scenario, finals: Vec<TaskRecord>) -> History {
         let Written { entries, known } = std::mem::take(&mut *self.written.lock());
         History { scenario, entries, finals, known: known.into_values().collect() }

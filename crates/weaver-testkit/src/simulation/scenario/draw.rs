@@ -1,4 +1,4 @@
-//! From a seed to a scenario.
+//! Draws a scenario from a seed.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::simulation::scenario::{
     Action, LifeEnd, LifePlan, NAMESPACES, ProducerPlan, QUEUES, Scenario, TaskPlan, WorkerPlan,
 };
 
-/// Which kinds of trouble a world has.
+/// Kinds of faults that a world has.
 #[derive(Debug, Clone, Copy)]
-struct Troubles {
+struct FaultKinds {
     crashes: bool,
     stalls: bool,
     failing_calls: bool,
@@ -20,7 +20,7 @@ struct Troubles {
     operator: bool,
 }
 
-/// How much happens in a world.
+/// Size of a world.
 #[derive(Debug)]
 struct Size {
     faults_ms: RangeInclusive<u64>,
@@ -29,20 +29,19 @@ struct Size {
 }
 
 impl Scenario {
-    /// The world of a seed.
+    /// Draws the world of a seed.
     pub fn draw(seed: u64) -> Self {
         Self::draw_sized(seed, Size { faults_ms: 15_000..=45_000, tasks: 15..=45, actions: 16 })
     }
 
-    /// A short world, for stores whose calls are slow: a third of the tasks in a third of the time, with all
-    /// the troubles.
+    /// A short world for slow stores: a third of the tasks in a third of the time, with all kinds of faults.
     pub fn draw_short(seed: u64) -> Self {
         Self::draw_sized(seed, Size { faults_ms: 5_000..=15_000, tasks: 5..=15, actions: 5 })
     }
 
     fn draw_sized(seed: u64, size: Size) -> Self {
         let mut rng = Rng::new(seed);
-        let troubles = Troubles {
+        let kinds = FaultKinds {
             crashes: rng.chance(60),
             stalls: rng.chance(40),
             failing_calls: rng.chance(50),
@@ -58,37 +57,36 @@ impl Scenario {
         let lease_ttl = rng.span_ms(2_000..=8_000);
         let faults_end = rng.span_ms(size.faults_ms);
         let workers = rng.within(1..=4);
-        let workers = (0..workers)
-            .map(|index| worker(index, troubles, lease_ttl, faults_end, &mut rng.fork()))
-            .collect();
+        let workers =
+            (0..workers).map(|index| worker(index, kinds, lease_ttl, faults_end, &mut rng.fork())).collect();
         let tasks = usize::try_from(rng.within(size.tasks)).expect("a small number");
-        let producers = producers(tasks, troubles, &traits, faults_end, &mut rng.fork());
-        let actions = if troubles.operator {
+        let producers = producers(tasks, kinds, &traits, faults_end, &mut rng.fork());
+        let actions = if kinds.operator {
             actions(size.actions, tasks, faults_end, &mut rng.fork())
         } else {
             Vec::new()
         };
-        let zombie_percent = if troubles.failing_calls { rng.pick(&[0, 20, 60]) } else { 0 };
+        let zombie_percent = if kinds.failing_calls { rng.pick(&[0, 20, 60]) } else { 0 };
         let grace = rng.span_ms(0..=4_000);
         Self { seed, lease_ttl, grace, zombie_percent, faults_end, workers, producers, actions }
     }
 }
 
-/// The first worker serves everything and is there at the end, so that there is an end.
+/// The first worker serves everything and runs to the end, so that every task can finish.
 fn worker(
     index: u64,
-    troubles: Troubles,
+    kinds: FaultKinds,
     lease_ttl: Duration,
     faults_end: Duration,
     rng: &mut Rng,
 ) -> WorkerPlan {
     let one = rng.pick(&NAMESPACES);
     let namespaces = if index == 0 || rng.chance(60) { NAMESPACES.to_vec() } else { vec![one] };
-    let skewed = troubles.skew && rng.chance(70);
+    let skewed = kinds.skew && rng.chance(70);
     let (skew_us, drift_ppm) = (rng.within(0..=40_000_000), rng.within(0..=100_000));
     let skew_us = i64::try_from(skew_us).expect("a small number") - 20_000_000;
     let drift_ppm = i32::try_from(drift_ppm).expect("a small number") - 50_000;
-    let mut lives = if troubles.crashes { short_lives(faults_end, rng) } else { Vec::new() };
+    let mut lives = if kinds.crashes { short_lives(faults_end, rng) } else { Vec::new() };
     if index == 0 || lives.is_empty() || rng.chance(70) {
         lives.push(LifePlan { after: rng.span_ms(0..=5_000), end: LifeEnd::Never });
     }
@@ -98,8 +96,8 @@ fn worker(
         concurrency: rng.count(1..=4),
         skew_us: if skewed { skew_us } else { 0 },
         drift_ppm: if skewed { drift_ppm } else { 0 },
-        rates: if troubles.failing_calls { rates(rng) } else { Rates::default() },
-        stalls: if troubles.stalls { stalls(lease_ttl, faults_end, rng) } else { Vec::new() },
+        rates: if kinds.failing_calls { rates(rng) } else { Rates::default() },
+        stalls: if kinds.stalls { stalls(lease_ttl, faults_end, rng) } else { Vec::new() },
         lives,
     }
 }
@@ -147,7 +145,7 @@ fn stalls(lease_ttl: Duration, faults_end: Duration, rng: &mut Rng) -> Vec<(Dura
 
 fn producers(
     tasks: usize,
-    troubles: Troubles,
+    kinds: FaultKinds,
     traits: &Traits,
     faults_end: Duration,
     rng: &mut Rng,
@@ -155,12 +153,12 @@ fn producers(
     let end_ms = u64::try_from(faults_end.as_millis()).expect("a short world");
     let count = usize::try_from(rng.within(1..=3)).expect("a small number");
     let producer = |rng: &mut Rng| {
-        let rates = if troubles.failing_calls { rates(rng) } else { Rates::default() };
+        let rates = if kinds.failing_calls { rates(rng) } else { Rates::default() };
         ProducerPlan { rates, tasks: Vec::new() }
     };
     let mut producers: Vec<_> = (0..count).map(|_| producer(rng)).collect();
     for number in 0..tasks {
-        // Half of them at once: a crowd shows order, stragglers show waking.
+        // Half of them at once: a burst tests order, later tasks test wake-ups.
         let at = if rng.chance(50) { Duration::ZERO } else { rng.span_ms(0..=end_ms) };
         producers[number % count].tasks.push(TaskPlan::draw(number, at, traits, rng));
     }

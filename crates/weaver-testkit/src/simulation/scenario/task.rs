@@ -1,4 +1,4 @@
-//! Tasks, and what their handlers do.
+//! Tasks and the behaviour of their handlers.
 
 use std::time::Duration;
 
@@ -13,66 +13,66 @@ use crate::simulation::scenario::{NAMESPACES, QUEUES};
 /// The type of every task.
 pub(in crate::simulation) const TASK_TYPE: &str = "sim";
 
-/// What a handler does; travels as the task's payload.
+/// Behaviour of a handler: the payload of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behaviour {
-    /// How long it takes.
+    /// Duration of an attempt, in milliseconds.
     pub takes_ms: u64,
-    /// How often it ends badly before it ends well.
+    /// Attempts that misbehave before one succeeds.
     pub times: u32,
-    /// What "badly" means.
-    pub trouble: Trouble,
-    /// Whether it goes on when it is told to stop.
+    /// How those attempts misbehave.
+    pub misbehaviour: Misbehaviour,
+    /// Whether it ignores a request to stop.
     pub stubborn: bool,
 }
 
-/// What may go wrong in a handler.
+/// How a handler may misbehave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Trouble {
+pub enum Misbehaviour {
     /// It returns an error.
     Fail,
-    /// It returns an error that no retry mends.
+    /// It returns a fatal error.
     FailForGood,
-    /// It panics.
+    /// It panics, which counts as a failure.
     Panic,
-    /// It asks to be called later.
+    /// It snoozes the task.
     Snooze,
-    /// It ends the task.
+    /// It cancels its own task.
     Cancel,
-    /// It takes its worker down.
+    /// It crashes its worker.
     Kill,
 }
 
-/// A task to be enqueued.
+/// The plan of one task.
 #[derive(Debug, Clone)]
 pub struct TaskPlan {
-    /// Its number in the world.
+    /// Unique number in the world.
     pub number: usize,
-    /// When it is enqueued.
+    /// Age of the world when it is enqueued.
     pub at: Duration,
-    /// Where.
+    /// Namespace of the task.
     pub namespace: &'static str,
-    /// In which queue.
+    /// Queue of the task.
     pub queue: &'static str,
-    /// How urgent.
+    /// Priority, 0 to 9.
     pub priority: u8,
-    /// Due after so long.
+    /// Delay before it is due.
     pub delay: Option<Duration>,
-    /// Its serial key.
+    /// Number of its serial key, if any.
     pub serial: Option<u32>,
-    /// Its idempotency key.
+    /// Number of its idempotency key, if any.
     pub unique: Option<u32>,
     /// Cancelled unless started within this.
     pub expires_after: Option<Duration>,
-    /// Its budget of failures.
+    /// Budget of failed attempts.
     pub max_attempts: u32,
-    /// Its budget of losses.
+    /// Budget of lost attempts.
     pub max_losses: u32,
-    /// How long it waits after a failure.
+    /// Retry delay after a failure.
     pub retry_after: Duration,
-    /// How long one execution may take.
+    /// Timeout of one attempt.
     pub timeout: Option<Duration>,
-    /// What its handler does.
+    /// Behaviour of its handler.
     pub behaviour: Behaviour,
 }
 
@@ -96,7 +96,7 @@ impl TaskPlan {
         }
     }
 
-    /// The task, if it is `now`.
+    /// Builds the task relative to `now`.
     pub fn task(&self, now: Timestamp) -> NewTask {
         let retry = RetryPolicy::Fixed { delay: self.retry_after };
         let mut task = NewTask::new(TASK_TYPE)
@@ -127,7 +127,7 @@ impl TaskPlan {
     }
 }
 
-/// What the tasks of a world are like.
+/// Common traits of the tasks of a world.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Traits {
     pub(super) serial_percent: u64,
@@ -141,16 +141,16 @@ impl Behaviour {
         let takes_ms =
             if rng.chance(traits.long_percent) { rng.within(1_000..=20_000) } else { rng.within(0..=300) };
         let times = if rng.chance(traits.trouble_percent) { rng.count(1..=6) } else { 0 };
-        let troubles = [
-            Trouble::Fail,
-            Trouble::Fail,
-            Trouble::Panic,
-            Trouble::Snooze,
-            Trouble::Snooze,
-            Trouble::FailForGood,
-            Trouble::Cancel,
-            if traits.kills { Trouble::Kill } else { Trouble::Fail },
+        let kinds = [
+            Misbehaviour::Fail,
+            Misbehaviour::Fail,
+            Misbehaviour::Panic,
+            Misbehaviour::Snooze,
+            Misbehaviour::Snooze,
+            Misbehaviour::FailForGood,
+            Misbehaviour::Cancel,
+            if traits.kills { Misbehaviour::Kill } else { Misbehaviour::Fail },
         ];
-        Self { takes_ms, times, trouble: rng.pick(&troubles), stubborn: rng.chance(30) }
+        Self { takes_ms, times, misbehaviour: rng.pick(&kinds), stubborn: rng.chance(30) }
     }
 }

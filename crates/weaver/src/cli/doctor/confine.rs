@@ -1,4 +1,4 @@
-//! Whether commands that are not ours are confined on this machine, and which are not.
+//! Whether external commands can be confined on this machine, and which ones are not.
 
 use weaver::core::clock::Clock;
 use weaver_process::confine::{Purpose, landlock_support, probe};
@@ -17,8 +17,10 @@ pub(super) async fn examine(config: &Config, clock: &dyn Clock) -> Vec<Finding> 
     };
     let mut findings = Vec::new();
     findings.push(match probe(&isolation, &Purpose::Check, clock).await {
-        Ok(()) if isolation.rules.unconfined => Finding::ok(CHECK, "a command can be run under a guard"),
-        Ok(()) => Finding::ok(CHECK, "a command can be confined and run"),
+        Ok(()) if isolation.rules.unconfined => {
+            Finding::ok(CHECK, "commands can be run under a guard process")
+        }
+        Ok(()) => Finding::ok(CHECK, "commands can be confined"),
         Err(reason) => Finding::fail(
             CHECK,
             format!("commands cannot be confined and will not start: {reason}"),
@@ -26,21 +28,21 @@ pub(super) async fn examine(config: &Config, clock: &dyn Clock) -> Vec<Finding> 
         ),
     });
     if let Err(lacking) = landlock_support() {
-        findings.push(Finding::warn(CHECK, lacking, "run a newer kernel: Linux 6.12 has all of it"));
+        findings.push(Finding::warn(CHECK, lacking, "upgrade the kernel: Linux 6.12 supports all of it"));
     }
     let unconfined = unconfined(config);
     if !unconfined.is_empty() {
-        let detail = format!("not confined, with all the rights of the server: {}", unconfined.join(", "));
+        let detail = format!("not confined, with all permissions of the server: {}", unconfined.join(", "));
         findings.push(Finding::warn(
             CHECK,
             detail,
-            format!("take out `unconfined = true` where it is not needed: {PAGE}"),
+            format!("remove `unconfined = true` where it is not needed: {PAGE}"),
         ));
     }
     findings
 }
 
-/// What the operator's configuration runs without a cell, by the name it has there.
+/// What the operator's configuration runs without a sandbox, by the name it has there.
 fn unconfined(config: &Config) -> Vec<String> {
     let mut names = Vec::new();
     if config.confine.0.check.unconfined {

@@ -1,4 +1,4 @@
-//! `weaver doctor`: what is wrong with this machine, and what to do about it.
+//! `weaver doctor`: checks of the configuration, the store and this machine, each with what to do.
 
 mod confine;
 mod records;
@@ -17,16 +17,16 @@ use crate::wiring::{FORMAT, StoreUrl};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver doctor\n  weaver doctor --store ./weaver-data --output json\n\n\
-    Changes nothing. Ends with 1 if a check failed; warnings end with 0.")]
+    Read-only. Exit code 1: a check failed; 0: only warnings or none.")]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
 
-/// `spoken` is how to talk if the configuration cannot be read.
+/// `from_flags` sets the output format if the configuration cannot be read.
 pub(crate) async fn run(
     config: Result<Config, Failure>,
-    spoken: Config,
+    from_flags: Config,
     clock: Arc<dyn Clock>,
 ) -> Result<Exit, Failure> {
     let version = env!("CARGO_PKG_VERSION");
@@ -44,11 +44,11 @@ pub(crate) async fn run(
         }
         Err(failure) => {
             findings.push(Finding::of_failure("config", failure));
-            spoken
+            from_flags
         }
     };
     let context = Context::new(config, clock);
-    tell(&context, &findings)?;
+    report(&context, &findings)?;
     let has_failed = findings.iter().any(|finding| finding.verdict == Verdict::Fail);
     Ok(if has_failed { Exit::Failed } else { Exit::Done })
 }
@@ -67,19 +67,19 @@ async fn of_store(url: &StoreUrl, config: &Config, clock: &Arc<dyn Clock>) -> Ve
 
 fn of_config(config: &Config) -> Vec<Finding> {
     let read = match &config.file {
-        Some(path) => format!("{} is read", path.display()),
-        None => "no weaver.toml here: defaults, variables and flags".to_owned(),
+        Some(path) => format!("using {}", path.display()),
+        None => "no weaver.toml: using defaults, variables and flags".to_owned(),
     };
     let mut findings = vec![Finding::ok("config", read)];
     if !config.unknown_variables.is_empty() {
         let names = config.unknown_variables.join(", ");
-        let next = "unset them if they were meant for Weaver; `weaver config show` lists what there is";
-        findings.push(Finding::warn("config", format!("set, and no settings: {names}"), next));
+        let next = "unset them if they were meant for Weaver; `weaver config show` lists all settings";
+        findings.push(Finding::warn("config", format!("variables that are not settings: {names}"), next));
     }
     findings
 }
 
-fn tell(context: &Context, findings: &[Finding]) -> Result<(), Failure> {
+fn report(context: &Context, findings: &[Finding]) -> Result<(), Failure> {
     let listed = findings.iter().map(|finding| {
         let Finding { verdict, check, detail, next } = finding;
         json!({"verdict": verdict.word(), "check": check, "detail": detail, "next": next})

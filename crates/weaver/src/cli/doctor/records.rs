@@ -1,4 +1,4 @@
-//! Records that cannot be read: how many, and what they keep held.
+//! Unreadable records: how many, and what they hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +15,14 @@ use crate::finding::Finding;
 use crate::wiring::StoreUrl;
 
 const CHECK: &str = "records";
-/// A store of any size is looked into for so long; `weaver store check` reads all of it.
-const LOOK_FOR: Duration = Duration::from_secs(5);
+/// Time limit for reading a store; `weaver store check` reads all of it.
+const READ_FOR: Duration = Duration::from_secs(5);
 const PAGE: u32 = 1000;
 
-/// What was found, from wherever.
 #[derive(Debug, Default)]
 struct Unreadable {
     kinds: BTreeMap<RecordKind, u64>,
-    /// Tasks of which neither a serial key nor a slot is held.
+    /// Tasks that hold neither a serial key nor a queue slot.
     holding_nothing: u64,
 }
 
@@ -35,18 +34,17 @@ impl Unreadable {
 
     fn findings(&self, seen: &str) -> Vec<Finding> {
         if self.kinds.is_empty() {
-            return vec![Finding::ok(CHECK, format!("{seen}: none that cannot be read"))];
+            return vec![Finding::ok(CHECK, format!("{seen}: no unreadable records"))];
         }
         let kinds: Vec<String> = self.kinds.iter().map(|(kind, count)| counted(*kind, *count)).collect();
-        let detail = format!("{seen}: {} cannot be read, and are left as they are", kinds.join(", "));
-        let next = "`weaver store check` names every one and says what to do; `weaver tasks quarantine` lists what a \
-             server came across";
+        let detail = format!("{seen}: {} unreadable and left unchanged", kinds.join(", "));
+        let next = "`weaver store check` lists all of them with what to do; `weaver tasks quarantine` lists those a server \
+             has found";
         let mut findings = vec![Finding::warn(CHECK, detail, next)];
         if self.holding_nothing > 0 {
             let tasks = counted(RecordKind::Task, self.holding_nothing);
-            let detail =
-                format!("nothing is held for {tasks} that cannot be read: no serial key, no slot of a queue");
-            let next = "tasks that were to wait for them may run; `weaver tasks purge ID --yes` removes one";
+            let detail = format!("{tasks} unreadable, without a serial key or queue slot held");
+            let next = "tasks that should wait for them may run; `weaver tasks purge ID --yes` deletes one";
             findings.push(Finding::warn(CHECK, detail, next));
         }
         findings
@@ -63,11 +61,11 @@ fn counted(kind: RecordKind, count: u64) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Of a store that others may have open: its records are read, for a while.
+/// Reads a store that other processes may have open, for a limited time.
 pub(super) async fn examine(url: &StoreUrl, config: &Config, clock: &Arc<dyn Clock>) -> Vec<Finding> {
-    let until = clock.monotonic().saturating_add(LOOK_FOR);
-    let go_on = |_: u64| clock.monotonic() < until;
-    match Box::pin(url.check_records(config, clock, &go_on)).await {
+    let until = clock.monotonic().saturating_add(READ_FOR);
+    let may_continue = |_: u64| clock.monotonic() < until;
+    match Box::pin(url.check_records(config, clock, &may_continue)).await {
         Ok(Some(report)) => of_report(&report),
         Ok(None) => Vec::new(),
         Err(failure) => vec![Finding::of_failure(CHECK, failure)],
@@ -80,21 +78,21 @@ fn of_report(report: &CheckReport) -> Vec<Finding> {
         unreadable.add(found.kind, found.holds_nothing());
     }
     let seen = match report.is_cut_short {
-        true => format!("the first {} records, read in {} s", report.records(), LOOK_FOR.as_secs()),
+        true => format!("the first {} records, read in {} s", report.records(), READ_FOR.as_secs()),
         false => format!("{} records read", report.records()),
     };
     unreadable.findings(&seen)
 }
 
-/// Of a store that one process has open: it is asked, if it is a server of this user.
+/// Asks the process that has the store open, if it is a server of this user.
 pub(super) async fn of_server(pid: u32) -> Vec<Finding> {
-    let living = Registration::living(&Places::of_process());
-    let Some(server) = living.iter().find(|server| server.pid == pid) else { return Vec::new() };
+    let alive = Registration::alive(&Places::of_process());
+    let Some(server) = alive.iter().find(|server| server.pid == pid) else { return Vec::new() };
     match ask(server).await {
-        Ok(unreadable) => unreadable.findings("what the server came across"),
+        Ok(unreadable) => unreadable.findings("found by the server"),
         Err(error) => {
-            let next = "`weaver tasks quarantine` asks it again";
-            vec![Finding::warn(CHECK, format!("the server was not asked: {error}"), next)]
+            let next = "retry with `weaver tasks quarantine`";
+            vec![Finding::warn(CHECK, format!("the server could not be asked: {error}"), next)]
         }
     }
 }
@@ -124,22 +122,22 @@ mod tests {
     use crate::finding::Verdict;
 
     #[test]
-    fn what_cannot_be_read_is_counted_by_kind_and_what_holds_nothing_is_said() {
+    fn unreadable_records_are_counted_by_kind_and_tasks_that_hold_nothing_are_reported() {
         let mut unreadable = Unreadable::default();
         assert_eq!(unreadable.findings("7 records read")[0].verdict, Verdict::Ok);
         unreadable.add(RecordKind::Task, false);
         unreadable.add(RecordKind::Document, true);
         let findings = unreadable.findings("7 records read");
         assert_eq!((findings.len(), findings[0].verdict), (1, Verdict::Warn));
-        assert!(findings[0].detail.contains("1 task, 1 document cannot be read"), "{findings:?}");
+        assert!(findings[0].detail.contains("1 task, 1 document unreadable"), "{findings:?}");
         unreadable.add(RecordKind::Task, true);
         let findings = unreadable.findings("7 records read");
         assert!(findings[0].detail.contains("2 tasks"), "{findings:?}");
-        assert!(findings[1].detail.contains("nothing is held for 1 task"), "{findings:?}");
+        assert!(findings[1].detail.contains("1 task unreadable, without a serial key"), "{findings:?}");
     }
 
     #[test]
-    fn a_look_that_ended_early_says_how_far_it_came() {
+    fn a_read_that_ended_early_says_how_many_records_it_covered() {
         let report = CheckReport { tasks: 9, is_cut_short: true, ..CheckReport::default() };
         let findings = of_report(&report);
         assert!(findings[0].detail.starts_with("the first 9 records, read in 5 s"), "{findings:?}");

@@ -1,4 +1,4 @@
-//! Servers of this machine: the socket by which their user and root are admins, and how a command finds it.
+//! Local servers: the Unix socket that gives their user and root admin access, and how a command finds it.
 //!
 //! ```text
 //! weaver serve ──▶ socket  $XDG_RUNTIME_DIR/weaver/7117.sock            the kernel says who connects

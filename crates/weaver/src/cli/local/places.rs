@@ -1,4 +1,4 @@
-//! Where sockets and registrations are.
+//! The directories of sockets and registrations.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -8,22 +8,17 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{Exit, Failure};
 
-/// The system's limit for the path of a socket is 108 bytes with its end; this leaves room for the name in
-/// it.
+/// The path of a socket has at most 107 bytes; this leaves room for the file name.
 const SOCKET_DIRECTORY_MAX_BYTES: usize = 80;
 
-/// The directories of this user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
-    /// Where sockets are.
     pub(crate) sockets: PathBuf,
-    /// Where registrations are.
     pub(crate) registrations: PathBuf,
     pub(crate) uid: u32,
 }
 
 impl Places {
-    /// As the environment of this process says.
     pub(crate) fn of_process() -> Self {
         Self::of(rustix::process::getuid().as_raw(), |name| std::env::var_os(name))
     }
@@ -36,7 +31,7 @@ impl Places {
             .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
             .map_or_else(|| fallback.clone(), |state| state.join("weaver"));
         let sockets = match absolute("RUNTIME_DIRECTORY") {
-            // A service of systemd; it may name several.
+            // Set by systemd; it may list several.
             Some(path) => first_of(&path),
             None => match absolute("XDG_RUNTIME_DIR") {
                 Some(path) => path.join("weaver"),
@@ -54,12 +49,12 @@ fn first_of(paths: &Path) -> PathBuf {
     PathBuf::from(text.split(':').next().unwrap_or_default())
 }
 
-/// Makes a directory for its owner alone; one that is there must be the owner's, and not for others to write
-/// to.
+/// Creates a directory with mode 0700; an existing one must belong to the owner and not be writable by
+/// others.
 pub(super) fn make_private(directory: &Path, uid: u32) -> Result<(), Failure> {
     let failed = |error: &io::Error| Failure::io(directory, error);
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| failed(&error))?;
-    // Not through a link: in a directory that all users share, another user may have put one there.
+    // Not through a symlink: in a shared directory another user may have put one there.
     let found = fs::symlink_metadata(directory).map_err(|error| failed(&error))?;
     let mode = found.permissions().mode() & 0o777;
     if found.is_dir() && (found.uid() == uid || found.uid() == 0) && mode & 0o022 == 0 {

@@ -1,4 +1,4 @@
-//! Which servers of this user there are: a file for each, in a directory that only the user reads and writes.
+//! Registrations of this user's servers: a file each, in a directory that only the user can access.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -11,17 +11,15 @@ use weaver_server::security::{read_private, write_private};
 use super::places::{Places, make_private};
 use crate::exit::Failure;
 
-/// Longer than any registration; what is longer is none.
+/// Longer than any registration; larger files are ignored.
 const FILE_MAX_BYTES: u64 = 64 * 1024;
 
-/// A server that was started by this user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Registration {
-    /// Where it listens, as a URL.
     pub(crate) address: String,
-    /// Its socket's whole path.
+    /// Absolute path.
     pub(crate) socket: PathBuf,
-    /// Its store, without a password.
+    /// URL without a password.
     pub(crate) store: String,
     pub(crate) pid: u32,
     /// The machine it runs on: a home directory may be shared by several.
@@ -39,14 +37,14 @@ impl Registration {
         }
     }
 
-    /// Writes it down, and removes those of servers that ended without a chance to do so. Returns the file.
+    /// Writes the file, and removes those of servers that were killed. Returns its path.
     pub(crate) fn write(&self, places: &Places) -> Result<PathBuf, Failure> {
         make_private(&places.registrations, places.uid)?;
         for (file, found) in read_all(places) {
-            // At our own socket there was another server, which is gone.
+            // Another server at our socket has ended: we have bound it.
             let is_over = found.socket == self.socket || !found.answers();
             if found.host == self.host && is_over {
-                let _ = fs::remove_file(file); // Commands pass over it if it stays.
+                let _ = fs::remove_file(file); // Best effort: commands ignore stale files.
             }
         }
         let file = places.registrations.join(format!("{}-{}.json", self.host, self.pid));
@@ -56,8 +54,8 @@ impl Registration {
         Ok(file)
     }
 
-    /// The servers of this user that answer on this machine, in the order of their addresses.
-    pub(crate) fn living(places: &Places) -> Vec<Self> {
+    /// This user's servers on this machine that accept connections, by address.
+    pub(crate) fn alive(places: &Places) -> Vec<Self> {
         let host = host();
         let mut found: Vec<_> = read_all(places)
             .into_iter()
@@ -65,12 +63,12 @@ impl Registration {
             .filter(|registration| registration.host == host && registration.answers())
             .collect();
         found.sort_by(|a, b| a.address.cmp(&b.address).then(b.pid.cmp(&a.pid)));
-        // One socket is one server, however often it was registered.
+        // One socket is one server, even if registered twice.
         found.dedup_by(|a, b| a.socket == b.socket);
         found
     }
 
-    /// Whether this is the server at an address. Every name of this machine is as good as another.
+    /// Whether this is the server at an address. All loopback names are equivalent.
     pub(crate) fn is_at(&self, address: &str) -> bool {
         let (Ok(own), Ok(given)) = (Url::parse(&self.address), Url::parse(address)) else { return false };
         let is_same_place = own.host() == given.host() || (is_local(&own) && is_local(&given));
@@ -84,7 +82,7 @@ impl Registration {
     }
 }
 
-/// Loopback; and "all addresses", which a server may listen on.
+/// Loopback, or the unspecified address that a server may listen on.
 fn is_local(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -94,7 +92,7 @@ fn is_local(url: &Url) -> bool {
     }
 }
 
-/// What cannot be read is passed over: it must not keep commands from the servers that can be found.
+/// Unreadable files are ignored: they must not hide the other servers.
 fn read_all(places: &Places) -> Vec<(PathBuf, Registration)> {
     let Ok(entries) = fs::read_dir(&places.registrations) else { return Vec::new() };
     let files = entries.filter_map(Result::ok).map(|entry| entry.path());

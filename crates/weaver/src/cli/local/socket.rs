@@ -1,4 +1,4 @@
-//! A server's socket, from its start to its end.
+//! The Unix socket of a server.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -14,18 +14,18 @@ use super::registration::Registration;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 
-/// A socket that is listened on. Dropped, it and its registration are removed.
+/// A listening socket. Dropping it removes the file and its registration.
 pub(crate) struct LocalSocket {
     path: PathBuf,
-    /// Of the file, so that another server's of the same name is not removed.
+    /// So that another server's socket at the same path is not removed.
     inode: u64,
     places: Places,
     registration: Option<PathBuf>,
 }
 
 impl LocalSocket {
-    /// Listens, at the path of the settings or at one made of the port. `LocalAdmins` says who is let in; the
-    /// modes of the files only keep others from trying.
+    /// Listens at `serve.socket`, or at a path made of the port. `LocalAdmins` authorizes by peer
+    /// credentials; the file modes are only a first barrier.
     pub(crate) fn open(config: &Config, port: u16) -> Result<(UnixListener, LocalAdmins, Self), Failure> {
         let places = Places::of_process();
         let group = Some(config.text(keys::SERVE_ADMIN_GROUP)).filter(|name| !name.is_empty());
@@ -58,14 +58,13 @@ impl LocalSocket {
         &self.path
     }
 
-    /// Lets commands of this user find the server. One that cannot be found can still be named, so this is no
-    /// reason to stop.
+    /// Lets commands of this user find the server. A failure is only logged: `--server` still works.
     pub(crate) fn register(&mut self, address: &str, store: String) {
         match Registration::new(address, &self.path, store).write(&self.places) {
             Ok(file) => self.registration = Some(file),
             Err(failure) => tracing::warn!(
                 reason = %failure,
-                "commands cannot find this server by themselves; name it with --server unix:{}",
+                "registering the server failed; commands need --server unix:{}",
                 self.path.display()
             ),
         }
@@ -74,7 +73,7 @@ impl LocalSocket {
 
 impl Drop for LocalSocket {
     fn drop(&mut self) {
-        // What stays behind answers no connection, and is passed over.
+        // Best effort: commands ignore a stale socket.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
@@ -84,7 +83,7 @@ impl Drop for LocalSocket {
     }
 }
 
-/// The port is unique on the machine, nearly always; where it is not, the process is.
+/// Named after the port; with the process id if that name is taken.
 fn bind_free(directory: &Path, port: u16) -> Result<(UnixListener, PathBuf), Failure> {
     let path = directory.join(format!("{port}.sock"));
     match bind(&path) {
@@ -97,12 +96,12 @@ fn bind_free(directory: &Path, port: u16) -> Result<(UnixListener, PathBuf), Fai
     Ok((listener, path))
 }
 
-/// Listens at a path. One that a killed server left behind is taken over; it is in use if it answers.
+/// Listens at a path. A stale socket of a killed server is replaced; it is in use if it accepts.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let is_left = matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
-            if !is_left {
+            let is_stale = matches!(UnixStream::connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
+            if !is_stale {
                 return Err(error);
             }
             fs::remove_file(path)?;
@@ -112,25 +111,26 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-/// Gives a file to the admin group, if there is one.
+/// Changes a file's group to the admin group, if configured.
 fn open_to(path: &Path, gid: Option<u32>, mode: u32) -> Result<(), Failure> {
     let Some(gid) = gid else { return Ok(()) };
     let done =
         chown(path, None, Some(gid)).and_then(|()| fs::set_permissions(path, Permissions::from_mode(mode)));
     done.map_err(|error| {
-        let message = format!("{} cannot be opened to serve.admin_group: {error}", path.display());
+        let message =
+            format!("changing the group of {} to serve.admin_group failed: {error}", path.display());
         Failure::new(Exit::Refused, message)
-            .next("make the server's user a member of that group, or leave it out")
+            .next("add the server's user to that group, or unset serve.admin_group")
     })
 }
 
 fn not_bound(path: &Path, error: &io::Error) -> Failure {
     let exit = if error.kind() == io::ErrorKind::AddrInUse { Exit::Busy } else { Exit::Failed };
     Failure::new(exit, format!("cannot listen on the socket {}: {error}", path.display()))
-        .next("choose another path, of at most 107 bytes, with serve.socket")
+        .next("set serve.socket to another path of at most 107 bytes")
 }
 
 fn no_group(name: &str) -> Failure {
-    Failure::new(Exit::Usage, format!("serve.admin_group: there is no group `{name}` in /etc/group"))
-        .next("make it with `groupadd`, or leave the setting out")
+    Failure::new(Exit::Usage, format!("serve.admin_group: group `{name}` is not in /etc/group"))
+        .next("create it with `groupadd`, or unset serve.admin_group")
 }

@@ -1,4 +1,4 @@
-//! Where the queues are: behind a server, or in a store that this process opens.
+//! Access to merge queues: through a server, or in a store that this process opens.
 
 use weaver_api::merge_convert as convert;
 use weaver_api::{
@@ -14,10 +14,10 @@ use crate::cli::Context;
 use crate::cli::remote::Remote;
 use crate::exit::{Exit, Failure};
 
-/// How many links of a chain are asked for at once.
+/// Links of a chain per request.
 const CHAIN_PAGE: u32 = 1000;
 
-/// What commands about merge queues ask. Answers are the same from both.
+/// Both give the same answers.
 pub(super) enum Access<'a> {
     Server(Remote<'a>),
     Store(MergeEngine, &'a Context),
@@ -67,16 +67,16 @@ impl Access<'_> {
         }
     }
 
-    pub(super) async fn entries(&self, queue: &str, departed: u32) -> Result<MergeEntries, Failure> {
+    pub(super) async fn entries(&self, queue: &str, history: u32) -> Result<MergeEntries, Failure> {
         match self {
             Self::Server(remote) => {
-                let query = MergeEntriesQuery { departed: Some(departed) };
+                let query = MergeEntriesQuery { history: Some(history) };
                 Ok(remote.client.merge_entries(queue, &query).await?)
             }
             Self::Store(engine, _) => {
                 let queue = id(queue);
                 let stored = engine.get(&queue).await?.queue;
-                let departed = engine.departed(&queue, departed.into()).await?;
+                let departed = engine.history(&queue, history.into()).await?;
                 Ok(convert::entries(&stored, &departed))
             }
         }
@@ -162,7 +162,7 @@ impl Access<'_> {
             }
             Self::Store(engine, _) => {
                 let commit: Oid = commit.parse().map_err(|error: BadOid| {
-                    Failure::new(Exit::Usage, error.to_string()).next("give the commit's full name")
+                    Failure::new(Exit::Usage, error.to_string()).next("give the full commit hash")
                 })?;
                 engine.accept(&id(queue), &commit, "weaver merge resume --store").await?;
                 self.queue(queue).await
@@ -186,18 +186,18 @@ impl Access<'_> {
         }
     }
 
-    /// All of a chain, however many requests it takes.
+    /// The whole chain, in pages.
     pub(super) async fn chain(&self, queue: &str) -> Result<MergeChainExport, Failure> {
         let Self::Store(engine, _) = self else { return self.chain_of_server(queue).await };
         let export = engine.export(&id(queue)).await?.ok_or_else(|| {
-            Failure::new(Exit::NotFound, format!("{queue} has no chain yet"))
-                .next("`weaver merge run` begins it")
+            Failure::new(Exit::NotFound, format!("queue {queue} has no chain yet"))
+                .next("it starts with the first landing; `weaver merge run` processes the queue")
         })?;
         Ok(convert::chain_part(&export, None, usize::MAX))
     }
 
     async fn chain_of_server(&self, queue: &str) -> Result<MergeChainExport, Failure> {
-        let Self::Server(remote) = self else { return Err(Failure::new(Exit::Failed, "there is no server")) };
+        let Self::Server(remote) = self else { return Err(Failure::new(Exit::Failed, "no server")) };
         let ask = async |before| {
             let query = MergeChainQuery { before, limit: Some(CHAIN_PAGE) };
             remote.client.merge_chain(queue, &query).await
@@ -211,7 +211,7 @@ impl Access<'_> {
         Ok(all)
     }
 
-    /// A part of a chain, checked.
+    /// Verifies a page of the chain.
     pub(super) async fn verify_chain(&self, queue: &str, from: u64) -> Result<MergeChainVerified, Failure> {
         match self {
             Self::Server(remote) => {
@@ -231,7 +231,7 @@ impl Access<'_> {
                 let verified = engine.verify(&id(queue), EntryId(entry)).await?;
                 verified.as_ref().map(convert::verified).ok_or_else(|| {
                     Failure::new(Exit::NotFound, format!("entry {entry} has not landed"))
-                        .next("`weaver merge status` shows which have")
+                        .next("`weaver merge status` shows the landed entries")
                 })
             }
         }
@@ -252,7 +252,7 @@ impl From<EngineError> for Failure {
             _ => Exit::Failed,
         };
         let message = error.to_string();
-        // The step is the same as behind a server.
-        Self::new(exit, message).next(Problem::from(error).to_wire().next)
+        // The same hint as from a server.
+        Self::new(exit, message).next(Problem::from(error).to_wire().hint)
     }
 }

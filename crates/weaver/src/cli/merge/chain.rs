@@ -1,5 +1,5 @@
-//! `weaver merge verify`, `chain` and `on-foreign`: the chain of signed landings, and moves of the base by
-//! others.
+//! `weaver merge verify`, `chain` and `on-foreign`: the chain of signed landings, and commits pushed from
+//! outside the queue.
 
 use std::path::PathBuf;
 
@@ -18,22 +18,22 @@ use crate::output::Output;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver merge verify 3\n  weaver merge verify --all\n  \
     weaver merge verify --chain chain.json --repository project.git --key node1.pub --key node2.pub\n\n\
-    With --chain nothing is asked of a server or a store: `weaver merge chain` wrote the file, `weaver merge key show` the keys.\n\
-    What came to the base untested is named. Ends with 5 if something is not as the chain says.")]
+    --chain verifies offline: the file is written by `weaver merge chain`, the keys by `weaver merge key show`.\n\
+    Untested commits on the base are listed. Exit code 5: the history differs from the chain.")]
 pub(crate) struct VerifyArgs {
-    /// The entry's number
+    /// Number of the entry
     #[arg(required_unless_present_any = ["all", "chain"], conflicts_with_all = ["all", "chain"])]
     entry: Option<u64>,
-    /// Every landing there was
+    /// Verify every landing
     #[arg(long)]
     all: bool,
-    /// A chain that `weaver merge chain` wrote out
+    /// Chain exported by `weaver merge chain`
     #[arg(long, value_name = "FILE", requires_all = ["repository", "key"], conflicts_with_all = ["server", "store"])]
     chain: Option<PathBuf>,
-    /// The repository, or a clone of it
+    /// Path of the repository or a clone of it
     #[arg(long, value_name = "PATH", requires = "chain")]
     repository: Option<PathBuf>,
-    /// Public keys whose signatures count, one a line; may be given several times
+    /// File of trusted public keys, one per line; may be repeated
     #[arg(long, value_name = "FILE", requires = "chain")]
     key: Vec<PathBuf>,
     #[command(flatten)]
@@ -50,22 +50,22 @@ pub(crate) struct ChainArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver merge on-foreign accept\n  weaver merge on-foreign pause --queue project:main\n\n\
-    A move that is accepted is a link of the chain, and `weaver merge verify` names it as untested.\n\
-    A base that was moved back is never accepted by this: see `weaver merge resume --accept`."
+    An accepted push is recorded in the chain, and `weaver merge verify` lists it as untested.\n\
+    A base that was moved back is never accepted automatically: see `weaver merge resume --accept`."
 )]
 pub(crate) struct OnForeignArgs {
-    /// What to do
+    /// Policy for commits pushed from outside the queue
     what: OnForeign,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-/// What to do when others moved the base forward.
+/// The policy for commits pushed to the base from outside the queue.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum OnForeign {
-    /// Take it as it is, named as untested
+    /// Accept them, recorded as untested
     Accept,
-    /// Land nothing before it is accepted by name
+    /// Pause the queue until the commit is accepted explicitly
     Pause,
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn verify(access: &Access<'_>, queue: &str, args: &VerifyArgs) 
     let mut all = access.verify_chain(queue, 0).await?;
     while let Some(from) = all.next {
         let more = access.verify_chain(queue, from).await?;
-        // What is wrong with the chain itself is told with every part of it.
+        // Differences of the chain itself are reported with every page.
         all.links.extend(more.links);
         all.differences.extend(more.differences);
         (all.base, all.next) = (more.base, more.next);
@@ -100,18 +100,18 @@ pub(super) async fn verify(access: &Access<'_>, queue: &str, args: &VerifyArgs) 
     all.links.dedup();
     all.differences.sort();
     all.differences.dedup();
-    tell(&access.context().output, &all)
+    print_verified(&access.context().output, &all)
 }
 
-/// Checks a chain from files alone.
+/// Without a server or a store.
 pub(super) async fn verify_offline(args: &VerifyArgs, context: &Context) -> Result<Exit, Failure> {
     let (Some(chain), Some(repository)) = (&args.chain, &args.repository) else {
-        return Err(Failure::new(Exit::Usage, "there is no chain or no repository").next("give both"));
+        return Err(Failure::new(Exit::Usage, "--chain and --repository are required").next("give both"));
     };
     let text = std::fs::read(chain).map_err(|error| Failure::io(chain, &error))?;
     let export: ChainExport = serde_json::from_slice(&text).map_err(|error| {
-        Failure::new(Exit::Usage, format!("{}: it is no chain: {error}", chain.display()))
-            .next("write one with `weaver merge chain`")
+        Failure::new(Exit::Usage, format!("{} is not a chain: {error}", chain.display()))
+            .next("export one with `weaver merge chain`")
     })?;
     let mut trusted = Vec::new();
     for file in &args.key {
@@ -120,10 +120,10 @@ pub(super) async fn verify_offline(args: &VerifyArgs, context: &Context) -> Resu
     let path = std::fs::canonicalize(repository).map_err(|error| Failure::io(repository, &error))?;
     let forge = side::forges(&context.config, &context.clock).at(path);
     let report = export.verify(&forge, &trusted, 0..u64::MAX).await?;
-    tell(&context.output, &convert::chain_verified(&report, None))
+    print_verified(&context.output, &convert::chain_verified(&report, None))
 }
 
-fn tell(output: &Output, verified: &MergeChainVerified) -> Result<Exit, Failure> {
+fn print_verified(output: &Output, verified: &MergeChainVerified) -> Result<Exit, Failure> {
     let wrong = verified.links.iter().flat_map(|link| {
         link.differences.iter().map(move |text| match link.entry {
             Some(entry) => format!("link {} (entry {entry}): {text}", link.sequence),
@@ -143,19 +143,16 @@ fn tell(output: &Output, verified: &MergeChainVerified) -> Result<Exit, Failure>
         for problem in &wrong {
             text += &format!("WRONG: {problem}\n");
         }
-        let sum = if wrong.is_empty() { "all is as the chain says" } else { "NOT as the chain says" };
+        let sum = if wrong.is_empty() { "verified" } else { "NOT verified" };
         text + &format!("{} links, {landings} landings: {sum}.\n", verified.links.len())
     })?;
     Ok(if wrong.is_empty() { Exit::Done } else { Exit::Damaged })
 }
 
-/// Always JSON: it is for a program.
+/// Always JSON.
 pub(super) async fn export(access: &Access<'_>, queue: &str) -> Result<(), Failure> {
     let chain = access.chain(queue).await?;
-    access.context().output.answer(&chain, || {
-        // Plain data: it can always be written.
-        serde_json::to_string_pretty(&chain).unwrap_or_default() + "\n"
-    })
+    access.context().output.answer(&chain, || serde_json::to_string_pretty(&chain).unwrap_or_default() + "\n")
 }
 
 pub(super) async fn on_foreign(
@@ -165,7 +162,10 @@ pub(super) async fn on_foreign(
 ) -> Result<(), Failure> {
     let queue = access.set_on_foreign(queue, Some(args.what.to_wire())).await?;
     access.context().output.answer(&queue, || match args.what {
-        OnForeign::Accept => format!("{}: moves by others are accepted, named as untested.\n", queue.id),
-        OnForeign::Pause => format!("{}: moves by others pause the queue.\n", queue.id),
+        OnForeign::Accept => format!(
+            "{}: commits pushed from outside the queue are accepted and recorded as untested.\n",
+            queue.id
+        ),
+        OnForeign::Pause => format!("{}: commits pushed from outside the queue pause it.\n", queue.id),
     })
 }

@@ -1,5 +1,4 @@
-//! `weaver merge key …`: the key this node signs landings with. On this machine, whatever server runs: keys
-//! do not travel.
+//! `weaver merge key …`: the signing key of this node. Always on this machine: private keys are never sent.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -13,12 +12,12 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver merge key show > node1.pub\n  weaver merge key rotate")]
 pub(crate) enum Command {
-    /// Show the public keys of this node, the one in use last
+    /// Print the public keys of this node, the current one last
     #[command(after_help = "Examples:\n  weaver merge key show > node1.pub")]
     Show(KeyArgs),
-    /// Make a new key and sign with it from now on; what the old one signed still counts
+    /// Create a new signing key; signatures of older keys stay valid
     #[command(
-        after_help = "Examples:\n  weaver merge key rotate\n\nA server that runs takes the new one at once."
+        after_help = "Examples:\n  weaver merge key rotate\n\nA running server uses the new key at once."
     )]
     Rotate(KeyArgs),
 }
@@ -40,7 +39,7 @@ impl Command {
 pub(super) fn run(command: &Command, context: &Context) -> Result<Exit, Failure> {
     let (file, keyring) = (side::key_file(&context.config), side::keyring(&context.config));
     match command {
-        // The first is made here if there was none: its public part is wanted.
+        // Signing creates the key if there is none.
         Command::Show(_) => drop(keyring.sign(b"").map_err(EngineError::from)?),
         Command::Rotate(_) => {
             keyring.rotate().map_err(EngineError::from)?;

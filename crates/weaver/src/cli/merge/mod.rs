@@ -1,4 +1,4 @@
-//! `weaver merge …`: the merge queue of a server, or on a store.
+//! `weaver merge …`: merge queues of a server, or in a store.
 
 mod access;
 mod chain;
@@ -23,62 +23,60 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
 use access::Access;
 
-/// How often a queue is looked at for somebody who waits for it.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Poll interval of `weaver merge wait`.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver merge add-repo ./project.git --base main\n  \
     weaver merge enqueue --head feature\n  weaver merge status\n\n\
-    They talk to a server, which does the work; with --store to a store that no server has open.\n\
-    The checks are in .weaver/merge.toml on the base branch; docs/guides/merge-queue.md shows it from the beginning.")]
+    Commands talk to a server, which processes the queues; with --store to a store that no server has open.\n\
+    Checks are defined in .weaver/merge.toml on the base branch; docs/guides/merge-queue.md is a walkthrough.")]
 pub(crate) enum Command {
-    /// Make the queue of a base branch of a repository on this machine
+    /// Create the merge queue of a base branch of a local repository
     AddRepo(AddRepoArgs),
-    /// Put a branch in line
+    /// Enqueue a branch
     Enqueue(EnqueueArgs),
-    /// Show who waits, and who left
+    /// Show the entries of a queue and its history
     Status(StatusArgs),
-    /// Show an entry: its candidate, its checks and how they ended
+    /// Show an entry with its merge candidate, checks and results
     Show(ShowArgs),
-    /// Take an entry out
+    /// Remove an entry from the queue
     Cancel(CancelArgs),
-    /// Give an entry another priority
+    /// Change the priority of an entry
     Priority(PriorityArgs),
-    /// Start nothing new
+    /// Pause a queue: no new checks and no landings
     Pause(PauseArgs),
-    /// Go on
+    /// Resume a paused queue
     Resume(ResumeArgs),
-    /// Wait until nobody is in line any more
+    /// Wait until the queue is empty
     Wait(WaitArgs),
-    /// Check what landed against the chain of signed landings and the repository
+    /// Verify landings against the signed chain and the repository
     Verify(chain::VerifyArgs),
-    /// Write out the chain of signed landings, to be verified elsewhere
+    /// Export the chain of signed landings, for offline verification
     Chain(chain::ChainArgs),
-    /// Say what to do when others moved the base forward
+    /// Set the policy for commits pushed to the base branch from outside the queue
     OnForeign(chain::OnForeignArgs),
-    /// Show or rotate the key this node signs landings with
+    /// Show or rotate the signing key of this node
     #[command(subcommand)]
     Key(key::Command),
-    /// Process the queues without a server: run checks, land what passes
+    /// Process merge queues without a server: run checks, land what passes
     Run(run::RunArgs),
 }
 
-/// Where the queues are.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// The server's address, or unix:PATH of its socket [default: this user's server on this machine]
+    /// Server URL, or unix:PATH of its socket [default: this user's server on this machine]
     #[arg(long, value_name = "URL", conflicts_with = "store")]
     server: Option<String>,
 }
 
-/// What every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     #[command(flatten)]
     place: PlaceArgs,
-    /// The queue, as `weaver merge status` writes it [default: the only one there is]
+    /// Merge queue, as shown by `weaver merge status` [default: the only one]
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
 }
@@ -87,16 +85,16 @@ pub(crate) struct Common {
 #[command(after_help = "Examples:\n  weaver merge add-repo ./project.git\n  \
     weaver merge add-repo /srv/git/project.git --base release --name project")]
 pub(crate) struct AddRepoArgs {
-    /// The repository: a bare one, or one whose base branch is not checked out
+    /// Path of the repository: bare, or with the base branch not checked out
     path: PathBuf,
-    /// The branch that changes land on
+    /// Base branch, on which changes land
     #[arg(long, value_name = "BRANCH", default_value = "main")]
     base: String,
-    /// What it is called here [default: the name of its directory]
+    /// Name of the repository [default: its directory's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What to do when others moved the branch forward [default: pause]
-    #[arg(long, value_name = "WHAT")]
+    /// Policy for commits pushed to the base branch from outside the queue [default: pause]
+    #[arg(long, value_name = "POLICY")]
     on_foreign: Option<chain::OnForeign>,
     #[command(flatten)]
     place: PlaceArgs,
@@ -107,10 +105,10 @@ pub(crate) struct AddRepoArgs {
     after_help = "Examples:\n  weaver merge enqueue --head feature\n  weaver merge enqueue --head fix --priority 1"
 )]
 pub(crate) struct EnqueueArgs {
-    /// The branch
+    /// Branch to merge
     #[arg(long, value_name = "BRANCH")]
     head: String,
-    /// From 0, the most urgent, to 9
+    /// Priority from 0 (most urgent) to 9
     #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT, value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: u8,
     #[command(flatten)]
@@ -127,7 +125,7 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver merge show 3")]
 pub(crate) struct ShowArgs {
-    /// The entry's number
+    /// Number of the entry
     entry: u64,
     #[command(flatten)]
     common: Common,
@@ -136,7 +134,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver merge cancel 3")]
 pub(crate) struct CancelArgs {
-    /// The entry's number
+    /// Number of the entry
     entry: u64,
     #[command(flatten)]
     common: Common,
@@ -145,9 +143,9 @@ pub(crate) struct CancelArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver merge priority 3 0")]
 pub(crate) struct PriorityArgs {
-    /// The entry's number
+    /// Number of the entry
     entry: u64,
-    /// From 0, the most urgent, to 9
+    /// Priority from 0 (most urgent) to 9
     #[arg(value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: u8,
     #[command(flatten)]
@@ -157,8 +155,8 @@ pub(crate) struct PriorityArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver merge pause --reason 'release day'")]
 pub(crate) struct PauseArgs {
-    /// Why, for others
-    #[arg(long, value_name = "TEXT", default_value = "paused by hand")]
+    /// Reason, shown to other users
+    #[arg(long, value_name = "TEXT", default_value = "paused by an operator")]
     reason: String,
     #[command(flatten)]
     common: Common,
@@ -167,10 +165,10 @@ pub(crate) struct PauseArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver merge resume\n  weaver merge resume --accept 3f6c1f0e2f7e4b0f5a8f0f5a6c1d2e3f4a5b6c7d\n\n\
-    A queue that paused because others moved its base pauses again until that is accepted: the pause names the commit."
+    A queue that paused because of commits from outside pauses again until they are accepted; the pause names the commit."
 )]
 pub(crate) struct ResumeArgs {
-    /// Accept, untested, where others moved the base: a commit's full name
+    /// Accept the base at this commit, untested: the full commit hash
     #[arg(long, value_name = "SHA")]
     accept: Option<String>,
     #[command(flatten)]
@@ -178,9 +176,7 @@ pub(crate) struct ResumeArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  weaver merge wait\n\nEnds with 6 if the queue is paused while somebody waits in it."
-)]
+#[command(after_help = "Examples:\n  weaver merge wait\n\nExit code 6: the queue is paused and not empty.")]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     common: Common,
@@ -192,12 +188,12 @@ impl Command {
             Self::Run(args) => return vec![args.store.setting()],
             Self::Key(command) => return vec![command.store().setting()],
             Self::AddRepo(args) => &args.place,
-            other => &other.common().expect("the others have it").place,
+            other => &other.common().expect("all other commands have it").place,
         };
         vec![place.store.setting(), (keys::SERVER, place.server.as_ref())]
     }
 
-    /// Whether a store was named; a server is asked if not.
+    /// Whether it works on a store instead of a server.
     fn is_local(&self) -> bool {
         match self {
             Self::Run(_) => true,
@@ -231,7 +227,7 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
         _ => {}
     }
     if !command.is_local() {
-        return ask(&command, &Access::Server(Remote::new(&context)?)).await;
+        return execute(&command, &Access::Server(Remote::new(&context)?)).await;
     }
     start_log(&context.config);
     let task = StoreTask::new(context)?;
@@ -245,14 +241,16 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
         return Box::pin(run::run(args, store, context)).await;
     }
     let engine = side::engine(&store, &context.config, &context.clock)?;
-    ask(&command, &Access::Store(engine, context)).await
+    execute(&command, &Access::Store(engine, context)).await
 }
 
-async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
+async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
     let output = &access.context().output;
     if let Command::AddRepo(args) = command {
         let queue = access.add(&new_queue(args)?).await?;
-        output.answer(&queue, || format!("Queue {} lands on `{}`.\n", queue.id, queue.base_branch))?;
+        output.answer(&queue, || {
+            format!("Created merge queue {} with base branch `{}`.\n", queue.id, queue.base_branch)
+        })?;
         return Ok(Exit::Done);
     }
     let queue = the_queue(access, command.common().and_then(|common| common.queue.as_deref())).await?;
@@ -261,8 +259,9 @@ async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
             let new = NewMergeEntry { change: args.head.clone(), priority: Some(args.priority) };
             let entry = access.enqueue(&queue, &new).await?;
             let at = entry.position.map_or_else(String::new, |position| format!(" at position {position}"));
-            output
-                .answer(&entry, || format!("Entry {} of {queue}: `{}`{at}.\n", entry.entry, entry.change))?;
+            output.answer(&entry, || {
+                format!("Enqueued `{}` in {queue} as entry {}{at}.\n", entry.change, entry.entry)
+            })?;
         }
         Command::Status(_) => show::status(access, &queue).await?,
         Command::Show(args) => show::entry(access, &queue, args.entry).await?,
@@ -270,7 +269,7 @@ async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
         Command::Wait(_) => until_empty(access, &queue).await?,
         Command::Cancel(args) => {
             let entry = access.cancel(&queue, args.entry).await?;
-            output.answer(&entry, || format!("Entry {} is out.\n", args.entry))?;
+            output.answer(&entry, || format!("Entry {} is removed.\n", args.entry))?;
         }
         Command::Priority(args) => {
             let entry = access.priority(&queue, args.entry, args.priority).await?;
@@ -295,7 +294,7 @@ async fn ask(command: &Command, access: &Access<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Looks until nobody waits. A queue that is paused does not go on by itself.
+/// Polls until the queue is empty. A paused queue needs a resume, so the wait fails.
 async fn until_empty(access: &Access<'_>, id: &str) -> Result<(), Failure> {
     let clock = &access.context().clock;
     loop {
@@ -303,16 +302,16 @@ async fn until_empty(access: &Access<'_>, id: &str) -> Result<(), Failure> {
         match &queue.paused {
             _ if queue.waiting == 0 => return show::status(access, id).await,
             Some(pause) => {
-                let message = format!("{id} is paused with {} in line: {}", queue.waiting, pause.reason);
-                return Err(Failure::new(Exit::Refused, message).next("`weaver merge resume` lets it go on"));
+                let message =
+                    format!("queue {id} is paused with {} waiting: {}", queue.waiting, pause.reason);
+                return Err(Failure::new(Exit::Refused, message).next("resume it with `weaver merge resume`"));
             }
-            None => clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await,
+            None => clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await,
         }
     }
 }
 
-/// A repository as the server is to find it: by its whole path. One that is not here may be on the server's
-/// machine.
+/// The repository by its absolute path. One that does not exist here may be on the server's machine.
 fn new_queue(args: &AddRepoArgs) -> Result<NewMergeQueue, Failure> {
     let path = match std::fs::canonicalize(&args.path) {
         Ok(path) => path,
@@ -334,7 +333,7 @@ fn text_of(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The queue that was named, or the only one.
+/// The named queue, or the only one.
 async fn the_queue(access: &Access<'_>, named: Option<&str>) -> Result<String, Failure> {
     if let Some(name) = named {
         return Ok(access.queue(name).await?.id);
@@ -342,8 +341,8 @@ async fn the_queue(access: &Access<'_>, named: Option<&str>) -> Result<String, F
     let mut ids: Vec<String> = access.queues().await?.into_iter().map(|queue| queue.id).collect();
     match ids.len() {
         1 => Ok(ids.remove(0)),
-        0 => Err(Failure::new(Exit::NotFound, "there is no merge queue")
-            .next("make one with `weaver merge add-repo PATH`")),
+        0 => Err(Failure::new(Exit::NotFound, "no merge queue found")
+            .next("create one with `weaver merge add-repo PATH`")),
         _ => {
             let message = format!("there are several merge queues: {}", ids.join(", "));
             Err(Failure::new(Exit::Usage, message).next("name one with --queue"))

@@ -1,5 +1,4 @@
-//! Who is told about merge queues, by the operator's settings. What cannot work is refused before anything
-//! starts.
+//! Notifications of merge queues, from the operator's settings. Invalid settings are refused at the start.
 
 use weaver_merge::notify::Notifications;
 
@@ -7,7 +6,7 @@ use crate::config::keys::Key;
 use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 
-/// What a command is given, each as one of its arguments.
+/// Placeholders that a command must have in its arguments.
 const VALUES: [&str; 3] = ["{kind}", "{queue}", "{message}"];
 
 pub(super) fn notifications(config: &Config) -> Result<Notifications, Failure> {
@@ -24,27 +23,27 @@ pub(super) fn notifications(config: &Config) -> Result<Notifications, Failure> {
 
 fn refused(config: &Config, key: &'static Key, problem: &str) -> Failure {
     let message = format!("{}: {}: {problem}", config.origin(key), key.name);
-    Failure::new(Exit::Usage, message).next("docs/guides/merge-queue.md shows it")
+    Failure::new(Exit::Usage, message).next("see docs/guides/merge-queue.md")
 }
 
-/// The text itself is not repeated: it may have a secret in it.
+/// The URL itself is not repeated: it may hold a secret.
 fn check_url(text: &str) -> Result<(), String> {
-    let url = url::Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
+    let url = url::Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
     match url.scheme() {
         "http" | "https" => Ok(()),
-        other => Err(format!("`{other}` is not http or https")),
+        other => Err(format!("the scheme `{other}` is not http or https")),
     }
 }
 
-/// A task that gives its command a value that is not asked for is refused when it runs, which nobody would
-/// notice.
+/// A task with a value that its command has no placeholder for is refused when it runs, which would go
+/// unnoticed.
 fn check_command(config: &Config, name: &str) -> Result<(), String> {
     let exec = config.handlers.0.exec.as_ref();
     let Some(command) = exec.and_then(|exec| exec.commands.get(name)) else {
-        return Err(format!("there is no command `{name}` in [handlers.exec.commands]"));
+        return Err(format!("command `{name}` is not in [handlers.exec.commands]"));
     };
     match VALUES.iter().find(|value| !command.args.iter().any(|argument| argument.contains(*value))) {
-        Some(value) => Err(format!("the command `{name}` takes no {value}: put it into one of its `args`")),
+        Some(value) => Err(format!("command `{name}` has no {value} placeholder: add it to its `args`")),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! `weaver merge run`: the engine and a worker for its checks, without a server.
+//! `weaver merge run`: the merge engine and a worker for its checks, without a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use super::side::{Side, engine};
 use crate::cli::{Context, StoreArgs};
 use crate::exit::{Exit, Failure};
 
-/// How often it is looked whether everything is done.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Poll interval of `--until-idle`.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver merge run --until-idle\n  weaver merge run --store ./weaver-data\n\n\
-    `weaver serve` does the same, and answers the other commands meanwhile. This is for a machine without a server:\n\
-    a store in a directory belongs to one process at a time, so put changes in line with --store before it runs."
+    `weaver serve` does the same and serves the other commands meanwhile. This is for a machine without a server: a store in\n\
+    a directory is open in one process at a time, so enqueue changes with --store before it runs."
 )]
 pub(crate) struct RunArgs {
-    /// End when nobody waits, or every queue that has entries is paused
+    /// Exit when every queue is empty or paused
     #[arg(long)]
     until_idle: bool,
     #[command(flatten)]
@@ -37,16 +37,16 @@ pub(super) async fn run(args: &RunArgs, store: Arc<dyn Store>, context: &Context
     let side = Side::new(engine.clone(), &store, &context.config, &context.clock)?;
     let (closing, shutdown) = (CancellationToken::new(), Shutdown::new());
     let watch = async {
-        over(args.until_idle, &engine, &shutdown, &*context.clock).await;
+        finished(args.until_idle, &engine, &shutdown, &*context.clock).await;
         closing.cancel();
-        shutdown.ask();
+        shutdown.request();
     };
     tokio::select! {
         _ = async { tokio::join!(Box::pin(side.run(&closing, &shutdown)), watch) } => {}
-        signals = shutdown.ask_on_signals() => {
+        signals = shutdown.request_on_signals() => {
             let reason = signals.err().map_or_else(String::new, |error| error.to_string());
-            let message = format!("signals cannot be received: {reason}");
-            return Err(Failure::new(Exit::Failed, message).next("start it again"));
+            let message = format!("installing signal handlers failed: {reason}");
+            return Err(Failure::new(Exit::Failed, message).next("retry"));
         }
     }
     let queues = engine.queues().await?;
@@ -54,23 +54,23 @@ pub(super) async fn run(args: &RunArgs, store: Arc<dyn Store>, context: &Context
         (landed + queue.tally.landed, waiting + queue.entries.len())
     });
     let answer = json!({"landed": landed, "waiting": waiting});
-    context.output.answer(&answer, || format!("{landed} landed so far, {waiting} waiting.\n"))?;
+    context.output.answer(&answer, || format!("{landed} landed in total, {waiting} waiting.\n"))?;
     Ok(Exit::Done)
 }
 
-/// Resolves when a signal came, or (if that is asked for) when there is nothing that could go on by itself.
-async fn over(until_idle: bool, engine: &MergeEngine, shutdown: &Shutdown, clock: &dyn Clock) {
-    while !(shutdown.is_asked() || until_idle && rests(engine).await) {
-        clock.sleep_until(clock.monotonic().saturating_add(LOOK_EVERY)).await;
+/// Resolves on a shutdown request or, with `until_idle`, when every queue is empty or paused.
+async fn finished(until_idle: bool, engine: &MergeEngine, shutdown: &Shutdown, clock: &dyn Clock) {
+    while !(shutdown.is_requested() || until_idle && is_idle(engine).await) {
+        clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await;
     }
 }
 
-async fn rests(engine: &MergeEngine) -> bool {
-    // What cannot be read is no reason to end; the engine says what is wrong.
+async fn is_idle(engine: &MergeEngine) -> bool {
+    // Errors do not end the run; the engine logs them.
     engine.queues().await.is_ok_and(|queues| {
         queues.iter().all(|queue| {
-            let nobody_moves = queue.entries.is_empty() || queue.paused.is_some();
-            nobody_moves && queue.outbox.is_empty() && queue.stopping.is_empty()
+            let is_still = queue.entries.is_empty() || queue.paused.is_some();
+            is_still && queue.outbox.is_empty() && queue.stopping.is_empty()
         })
     })
 }

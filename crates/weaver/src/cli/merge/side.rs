@@ -1,5 +1,4 @@
-//! The engine of the merge queues and the worker of their checks, as `weaver serve` and `weaver merge run`
-//! run them.
+//! The merge engine and the worker for its checks, shared by `weaver serve` and `weaver merge run`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,17 +21,15 @@ use crate::config::{Config, keys};
 use crate::exit::{Exit, Failure};
 use crate::wiring::StoreUrl;
 
-/// How long a check's command may take to end after SIGTERM.
+/// Time between SIGTERM and SIGKILL for a check's command.
 const KILL_GRACE: Duration = Duration::from_secs(10);
-/// Tasks that tell people are in the same queue: so many of them run beside the checks, however many of those
-/// there are.
+/// Slots for notification tasks, which are in the same queue: checks must not starve them.
 const MESSAGES: u32 = 2;
-/// The key of a node whose store is a directory is beside that directory.
+/// With a store in a directory, the key is beside that directory.
 const KEY_SUFFIX: &str = ".merge-key";
-/// And of one whose store is elsewhere, in a directory of the node's own.
+/// With any other store.
 const KEY_FILE: &str = "./weaver-node/merge.key";
 
-/// An engine by the operator's settings.
 pub(crate) fn engine(
     store: &Arc<dyn Store>,
     config: &Config,
@@ -41,7 +38,7 @@ pub(crate) fn engine(
     let name = config.text(keys::MERGE_NAMESPACE);
     let namespace = Namespace::new(name.to_owned()).map_err(|invalid| {
         let message = format!("{}: merge.namespace: {invalid}", config.origin(keys::MERGE_NAMESPACE));
-        Failure::new(Exit::Usage, message).next("name a namespace, such as `default`")
+        Failure::new(Exit::Usage, message).next("use a valid namespace, such as `default`")
     })?;
     let policy = Policy {
         reconcile_every_s: config.span(keys::MERGE_RECONCILE_EVERY).as_secs().max(1),
@@ -56,19 +53,19 @@ pub(crate) fn engine(
     Ok(MergeEngine::new(Arc::clone(store), forges, Arc::clone(clock), options))
 }
 
-/// Repositories on this machine, with the hooks the operator set.
+/// Repositories on this machine, with the hooks of `merge.hooks_path`.
 pub(crate) fn forges(config: &Config, clock: &Arc<dyn Clock>) -> GitForges {
     let hooks = config.path(keys::MERGE_HOOKS_PATH).map(Path::to_owned);
     GitForges::new(Arc::clone(clock)).with_hooks(hooks)
 }
 
-/// What landings are signed with, and whose signatures count.
+/// This node's signing key, and the trusted keys of other nodes.
 pub(crate) fn keyring(config: &Config) -> Keyring {
     let trusted = config.path(keys::MERGE_TRUSTED_KEYS).map(Path::to_owned);
     Keyring::at(key_file(config), trusted)
 }
 
-/// Where this node's key is: never in a store, which is backed up, exported and shared.
+/// The path of this node's key: never in a store, which is backed up, exported and shared.
 pub(crate) fn key_file(config: &Config) -> PathBuf {
     if let Some(path) = config.path(keys::MERGE_KEY_FILE) {
         return path.to_owned();
@@ -84,12 +81,12 @@ pub(crate) fn key_file(config: &Config) -> PathBuf {
     }
 }
 
-/// An engine, and a worker for its checks that starts once there is a queue.
+/// An engine, and a worker for its checks that starts once there is a merge queue.
 pub(crate) struct Side {
     engine: MergeEngine,
     worker: Worker,
     clock: Arc<dyn Clock>,
-    /// How often a part of the history is verified again.
+    /// Interval of re-verifying a part of the history.
     verify_every: Duration,
 }
 
@@ -101,7 +98,7 @@ impl Side {
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, Failure> {
         let options = CheckOptions {
-            // That of every process: what a killed one leaves is removed by the next.
+            // Shared by all processes: leftovers of a killed one are removed by the next.
             directory: std::env::temp_dir(),
             path: std::env::var_os("PATH").unwrap_or_default(),
             grace: KILL_GRACE,
@@ -124,12 +121,12 @@ impl Side {
         Ok(Self { engine, worker, clock: Arc::clone(clock), verify_every })
     }
 
-    /// Runs until `closing`; what runs then is finished as `shutdown` allows.
+    /// Runs until `closing`; the worker then drains as `shutdown` allows.
     pub(crate) async fn run(self, closing: &CancellationToken, shutdown: &Shutdown) {
         let Self { engine, worker, clock, .. } = self;
         let checks = async {
-            // A server without merge queues has no second worker to show for it.
-            if closing.run_until_cancelled(a_queue(&engine, &*clock)).await.is_some() {
+            // A server without merge queues needs no second worker.
+            if closing.run_until_cancelled(first_queue(&engine, &*clock)).await.is_some() {
                 Box::pin(worker.run(shutdown.clone())).await;
             }
         };
@@ -138,11 +135,11 @@ impl Side {
     }
 }
 
-/// Resolves when there is a queue: made here, or by another node.
-async fn a_queue(engine: &MergeEngine, clock: &dyn Clock) {
+/// Resolves when there is a merge queue, created here or by another node.
+async fn first_queue(engine: &MergeEngine, clock: &dyn Clock) {
     let mut changes = engine.changes();
     let every = Duration::from_secs(engine.policy().reconcile_every_s);
-    // What cannot be read is asked for again; the engine says what is wrong.
+    // Errors are retried; the engine logs them.
     while !engine.queues().await.is_ok_and(|queues| !queues.is_empty()) {
         tokio::select! {
             _ = changes.changed() => {}

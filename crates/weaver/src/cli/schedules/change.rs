@@ -10,10 +10,10 @@ use crate::output::instant;
 
 pub(super) async fn enable(remote: &Remote<'_>, name: &str, enabled: bool) -> Result<Exit, Failure> {
     let schedule = remote.client.enable_schedule(&remote.namespace, name, enabled).await?;
-    remote.context.output.answer(&schedule, || match (enabled, schedule.next_fire_at) {
-        (true, Some(at)) => format!("{name} is enabled; it fires next at {}.\n", instant(at)),
-        (true, None) => format!("{name} is enabled.\n"),
-        (false, _) => format!("{name} is disabled; the tasks it made go on.\n"),
+    remote.context.output.answer(&schedule, || match (enabled, schedule.next_run_at) {
+        (true, Some(at)) => format!("Schedule {name} is enabled; next run at {}.\n", instant(at)),
+        (true, None) => format!("Schedule {name} is enabled.\n"),
+        (false, _) => format!("Schedule {name} is disabled; tasks it already enqueued are not affected.\n"),
     })?;
     Ok(Exit::Done)
 }
@@ -30,9 +30,8 @@ pub(super) async fn run_now(remote: &Remote<'_>, name: &str, is_waiting: bool) -
 pub(super) async fn remove(remote: &Remote<'_>, name: &str) -> Result<Exit, Failure> {
     let query = ExpectQuery { namespace: Some(remote.namespace.clone()), expected_version: None };
     remote.client.remove_schedule(name, &query).await?;
-    remote
-        .context
-        .output
-        .answer(&json!({ "removed": name }), || format!("{name} is removed; the tasks it made stay.\n"))?;
+    remote.context.output.answer(&json!({ "removed": name }), || {
+        format!("Schedule {name} is removed; tasks it already enqueued are not affected.\n")
+    })?;
     Ok(Exit::Done)
 }

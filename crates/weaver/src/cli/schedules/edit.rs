@@ -20,17 +20,18 @@ use crate::output::instant;
     weaver schedules add receipt mail --event order.paid\n  \
     weaver schedules add nightly --file nightly.json")]
 pub(crate) struct AddArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
-    /// What kind of work its tasks are: the name of their handler
+    /// Task type of its tasks: selects the handler
     #[arg(required_unless_present = "file")]
     task_type: Option<String>,
-    /// Their payload: JSON, `@file`, or `-` for standard input. Left out, a task of an event gets the event
+    /// Payload of its tasks: JSON, `@file`, or `-` for standard input [default: for events, the event]
     payload: Option<String>,
-    /// Add it without letting it fire
+    /// Add it disabled
     #[arg(long)]
     disabled: bool,
-    /// All of it as JSON, as `weaver schedules show --output json` prints its `spec`; `-` for standard input
+    /// Read the whole `spec` from a JSON file, as printed by `weaver schedules show --output json`; `-` for
+    /// standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "payload"])]
     file: Option<String>,
     #[command(flatten)]
@@ -42,20 +43,20 @@ pub(crate) struct AddArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules edit nightly --cron 'daily at 03:00'\n  \
     weaver schedules edit nightly\n  weaver schedules edit nightly --file nightly.json --if-version 3\n\n\
-    If somebody else changed it meanwhile, nothing is changed.")]
+    If another client changed it meanwhile, the command is refused and nothing is changed.")]
 pub(crate) struct EditArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
-    /// Another kind of work
+    /// New task type
     #[arg(long = "type", value_name = "TYPE")]
     task_type: Option<String>,
-    /// Another payload: JSON, `@file`, or `-` for standard input
+    /// New payload: JSON, `@file`, or `-` for standard input
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
-    /// All of it as JSON; `-` for standard input
+    /// Read the whole `spec` from a JSON file; `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "payload"])]
     file: Option<String>,
-    /// Only if it is still at this version
+    /// Only if the schedule is still at this version [default: the version that was read]
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
     #[command(flatten)]
@@ -74,8 +75,8 @@ pub(super) async fn add(remote: &Remote<'_>, args: AddArgs) -> Result<Exit, Fail
         (None, task_type) => {
             let payload = args.payload.as_deref().map(read_payload).transpose()?;
             let trigger = args.spec.trigger().ok_or_else(|| {
-                Failure::new(Exit::Usage, "nothing says when it fires")
-                    .next("give --cron EXPR for the clock, or --event TYPE for events")
+                Failure::new(Exit::Usage, "the schedule has no trigger")
+                    .next("give --cron EXPR or --event TYPE")
             })?;
             let task_type = task_type.unwrap_or_default();
             let task = TaskTemplate { task_type, payload, ..TaskTemplate::default() };
@@ -102,7 +103,7 @@ pub(super) async fn edit(remote: &Remote<'_>, args: EditArgs) -> Result<Exit, Fa
     let mut spec = match &args.file {
         Some(file) => from_file(file)?,
         None if is_given => found.spec.clone(),
-        None => by_hand(&found)?,
+        None => in_editor(&found)?,
     };
     args.spec.apply(&mut spec)?;
     if let Some(task_type) = args.task_type {
@@ -121,12 +122,12 @@ pub(super) async fn edit(remote: &Remote<'_>, args: EditArgs) -> Result<Exit, Fa
 async fn put(remote: &Remote<'_>, name: &str, put: PutSchedule, done: &'static str) -> Result<Exit, Failure> {
     let schedule = remote.client.put_schedule(&remote.namespace, name, &put).await?;
     remote.context.output.answer(&schedule, || {
-        let next = match (&schedule.next_fire_at, schedule.spec.enabled) {
-            (Some(at), _) => format!("it fires next at {}", instant(*at)),
-            (None, true) => format!("it waits: {}", super::when(&schedule.spec.trigger)),
+        let next = match (&schedule.next_run_at, schedule.spec.enabled) {
+            (Some(at), _) => format!("next run at {}", instant(*at)),
+            (None, true) => format!("runs {}", super::trigger_text(&schedule.spec.trigger)),
             (None, false) => "it is disabled".to_owned(),
         };
-        format!("{} is {done}, at version {}; {next}.\n", schedule.name, schedule.version)
+        format!("Schedule {} is {done}, version {}; {next}.\n", schedule.name, schedule.version)
     })?;
     Ok(Exit::Done)
 }
@@ -145,40 +146,41 @@ fn from_file(file: &str) -> Result<ScheduleSpec, Failure> {
 
 fn parse(place: &str, text: &str) -> Result<ScheduleSpec, Failure> {
     serde_json::from_str(text).map_err(|error| {
-        Failure::new(Exit::Usage, format!("{place} is no schedule: {error}"))
+        Failure::new(Exit::Usage, format!("{place} is not a schedule: {error}"))
             .next("`weaver schedules show NAME --output json` prints one, under `spec`")
     })
 }
 
-/// In an editor, as JSON.
-fn by_hand(found: &Schedule) -> Result<ScheduleSpec, Failure> {
+fn in_editor(found: &Schedule) -> Result<ScheduleSpec, Failure> {
     let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
     let editor = editor.filter(|editor| !editor.trim().is_empty()).ok_or_else(|| {
-        Failure::new(Exit::Usage, "nothing says what to change")
-            .next("give a flag like --cron, or --file, or set EDITOR to an editor")
+        Failure::new(Exit::Usage, "nothing to change")
+            .next("give a flag such as --cron or --file, or set EDITOR")
     })?;
     let file = Draft::new(&serde_json::to_string_pretty(&found.spec).unwrap_or_default())?;
     let done = Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(&file.0).status();
     match done {
         Ok(status) if status.success() => {}
         Ok(status) => {
-            let message = format!("`{editor}` ended with {status}; nothing was changed");
+            let message = format!("`{editor}` failed with {status}; nothing was changed");
             return Err(Failure::new(Exit::Failed, message));
         }
-        Err(error) => return Err(Failure::new(Exit::Failed, format!("`{editor}` does not start: {error}"))),
+        Err(error) => {
+            return Err(Failure::new(Exit::Failed, format!("`{editor}` could not be started: {error}")));
+        }
     }
     let text = std::fs::read_to_string(&file.0).map_err(|error| Failure::io(&file.0, &error))?;
-    parse("what was written", &text)
+    parse("the edited text", &text)
 }
 
-/// A file that is there while it is edited.
+/// A temporary file, removed on drop.
 struct Draft(PathBuf);
 
 impl Draft {
     fn new(text: &str) -> Result<Self, Failure> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let path = std::env::temp_dir().join(format!("weaver-schedule-{}.json", std::process::id()));
-        // New and ours alone: payloads may hold secrets.
+        // Created new, mode 0600: payloads may hold secrets.
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
         written.map_err(|error| Failure::io(&path, &error))?;
@@ -188,6 +190,6 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0); // A rest in the temporary directory harms nobody.
+        let _ = std::fs::remove_file(&self.0); // Best effort: the file is private and temporary.
     }
 }

@@ -1,4 +1,4 @@
-//! `weaver schedules …`: what is done when, or when something happens.
+//! `weaver schedules …`: cron and event schedules.
 
 mod change;
 mod edit;
@@ -21,32 +21,32 @@ use crate::output::{Table, instant};
     weaver schedules next nightly\n  weaver schedules next --cron '30 2 * * *' --tz Europe/Berlin"
 )]
 pub(crate) enum Command {
-    /// Add a schedule: by the clock, or for events
+    /// Add a cron or event schedule
     Add(edit::AddArgs),
-    /// List schedules with their next fires
+    /// List schedules with their last and next runs
     List(ListArgs),
-    /// Show a schedule with its next fires and its last tasks
+    /// Show a schedule with its upcoming runs and last tasks
     Show(ShowArgs),
-    /// Change a schedule; with $EDITOR, if no flag says what
+    /// Change a schedule by flags, from a file, or in $EDITOR
     Edit(edit::EditArgs),
-    /// Let a schedule fire, from now on
+    /// Enable a schedule
     Enable(EnableArgs),
-    /// Let a schedule fire no more
+    /// Disable a schedule; tasks it already enqueued are not affected
     Disable(DisableArgs),
-    /// Make a schedule's task now
+    /// Run a schedule now: enqueue its task
     RunNow(RunNowArgs),
-    /// Print when a schedule fires next: one of a server, or any expression without one
+    /// Print the upcoming runs of a schedule, or of a cron expression without a server
     Next(next::NextArgs),
-    /// Print what was merged, skipped or replaced, and why
+    /// List runs that were merged, skipped or replaced, with the reason
     Notices(notices::NoticesArgs),
-    /// Remove a schedule; the tasks it made stay
+    /// Remove a schedule; tasks it already enqueued are not affected
     Remove(RemoveArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules list\n  weaver schedules list --output json")]
 pub(crate) struct ListArgs {
-    /// Those whose name begins so
+    /// Only schedules whose name has this prefix
     prefix: Option<String>,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -55,7 +55,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules show nightly")]
 pub(crate) struct ShowArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -64,7 +64,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules enable nightly")]
 pub(crate) struct EnableArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -73,7 +73,7 @@ pub(crate) struct EnableArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules disable nightly")]
 pub(crate) struct DisableArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -82,12 +82,12 @@ pub(crate) struct DisableArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver schedules run-now nightly\n  weaver schedules run-now nightly --wait\n\n\
-    With --wait it ends as `weaver tasks wait` does: with 7 if the task is dead or cancelled."
+    With --wait the exit code is that of `weaver tasks wait`: 7 if the task is dead or cancelled."
 )]
 pub(crate) struct RunNowArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
-    /// Wait for the task's end and print its result
+    /// Wait for the task to end and print its result
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(crate) struct RunNowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules remove nightly")]
 pub(crate) struct RemoveArgs {
-    /// Its name
+    /// Name of the schedule
     name: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -160,19 +160,19 @@ async fn list(remote: &Remote<'_>, args: ListArgs) -> Result<Exit, Failure> {
     let output = &remote.context.output;
     output.answer(&schedules, || {
         if schedules.is_empty() {
-            return "There are no schedules. Add one with `weaver schedules add`.\n".to_owned();
+            return "No schedules. Add one with `weaver schedules add`.\n".to_owned();
         }
-        let mut table = Table::new(["NAME", "WHEN", "TASK", "NEXT", "LAST"]);
+        let mut table = Table::new(["NAME", "TRIGGER", "TASK TYPE", "NEXT RUN", "LAST RUN"]);
         for schedule in &schedules {
-            let next = match schedule.next_fire_at {
+            let next = match schedule.next_run_at {
                 Some(at) => instant(at),
                 None if !schedule.spec.enabled => "disabled".to_owned(),
                 None => String::new(),
             };
-            let last = schedule.last_fire_at.map_or_else(String::new, instant);
+            let last = schedule.last_run_at.map_or_else(String::new, instant);
             table.row([
                 schedule.name.clone(),
-                when(&schedule.spec.trigger),
+                trigger_text(&schedule.spec.trigger),
                 schedule.spec.task.task_type.clone(),
                 next,
                 last,
@@ -183,8 +183,7 @@ async fn list(remote: &Remote<'_>, args: ListArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// A trigger in one line.
-fn when(trigger: &Trigger) -> String {
+fn trigger_text(trigger: &Trigger) -> String {
     match trigger {
         Trigger::Time { schedule, tz: Some(tz), .. } => format!("{schedule} in {tz}"),
         Trigger::Time { schedule, .. } => schedule.clone(),

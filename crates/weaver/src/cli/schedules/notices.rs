@@ -10,7 +10,7 @@ use crate::output::{Table, instant};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver schedules notices\n  weaver schedules notices nightly")]
 pub(crate) struct NoticesArgs {
-    /// Only those of this schedule
+    /// Only notices of this schedule
     name: Option<String>,
     #[command(flatten)]
     pub(super) remote: RemoteArgs,
@@ -31,9 +31,9 @@ pub(super) async fn run(remote: &Remote<'_>, args: &NoticesArgs) -> Result<Exit,
     let output = &remote.context.output;
     output.answer(&notices, || {
         if notices.items.is_empty() {
-            return "Every fire made its task.\n".to_owned();
+            return "No notices: every run enqueued its task.\n".to_owned();
         }
-        let mut table = Table::new(["AT", "SCHEDULE", "WHAT", "FIRES", "WHY"]);
+        let mut table = Table::new(["TIME", "SCHEDULE", "NOTICE", "RUNS", "REASON"]);
         for entry in &notices.items {
             let notice = &entry.notice;
             let count =
@@ -41,9 +41,9 @@ pub(super) async fn run(remote: &Remote<'_>, args: &NoticesArgs) -> Result<Exit,
             table.row([
                 instant(notice.at),
                 notice.schedule.clone(),
-                notice.what.clone(),
+                notice.kind.clone(),
                 count,
-                notice.why.clone(),
+                notice.reason.clone(),
             ]);
         }
         output.render(&table)

@@ -14,10 +14,10 @@ use crate::wiring::{DirectoryStore, IfMissing};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver store backup ./backup-1\n  weaver store backup --store ./weaver-data ./backup-2\n\n\
-    The copy is a store itself. It appears when it is complete, and is never written over another store."
+    The copy is a store itself. It appears when it is complete, and never replaces another store."
 )]
 pub(crate) struct BackupArgs {
-    /// A directory that holds no store yet
+    /// Target directory, which must not hold a store
     directory: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -31,7 +31,7 @@ pub(crate) async fn run(task: &StoreTask, args: BackupArgs) -> Result<Exit, Fail
     let answer = json!({"store": task.url.to_string(), "backup": shown, "rows": rows});
     task.context.output.answer(&answer, || {
         format!(
-            "{shown} is a copy of {} ({rows} rows).\nTry it: weaver store check --store {shown}\n",
+            "Copied {} to {shown} ({rows} rows).\nVerify it: weaver store check --store {shown}\n",
             task.url
         )
     })?;

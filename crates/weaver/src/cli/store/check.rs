@@ -13,7 +13,7 @@ use crate::wiring::IfMissing;
 pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
     let progress = Progress::new(format!("checking {}", task.url));
     if let Some(report) = records(task, &progress).await? {
-        return tell(task, &report);
+        return print_report(task, &report);
     }
     let report = task.on_store(IfMissing::Refuse, &progress, |store| Ok(store.check()?)).await?;
     let answer = json!({
@@ -27,37 +27,37 @@ pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
     output.answer(&answer, || {
         let read = format!("{}: {} tasks in {} rows", task.url, report.tasks, report.rows);
         if report.is_clean() {
-            return format!("{read}: {}.\n", output.paint.tone(Tone::Good, "nothing is wrong"));
+            return format!("{read}: {}.\n", output.paint.tone(Tone::Good, "no problems found"));
         }
-        let mut text = format!("{read}: {}\n", output.paint.tone(Tone::Bad, "something is wrong"));
+        let mut text = format!("{read}: {}\n", output.paint.tone(Tone::Bad, "problems found"));
         for problem in &report.problems {
             text.push_str(&format!("  {problem}\n"));
         }
-        text.push_str("Restore the latest backup of this directory, or export what can be read: `weaver store export`.\n");
+        text.push_str("Restore the latest backup of this directory, or export the readable records: `weaver store export`.\n");
         text
     })?;
     Ok(if report.is_clean() { Exit::Done } else { Exit::Damaged })
 }
 
-/// Reads every record of a store that others may have open meanwhile.
+/// Reads every record of a store that other processes may have open.
 async fn records(task: &StoreTask, progress: &Arc<Progress>) -> Result<Option<CheckReport>, Failure> {
     let label = progress.label();
-    let told = |count: u64| {
+    let report = |count: u64| {
         progress.say(format!("{label}: {count} records"));
         true
     };
-    let checking = Box::pin(task.url.check_records(&task.context.config, &task.context.clock, &told));
+    let checking = Box::pin(task.url.check_records(&task.context.config, &task.context.clock, &report));
     with_progress(&*task.context.clock, progress, checking).await
 }
 
-fn tell(task: &StoreTask, report: &CheckReport) -> Result<Exit, Failure> {
+fn print_report(task: &StoreTask, report: &CheckReport) -> Result<Exit, Failure> {
     let answer = json!({
         "store": task.url.to_string(),
         "is_clean": report.is_clean(),
         "rows": report.records(),
         "tasks": report.tasks,
         "queues": report.queues,
-        "runners": report.runners,
+        "workers": report.runners,
         "documents": report.documents,
         "unreadable": report.unreadable.iter().map(document).collect::<Vec<_>>(),
         "unlisted": report.unlisted,
@@ -68,7 +68,7 @@ fn tell(task: &StoreTask, report: &CheckReport) -> Result<Exit, Failure> {
     Ok(match (report.is_clean(), report.is_damaged()) {
         (true, _) => Exit::Done,
         (false, true) => Exit::Damaged,
-        // As for a whole store of a newer format: this version must not touch it.
+        // As for a store of a newer format: this version must not touch it.
         (false, false) => Exit::Refused,
     })
 }
@@ -78,7 +78,7 @@ fn document(found: &UnreadableRecord) -> Value {
         "kind": found.kind,
         "namespace": found.namespace,
         "id": found.id,
-        "why": found.why.to_string(),
+        "reason": found.reason.to_string(),
         "state": found.state,
         "holds": { "serial_key": found.serial_key, "slot": found.holds_slot },
     })
@@ -90,10 +90,10 @@ fn text(store: &str, report: &CheckReport, output: &Output) -> String {
         report.tasks, report.queues, report.runners, report.documents
     );
     if report.is_clean() {
-        return format!("{read}: {}.\n", output.paint.tone(Tone::Good, "nothing is wrong"));
+        return format!("{read}: {}.\n", output.paint.tone(Tone::Good, "no problems found"));
     }
     let count = report.unreadable.len() as u64 + report.unlisted;
-    let verdict = format!("{count} cannot be read");
+    let verdict = format!("{count} unreadable");
     let mut text = format!("{read}: {}\n", output.paint.tone(Tone::Bad, &verdict));
     for found in &report.unreadable {
         text.push_str(&format!("  {found}\n"));
@@ -105,21 +105,21 @@ fn text(store: &str, report: &CheckReport, output: &Output) -> String {
     text
 }
 
-/// What to do about each kind that was found.
+/// What to do about each kind of record.
 fn advice(report: &CheckReport) -> String {
     let has = |test: &dyn Fn(&UnreadableRecord) -> bool| report.unreadable.iter().any(test);
-    let is_damaged = |found: &UnreadableRecord| matches!(found.why, Unreadable::Undecodable { .. });
+    let is_damaged = |found: &UnreadableRecord| matches!(found.reason, Unreadable::Undecodable { .. });
     let mut text = String::new();
     if has(&|found| !is_damaged(found)) {
-        text.push_str("A newer format is no damage: upgrade this node, and it reads these records.\n");
+        text.push_str("A newer format is not damage: upgrade this node to read these records.\n");
     }
     for (kind, next) in [
         (
             RecordKind::Task,
-            "Remove a task: `weaver tasks purge ID --yes`, which saves its stored form first.",
+            "Delete a task: `weaver tasks purge ID --yes`, which saves its stored form first.",
         ),
-        (RecordKind::QueueSettings, "Write a queue's settings again: `weaver queues limit QUEUE none`."),
-        (RecordKind::Runner, "A worker's record is written again when it next reports."),
+        (RecordKind::QueueSettings, "Rewrite a queue's settings: `weaver queues limit QUEUE none`."),
+        (RecordKind::Runner, "A worker's record is rewritten by its next heartbeat."),
         (
             RecordKind::Document,
             "Remove a schedule and add it again: `weaver schedules remove NAME`; or restore the document from a backup.",

@@ -8,7 +8,7 @@ use crate::output::{Progress, bytes};
 use crate::wiring::{DirectoryStore, IfMissing};
 
 pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
-    let progress = Progress::new(format!("moving the pages of {} together", task.url));
+    let progress = Progress::new(format!("compacting {}", task.url));
     let runtime = tokio::runtime::Handle::current();
     let work = move |store: &DirectoryStore| {
         let before = store.file_bytes()?;
@@ -18,8 +18,8 @@ pub(crate) async fn run(task: &StoreTask) -> Result<Exit, Failure> {
     let (before, after) = task.on_store(IfMissing::Refuse, &progress, work).await?;
     let freed = before.saturating_sub(after);
     let answer = json!({"store": task.url.to_string(), "bytes_before": before, "bytes_after": after, "bytes_freed": freed});
-    task.context.output.answer(&answer, || {
-        format!("{}: {} given back to the disk, {} left.\n", task.url, bytes(freed), bytes(after))
-    })?;
+    task.context
+        .output
+        .answer(&answer, || format!("{}: {} freed, {} remaining.\n", task.url, bytes(freed), bytes(after)))?;
     Ok(Exit::Done)
 }

@@ -20,13 +20,13 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver store export tasks.jsonl\n  weaver store export - | gzip > tasks.jsonl.gz\n\n\
-    A file appears when it is complete."
+    The file appears when it is complete."
 )]
 pub(crate) struct ExportArgs {
-    /// Where to write; `-` is standard output
+    /// Output file; `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -46,11 +46,11 @@ pub(crate) async fn run(task: &StoreTask, args: &ExportArgs) -> Result<Exit, Fai
     }
     let (file, shown) = (args.file.clone(), args.file.display().to_string());
     if file.exists() && !args.force {
-        return Err(Failure::new(Exit::Refused, format!("{shown} is there already"))
-            .next("name another file, or replace it with --force"));
+        return Err(Failure::new(Exit::Refused, format!("{shown} already exists"))
+            .next("use another file, or replace it with --force"));
     }
     let work = move |store: &DirectoryStore| {
-        complete_or_not_at_all(&file, |out| {
+        write_atomically(&file, |out| {
             let out = Counted { inner: out, progress: counted };
             Ok(store.export(BufWriter::with_capacity(BUFFER_BYTES, out))?)
         })
@@ -58,21 +58,18 @@ pub(crate) async fn run(task: &StoreTask, args: &ExportArgs) -> Result<Exit, Fai
     let exported = task.on_store(IfMissing::Refuse, &progress, work).await?;
     let answer = json!({"store": task.url.to_string(), "file": shown, "lines": exported.lines, "tasks": exported.tasks});
     task.context.output.answer(&answer, || {
-        format!("{shown}: {} tasks of {} in {} lines.\n", exported.tasks, task.url, exported.lines)
+        format!("Exported {} tasks of {} to {shown}, {} lines.\n", exported.tasks, task.url, exported.lines)
     })?;
     Ok(Exit::Done)
 }
 
-/// Writes beside the file, and gives it its name when everything is on the disk.
-fn complete_or_not_at_all<T>(
-    file: &Path,
-    write: impl FnOnce(&File) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+/// Atomic: writes to a temporary file, fsyncs and renames it.
+fn write_atomically<T>(file: &Path, write: impl FnOnce(&File) -> Result<T, Failure>) -> Result<T, Failure> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let failed = |error: io::Error| Failure::io(file, &error);
-    // An export holds everything that the store does, and is the owner's as that is.
+    // As private as the store itself.
     let out = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part);
     let out = out.map_err(failed)?;
     out.set_permissions(fs::Permissions::from_mode(0o600)).map_err(failed)?;
@@ -81,13 +78,13 @@ fn complete_or_not_at_all<T>(
         Ok(answer)
     });
     if written.is_err() {
-        // Nothing more can be done about a rest that cannot be removed; the failure itself is told.
+        // Best effort; the error is returned.
         let _ = fs::remove_file(&part);
     }
     written
 }
 
-/// Notes how much went through.
+/// Counts the bytes for the progress display.
 struct Counted<W> {
     inner: W,
     progress: Arc<Progress>,

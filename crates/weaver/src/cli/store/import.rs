@@ -19,9 +19,9 @@ const BUFFER_BYTES: usize = 256 * 1024;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver store import tasks.jsonl --store ./new-data\n  \
     gunzip -c tasks.jsonl.gz | weaver store import -\n\n\
-    Makes the store if it is not there. What is in it already is left as it is: an import that was cut short is repeated.")]
+    Creates the store if it does not exist. Existing records are left unchanged, so an interrupted import can be repeated.")]
 pub(crate) struct ImportArgs {
-    /// What to read; `-` is standard input
+    /// Input file; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
@@ -29,7 +29,7 @@ pub(crate) struct ImportArgs {
 
 pub(crate) async fn run(task: &StoreTask, args: &ImportArgs) -> Result<Exit, Failure> {
     let progress = Progress::new(format!("importing into {}", task.url));
-    // Before the store is made: a name that was mistyped should leave nothing behind.
+    // Before the store is created: a mistyped name must leave nothing behind.
     let input = open(&args.file, &progress)?;
     let runtime = tokio::runtime::Handle::current();
     let work = move |store: &DirectoryStore| Ok(runtime.block_on(store.import(input))?);
@@ -43,7 +43,7 @@ pub(crate) async fn run(task: &StoreTask, args: &ImportArgs) -> Result<Exit, Fai
     let answer = json!({"store": task.url.to_string(), "lines": imported.lines, "added": imported.added});
     task.context.output.answer(&answer, || {
         let known = imported.lines.saturating_sub(imported.added + 2);
-        format!("{}: {} things are new, {known} were there already.\n", task.url, imported.added)
+        format!("{}: {} records imported, {known} already existed.\n", task.url, imported.added)
     })?;
     Ok(Exit::Done)
 }
@@ -62,7 +62,7 @@ fn open(path: &Path, progress: &Arc<Progress>) -> Result<Input, Failure> {
     Ok(BufReader::with_capacity(BUFFER_BYTES, counted))
 }
 
-/// Notes how much went through.
+/// Counts the bytes for the progress display.
 struct Counted<R> {
     inner: R,
     progress: Arc<Progress>,

@@ -11,12 +11,12 @@ use crate::exit::{Exit, Failure};
 #[command(
     after_help = "Examples:\n  weaver store migrate --store postgres://weaver@db.example/jobs --dry-run\n  \
     weaver store migrate --store postgres://weaver@db.example/jobs\n\n\
-    Forward only, in one transaction, by one node at a time. `weaver serve` does the same when it starts."
+    Migrations go forward only, in one transaction, on one node at a time. `weaver serve` migrates when it starts."
 )]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
     pub(super) store: StoreArgs,
-    /// Print the statements and change nothing
+    /// Print the SQL statements without executing them
     #[arg(long)]
     dry_run: bool,
 }
@@ -33,7 +33,7 @@ pub(crate) async fn run(task: &StoreTask, args: &MigrateArgs) -> Result<Exit, Fa
     });
     task.context.output.answer(&answer, || {
         if done.steps.is_empty() {
-            return format!("{} is at version {}: nothing to do.\n", task.url, done.before);
+            return format!("{} is at schema version {}: nothing to do.\n", task.url, done.before);
         }
         let mut text = String::new();
         for step in &done.steps {

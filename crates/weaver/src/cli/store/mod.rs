@@ -1,4 +1,4 @@
-//! `weaver store …`: looking after a store that no other process has open.
+//! `weaver store …`: maintenance of a store that no other process has open.
 
 mod backup;
 mod check;
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use clap::{Args, Subcommand};
 use weaver::core::ports::Store;
-use weaver_server::Figures;
+use weaver_server::StoreMetrics;
 
 use crate::cli::{Context, StoreArgs};
 use crate::config::keys;
@@ -22,27 +22,27 @@ use crate::wiring::{DirectoryStore, IfMissing, Listener, Made, Opener, Opening, 
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver store init\n  weaver store check --store ./weaver-data\n  \
-    weaver store backup ./backup-1\n\nOne process at a time has a directory open: stop `weaver serve` or the worker first.")]
+    weaver store backup ./backup-1\n\nA directory is open in one process at a time: stop `weaver serve` or the worker first.")]
 pub(crate) enum Command {
-    /// Make a store
+    /// Create a store
     Init(InitArgs),
-    /// Read every record and name those that cannot be read; in a directory, verify every checksum too
+    /// Read every record and list the unreadable ones; in a directory, verify all checksums too
     Check(CheckArgs),
-    /// Give space that is not used any more back to the disk
+    /// Compact the file and return unused space to the file system
     Compact(CompactArgs),
-    /// Copy the store into a directory of its own
+    /// Copy the store to another directory
     Backup(backup::BackupArgs),
-    /// Write everything out as lines of JSON
+    /// Export all records as JSON lines
     Export(export::ExportArgs),
-    /// Read in what `export` wrote
+    /// Import JSON lines written by `export`
     Import(import::ImportArgs),
-    /// Bring the schema of a PostgreSQL store up to date
+    /// Migrate the schema of a PostgreSQL store
     Migrate(migrate::MigrateArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver store init\n  weaver store init --store ./elsewhere\n\n\
-    A store that is there already is left as it is.")]
+    An existing store is left unchanged.")]
 pub(crate) struct InitArgs {
     #[command(flatten)]
     store: StoreArgs,
@@ -52,8 +52,8 @@ pub(crate) struct InitArgs {
 #[command(
     after_help = "Examples:\n  weaver store check\n  weaver store check --store ./backup-1 --output json\n  \
     weaver store check --store postgres://db.example.org/jobs\n\n\
-    Changes nothing. PostgreSQL and DynamoDB are checked while servers use them.\n\
-    Ends with 5 if something is damaged, with 6 if only a newer Weaver can read it."
+    Read-only. PostgreSQL and DynamoDB can be checked while servers use them.\n\
+    Exit code 5: records are damaged; 6: only a newer Weaver can read them."
 )]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -94,11 +94,10 @@ pub(crate) async fn run(command: Command, context: Context) -> Result<Exit, Fail
     }
 }
 
-/// A store, and something to be done with it.
 pub(crate) struct StoreTask {
     url: StoreUrl,
     pub(crate) context: Context,
-    figures: OnceLock<Arc<OnceLock<Figures>>>,
+    store_metrics: OnceLock<Arc<OnceLock<StoreMetrics>>>,
 }
 
 impl StoreTask {
@@ -107,38 +106,38 @@ impl StoreTask {
     }
 
     pub(crate) fn at(url: StoreUrl, context: Context) -> Self {
-        Self { url, context, figures: OnceLock::new() }
+        Self { url, context, store_metrics: OnceLock::new() }
     }
 
-    /// The figures of the store that was opened to be served, if it has any of its own.
-    pub(crate) fn figures(&self) -> Option<Figures> {
-        self.figures.get().and_then(|figures| figures.get()).cloned()
+    /// The metrics of the store that was opened to be served, if it has its own.
+    pub(crate) fn store_metrics(&self) -> Option<StoreMetrics> {
+        self.store_metrics.get().and_then(|store_metrics| store_metrics.get()).cloned()
     }
 
     pub(crate) fn url(&self) -> &StoreUrl {
         &self.url
     }
 
-    /// Opens the store for a server, and makes it if it is not there.
+    /// Opens the store for a server; creates it if it does not exist.
     pub(crate) async fn open_to_serve(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
         let opener = self.opener(progress);
-        let _ = self.figures.set(opener.figures()); // A command opens one store.
+        let _ = self.store_metrics.set(opener.store_metrics()); // A command opens one store.
         with_progress(&*self.context.clock, progress, self.url.open_to_serve(&opener)).await
     }
 
-    /// Opens the store that is there, whatever kind it is, to run tasks of it.
+    /// Opens an existing store of any kind.
     pub(crate) async fn open_to_work(&self, progress: &Arc<Progress>) -> Result<Arc<dyn Store>, Failure> {
         let opener = self.opener(progress);
         with_progress(&*self.context.clock, progress, self.url.open_to_work(&opener)).await
     }
 
-    /// Makes the store, unless it is there.
+    /// Creates the store unless it exists.
     async fn init(&self, progress: &Arc<Progress>) -> Result<Made, Failure> {
         let opener = self.opener(progress);
         with_progress(&*self.context.clock, progress, self.url.init(&opener)).await
     }
 
-    /// Opens a store in a directory, works on it, and closes it, where that may take its time.
+    /// Opens a store in a directory, works on it and closes it, on the blocking pool.
     async fn on_store<T: Send + 'static>(
         &self,
         if_missing: IfMissing,
@@ -148,7 +147,7 @@ impl StoreTask {
         let opener = self.opener(progress);
         let done = async {
             let store = self.url.open_directory(&opener, if_missing).await?;
-            answer_of(tokio::task::spawn_blocking(move || work(&store)).await)
+            joined(tokio::task::spawn_blocking(move || work(&store)).await)
         };
         with_progress(&*self.context.clock, progress, done).await
     }
@@ -158,12 +157,12 @@ impl StoreTask {
     }
 }
 
-/// A panic of the work is one of the command.
-fn answer_of<T>(done: Result<Result<T, Failure>, tokio::task::JoinError>) -> Result<T, Failure> {
+/// Resumes a panic of the work.
+fn joined<T>(done: Result<Result<T, Failure>, tokio::task::JoinError>) -> Result<T, Failure> {
     done.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()))
 }
 
-/// Shows what opening does, and then again what the command is about.
+/// Shows the steps of opening, then the command's own label again.
 fn listener(progress: &Arc<Progress>) -> Listener {
     let label = progress.label();
     let progress = Arc::clone(progress);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::remote::Remote;
 use crate::exit::{Exit, Failure};
-use crate::output::complain;
+use crate::output::{print_failure, state};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
@@ -13,7 +13,7 @@ pub(crate) enum Change {
     RunNow,
 }
 
-/// Goes through all of them: one that cannot be changed does not protect the others.
+/// Continues after a failure: one task that cannot be changed does not protect the others.
 pub(crate) async fn run(remote: &Remote<'_>, ids: &[String], change: Change) -> Result<Exit, Failure> {
     let mut answers: Vec<Value> = Vec::new();
     let mut lines = String::new();
@@ -26,7 +26,7 @@ pub(crate) async fn run(remote: &Remote<'_>, ids: &[String], change: Change) -> 
             }
             Err(failure) if ids.len() == 1 => return Err(failure),
             Err(failure) => {
-                complain(&failure, remote.context.output.is_json);
+                print_failure(&failure, remote.context.output.is_json);
                 failed.get_or_insert(failure.exit);
             }
         }
@@ -42,13 +42,13 @@ async fn one(remote: &Remote<'_>, id: &str, change: Change) -> Result<(Value, St
         Change::RunNow => client.run_now(namespace, id).await?,
         Change::Retry => {
             let new = client.retry(namespace, id).await?;
-            let line = format!("{id} runs again as {}.\n", new.id);
+            let line = format!("Task {id} is retried as task {}.\n", new.id);
             return Ok((json!({"id": new.id, "namespace": new.namespace, "retry_of": id}), line));
         }
     };
     let line = match change {
-        Change::RunNow => format!("{id} is due now ({}).\n", task.state),
-        _ => format!("{id} is {}.\n", task.state),
+        Change::RunNow => format!("Task {id} is due now ({}).\n", state(task.state)),
+        _ => format!("Task {id} is {}.\n", state(task.state)),
     };
     Ok((json!({"id": task.id, "namespace": task.namespace, "state": task.state}), line))
 }

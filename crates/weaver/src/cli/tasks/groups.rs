@@ -1,4 +1,4 @@
-//! `weaver tasks groups`: pieces of work, and how far they are.
+//! `weaver tasks groups`.
 
 use clap::Args;
 use weaver::core::projection::queue_item::Status;
@@ -11,7 +11,7 @@ use crate::output::{Table, instant};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver tasks groups\n  weaver tasks groups --namespace my-app-1a2b3c4d\n\n\
-    QUEUED has not started; RUNNING has, and is not at its end. With --output json the counts are per state."
+    QUEUED has not started; RUNNING has started and not ended, between attempts too. With --output json the counts are per state."
 )]
 pub(crate) struct GroupsArgs {
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(crate) async fn run(remote: &Remote<'_>) -> Result<Exit, Failure> {
     let output = &remote.context.output;
     output.answer(&page, || {
         let mut table =
-            Table::new(["GROUP", "QUEUED", "RUNNING", "COMPLETE", "ERROR", "CANCELLED", "LAST MOVED"]);
+            Table::new(["GROUP", "QUEUED", "RUNNING", "SUCCEEDED", "DEAD", "CANCELLED", "LAST CHANGE"]);
         for group in &page.items {
             let count = |status| count(group, status).to_string();
             table.row([
@@ -52,7 +52,7 @@ pub(crate) async fn run(remote: &Remote<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// How many tasks of a group have a status. A count does not know who of the waiting has started before;
+/// The tasks of a group with a status. A count per state cannot tell which waiting tasks have started before:
 /// hardly any has.
 fn count(group: &Group, status: Status) -> u64 {
     let states = group.counts.0.iter();

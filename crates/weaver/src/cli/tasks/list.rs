@@ -5,39 +5,40 @@ use weaver_api::{ListTasksQuery, Order, Page, Task};
 
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
-use crate::output::{Table, instant};
+use crate::output::{Table, instant, state, stored_states};
 
-/// How many are asked for at once.
+/// Tasks per request.
 const PAGE: u32 = 1000;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  weaver tasks list\n  weaver tasks list --state running,queued --queue mail\n  \
+    after_help = "Examples:\n  weaver tasks list\n  weaver tasks list --state running,retrying --queue mail\n  \
     weaver tasks list --state dead --limit 1000 --output json"
 )]
 pub(crate) struct ListArgs {
-    /// In one of these states, separated by commas
+    /// Only these states, comma-separated: queued, scheduled, running, retrying, succeeded, dead, cancelled,
+    /// …
     #[arg(long, value_name = "STATES")]
     state: Option<String>,
-    /// Of this type
+    /// Only this task type
     #[arg(long = "type", value_name = "TYPE")]
     task_type: Option<String>,
-    /// Of this queue
+    /// Only this queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// Of this task group
+    /// Only this task group
     #[arg(long, value_name = "ID")]
     group: Option<String>,
-    /// Of this session
+    /// Only this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// With this label, as NAME=VALUE
+    /// Only tasks with this label, as NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE")]
     label: Option<String>,
-    /// The oldest first
+    /// List oldest first instead of newest first
     #[arg(long)]
     oldest_first: bool,
-    /// How many at most
+    /// Maximum number of tasks
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     limit: usize,
     #[command(flatten)]
@@ -48,13 +49,12 @@ pub(crate) async fn run(remote: &Remote<'_>, args: ListArgs) -> Result<Exit, Fai
     let limit = args.limit;
     let mut query = ListTasksQuery {
         namespace: Some(remote.namespace.clone()),
-        state: args.state,
+        state: args.state.as_deref().map(stored_states),
         task_type: args.task_type,
         queue: args.queue,
         group: args.group,
         session: args.session,
-        // On the wire a colon, which needs no escape in a URL.
-        label: args.label.map(|label| label.replacen('=', ":", 1)),
+        label: args.label,
         order: Some(if args.oldest_first { Order::OldestFirst } else { Order::NewestFirst }),
         ..ListTasksQuery::default()
     };
@@ -81,7 +81,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: ListArgs) -> Result<Exit, Fai
         for task in &page.items {
             table.row([
                 task.id.clone(),
-                task.state.to_string(),
+                state(task.state).to_owned(),
                 task.task_type.clone(),
                 task.queue.clone(),
                 task.attempt.to_string(),
@@ -89,8 +89,11 @@ pub(crate) async fn run(remote: &Remote<'_>, args: ListArgs) -> Result<Exit, Fai
                 task.last_error.clone().unwrap_or_default(),
             ]);
         }
-        let more =
-            if has_more { format!("There are more: raise --limit (now {limit}).\n") } else { String::new() };
+        let more = if has_more {
+            format!("More tasks match: raise --limit (now {limit}).\n")
+        } else {
+            String::new()
+        };
         output.render(&table) + &more
     })?;
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `weaver tasks logs`: as it is, or as it comes.
+//! `weaver tasks logs`.
 
 use std::io::{self, IsTerminal};
 
@@ -9,7 +9,7 @@ use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{print, visible};
 
-/// How long the server may hold a question while nothing is logged.
+/// Long poll while nothing is logged.
 const HOLD_MS: u64 = 20_000;
 
 #[derive(Debug, Args)]
@@ -18,15 +18,15 @@ const HOLD_MS: u64 = 20_000;
     With --output json each line is a JSON document of its own."
 )]
 pub(crate) struct LogsArgs {
-    /// Its id
+    /// Id of the task
     id: String,
-    /// Go on until the task ends; with --attempt, until that attempt does
+    /// Follow until the task ends; with --attempt, until that attempt ends
     #[arg(long, short)]
     follow: bool,
-    /// Of this attempt; of the latest if not given
+    /// Attempt number, from 1 [default: the latest]
     #[arg(long, value_name = "NUMBER")]
     attempt: Option<u32>,
-    /// Only the last so many lines
+    /// Only the last COUNT lines, 1 to 1000
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
     last: Option<u32>,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &LogsArgs) -> Result<Exit, Fa
     print_lines(remote, &args.id, query, args.follow).await
 }
 
-/// Prints what a task logs, as it comes, until it ends.
+/// Follows the log of a task until it ends.
 pub(crate) async fn follow(remote: &Remote<'_>, id: &str) -> Result<Exit, Failure> {
     let query = LogsQuery { namespace: Some(remote.namespace.clone()), ..LogsQuery::default() };
     print_lines(remote, id, query, true).await
@@ -64,14 +64,14 @@ async fn print_lines(
             if !is_followed || of_one_attempt || is_over(remote, id).await? {
                 return Ok(Exit::Done);
             }
-            // The next attempt is waited for like the next line.
+            // The next attempt is awaited like the next line.
             query =
                 LogsQuery { attempt: Some(page.attempt + 1), after: None, wait_ms: Some(HOLD_MS), ..query };
             continue;
         }
         query.after = Some(page.next);
         query.wait_ms = is_followed.then_some(HOLD_MS);
-        // The attempt that was begun is read to its end, also if a later one has started. 0: none has yet.
+        // An attempt is read to its end even if a later one has started. 0: none has started yet.
         query.attempt = Some(page.attempt).filter(|attempt| *attempt > 0).or(query.attempt);
     }
 }
@@ -82,7 +82,7 @@ async fn is_over(remote: &Remote<'_>, id: &str) -> Result<bool, Failure> {
 
 fn text_of(page: &LogPage, is_json: bool) -> Vec<u8> {
     let mut text = Vec::new();
-    // A log must not move the cursor of whoever reads it; a file gets what was logged.
+    // On a terminal, control characters are made visible; a file gets the bytes as logged.
     let is_terminal = io::stdout().is_terminal();
     for line in &page.lines {
         let body = &line.body.0;

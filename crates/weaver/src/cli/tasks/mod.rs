@@ -1,4 +1,4 @@
-//! `weaver tasks …`: looking at tasks of a server, and changing them.
+//! `weaver tasks …`: listing, inspecting and managing tasks of a server.
 
 mod change;
 mod explain;
@@ -28,28 +28,28 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// List task groups with their counts
     Groups(groups::GroupsArgs),
-    /// Say why a task does not run, or how it ended
+    /// Explain why a task is not running, or how it ended
     Explain(ExplainArgs),
-    /// Print what an attempt logged
+    /// Print the log of an attempt
     Logs(logs::LogsArgs),
-    /// Wait for a task's end and print its result
+    /// Wait for a task to end and print its result
     Wait(wait::WaitArgs),
-    /// Cancel tasks: they are over at once, and their handlers are told
+    /// Cancel tasks; running handlers are signalled to stop
     Cancel(CancelArgs),
-    /// Run ended tasks again, as new ones
+    /// Retry ended tasks as new tasks
     Retry(RetryArgs),
-    /// Make waiting tasks due now
+    /// Make scheduled and retrying tasks due now
     RunNow(RunNowArgs),
-    /// List records that the server cannot read: tasks, queue settings, workers, documents
+    /// List unreadable records: tasks, queue settings, workers, documents
     Quarantine(quarantine::QuarantineArgs),
-    /// Remove a task for good, whatever its state, and save its stored form first
+    /// Delete a task permanently, in any state, after saving its stored form
     Purge(purge::PurgeArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver tasks show 17\n  weaver tasks show 17 --output json")]
 pub(crate) struct ShowArgs {
-    /// Its id
+    /// Id of the task
     id: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -58,7 +58,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver tasks explain 17")]
 pub(crate) struct ExplainArgs {
-    /// Its id
+    /// Id of the task
     id: String,
     #[command(flatten)]
     remote: RemoteArgs,
@@ -70,7 +70,7 @@ pub(crate) struct ExplainArgs {
     weaver tasks cancel --matching --queue mail --state queued --dry-run"
 )]
 pub(crate) struct CancelArgs {
-    /// Their ids
+    /// Ids of the tasks
     #[arg(required_unless_present = "matching")]
     ids: Vec<String>,
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub(crate) struct CancelArgs {
     after_help = "Examples:\n  weaver tasks retry 17\n  weaver tasks retry --matching --state dead --type send_email"
 )]
 pub(crate) struct RetryArgs {
-    /// Their ids
+    /// Ids of the tasks
     #[arg(required_unless_present = "matching")]
     ids: Vec<String>,
     #[command(flatten)]
@@ -96,7 +96,7 @@ pub(crate) struct RetryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver tasks run-now 17")]
 pub(crate) struct RunNowArgs {
-    /// Their ids
+    /// Ids of the tasks
     #[arg(required = true)]
     ids: Vec<String>,
     #[command(flatten)]

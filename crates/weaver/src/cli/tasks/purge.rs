@@ -1,4 +1,4 @@
-//! `weaver tasks purge`: remove one task for good, with its stored form saved first.
+//! `weaver tasks purge`: deletes one task permanently, after saving its stored form.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -16,14 +16,14 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weaver tasks purge 17\n  weaver tasks purge 17 --yes\n  \
     weaver tasks purge 17 --yes --save ./evidence.json\n\n\
-    Needs an admin's token. Cancel a task that may simply end: weaver tasks cancel 17")]
+    Requires an admin token. To end a task normally, cancel it: weaver tasks cancel 17")]
 pub(crate) struct PurgeArgs {
-    /// Its id
+    /// Id of the task
     id: String,
-    /// Save its stored form in this file first [default: ./weaver-task-ID.json]
+    /// File to save the stored form in; must not exist [default: ./weaver-task-ID.json]
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Do not ask before a task is removed that has not ended or cannot be read
+    /// Do not ask for confirmation if the task has not ended or is unreadable
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -50,20 +50,20 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &PurgeArgs) -> Result<Exit, F
     remote
         .context
         .output
-        .answer(&answer, || format!("{} is removed. Its stored form is saved in {shown}.\n", raw.id))?;
+        .answer(&answer, || format!("Task {} is deleted; its stored form is saved in {shown}.\n", raw.id))?;
     Ok(Exit::Done)
 }
 
 fn check_free(file: &Path) -> Result<(), Failure> {
-    // A link that leads nowhere is there too.
+    // A dangling symlink counts as existing.
     if fs::symlink_metadata(file).is_ok() {
-        let message = format!("{} is there already, and nothing was removed", file.display());
+        let message = format!("{} already exists; nothing was deleted", file.display());
         return Err(Failure::new(Exit::Refused, message).next("name another file with --save"));
     }
     Ok(())
 }
 
-/// Asks the person in front of the terminal; without one, `--yes` has to be said.
+/// Asks on the terminal; without one, `--yes` is required.
 fn confirm(raw: &RawTask) -> Result<(), Failure> {
     let state = raw.state.as_deref().unwrap_or("unknown");
     let what = match &raw.unreadable {
@@ -73,19 +73,19 @@ fn confirm(raw: &RawTask) -> Result<(), Failure> {
         }
     };
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(Exit::Refused, format!("remove {what}: this was not confirmed"))
-            .next("say --yes, or run it on a terminal"));
+        return Err(Failure::new(Exit::Refused, format!("delete {what}: not confirmed"))
+            .next("pass --yes, or run it on a terminal"));
     }
-    eprint!("remove {what}? Type yes: ");
+    eprint!("delete {what}? Type yes: ");
     let mut line = String::new();
-    let _ = std::io::stdin().read_line(&mut line); // What cannot be read is not `yes`.
+    let _ = std::io::stdin().read_line(&mut line); // Unreadable input is not `yes`.
     if line.trim() == "yes" {
         return Ok(());
     }
-    Err(Failure::new(Exit::Refused, "not confirmed: nothing was removed").next("type `yes`, or say --yes"))
+    Err(Failure::new(Exit::Refused, "not confirmed: nothing was deleted").next("type `yes`, or pass --yes"))
 }
 
-/// On the disk before the task is removed; never over a file that is there. Payloads are the owner's alone.
+/// Fsynced before the task is deleted; never overwrites a file. Mode 0600: payloads may hold secrets.
 fn save(file: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::io(file, &error);
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failed)?;
@@ -94,20 +94,20 @@ fn save(file: &Path, text: &str) -> Result<(), Failure> {
         File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all())
     });
     written.map_err(|error| {
-        let _ = fs::remove_file(file); // Half a copy is none; the failure itself is told.
+        let _ = fs::remove_file(file); // A partial copy is useless; the error is returned.
         failed(error)
     })
 }
 
-/// A task that is there as before needs no copy. Where that is not known, the copy may be the last there is.
+/// A refused deletion needs no copy. If the outcome is unknown, the copy may be the only one left.
 fn not_removed(error: ClientError, file: &Path, raw: &RawTask) -> Failure {
     if matches!(&error, ClientError::Refused(problem) if problem.status < 500) {
-        let _ = fs::remove_file(file); // It is in the way of the next try, and says so itself.
+        let _ = fs::remove_file(file); // Best effort: it would block the next try.
         return Failure::from(error);
     }
     let Failure { exit, message, .. } = Failure::from(error);
     let shown = file.display();
-    let message = format!("{message}; whether task {} was removed is not known", raw.id);
-    let next = format!("look with `weaver tasks show {}`; its stored form is saved in {shown}", raw.id);
+    let message = format!("{message}; task {} may have been deleted", raw.id);
+    let next = format!("check with `weaver tasks show {}`; its stored form is saved in {shown}", raw.id);
     Failure::new(exit, message).next(next)
 }

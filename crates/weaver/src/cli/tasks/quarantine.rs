@@ -7,16 +7,16 @@ use crate::cli::remote::{Remote, RemoteArgs};
 use crate::exit::{Exit, Failure};
 use crate::output::{Table, instant};
 
-/// How many are asked for at once.
+/// Records per request.
 const PAGE: u32 = 1000;
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver tasks quarantine\n  weaver tasks quarantine --namespace other --output json\n\n\
-    Lists what the server came across. To read every record of a store: weaver store check"
+    Lists unreadable records that the server has found so far. To read every record of a store: weaver store check"
 )]
 pub(crate) struct QuarantineArgs {
-    /// How many at most
+    /// Maximum number of records
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     limit: usize,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &QuarantineArgs) -> Result<Ex
     let output = &remote.context.output;
     output.answer(&page, || {
         if page.items.is_empty() {
-            return "The server came across no record that it cannot read.\n".to_owned();
+            return "The server has found no unreadable records.\n".to_owned();
         }
         let mut table = Table::new(["KIND", "ID", "STATE", "QUEUE", "HOLDS", "FOUND", "REASON"]);
         for record in &page.items {
@@ -56,11 +56,14 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &QuarantineArgs) -> Result<Ex
                 record.queue.clone().unwrap_or_default(),
                 holds(record),
                 instant(record.found_at),
-                record.why.clone(),
+                record.reason.clone(),
             ]);
         }
-        let more =
-            if has_more { format!("There are more: raise --limit (now {limit}).\n") } else { String::new() };
+        let more = if has_more {
+            format!("More records match: raise --limit (now {limit}).\n")
+        } else {
+            String::new()
+        };
         output.render(&table) + &more
     })?;
     Ok(Exit::Done)
@@ -68,7 +71,7 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &QuarantineArgs) -> Result<Ex
 
 fn holds(record: &QuarantinedRecord) -> String {
     let key = record.holds.serial_key.as_ref().map(|key| format!("serial key {key}"));
-    let slot = record.holds.slot.then(|| "a slot".to_owned());
+    let slot = record.holds.slot.then(|| "queue slot".to_owned());
     let held: Vec<String> = key.into_iter().chain(slot).collect();
     if held.is_empty() { "nothing".to_owned() } else { held.join(", ") }
 }

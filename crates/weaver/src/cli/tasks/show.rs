@@ -4,7 +4,7 @@ use weaver_api::{Json, Task};
 
 use crate::cli::remote::Remote;
 use crate::exit::{Exit, Failure};
-use crate::output::{Output, Table, instant, visible, word};
+use crate::output::{Output, Table, instant, state, visible, word};
 
 pub(crate) async fn run(remote: &Remote<'_>, id: &str) -> Result<Exit, Failure> {
     let task = remote.client.task(&remote.namespace, id).await?;
@@ -15,8 +15,8 @@ pub(crate) async fn run(remote: &Remote<'_>, id: &str) -> Result<Exit, Failure> 
 
 fn text_of(task: &Task, output: &Output) -> String {
     let mut text = String::new();
-    for (name, value) in facts(task) {
-        text.push_str(&format!("{name:<10}  {}\n", visible(&value)));
+    for (name, value) in details(task) {
+        text.push_str(&format!("{name:<15}  {}\n", visible(&value)));
     }
     if !task.attempts.is_empty() {
         let mut table = Table::new(["ATTEMPT", "OUTCOME", "ENDED", "WORKER", "ERROR"]);
@@ -37,21 +37,23 @@ fn text_of(task: &Task, output: &Output) -> String {
     text
 }
 
-/// What is known, without what is not.
-fn facts(task: &Task) -> Vec<(&'static str, String)> {
+/// Only the fields that are set.
+fn details(task: &Task) -> Vec<(&'static str, String)> {
     let json = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
     let state = match &task.cause {
-        Some(cause) => format!("{} ({})", task.state, word(cause)),
-        None => task.state.to_string(),
+        Some(cause) => format!("{} ({})", state(task.state), word(cause)),
+        None => state(task.state).to_owned(),
     };
     let labels: Vec<String> = task.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let progress = task.progress.as_ref().map(|progress| {
         format!("{:.0} % {}", progress.fraction * 100.0, progress.message).trim_end().to_owned()
     });
-    let lease =
-        task.lease.as_ref().map(|lease| format!("{}, until {}", lease.worker, instant(lease.expires_at)));
-    let counted = format!(
-        "{} executions, {} failures of {}, {} losses",
+    let lease = task
+        .lease
+        .as_ref()
+        .map(|lease| format!("{}, lease expires at {}", lease.worker, instant(lease.expires_at)));
+    let attempts = format!(
+        "{}; {} failed of at most {}, {} lost",
         task.executions, task.failures, task.max_attempts, task.losses
     );
     let all = [
@@ -59,18 +61,18 @@ fn facts(task: &Task) -> Vec<(&'static str, String)> {
         ("type", Some(task.task_type.clone())),
         ("queue", Some(format!("{}, priority {}", task.queue, task.priority))),
         ("state", Some(state)),
-        ("counted", Some(counted)),
+        ("attempts", Some(attempts)),
         ("created", Some(instant(task.created_at))),
         ("due", (!task.state.is_terminal()).then(|| instant(task.ready_at))),
         ("started", task.first_started_at.map(instant)),
         ("finished", task.finished_at.map(instant)),
-        ("running on", lease),
+        ("worker", lease),
         ("progress", progress),
         ("serial key", task.serial_key.clone()),
-        ("key", task.idempotency_key.clone()),
+        ("idempotency key", task.idempotency_key.clone()),
         ("group", task.task_group_id.clone()),
         ("labels", (!labels.is_empty()).then(|| labels.join(", "))),
-        ("repeats", task.retry_of.clone()),
+        ("retry of", task.retry_of.clone()),
         ("payload", json(&task.payload).or_else(|| task.payload_hex.clone())),
         ("result", json(&task.result).or_else(|| task.result_hex.clone())),
         ("error", task.last_error.clone()),

@@ -1,4 +1,4 @@
-//! `weaver tasks wait`: until a task has ended.
+//! `weaver tasks wait`.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use weaver_api::Task;
 use crate::cli::remote::{Remote, RemoteArgs};
 use crate::config::parse_span;
 use crate::exit::{Exit, Failure};
-use crate::output::{Progress, complain, visible, with_progress, word};
+use crate::output::{Progress, print_failure, state, visible, with_progress, word};
 
-/// How long the server may hold one question.
+/// Long poll per request.
 const HOLD: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  weaver tasks wait 17\n  weaver tasks wait 17 --timeout 5m && echo done\n\n\
-    Prints the result. Ends with 7 if the task is dead or cancelled, and with 4 if it has not ended in time."
+    Prints the result. Exit code 7: the task is dead or cancelled; 4: the timeout passed."
 )]
 pub(crate) struct WaitArgs {
-    /// Its id
+    /// Id of the task
     id: String,
-    /// At most so long: 30s, 5m, 12h
+    /// Maximum wait: 30s, 5m, 12h [default: no limit]
     #[arg(long, value_name = "SPAN", value_parser = span)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -33,13 +33,13 @@ pub(crate) async fn run(remote: &Remote<'_>, args: &WaitArgs) -> Result<Exit, Fa
     until_ended(remote, &args.id, args.timeout, result).await
 }
 
-/// What a task returned, as it is.
+/// The result of a task, verbatim.
 pub(crate) fn result(ended: &Task) -> String {
     let result = ended.result.as_ref().map(|result| result.as_str().to_owned());
     result.or_else(|| ended.result_hex.clone()).map_or_else(String::new, |result| visible(&result) + "\n")
 }
 
-/// Waits, prints what is to be said of the result, and ends as the task did.
+/// Waits, prints the result as `text` renders it, and returns the task's outcome as an exit code.
 pub(crate) async fn until_ended(
     remote: &Remote<'_>,
     id: &str,
@@ -56,28 +56,29 @@ pub(crate) async fn until_ended(
     }
     if !output.is_json {
         let why = ended.last_error.clone().or_else(|| ended.cause.as_ref().map(word)).unwrap_or_default();
-        let failure =
-            Failure::new(Exit::Unsuccessful, format!("task {id} is {}: {}", ended.state, visible(&why)))
-                .next(format!(
-                    "`weaver tasks show {id}` tells more; `weaver tasks retry {id}` runs it again"
-                ));
-        complain(&failure, false);
+        let failure = Failure::new(
+            Exit::Unsuccessful,
+            format!("task {id} is {}: {}", state(ended.state), visible(&why)),
+        )
+        .next(format!(
+            "`weaver tasks show {id}` shows its attempts; `weaver tasks retry {id}` retries it as a new task"
+        ));
+        print_failure(&failure, false);
     }
     Ok(Exit::Unsuccessful)
 }
 
-/// Says on standard error if no worker that is alive would take the task: without one, waiting for it is
-/// waiting for ever.
-pub(crate) async fn say_if_unserved(remote: &Remote<'_>, id: &str) {
-    // For people only, and a courtesy: what cannot be found out is not said.
+/// Warns on standard error if no live worker serves the task: the wait would not end.
+pub(crate) async fn warn_if_unserved(remote: &Remote<'_>, id: &str) {
+    // Text output only, and best effort.
     if remote.context.output.is_json {
         return;
     }
     let Ok(explanation) = remote.client.explain(&remote.namespace, id).await else { return };
     if let Some(reason) = explanation.reasons.iter().find(|reason| reason.code == "no_worker") {
-        eprintln!("no worker serves task {id}: {}", visible(&reason.text));
+        eprintln!("no worker serves task {id}: {}", visible(&reason.message));
         eprintln!(
-            "start a worker for it, or stop waiting with Ctrl-C: the task stays (`weaver tasks cancel {id}` ends it)"
+            "start a worker for it, or stop waiting with Ctrl-C; the task stays queued (`weaver tasks cancel {id}` cancels it)"
         );
     }
 }
@@ -96,11 +97,11 @@ async fn wait(
         if waited.ended {
             return Ok(waited.task);
         }
-        progress.say(format!("task {id} is {}", waited.task.state));
+        progress.say(format!("task {id} is {}", state(waited.task.state)));
         if deadline.is_some_and(|deadline| clock.monotonic() >= deadline) {
-            let message = format!("task {id} has not ended in time: it is {}", waited.task.state);
+            let message = format!("timed out: task {id} is {}", state(waited.task.state));
             return Err(
-                Failure::new(Exit::Busy, message).next(format!("`weaver tasks explain {id}` says why"))
+                Failure::new(Exit::Busy, message).next(format!("`weaver tasks explain {id}` shows why"))
             );
         }
     }

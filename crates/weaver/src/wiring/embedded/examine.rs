@@ -1,4 +1,4 @@
-//! What can be said about a store without opening it: it may be in use, or too damaged to open.
+//! Checks of a store without opening it: it may be in use, or too damaged to open.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -10,11 +10,11 @@ use crate::finding::Finding;
 use crate::output::bytes;
 
 const MIB: u64 = 1024 * 1024;
-/// The store needs this much to write at all.
+/// The least free space for a write.
 const FREE_MIN: u64 = 16 * MIB;
-/// A file that is full grows by its own length, up to this.
+/// A full file doubles, up to this growth.
 const GROWTH_MAX: u64 = 4096 * MIB;
-/// Made and removed to see whether that is allowed.
+/// Created and removed to test write permission.
 const PROBE_FILE: &str = "weaver.probe";
 
 pub(super) fn examine(store: &Embedded) -> Vec<Finding> {
@@ -33,12 +33,13 @@ pub(super) fn examine(store: &Embedded) -> Vec<Finding> {
     findings
 }
 
-/// Whether there is a store, in a format this version reads.
+/// Whether there is a store in a supported format.
 fn place(directory: &Path) -> Finding {
     let shown = directory.display();
     if !is_store(directory) {
-        let next = format!("make one with `weaver store init --store {shown}`, or name another with --store");
-        return Finding::warn("store", format!("there is no store in {shown} yet"), next);
+        let next =
+            format!("create one with `weaver store init --store {shown}`, or name another with --store");
+        return Finding::warn("store", format!("no store in {shown} yet"), next);
     }
     let restore = "restore the latest backup of the directory (docs/operating/embedded.md)";
     let Ok(data) = std::fs::metadata(directory.join(DATA_FILE)) else {
@@ -53,11 +54,10 @@ fn place(directory: &Path) -> Finding {
             Finding::ok("store", format!("{shown}: format {number}, {}", bytes(data.len())))
         }
         Some(number) => {
-            let next =
-                "use the version of Weaver that wrote it, or export with that one and import with this one";
+            let next = "use the version of Weaver that wrote it, or export with that version and import with this one";
             Finding::fail(
                 "store",
-                format!("{shown} has format {number}, and this version reads up to {FORMAT}"),
+                format!("{shown} has format {number}; this version supports up to {FORMAT}"),
                 next,
             )
         }
@@ -69,18 +69,18 @@ fn rights(directory: &Path) -> Finding {
     let shown = directory.display();
     let probe = directory.join(PROBE_FILE);
     match File::create(&probe).and_then(|_| std::fs::remove_file(&probe)) {
-        Ok(()) => Finding::ok("rights", format!("{shown} can be written")),
+        Ok(()) => Finding::ok("rights", format!("{shown} is writable")),
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
             Finding::fail("rights", format!("{shown}: {error}"), "free some space on its disk")
         }
         Err(error) => {
-            let next = "give this user the right to write to it, or name another directory with --store";
-            Finding::fail("rights", format!("{shown} cannot be written ({error})"), next)
+            let next = "give this user write permission, or name another directory with --store";
+            Finding::fail("rights", format!("{shown} is not writable ({error})"), next)
         }
     }
 }
 
-/// Whether other users can read the store, or put another in its place.
+/// Whether other users can read or replace the store.
 fn exposure(directory: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let files = [DATA_FILE, FORMAT_FILE, LOCK_FILE].map(|name| directory.join(name));
@@ -88,7 +88,7 @@ fn exposure(directory: &Path) -> Vec<Finding> {
         let Ok(found) = std::fs::metadata(path) else { continue };
         let mode = found.mode() & 0o777;
         if mode & 0o077 != 0 {
-            let detail = format!("{} is open to other users (mode {mode:o})", path.display());
+            let detail = format!("{} is accessible to other users (mode {mode:o})", path.display());
             let next = format!("run `chmod go-rwx {}`", path.display());
             findings.push(Finding::warn("rights", detail, next));
         }
@@ -98,25 +98,26 @@ fn exposure(directory: &Path) -> Vec<Finding> {
         let Ok(found) = std::fs::metadata(parent) else { continue };
         if may_be_replaced(found.mode(), found.uid(), found.gid()) {
             let mode = found.mode() & 0o7777;
-            let detail =
-                format!("other users can write to {} (mode {mode:o}), above the store", parent.display());
-            let next =
-                format!("run `chmod go-w {}`: they can put another store in its place", parent.display());
+            let detail = format!(
+                "other users can write to {} (mode {mode:o}), a parent of the store",
+                parent.display()
+            );
+            let next = format!("run `chmod go-w {}`: they could replace the store", parent.display());
             findings.push(Finding::warn("rights", detail, next));
         }
     }
     findings
 }
 
-/// Whether others than its owner can rename what is in a directory. A user's own group has the user's number,
-/// by custom.
+/// Whether users other than its owner can rename entries of a directory. A group with the user's number is
+/// taken for the user's private group.
 fn may_be_replaced(mode: u32, uid: u32, gid: u32) -> bool {
     let is_sticky = mode & 0o1000 != 0;
     let by_others = mode & 0o002 != 0 || (mode & 0o020 != 0 && uid != gid);
     by_others && !is_sticky
 }
 
-/// Whether another process has it. The lock is the system's: it ends with its process.
+/// Whether another process holds the file lock, which ends with its process.
 fn lock(directory: &Path) -> Finding {
     let path = directory.join(LOCK_FILE);
     let file = match OpenOptions::new().read(true).write(true).open(&path) {
@@ -125,7 +126,7 @@ fn lock(directory: &Path) -> Finding {
             return Finding::ok("lock", "no process has the store open");
         }
         Err(error) => {
-            let next = "give this user the right to write to it";
+            let next = "give this user write permission";
             return Finding::fail("lock", format!("{}: {error}", path.display()), next);
         }
     };
@@ -134,10 +135,10 @@ fn lock(directory: &Path) -> Finding {
         Err(TryLockError::WouldBlock) => {
             let pid = std::fs::read_to_string(&path).unwrap_or_default();
             let detail = format!("process {} has the store open", pid.trim());
-            Finding::warn("lock", detail, "stop it before `weaver store …`, which needs the store to itself")
+            Finding::warn("lock", detail, "stop it before `weaver store …`, which needs exclusive access")
         }
         Err(TryLockError::Error(error)) => {
-            let next = "locks do not work there: use a local disk, not a network file system";
+            let next = "file locks do not work there: use a local disk, not a network file system";
             Finding::fail("lock", format!("{}: {error}", path.display()), next)
         }
     }
@@ -148,7 +149,7 @@ fn space(directory: &Path) -> Finding {
     let free = match rustix::fs::statvfs(directory) {
         Ok(disk) => disk.f_bavail.saturating_mul(disk.f_frsize),
         Err(error) => {
-            let next = "check that its disk is mounted and works";
+            let next = "check that the disk is mounted and healthy";
             return Finding::fail("disk", format!("{shown}: {error}"), next);
         }
     };
@@ -162,7 +163,7 @@ fn judge_space(free: u64, length: u64) -> Finding {
     if free < FREE_MIN {
         Finding::fail("disk", detail, format!("free at least {} on the store's disk", bytes(FREE_MIN)))
     } else if free < growth {
-        let next = format!("free at least {}: so much the file takes when it next grows", bytes(growth));
+        let next = format!("free at least {}: the next growth of the file", bytes(growth));
         Finding::warn("disk", detail, next)
     } else {
         Finding::ok("disk", detail)

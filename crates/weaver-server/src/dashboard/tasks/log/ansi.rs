@@ -1,4 +1,4 @@
-//! Colours of terminals as classes. Everything else that a terminal would obey is left out.
+//! ANSI colours as CSS classes. Every other escape sequence is removed.
 
 #[cfg(test)]
 mod fuzz;
@@ -23,7 +23,7 @@ impl Style {
         classes.join(" ")
     }
 
-    /// The codes of one `ESC [ … m`.
+    /// Applies the codes of one SGR sequence, `ESC [ … m`.
     fn apply(&mut self, codes: &str) {
         let mut codes = codes.split([';', ':']).map(|code| code.parse::<u16>().unwrap_or(0));
         while let Some(code) = codes.next() {
@@ -37,7 +37,7 @@ impl Style {
                 40..=47 => self.ground = Some((code - 40) as u8),
                 100..=107 => self.ground = Some((code - 100 + 8) as u8),
                 49 => self.ground = None,
-                // Of the 256 and the millions, the first sixteen are the ones above.
+                // Of 256-colour and true-colour codes, only the first sixteen of 256 have a class.
                 38 | 48 => {
                     let number = match codes.next() {
                         Some(5) => codes
@@ -58,7 +58,6 @@ impl Style {
     }
 }
 
-/// A line with its colours.
 pub(super) fn coloured(text: &str) -> Markup {
     let text = text.trim_end_matches(['\n', '\r']);
     if !text.contains('\u{1b}') {
@@ -92,7 +91,7 @@ fn push(out: &mut String, text: &str, style: Style) {
     out.push_str(&shown.into_string());
 }
 
-/// What follows an escape: the codes if it sets colours, and the text after the whole of it.
+/// The sequence after an escape: its codes if it is SGR, and the text that follows it.
 fn sequence(rest: &str) -> (Option<&str>, &str) {
     let bytes = rest.as_bytes();
     match bytes.first() {
@@ -103,11 +102,11 @@ fn sequence(rest: &str) -> (Option<&str>, &str) {
                 None => (None, ""),
             }
         }
-        // Titles and links of terminals: up to the bell, or an escape with a backslash.
+        // OSC, DCS, APC and PM strings end with BEL or with ESC and a backslash.
         Some(b']' | b'P' | b'_' | b'^') => {
-            let bell = rest.find('\u{7}').map(|at| at + 1);
+            let bel = rest.find('\u{7}').map(|at| at + 1);
             let end = rest.find("\u{1b}\\").map(|at| at + 2);
-            let end = [bell, end].into_iter().flatten().min().unwrap_or(rest.len());
+            let end = [bel, end].into_iter().flatten().min().unwrap_or(rest.len());
             (None, &rest[end..])
         }
         Some(byte) if byte.is_ascii() => (None, &rest[1..]),
@@ -134,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn what_else_a_terminal_would_obey_is_left_out_and_nothing_breaks_on_half_of_it() {
+    fn other_escape_sequences_are_removed_and_truncated_ones_do_not_panic() {
         assert_eq!(shown("a\u{1b}[2Jb\u{1b}]8;;javascript:alert(1)\u{7}c\u{1b}]0;t\u{1b}\\d"), "abcd");
-        for half in ["\u{1b}", "\u{1b}[", "\u{1b}[31", "\u{1b}]x", "\u{1b}ä", "\u{1b}[\u{fffd}1m"] {
-            let _ = shown(half);
+        for truncated in ["\u{1b}", "\u{1b}[", "\u{1b}[31", "\u{1b}]x", "\u{1b}ä", "\u{1b}[\u{fffd}1m"] {
+            let _ = shown(truncated);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Changed lines of a log: whatever a terminal is told in them, the page gets text and our own elements.
+//! Fuzzed log lines: whatever their escape sequences, the page gets text and our own elements.
 
 use weaver_testkit::fuzz::Target;
 
@@ -7,8 +7,8 @@ use super::coloured;
 fn show(input: &[u8]) -> String {
     let line = String::from_utf8_lossy(input);
     let html = coloured(&line).into_string();
-    assert!(!html.contains('\u{1b}'), "an escape is left: {html:?}");
-    // Every element is a span that is closed, and nothing else begins with `<`.
+    assert!(!html.contains('\u{1b}'), "an escape remains: {html:?}");
+    // Every element is a closed span, and there is no other `<`.
     let (opened, closed) = (html.matches("<span ").count(), html.matches("</span>").count());
     assert_eq!(opened, closed, "{html:?}");
     assert_eq!(html.matches('<').count(), opened + closed, "markup of the line itself: {html:?}");

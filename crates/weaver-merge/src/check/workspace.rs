@@ -1,0 +1,192 @@
+//! The directory a check runs in, removed afterwards.
+//!
+//! A killed process removes nothing. So the process that runs a check holds a lock on its directory, which
+//! the kernel releases with the process; the next check with the same parent removes unlocked directories.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
+use std::path::{Path, PathBuf};
+
+use weaver_process::confine::User;
+
+/// Prefix of the directories' names: nothing else is ever removed.
+const PREFIX: &str = "weaver-check-";
+/// Names to try: one may be taken, or another process that cleans up may remove a new directory before it is
+/// locked.
+const TRIES_MAX: usize = 32;
+
+/// Directories of one run, removed when dropped.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    root: PathBuf,
+    _held: File,
+}
+
+impl Workspace {
+    /// Creates empty directories, and removes those of dead processes.
+    pub(super) fn new(parent: &Path, name: &str) -> io::Result<Self> {
+        std::fs::create_dir_all(parent)?;
+        let (root, held) = create_locked(parent, name)?;
+        clean_up(parent, held.metadata()?.uid());
+        let workspace = Self { root, _held: held };
+        for directory in [workspace.files(), workspace.home()] {
+            std::fs::create_dir(directory)?;
+        }
+        Ok(workspace)
+    }
+
+    /// Gives both directories to the user that the check runs as.
+    pub(super) fn chown_to(&self, user: User) -> io::Result<()> {
+        [self.files(), self.home()].iter().try_for_each(|directory| chown_tree(directory, user))
+    }
+
+    /// The checkout of the commit.
+    pub(super) fn files(&self) -> PathBuf {
+        self.root.join("files")
+    }
+
+    /// `HOME` and `TMPDIR` of the check.
+    pub(super) fn home(&self) -> PathBuf {
+        self.root.join("home")
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.root) {
+            let directory = self.root.display();
+            tracing::warn!(%directory, %error, "cannot remove the workspace of a check");
+        }
+    }
+}
+
+/// Creates a directory that did not exist, and locks it.
+fn create_locked(parent: &Path, name: &str) -> io::Result<(PathBuf, File)> {
+    let process = std::process::id();
+    for number in 0..TRIES_MAX {
+        let root = parent.join(format!("{PREFIX}{name}-{process}-{number}"));
+        // Only for the owner: the parent may be world-writable.
+        match std::fs::DirBuilder::new().mode(0o700).create(&root) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        let Some(held) = open(&root)? else { continue };
+        // Otherwise another process has locked it to remove it as abandoned.
+        if held.try_lock().is_ok() && still_exists(&root, &held)? {
+            return Ok((root, held));
+        }
+    }
+    Err(io::Error::other("every candidate directory name is taken"))
+}
+
+fn still_exists(root: &Path, held: &File) -> io::Result<bool> {
+    let inode = held.metadata()?.ino();
+    Ok(std::fs::symlink_metadata(root).is_ok_and(|there| there.ino() == inode))
+}
+
+/// Removes our directories of dead processes. What cannot be removed is left for the next run: a check must
+/// not fail because of another one.
+fn clean_up(parent: &Path, owner: u32) {
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_named_so = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        // Not through links, and not other users' directories: those could lead anywhere.
+        let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == owner);
+        if !(is_named_so && is_ours) {
+            continue;
+        }
+        let path = entry.path();
+        let abandoned = open(&path).ok().flatten().filter(|directory| directory.try_lock().is_ok());
+        if abandoned.is_some()
+            && let Err(error) = remove(&path)
+        {
+            let directory = path.display();
+            tracing::warn!(%directory, %error, "cannot remove the workspace of a dead process");
+        }
+    }
+}
+
+/// Opens a directory; `None` if it does not exist.
+fn open(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // A check may have removed write permission from its own files.
+            make_writable(path)?;
+            std::fs::remove_dir_all(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Changes the owner of links themselves, never of their targets.
+fn chown_tree(path: &Path, user: User) -> io::Result<()> {
+    lchown(path, Some(user.uid), Some(user.gid))?;
+    if std::fs::symlink_metadata(path)?.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            chown_tree(&entry?.path(), user)?;
+        }
+    }
+    Ok(())
+}
+
+fn make_writable(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))?;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        // Not through links: their targets are not ours.
+        if entry.file_type()?.is_dir() {
+            make_writable(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn parent(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("weaver-workspace-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_workspace_is_removed_even_if_the_check_made_it_read_only() {
+        let parent = parent("rights");
+        let workspace = Workspace::new(&parent, "run").unwrap();
+        let inner = workspace.files().join("deep");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::write(inner.join("file"), "x").unwrap();
+        std::fs::set_permissions(&inner, std::fs::Permissions::from_mode(0o500)).unwrap();
+        drop(workspace);
+        // It is empty.
+        std::fs::remove_dir(parent).unwrap();
+    }
+
+    #[test]
+    fn the_workspace_of_a_dead_process_is_removed_and_a_locked_one_is_kept() {
+        let parent = parent("dead");
+        let held = Workspace::new(&parent, "run").unwrap();
+        let (dead, foreign) = (parent.join(format!("{PREFIX}dead")), parent.join("foreign"));
+        std::fs::create_dir_all(dead.join("files")).unwrap();
+        std::fs::create_dir(&foreign).unwrap();
+        std::os::unix::fs::symlink(&foreign, parent.join(format!("{PREFIX}link"))).unwrap();
+        let another = Workspace::new(&parent, "run").unwrap();
+        assert!(held.files().is_dir() && another.files().is_dir(), "the same name gives another workspace");
+        assert!(!dead.exists());
+        assert!(foreign.is_dir() && parent.join(format!("{PREFIX}link")).exists(), "not ours to remove");
+        drop((held, another));
+        std::fs::remove_dir_all(parent).unwrap();
+    }
+}

@@ -1,0 +1,129 @@
+//! How an entry leaves the queue, and the notices that report it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CheckName, EntryId, ForeignMove, LinkId, QueueEntry, Status};
+
+/// Why an entry was removed without landing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+pub enum Reason {
+    /// The head conflicts with the base.
+    Conflicted {
+        /// Conflicting files, at most 50.
+        paths: Vec<String>,
+    },
+    /// Checks fail on the candidate and pass on the base.
+    ChecksFailed {
+        /// Names of the failed checks.
+        checks: Vec<CheckName>,
+    },
+    /// A hook of the repository declined it.
+    HookDeclined {
+        /// Output of the hook.
+        text: String,
+    },
+    /// The base already contains the change, through another entry or from before the queue.
+    AlreadyMerged,
+    /// The base already contains the change, through an accepted change of the base outside this queue. It
+    /// was not tested here.
+    MergedOutside,
+    /// The pull request was closed.
+    Closed,
+    /// The branch was deleted.
+    BranchDeleted,
+    /// The pull request targets another branch now.
+    Retargeted,
+    /// The pull request became a draft.
+    Draft,
+    /// The trigger (a label, a comment) was removed.
+    TriggerRemoved,
+    /// An operator cancelled it.
+    Cancelled,
+}
+
+impl Reason {
+    /// The entry's final status.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Conflicted { .. } | Self::ChecksFailed { .. } | Self::HookDeclined { .. } => Status::Failed,
+            _ => Status::Cancelled,
+        }
+    }
+
+    /// The stored word, also in metrics and events.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Conflicted { .. } => "conflicted",
+            Self::ChecksFailed { .. } => "checks_failed",
+            Self::HookDeclined { .. } => "hook_declined",
+            Self::AlreadyMerged => "already_merged",
+            Self::MergedOutside => "merged_outside",
+            Self::Closed => "closed",
+            Self::BranchDeleted => "branch_deleted",
+            Self::Retargeted => "retargeted",
+            Self::Draft => "draft",
+            Self::TriggerRemoved => "trigger_removed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How an entry left the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "how")]
+pub enum EntryOutcome {
+    /// The base moved to its candidate.
+    Landed,
+    /// It was removed without landing.
+    Removed(Reason),
+}
+
+/// An item of the outbox: an event to publish. It is stored by the same conditional write as the change it
+/// reports, and removed once published: at-least-once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "notice")]
+pub enum Notice {
+    /// An entry was enqueued.
+    Added {
+        /// As it was enqueued.
+        entry: Box<QueueEntry>,
+        /// Position in the queue, from 1.
+        position: usize,
+    },
+    /// An entry landed or was removed.
+    #[serde(rename = "left")]
+    Completed {
+        /// With its last candidate and checks.
+        entry: Box<QueueEntry>,
+        /// Landed, or why not.
+        #[serde(rename = "departure")]
+        outcome: EntryOutcome,
+        /// If it landed, the link that certifies it. Set by the write that stores the notice.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<LinkId>,
+    },
+    /// A change of the base outside the queue was accepted.
+    Foreign {
+        /// Old and new tip, and who moved it.
+        moved: Box<ForeignMove>,
+        /// Operator, or the setting that accepted it.
+        accepted_by: String,
+        /// The link that records it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<LinkId>,
+    },
+    /// The queue was paused.
+    Paused {
+        /// For people, with what to do.
+        reason: String,
+    },
+    /// A step of an entry keeps failing and is retried.
+    #[serde(rename = "trouble")]
+    Fault {
+        /// The entry at the head.
+        entry: EntryId,
+        /// The last error, for people.
+        message: String,
+    },
+}

@@ -1,0 +1,134 @@
+//! The owner of a schema who writes plain SQL.
+
+use std::sync::Arc;
+
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use weaver_core::lifecycle::{Command, decide};
+use weaver_core::prelude::*;
+use weaver_postgres::{PostgresStore, guard_triggers};
+
+use super::Schema;
+
+/// Session settings that might disable the guards.
+const SETTINGS: [&str; 3] = [
+    "SET weaver.moving = 'on'; SET weaver.purging = 'on'",
+    "SET session_replication_role = replica",
+    "SELECT 1",
+];
+
+/// The advisory lock under which tests change rights on parameters, which all databases of a server share.
+const PARAMETER_RIGHTS: i64 = 727;
+
+/// A store, its schema, and a connection of the schema's owner, who is no superuser.
+pub(crate) struct SchemaOwner {
+    pub(crate) schema: Schema,
+    pub(crate) store: Arc<PostgresStore>,
+    pub(crate) connection: PgConnection,
+}
+
+impl SchemaOwner {
+    pub(crate) async fn new() -> Self {
+        let schema = Schema::new();
+        let clock = Arc::new(weaver_runtime::SystemClock::new());
+        let store = PostgresStore::open(schema.options(), clock).await.expect("the schema can be made");
+        let store = Arc::new(store);
+        let mut connection = PgConnection::connect(schema.server_url()).await.expect("the server answers");
+        // The owner may even change its session_replication_role: a superuser granted that. Under a lock:
+        // rights on parameters belong to the whole server, and two first grants at once collide.
+        let own = format!(
+            "SELECT pg_advisory_xact_lock({PARAMETER_RIGHTS}); CREATE ROLE {0};
+             GRANT SET ON PARAMETER session_replication_role TO {0}; ALTER SCHEMA {0} OWNER TO {0};
+             DO $$ DECLARE t record; BEGIN
+                 FOR t IN SELECT c.oid::regclass AS name, c.relkind FROM pg_class c
+                     WHERE c.relnamespace = '{0}'::regnamespace AND c.relkind IN ('r', 'v', 'S') LOOP
+                     EXECUTE format('ALTER %s %s OWNER TO {0}', CASE t.relkind WHEN 'v' THEN 'VIEW'
+                         WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, t.name);
+                 END LOOP; END $$;
+             SET ROLE {0}",
+            schema.name
+        );
+        sqlx::raw_sql(AssertSqlSafe(own)).execute(&mut connection).await.expect("a superuser may");
+        Self { schema, store, connection }
+    }
+
+    pub(crate) async fn enqueue(&self) -> i64 {
+        self.put(NewTask::new("t")).await
+    }
+
+    pub(crate) async fn put(&self, task: NewTask) -> i64 {
+        let answers = self.store.enqueue_batch(vec![task]).await.expect("the store answers");
+        answers[0].as_ref().expect("it is stored").key.id.0 as i64
+    }
+
+    /// Leases the next run.
+    pub(crate) async fn lease(&self) -> Leased {
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let token = LeaseToken(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed).into());
+        let worker = WorkerId::new("w").expect("a name");
+        let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
+        let leased = self.store.lease(LeaseRequest { max: 1, slots: 1, ..request }).await;
+        leased.expect("the store answers").remove(0)
+    }
+
+    pub(crate) async fn end(&self, leased: &Leased, outcome: Outcome) {
+        let command = Command::Finish { lease: leased.lease.clone(), outcome };
+        let end = decide(&leased.record, command, leased.record.updated_at).expect("it holds the lease");
+        let answers = self.store.commit(vec![end], None).await.expect("the store answers");
+        assert!(matches!(answers[0], weaver_core::queue::Committed::Applied { .. }), "{answers:?}");
+    }
+
+    /// Whether the statement succeeded; a refused one must be refused by the guards, with a hint.
+    pub(crate) async fn accepts(&mut self, text: &str) -> bool {
+        match self.connection.execute(self.schema.sql(text)).await {
+            Ok(done) => {
+                assert!(done.rows_affected() > 0, "{text} touched nothing");
+                true
+            }
+            Err(sqlx::Error::Database(error)) => {
+                let error = error.downcast::<sqlx::postgres::PgDatabaseError>();
+                assert!(["23514", "23505"].contains(&error.code()), "{text}: {error}");
+                assert!(error.hint().is_some(), "{text}: {error}");
+                false
+            }
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+
+    /// Asserts that it is refused under every session setting.
+    pub(crate) async fn refused(&mut self, text: &str) {
+        for setting in SETTINGS {
+            sqlx::raw_sql(setting).execute(&mut self.connection).await.expect("it may be set");
+            assert!(!self.accepts(text).await, "{text} after {setting}");
+            sqlx::raw_sql("RESET session_replication_role")
+                .execute(&mut self.connection)
+                .await
+                .expect("as before");
+        }
+    }
+
+    /// Bypasses the guards, as a superuser or the owner can with DISABLE TRIGGER.
+    pub(crate) async fn force(&mut self, text: &str) {
+        let text = format!(
+            "ALTER TABLE weaver.job_runs DISABLE TRIGGER USER; {text}; ALTER TABLE weaver.job_runs ENABLE TRIGGER USER"
+        );
+        sqlx::raw_sql(self.schema.sql(&text)).execute(&mut self.connection).await.expect("its owner may");
+        for trigger in guard_triggers(&self.schema.name).iter().filter(|trigger| trigger.table == "job_runs")
+        {
+            self.connection.execute(AssertSqlSafe(trigger.enable.clone())).await.expect("its owner may");
+        }
+    }
+
+    pub(crate) fn key(id: u64) -> TaskKey {
+        TaskKey::new(Namespace::default(), TaskId(id))
+    }
+
+    pub(crate) async fn done(mut self) {
+        self.schema.drop(self.store.pool()).await;
+        let drop_role = format!(
+            "RESET ROLE; SELECT pg_advisory_xact_lock({PARAMETER_RIGHTS});
+             REVOKE SET ON PARAMETER session_replication_role FROM {0}; DROP ROLE IF EXISTS {0}",
+            self.schema.name
+        );
+        let _ = sqlx::raw_sql(AssertSqlSafe(drop_role)).execute(&mut self.connection).await;
+    }
+}
