@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    weaver_testkit::conformance::main("memory", || async { weaver_testkit::harness::in_memory() })
+    weaver_conformance::main("memory", || async { weaver_testkit::harness::in_memory() })
 }

@@ -5,5 +5,5 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    weaver_testkit::conformance::main("dynamodb", support::lagging)
+    weaver_conformance::main("dynamodb", support::lagging)
 }

@@ -5,5 +5,5 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    weaver_testkit::conformance::main("embedded", || async { support::on_disk() })
+    weaver_conformance::main("embedded", || async { support::on_disk() })
 }

@@ -5,5 +5,5 @@ mod support;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    weaver_testkit::conformance::main("postgres", support::fresh)
+    weaver_conformance::main("postgres", support::fresh)
 }

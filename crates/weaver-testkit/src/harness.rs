@@ -1,5 +1,6 @@
 //! The test harness: a store under test, its clock, and helpers for common steps; and workers on it.
 
+pub mod steps;
 mod workers;
 
 use std::future::Future;

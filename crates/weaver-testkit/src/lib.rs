@@ -1,6 +1,5 @@
 //! Test kit for Weaver stores and workers. Dev-only: used from `tests/` directories.
 //!
-//! - [`conformance`]: one named test per guarantee and edge, run on any store a factory makes.
 //! - [`fuzz`]: mutated inputs from a corpus, for the hand-written decoders.
 //! - [`model`]: a reference model, compared with a store step by step over random commands.
 //! - [`cancellation`]: cancellation latency, in real time.
@@ -15,7 +14,6 @@
 
 pub mod cancellation;
 pub mod clock_jumps;
-pub mod conformance;
 pub mod faults;
 pub mod fuzz;
 pub mod harness;

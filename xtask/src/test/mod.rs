@@ -18,6 +18,9 @@ pub(crate) use options::Options;
 const ALL: &str = "GATE_ALL";
 const SEED: &str = "GATE_SEED";
 
+/// The workspaces of this repository.
+const LOCKED: [&str; 2] = ["Cargo.toml", "benches/Cargo.toml"];
+
 pub(crate) fn run(project: &Project, options: &Options) -> Result<(), String> {
     // Before anything is compiled: what is missing is said in a second, not after minutes.
     setup::run(project)?;
@@ -57,6 +60,9 @@ fn steps<'a>(project: &'a Project, scope: &Scope, options: &Options) -> Vec<Step
     let docs = of("doc", scope, "--all-features --no-deps").env("RUSTDOCFLAGS", "-D warnings");
 
     let mut steps = vec![calling("format", fmt, project)];
+    steps.extend(
+        LOCKED.map(|manifest| calling(format!("lock file of {manifest}"), locked(manifest), project)),
+    );
     steps.extend(tidy::steps_without_build(project));
     if !scope.is_empty() {
         steps.push(calling("clippy", clippy, project));
@@ -76,8 +82,14 @@ fn steps<'a>(project: &'a Project, scope: &Scope, options: &Options) -> Vec<Step
     steps
 }
 
-fn calling<'a>(name: &str, cargo: Cargo, project: &'a Project) -> Step<'a> {
+fn calling<'a>(name: impl Into<String>, cargo: Cargo, project: &'a Project) -> Step<'a> {
     Step::talking(name, cargo.shown(), move || cargo.run(project.root()))
+}
+
+/// A workspace whose lock file lags behind its manifests is found in a second: the second one is easily
+/// forgotten, and its build would fail minutes later.
+fn locked(manifest: &str) -> Cargo {
+    Cargo::new(["fetch", "--locked", "--manifest-path", manifest])
 }
 
 /// The benchmarks compile: nothing else of the gate builds them, and figures that cannot be repeated are
@@ -91,7 +103,9 @@ fn benchmarks(project: &Project) -> Cargo {
 
 fn tests(project: &Project, scope: &Scope, options: &Options) -> Cargo {
     let run = ["nextest".to_owned(), "run".to_owned()].into_iter().chain(scope.arguments());
-    let run = Cargo::new(run.chain(["--all-features".to_owned()]));
+    let threads =
+        format!("--test-threads={}", threads(std::thread::available_parallelism().map_or(1, usize::from)));
+    let run = Cargo::new(run.chain(["--all-features".to_owned(), threads]));
     if options.all {
         return run.env(ALL, "1");
     }
@@ -100,6 +114,12 @@ fn tests(project: &Project, scope: &Scope, options: &Options) -> Cargo {
         // An unpacked archive: samples go by the date.
         None => run,
     }
+}
+
+/// Tests at a time: half as many again as cores. A quarter of their time is spent waiting for a process, a
+/// page or a lease; with one test per core a fifth of the machine was idle.
+fn threads(cores: usize) -> usize {
+    cores + cores.div_ceil(2)
 }
 
 /// A number from the commit: another for each change, the same for each run of it.
@@ -132,7 +152,8 @@ mod tests {
     fn the_gate_begins_with_the_cheap_checks_and_ends_with_what_needs_compiled_tests() {
         let names = names(&Scope::Workspace);
         assert_eq!(names[0], "format");
-        assert!(names[1].starts_with("tidy"));
+        assert_eq!(names[1..3], ["lock file of Cargo.toml", "lock file of benches/Cargo.toml"]);
+        assert!(names[3].starts_with("tidy"));
         let last = ["clippy", "benchmarks", "tests", "doctests", "docs", "tidy seeds"];
         assert_eq!(names[names.len() - last.len()..], last);
     }
@@ -154,12 +175,19 @@ mod tests {
     }
 
     #[test]
+    fn more_tests_run_at_a_time_than_there_are_cores() {
+        assert_eq!([1, 2, 3, 8].map(threads), [2, 3, 5, 12]);
+    }
+
+    #[test]
     fn the_tests_of_a_change_are_those_of_its_packages() {
         let project = Project::find().unwrap();
         let scope = Scope::Packages(["a".to_owned(), "b".to_owned()].into());
         let run = |options: &Options| tests(&project, &scope, options).shown();
         let all = run(&Options { all: true, ..Options::default() });
-        assert_eq!(all, "GATE_ALL=\"1\" cargo nextest run --package a --package b --all-features");
+        let expected =
+            "GATE_ALL=\"1\" cargo nextest run --package a --package b --all-features --test-threads=";
+        assert!(all.starts_with(expected), "{all}");
         assert!(!run(&Options::default()).contains("GATE_ALL"));
     }
 }

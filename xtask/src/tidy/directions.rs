@@ -54,8 +54,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "weaver-server",
         ],
     ),
-    // In no list: the testkit is a dev-dependency everywhere.
+    // In no list: both are dev-dependencies everywhere.
     ("weaver-testkit", &["weaver-core", "weaver-runtime"]),
+    ("weaver-conformance", &["weaver-core", "weaver-testkit"]),
     // It must build when nothing else does.
     ("xtask", &[]),
 ];
