@@ -13,7 +13,7 @@ use weaver_core::id::{TaskId, TaskKey};
 use weaver_core::name::Namespace;
 use weaver_core::ports::{Journal, ReadFrom, Seq, StreamKey};
 use weaver_core::queue::Queue;
-use weaver_postgres::PostgresStore;
+use weaver_postgres::{PostgresOptions, PostgresStore};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -26,10 +26,16 @@ struct Harness {
 
 impl Harness {
     async fn new(name: &str) -> Self {
+        Self::with(name, "").await
+    }
+
+    /// `parameters` are appended to the URL, as an operator writes them.
+    async fn with(name: &str, parameters: &str) -> Self {
         let schema = Schema::new();
         let directory =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("logs-{name}-{}", std::process::id()));
-        let mut options = schema.options();
+        let url = format!("{}{parameters}", schema.url());
+        let mut options = PostgresOptions::parse(&url).expect("the URL can be read");
         options.log_directory = Some(directory.clone());
         let clock = ManualClock::default();
         let store =
@@ -113,6 +119,18 @@ async fn an_old_log_is_moved_to_a_file_and_reads_as_before() {
     harness.advance(8 * DAY).await;
     assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 0);
     assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, all);
+    harness.schema.drop(harness.store.pool()).await;
+}
+
+#[tokio::test]
+async fn log_retention_days_db_in_the_url_sets_when_a_log_leaves_the_database() {
+    let harness = Harness::with("days", "&log_retention_days_db=2").await;
+    harness.append(&log(), &["one"]).await;
+    harness.advance(DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 1, "it is not old enough");
+    harness.advance(2 * DAY).await;
+    assert_eq!(harness.number("SELECT count(*) FROM weaver.job_run_logs").await, 0, "two days are over");
+    assert_eq!(harness.read(&log(), ReadFrom::After(Seq(0))).await, numbered(&["one"]));
     harness.schema.drop(harness.store.pool()).await;
 }
 

@@ -36,6 +36,34 @@ async fn a_dry_run_lists_pending_migrations_and_applies_none() {
 }
 
 #[tokio::test]
+async fn the_first_migration_creates_every_table_of_the_seed_and_logs_apart() {
+    let schema = Schema::new();
+    let clock = Arc::new(weaver_runtime::SystemClock::new());
+    let store = PostgresStore::open(schema.options(), clock).await.expect("the schema can be made");
+    let text = "SELECT c.table_name || '.' || c.column_name FROM information_schema.columns c
+                JOIN information_schema.tables t USING (table_schema, table_name)
+                WHERE c.table_schema = $1 AND t.table_type = 'BASE TABLE'";
+    let columns: Vec<String> = sqlx::query_scalar(text)
+        .bind(&schema.name)
+        .fetch_all(store.pool())
+        .await
+        .expect("the catalogue answers");
+    let of = |table: &str| {
+        let prefix = format!("{table}.");
+        columns.iter().filter_map(|column| column.strip_prefix(&prefix)).collect::<Vec<_>>()
+    };
+    for table in ["job_definitions", "job_runs", "events", "settings", "audit", "job_run_logs"] {
+        assert!(!of(table).is_empty(), "there is no table {table}: {columns:?}");
+    }
+    assert!(of("job_run_logs").contains(&"body"), "{:?}", of("job_run_logs"));
+    for table in ["job_runs", "job_run_history"] {
+        let logs: Vec<_> = of(table).into_iter().filter(|name| name.contains("log")).collect();
+        assert!(logs.iter().all(|name| *name == "log_ref"), "{table} has log text of its own: {logs:?}");
+    }
+    schema.drop(store.pool()).await;
+}
+
+#[tokio::test]
 async fn an_old_binary_refuses_a_newer_schema() {
     let schema = Schema::new();
     let clock = || Arc::new(weaver_runtime::SystemClock::new());

@@ -25,7 +25,7 @@ INSERT INTO weaver.job_runs (id, version, renewals, created_at, updated_at, read
     assigned_worker_id, lease_token, serial_key, expires_at, payload)
 SELECT 2000000 + i, 1, 0, now(), now(), now() - i * interval '1 second', 0, 0, 0, 0, 5, 3, i % 10, false,
     CASE WHEN i % 100 = 0 THEN 'ASSIGNED' WHEN i % 101 = 0 THEN 'RUNNING' ELSE 'PENDING' END, 'NONE', 'default',
-    'q' || i % 7, 't', CASE WHEN i % 100 = 0 THEN 'w' || i % 50 END,
+    'q' || i % 7, 't', CASE WHEN i % 100 = 0 OR i % 101 = 0 THEN 'w' || i % 50 END,
     CASE WHEN i % 101 = 0 THEN gen_random_uuid() END, CASE WHEN i % 10 = 0 THEN 'k' || i % 5000 END,
     CASE WHEN i % 50 = 0 THEN now() + i * interval '1 second' END, 'null'
 FROM generate_series(1, 50000) i;
@@ -40,7 +40,7 @@ ANALYZE weaver.idempotency_keys; ANALYZE weaver.job_run_labels;
 ";
 
 /// Queries, each with the index that must be used.
-const QUESTIONS: [(&str, &str); 15] = [
+const QUESTIONS: [(&str, &str); 16] = [
     (
         "SELECT id FROM weaver.job_runs WHERE namespace = 'default' AND queue = 'q1' AND priority = 5 \
          AND state IN ('PENDING', 'RETRY_SCHEDULED') AND ready_at <= now() ORDER BY ready_at, id LIMIT 10",
@@ -49,6 +49,11 @@ const QUESTIONS: [(&str, &str); 15] = [
     (
         "SELECT id FROM weaver.job_runs WHERE assigned_worker_id = 'w0' AND state = 'ASSIGNED'",
         "job_runs_assigned",
+    ),
+    (
+        "SELECT id FROM weaver.job_runs WHERE assigned_worker_id = 'w1' AND state = 'RUNNING' \
+         AND lease_token IS NOT NULL",
+        "job_runs_leased",
     ),
     (
         "SELECT id FROM weaver.job_runs WHERE lease_token = '00000000-0000-0000-0000-000000000007'",

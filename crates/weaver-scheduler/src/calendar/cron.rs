@@ -40,12 +40,13 @@ pub(super) struct CronText {
     pub(super) is_interval: bool,
 }
 
-const NICKNAMES: [(&str, &str); 6] = [
+const NICKNAMES: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
     ("@monthly", "0 0 1 * *"),
     ("@weekly", "0 0 * * 0"),
     ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
     ("@hourly", "0 * * * *"),
 ];
 

@@ -14,6 +14,7 @@ fn a_schedule_is_described_in_words() {
         ("every 90m", "Every hour and 30 minutes"),
         ("daily at 02:30", "Every day at 02:30"),
         ("@monthly", "At 00:00, on day 1"),
+        ("@midnight", "Every day at 00:00"),
         ("0 9 * * 1-5", "At 09:00, on Monday to Friday"),
         ("0 * * * *", "At minute 0 past every hour"),
         ("* * * * *", "Every minute"),
