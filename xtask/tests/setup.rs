@@ -124,7 +124,7 @@ fn a_bare_machine_gets_everything_by_one_install_and_nextest_in_a_directory_of_t
     assert!(output.status.success(), "{}", text(&output));
     let calls = bare.calls();
     assert_eq!(calls.len(), 3, "{calls:#?}");
-    assert_eq!(calls[0], "apt-get update");
+    assert_eq!(calls[0], "apt-get update -o Acquire::Retries=5");
     assert!(
         calls[1].starts_with("apt-get install --yes --no-install-recommends gcc git curl procps"),
         "{}",

@@ -15,6 +15,8 @@ use needs::{Machine, Need};
 
 /// The flags of `apt-get install`: no questions, and none of the desktop that browsers recommend.
 const APT_FLAGS: &str = "--yes --no-install-recommends";
+/// A mirror that answers with an error once does not fail the gate.
+const APT_RETRIES: [&str; 2] = ["-o", "Acquire::Retries=5"];
 
 /// Install what is missing, or fail with the one command that does.
 pub(crate) fn run(project: &Project) -> Result<(), String> {
@@ -68,7 +70,7 @@ fn packages(machine: &Machine, missing: &[Need]) -> Result<(), String> {
 }
 
 fn apt<'a>(apt_get: &Path, args: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
-    let args: Vec<&str> = args.into_iter().collect();
+    let args: Vec<&str> = args.into_iter().chain(APT_RETRIES).collect();
     let shown = format!("apt-get {}", args.join(" "));
     println!("setup: {shown}");
     let mut command = Command::new(apt_get);
