@@ -26,6 +26,14 @@ const KEPT_MAX: usize = 16;
 /// Labels are compared up to here, so that an error that quotes its input is not new each time.
 const LABEL_MAX_CHARS: usize = 48;
 
+/// The largest 64-bit number as a varint, and its neighbours as zigzag: changing single bytes would hardly ever
+/// make one, and arithmetic on decoded numbers overflows only there.
+const EXTREMES: [&[u8]; 3] = [
+    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+    &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+    &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+];
+
 /// A decoder under test.
 #[derive(Debug)]
 pub struct Target {
@@ -154,6 +162,11 @@ impl Target {
             6 if !self.words.is_empty() => {
                 let word = self.words[draws.below(self.words.len())];
                 input.splice(at..at, word.bytes());
+            }
+            // In place of a byte: most numbers take one.
+            6 => {
+                let number = EXTREMES[draws.below(EXTREMES.len())];
+                input.splice(at..(at + 1).min(input.len()).max(at), number.iter().copied());
             }
             // The end of another input behind the begin of this one.
             7 => {
