@@ -211,6 +211,12 @@ fn run(run: &CheckRun) -> wire::MergeRun {
     }
 }
 
+/// The certificates of those entries that landed.
+pub fn certificates(history: &[EntryDetail]) -> wire::MergeCertificates {
+    let landed = history.iter().filter_map(|detail| detail.certificate.as_ref());
+    wire::MergeCertificates { items: landed.map(certificate).collect() }
+}
+
 /// The certificate of a landing.
 pub fn certificate(certificate: &Certificate) -> wire::MergeCertificate {
     wire::MergeCertificate {

@@ -26,8 +26,8 @@ const KEPT_MAX: usize = 16;
 /// Labels are compared up to here, so that an error that quotes its input is not new each time.
 const LABEL_MAX_CHARS: usize = 48;
 
-/// The largest 64-bit number as a varint, and its neighbours as zigzag: changing single bytes would hardly ever
-/// make one, and arithmetic on decoded numbers overflows only there.
+/// The largest 64-bit number as a varint, and its neighbours as zigzag: changing single bytes would hardly
+/// ever make one, and arithmetic on decoded numbers overflows only there.
 const EXTREMES: [&[u8]; 3] = [
     &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
     &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],

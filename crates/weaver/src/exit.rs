@@ -56,7 +56,7 @@ impl Exit {
             Self::Busy => "busy, unreachable or timed out; retry later",
             Self::Damaged => "a store is damaged",
             Self::Refused => "permission denied or refused by policy",
-            Self::Unsuccessful => "the awaited task is dead or cancelled",
+            Self::Unsuccessful => "the awaited task is dead or cancelled, or the merge entry did not land",
         }
     }
 }

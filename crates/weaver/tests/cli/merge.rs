@@ -104,6 +104,64 @@ fn enqueued_changes_survive_a_killed_server() {
     assert_eq!(server.stop().code, Some(0));
 }
 
+#[test]
+fn waiting_for_an_entry_ends_with_the_code_of_its_outcome() {
+    let place = Place::new();
+    repository(&place, &["one", "broken", "two"]);
+    let server = Server::start(&place, "serve");
+    server.run(&place, "merge add-repo project.git").succeeded();
+    let landed = server.run(&place, "merge enqueue --head one --wait").succeeded();
+    assert!(landed.contains("Entry 1") && landed.contains("landed"), "{landed}");
+    server.run(&place, "merge wait 1 --timeout 1s").succeeded();
+    server
+        .run(&place, "merge enqueue --head broken --wait")
+        .failed(7, &["entry 2 (`broken`) did not land: checks_failed", "weaver merge enqueue --head broken"]);
+    server.run(&place, "merge wait 2").failed(7, &["checks_failed"]);
+    server.run(&place, "merge wait 9").failed(3, &["9"]);
+    server.run(&place, "merge pause").succeeded();
+    server.run(&place, "merge enqueue --head two").succeeded();
+    server.run(&place, "merge wait 3").failed(6, &["paused", "weaver merge resume"]);
+    server.run(&place, "merge cancel 3").succeeded();
+    server.run(&place, "merge wait 3").failed(7, &["cancelled"]);
+    assert_eq!(server.stop().code, Some(0));
+}
+
+#[test]
+fn waiting_times_out_while_no_process_reconciles_the_queue() {
+    let place = Place::new();
+    repository(&place, &["one"]);
+    // Nothing processes the queue of a store that no server has open.
+    let on_store = |words: &str| place.run(&format!("merge {words} --store ./weaver-data"));
+    on_store("add-repo project.git").succeeded();
+    on_store("enqueue --head one --wait --wait-timeout 600ms")
+        .failed(4, &["timed out", "weaver merge show 1"]);
+    on_store("wait --timeout 100ms").failed(4, &["1 waiting", "weaver merge status"]);
+}
+
+#[test]
+fn certificates_of_landings_are_listed_from_a_server_and_from_a_store() {
+    let place = Place::new();
+    repository(&place, &["one", "broken", "two"]);
+    let on_store = |words: &str| place.run(&format!("merge {words} --store ./weaver-data"));
+    on_store("add-repo project.git").succeeded();
+    assert!(on_store("certificates").succeeded().contains("No landings"));
+    for name in ["one", "broken", "two"] {
+        on_store(&format!("enqueue --head {name}")).succeeded();
+    }
+    on_store("run --until-idle").succeeded();
+    let stored = on_store("certificates --output json").json();
+    let server = Server::start(&place, "serve");
+    let served = server.run(&place, "merge certificates --output json").json();
+    assert_eq!(stored, served);
+    let entries: Vec<&serde_json::Value> =
+        served["items"].as_array().expect("a list").iter().map(|item| &item["entry"]).collect();
+    assert_eq!(entries, [3, 1], "{served}");
+    let table = server.run(&place, "merge certificates").succeeded();
+    let commit = served["items"][0]["commit"].as_str().expect("a hash");
+    assert!(table.contains(&commit[..12]) && table.contains("unit") && !table.contains("broken"), "{table}");
+    assert_eq!(server.stop().code, Some(0));
+}
+
 /// A shell command with git and `weaver` at hand.
 fn in_shell(place: &Place, script: &str) -> Run {
     Run::of(git(&mut shell(place, script)))

@@ -113,8 +113,7 @@ pub(crate) async fn list_merge_certificates(
 ) -> ApiResult<Json<MergeCertificates>> {
     caller.require(Permission::Read, state.merge.namespace())?;
     let departed = state.merge.history(&named(queue)?, history(&query)?).await?;
-    let certificates = departed.iter().filter_map(|detail| detail.certificate.as_ref());
-    Ok(Json(MergeCertificates { items: certificates.map(convert::certificate).collect() }))
+    Ok(Json(convert::certificates(&departed)))
 }
 
 fn shown(state: &AppState, queue: &weaver_merge::domain::MergeQueue) -> MergeQueue {

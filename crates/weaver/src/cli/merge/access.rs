@@ -2,9 +2,9 @@
 
 use weaver_api::merge_convert as convert;
 use weaver_api::{
-    AcceptMerge, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeEntries, MergeEntriesQuery,
-    MergeEntry, MergeQueue, MergeVerified, MergeVerifyQuery, NewMergeEntry, NewMergeQueue, OnForeign,
-    PauseMerge, PutMergeOnForeign, PutMergePriority,
+    AcceptMerge, MergeCertificates, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeEntries,
+    MergeEntriesQuery, MergeEntry, MergeQueue, MergeVerified, MergeVerifyQuery, NewMergeEntry, NewMergeQueue,
+    OnForeign, PauseMerge, PutMergeOnForeign, PutMergePriority,
 };
 use weaver_merge::domain::{BadOid, EntryId, MergeError, Oid, PRIORITY_DEFAULT, QueueId, Repository};
 use weaver_merge::engine::{EngineError, MergeEngine};
@@ -99,6 +99,20 @@ impl Access<'_> {
                 let priority = new.priority.unwrap_or(PRIORITY_DEFAULT);
                 let at = engine.enqueue(&id(queue), &new.change, priority).await?;
                 self.entry(queue, at.entry.0).await
+            }
+        }
+    }
+
+    /// Newest first, of the last `history` entries that left.
+    pub(super) async fn certificates(&self, queue: &str, history: u32) -> Result<MergeCertificates, Failure> {
+        match self {
+            Self::Server(remote) => {
+                let query = MergeEntriesQuery { history: Some(history) };
+                Ok(remote.client.merge_certificates(queue, &query).await?)
+            }
+            Self::Store(engine, _) => {
+                let left = engine.history(&id(queue), history.into()).await?;
+                Ok(convert::certificates(&left))
             }
         }
     }

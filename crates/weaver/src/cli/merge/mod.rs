@@ -1,12 +1,14 @@
 //! `weaver merge …`: merge queues of a server, or in a store.
 
 mod access;
+mod certificates;
 mod chain;
 mod key;
 mod notify;
 mod run;
 mod show;
 pub(crate) mod side;
+mod wait;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,9 +24,6 @@ use crate::config::keys;
 use crate::exit::{Exit, Failure};
 use crate::output::{Progress, start_log};
 use access::Access;
-
-/// Poll interval of `weaver merge wait`.
-const POLL_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:\n  weaver merge add-repo ./project.git --base main\n  \
@@ -48,8 +47,10 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Resume a paused queue
     Resume(ResumeArgs),
-    /// Wait until the queue is empty
-    Wait(WaitArgs),
+    /// Wait until an entry has landed or left, or until the queue is empty
+    Wait(wait::WaitArgs),
+    /// List the certificates of landings
+    Certificates(certificates::CertificatesArgs),
     /// Verify landings against the signed chain and the repository
     Verify(chain::VerifyArgs),
     /// Export the chain of signed landings, for offline verification
@@ -102,7 +103,9 @@ pub(crate) struct AddRepoArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  weaver merge enqueue --head feature\n  weaver merge enqueue --head fix --priority 1"
+    after_help = "Examples:\n  weaver merge enqueue --head feature\n  weaver merge enqueue --head fix --priority 1\n  \
+    weaver merge enqueue --head fix --wait && echo landed\n\n\
+    With --wait the exit code is that of `weaver merge wait`: 7 if it did not land, 4 after --wait-timeout."
 )]
 pub(crate) struct EnqueueArgs {
     /// Branch to merge
@@ -111,6 +114,12 @@ pub(crate) struct EnqueueArgs {
     /// Priority from 0 (most urgent) to 9
     #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT, value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: u8,
+    /// Wait until the entry has landed or left the queue
+    #[arg(long)]
+    wait: bool,
+    /// Maximum wait: 30s, 5m, 12h [default: no limit]
+    #[arg(long, value_name = "SPAN", value_parser = crate::cli::tasks::wait::span, requires = "wait")]
+    wait_timeout: Option<Duration>,
     #[command(flatten)]
     common: Common,
 }
@@ -175,13 +184,6 @@ pub(crate) struct ResumeArgs {
     common: Common,
 }
 
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weaver merge wait\n\nExit code 6: the queue is paused and not empty.")]
-pub(crate) struct WaitArgs {
-    #[command(flatten)]
-    common: Common,
-}
-
 impl Command {
     pub(crate) fn given(&self) -> Vec<Given<'_>> {
         let place = match self {
@@ -215,6 +217,7 @@ impl Command {
             Self::Pause(args) => Some(&args.common),
             Self::Resume(args) => Some(&args.common),
             Self::Wait(args) => Some(&args.common),
+            Self::Certificates(args) => Some(&args.common),
             Self::Verify(args) => Some(&args.common),
         }
     }
@@ -258,6 +261,9 @@ async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure
         Command::Enqueue(args) => {
             let new = NewMergeEntry { change: args.head.clone(), priority: Some(args.priority) };
             let entry = access.enqueue(&queue, &new).await?;
+            if args.wait {
+                return wait::until_left(access, &queue, entry.entry, args.wait_timeout).await;
+            }
             let at = entry.position.map_or_else(String::new, |position| format!(" at position {position}"));
             output.answer(&entry, || {
                 format!("Enqueued `{}` in {queue} as entry {}{at}.\n", entry.change, entry.entry)
@@ -266,7 +272,8 @@ async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure
         Command::Status(_) => show::status(access, &queue).await?,
         Command::Show(args) => show::entry(access, &queue, args.entry).await?,
         Command::Verify(args) => return chain::verify(access, &queue, args).await,
-        Command::Wait(_) => until_empty(access, &queue).await?,
+        Command::Wait(args) => return wait::run(access, &queue, args).await,
+        Command::Certificates(args) => certificates::list(access, &queue, args).await?,
         Command::Cancel(args) => {
             let entry = access.cancel(&queue, args.entry).await?;
             output.answer(&entry, || format!("Entry {} is removed.\n", args.entry))?;
@@ -292,23 +299,6 @@ async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure
         Command::AddRepo(_) | Command::Run(_) | Command::Key(_) => {}
     }
     Ok(Exit::Done)
-}
-
-/// Polls until the queue is empty. A paused queue needs a resume, so the wait fails.
-async fn until_empty(access: &Access<'_>, id: &str) -> Result<(), Failure> {
-    let clock = &access.context().clock;
-    loop {
-        let queue = access.queue(id).await?;
-        match &queue.paused {
-            _ if queue.waiting == 0 => return show::status(access, id).await,
-            Some(pause) => {
-                let message =
-                    format!("queue {id} is paused with {} waiting: {}", queue.waiting, pause.reason);
-                return Err(Failure::new(Exit::Refused, message).next("resume it with `weaver merge resume`"));
-            }
-            None => clock.sleep_until(clock.monotonic().saturating_add(POLL_EVERY)).await,
-        }
-    }
 }
 
 /// The repository by its absolute path. One that does not exist here may be on the server's machine.
