@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn tasks_of_other_clients_are_ordered_by_creation_among_those_of_weaver() {
-        let at = |micros| Timestamp::from_micros(1_767_225_600_000_000 + micros);
+        let at = |micros: i64| Timestamp::from_micros(1_767_225_600_000_000 + micros);
         let drawn = Ids::default().draw(at(5_000)).0;
         let places = [place_of(at(0)), place_of(at(1)), place_of(at(999)), place_of(at(1_000)), drawn];
         assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");

@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn members_of_a_gate_sort_by_creation_and_name_the_task() {
-        let at = |micros| Timestamp::from_micros(1_767_225_600_000_000 + micros);
+        let at = |micros: i64| Timestamp::from_micros(1_767_225_600_000_000 + micros);
         let ours = TaskId(crate::ids::place_of(at(5_000)) + 7);
         let sorts = [
             foreign_member_sort(at(0), "task-9"),
