@@ -106,7 +106,7 @@ pub struct StreamAppend {
     /// Either `task/{id}/{attempt}` or `stats`.
     #[cfg_attr(
         feature = "openapi",
-        schema(pattern = "^(stats|task/(0|[1-9][0-9]{0,18})/(0|[1-9][0-9]{0,8}))$")
+        schema(pattern = "^(stats|task/(0|[1-9][0-9]{0,19})/(0|[1-9][0-9]{0,8}))$")
     )]
     pub stream: String,
     /// In order; one per line of a log.

@@ -32,6 +32,8 @@ const BEGUN: [TaskState; 5] = [
 pub struct Explanation {
     /// The task that was asked about.
     pub key: TaskKey,
+    /// Its id as people know it: [`TaskRecord::shown_id`].
+    pub shown_id: String,
     /// Its stored state: a due task is still `Scheduled` or `RetryScheduled`.
     pub state: TaskState,
     /// When this was true, by the store's clock.
@@ -57,8 +59,8 @@ pub enum Reason {
     },
     /// Its serial key is held by another task.
     KeyHeld {
-        /// The task that has started and not ended.
-        by: TaskId,
+        /// The task that has started and not ended, by its [`TaskRecord::shown_id`].
+        by: String,
         /// The worker of that task, while it is running or assigned.
         worker: Option<WorkerId>,
         /// When the lease of that task expires unless it is renewed.
@@ -173,7 +175,8 @@ pub async fn explain<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Expl
         }
         _ => not_waiting(&record),
     };
-    Ok(Explanation { key: key.clone(), state: record.state, as_of, reasons })
+    let shown_id = record.shown_id();
+    Ok(Explanation { key: key.clone(), shown_id, state: record.state, as_of, reasons })
 }
 
 /// The reasons that need nothing but the record.
@@ -250,7 +253,7 @@ async fn key_held<S: Store + ?Sized>(
         let held = holder.lease.as_ref();
         let given = holder.assignment.as_ref().map(|given| &given.worker);
         return Ok(Some(Reason::KeyHeld {
-            by: holder.key.id,
+            by: holder.shown_id(),
             worker: held.map(|held| &held.worker).or(given).cloned(),
             until: held.map(|held| held.expires_at),
         }));

@@ -166,7 +166,7 @@ fn reasons() -> Vec<Reason> {
     vec![
         Reason::DueAt { at: AT, because: Some(Cause::Failed) },
         Reason::Expired { at: AT },
-        Reason::KeyHeld { by: id, worker: Some(worker()), until: Some(AT) },
+        Reason::KeyHeld { by: id.to_string(), worker: Some(worker()), until: Some(AT) },
         Reason::KeyUnreadable { by: id },
         Reason::KeyWaitsFor { task: id },
         Reason::Ahead { at_least: 1 },
