@@ -160,7 +160,6 @@ pub struct Lease {
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
     /// The number of the task, 20 digits at most: not its `id`, if another client wrote that.
-    #[cfg_attr(feature = "openapi", schema(pattern = "^(0|[1-9][0-9]{0,19})$"))]
     pub id: String,
     /// The task's version while the lease is valid: a fencing token for the systems that its handler writes
     /// to.
