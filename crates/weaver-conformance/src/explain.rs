@@ -175,7 +175,7 @@ async fn the_holder_of_a_serial_key_is_found_behind_any_number_of_delayed_tasks(
 async fn a_lower_id_of_the_key_goes_first(harness: Harness) {
     let first = served(&harness, task().serial_key("k").priority(9)).await;
     let urgent = harness.enqueue(task().serial_key("k").priority(0)).await;
-    expect_among(&reasons(&harness, &urgent).await, &Reason::KeyWaitsFor { task: first.id });
+    expect_among(&reasons(&harness, &urgent).await, &Reason::KeyWaitsFor { task: first.id.to_string() });
     assert_eq!(reasons(&harness, &first).await, [Reason::NextInLine]);
 }
 

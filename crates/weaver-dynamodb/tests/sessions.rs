@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weaver_core::clock::{Clock, ManualClock};
+use weaver_core::explain::{Reason, explain};
 use weaver_core::id::LeaseToken;
 use weaver_core::lease::{LeaseRequest, Leased};
 use weaver_core::lifecycle::{Command, OverdueReason, decide};
@@ -236,6 +237,30 @@ async fn a_worker_that_waits_is_woken_by_a_task_of_another_client() {
         fragile: true,
     };
     assert_eq!(sessions.store.wait(interest, Duration::ZERO).await.expect("as set up"), Wake::Ready);
+}
+
+#[tokio::test]
+async fn a_waiting_task_of_another_client_is_explained_by_the_one_that_was_created_first() {
+    let sessions = Sessions::new().await;
+    for (place, id) in ["third", "second", "first"].iter().rev().enumerate() {
+        sessions.put(id, "s", place as u64).await;
+    }
+    let interest = Interest::Work {
+        namespace: Namespace::default(),
+        queues: vec![QueueName::default()],
+        types: None,
+        fragile: true,
+    };
+    // Adopts them and leases none.
+    assert_eq!(sessions.store.wait(interest, Duration::ZERO).await.expect("as set up"), Wake::Ready);
+    for (id, count) in [("first", 0), ("second", 1), ("third", 2)] {
+        let key = sessions.store.resolve(&Namespace::default(), &[id.to_owned()]).await.expect("as set up");
+        let key = key[0].clone().expect("it is there");
+        let ahead = sessions.store.ahead_of(&key, 10).await.expect("as set up").expect("it waits");
+        let reasons = explain(&sessions.store, &key).await.expect("as set up").reasons;
+        let first = Reason::KeyWaitsFor { task: "first".to_owned() };
+        assert_eq!((ahead.count, reasons.contains(&first)), (count, id != "first"), "{id}: {reasons:?}");
+    }
 }
 
 #[tokio::test]

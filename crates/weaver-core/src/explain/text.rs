@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::explain::{Explanation, Reason};
-use crate::id::TaskId;
 use crate::name::WorkerId;
 use crate::task::{Cause, TaskState};
 use crate::time::Timestamp;
