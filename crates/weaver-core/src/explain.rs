@@ -273,8 +273,8 @@ async fn key_held<S: Store + ?Sized>(
     Ok(first.map(|first| Reason::KeyWaitsFor { task: first.shown_id() }))
 }
 
-/// Whether a startable task precedes another one of its serial key. Ids that another client chose say nothing:
-/// its tasks start in order of creation.
+/// Whether a startable task precedes another one of its serial key. Ids that another client chose say
+/// nothing: its tasks start in order of creation.
 fn starts_before(one: &TaskRecord, other: &TaskRecord) -> bool {
     let is_theirs = |record: &TaskRecord| record.spec.origin().external_id.is_some();
     if is_theirs(one) || is_theirs(other) {

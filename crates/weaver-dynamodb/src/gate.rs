@@ -3,8 +3,8 @@
 //! Each key has a gate: an item with the `holder` of the key and a `turn`, which grows with every change.
 //! Waiting tasks are member items of the gate, in the order in which they start.
 //!
-//! A client that knows only seed 000 starts tasks without the gate: a task that it runs is neither a member nor
-//! the holder.
+//! A client that knows only seed 000 starts tasks without the gate: a task that it runs is neither a member
+//! nor the holder.
 //!
 //! Optimistic concurrency: a claim is conditional on the `turn` that the choice was based on, so that choice
 //! and claim are atomic.
@@ -129,8 +129,8 @@ pub(crate) fn arrival(record: &TaskRecord) -> Vec<Write> {
     }
 }
 
-/// The gate's writes for a transition; `gate` is what it was decided on, if it takes the key, or what was read
-/// after a failed attempt.
+/// The gate's writes for a transition; `gate` is what it was decided on, if it takes the key, or what was
+/// read after a failed attempt.
 pub(crate) fn writes(before: &Stored, after: &TaskRecord, gate: Option<Gate>) -> Vec<Write> {
     // A task of another client arrives with the first write of ours, whatever that is for.
     if !is_adopted(&before.item) && after.state.is_waiting() {

@@ -1,9 +1,9 @@
 //! Finds the waiting items of other clients in one namespace, oldest first.
 //!
-//! Seed 000's index has one partition per status, for all namespaces. A first pass reads it from the oldest item
-//! to the newest; later ones begin shortly before the last one did. So an item is found within a second, however
-//! many wait in other namespaces, and each item is paid for a few times. What a client has dated back is found by
-//! a page of the whole index with each poll, in rotation.
+//! Seed 000's index has one partition per status, for all namespaces. A first pass reads it from the oldest
+//! item to the newest; later ones begin shortly before the last one did. So an item is found within a second,
+//! however many wait in other namespaces, and each item is paid for a few times. What a client has dated back
+//! is found by a page of the whole index with each poll, in rotation.
 
 use std::time::Duration;
 

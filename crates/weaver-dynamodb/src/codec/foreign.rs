@@ -56,8 +56,8 @@ pub(crate) fn status_of(item: &Item) -> Option<Status> {
     item.text("status")?.parse().ok()
 }
 
-/// A new task of another client: a prompt, with the defaults of prompts. So the prompts of a session start one
-/// after another, in the order in which they were created.
+/// A new task of another client: a prompt, with the defaults of prompts. So the prompts of a session start
+/// one after another, in the order in which they were created.
 fn admit(item: &Item) -> Result<TaskRecord> {
     let TaskKey { namespace, id } = record::key_of(item)?;
     let name = item.text("task_id").unwrap_or_default();

@@ -30,8 +30,8 @@ pub fn python() -> PathBuf {
     place.join("bin/python")
 }
 
-/// Runs a script in which `boto3` and `client`, a client of the DynamoDB at this endpoint, are defined; returns what it
-/// prints.
+/// Runs a script in which `boto3` is imported and `client` is a client of the DynamoDB at this endpoint;
+/// returns what it prints.
 ///
 /// # Panics
 /// If it fails; with its errors.

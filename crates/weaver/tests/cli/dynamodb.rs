@@ -177,9 +177,10 @@ fn ids_of_other_clients_are_shown_as_they_were_written() {
     database.run("store init").succeeded();
     let item = |id: &str, status: &str| {
         format!(
-            r#"{{"TableName":"pm-runner-queue","Item":{{"namespace":{{"S":"default"}},"task_id":{{"S":"{id}"}},
-            "session_id":{{"S":"s"}},"status":{{"S":"{status}"}},"prompt":{{"S":"x"}},
-            "created_at":{{"S":"2026-01-01T00:00:00.000Z"}},"updated_at":{{"S":"2026-01-01T00:00:00.000Z"}}}}}}"#
+            r#"{{"TableName":"pm-runner-queue","Item":{{
+            "namespace":{{"S":"default"}},"task_id":{{"S":"{id}"}},"session_id":{{"S":"s"}},"status":{{"S":"{status}"}},"prompt":{{"S":"x"}},
+            "created_at":{{"S":"2026-01-01T00:00:00.000Z"}},
+            "updated_at":{{"S":"2026-01-01T00:00:00.000Z"}}}}}}"#
         )
     };
     database.raw("PutItem", &item("task-001", "QUEUED"));

@@ -1,5 +1,5 @@
-//! A runner on tables that another program made from seed 000's YAML, with prompts that another program writes:
-//! boto3, with the seed's attributes and nothing else. Default settings.
+//! A runner on tables that another program made from seed 000's YAML, with prompts that another program
+//! writes: boto3, with the seed's attributes and nothing else. Default settings.
 
 use std::process::Command;
 use std::time::Duration;
@@ -19,7 +19,8 @@ const STOPS_WITHIN: Duration = Duration::from_secs(2 + 2);
 const TABLES: &str = "
 def key(*names): return [{'AttributeName': n, 'KeyType': k} for n, k in zip(names, ('HASH', 'RANGE'))]
 def defined(*names): return [{'AttributeName': n, 'AttributeType': 'S'} for n in names]
-index = {'IndexName': 'status-index', 'KeySchema': key('status', 'created_at'), 'Projection': {'ProjectionType': 'ALL'}}
+index = {'IndexName': 'status-index', 'KeySchema': key('status', 'created_at'),
+    'Projection': {'ProjectionType': 'ALL'}}
 if 'ProvisionedThroughput' in BILLING: index['ProvisionedThroughput'] = BILLING['ProvisionedThroughput']
 client.create_table(TableName='pm-runner-queue', KeySchema=key('namespace', 'task_id'), **BILLING,
     AttributeDefinitions=defined('namespace', 'task_id', 'status', 'created_at'), GlobalSecondaryIndexes=[index])
@@ -40,7 +41,8 @@ def put(task_id, session, at, prompt):
     client.put_item(TableName='pm-runner-queue', Item={name: {'S': value} for name, value in item.items()})
 def where(task_id): return {'namespace': {'S': 'app'}, 'task_id': {'S': task_id}}
 def status(task_id):
-    return client.get_item(TableName='pm-runner-queue', Key=where(task_id), ConsistentRead=True)['Item']['status']['S']
+    found = client.get_item(TableName='pm-runner-queue', Key=where(task_id), ConsistentRead=True)
+    return found['Item']['status']['S']
 now = datetime.now(timezone.utc)
 ";
 
