@@ -51,7 +51,7 @@ pub fn in_sandbox(inherited: &[(OsString, OsString)]) -> Vec<(OsString, OsString
 pub fn of_task(ctx: &Ctx) -> Vec<(OsString, OsString)> {
     let origin = ctx.record().spec.origin();
     let all = [
-        ("WEAVER_TASK_ID", Some(ctx.key().id.to_string())),
+        ("WEAVER_TASK_ID", Some(ctx.record().shown_id())),
         ("WEAVER_NAMESPACE", Some(ctx.key().namespace.to_string())),
         ("WEAVER_TASK_GROUP_ID", origin.task_group_id.as_ref().map(ToString::to_string)),
         ("WEAVER_SESSION_ID", origin.session_id.as_ref().map(ToString::to_string)),

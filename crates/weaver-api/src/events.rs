@@ -43,7 +43,7 @@ impl From<&event::Change> for Change {
     fn from(change: &event::Change) -> Self {
         Self {
             namespace: change.key.namespace.to_string(),
-            id: change.key.id.to_string(),
+            id: change.shown_id(),
             version: change.version.0,
             state: change.state,
             at: change.at,

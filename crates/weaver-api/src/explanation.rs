@@ -70,7 +70,7 @@ impl From<&explain::Explanation> for Explanation {
     fn from(explanation: &explain::Explanation) -> Self {
         Self {
             namespace: explanation.key.namespace.to_string(),
-            id: explanation.key.id.to_string(),
+            id: explanation.shown_id.clone(),
             state: explanation.state,
             as_of: explanation.as_of,
             reasons: explanation.reasons.iter().map(Reason::from).collect(),

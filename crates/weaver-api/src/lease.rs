@@ -147,7 +147,7 @@ impl TryFrom<LeasedTask> for core::Leased {
 
     fn try_from(leased: LeasedTask) -> Result<Self, Invalid> {
         let lease = core::Lease::try_from(leased.lease)?;
-        Ok(Self { record: leased.task.into_record(lease.token)?, lease })
+        Ok(Self { record: leased.task.into_record(lease.key.clone(), lease.token)?, lease })
     }
 }
 
@@ -159,8 +159,7 @@ pub struct Lease {
     /// The namespace of the task.
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
-    /// The id of the task.
-    #[cfg_attr(feature = "openapi", schema(pattern = "^(0|[1-9][0-9]{0,18})$"))]
+    /// The number of the task, 20 digits at most: not its `id`, if another client wrote that.
     pub id: String,
     /// The task's version while the lease is valid: a fencing token for the systems that its handler writes
     /// to.

@@ -104,10 +104,6 @@ pub struct StreamAppend {
     #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub namespace: String,
     /// Either `task/{id}/{attempt}` or `stats`.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(pattern = "^(stats|task/(0|[1-9][0-9]{0,18})/(0|[1-9][0-9]{0,8}))$")
-    )]
     pub stream: String,
     /// In order; one per line of a log.
     pub entries: Vec<Body>,

@@ -14,7 +14,7 @@ use super::{Json, RetryPolicy, Trace};
 pub struct Task {
     /// The namespace it is in.
     pub namespace: String,
-    /// Unique in its namespace; decimal digits.
+    /// Unique in its namespace: decimal digits, or as another client wrote it (`external_id`).
     pub id: String,
     /// Its id in the system that wrote it, if that was not Weaver.
     #[serde(default, skip_serializing_if = "Option::is_none")]

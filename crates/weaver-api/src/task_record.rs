@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use weaver_core::error::{Invalid, Problem};
 use weaver_core::id::{Epoch, LeaseToken, TaskId, TaskKey, Version};
-use weaver_core::name::{ExternalId, Namespace, SharedText, TaskType, WorkerId};
+use weaver_core::name::{ExternalId, SharedText, TaskType, WorkerId};
 use weaver_core::task as core;
 use weaver_core::task::{AttemptRecord, Attempts, ContentType, Continuation, Origin, TaskRecord, TaskSpec};
 
@@ -24,7 +24,7 @@ impl From<&TaskRecord> for Task {
         let text = |name: &dyn std::fmt::Display| name.to_string();
         Self {
             namespace: text(&record.key.namespace),
-            id: text(&record.key.id),
+            id: record.shown_id(),
             external_id: origin.external_id.as_ref().map(|name| text(name)),
             task_type: text(&envelope.task_type),
             queue: text(&spec.queue),
@@ -82,8 +82,9 @@ fn shown_payload(payload: &Bytes, content_type: &ContentType) -> Option<Json> {
 }
 
 impl Task {
-    /// The record that this shows, with the token of its lease (any token if it has none).
-    pub fn into_record(self, token: LeaseToken) -> Result<TaskRecord, Invalid> {
+    /// The record that this shows, with its key, as `id` may be another client's, and the token of its lease
+    /// (any token if it has none).
+    pub fn into_record(self, key: TaskKey, token: LeaseToken) -> Result<TaskRecord, Invalid> {
         let lease = self.lease.clone().map(|held| held.into_core(token)).transpose()?;
         let assignment = self.assignment.clone().map(Assignment::into_core).transpose()?;
         let result = match (&self.result, &self.result_hex) {
@@ -93,7 +94,7 @@ impl Task {
         };
         let attempts = self.attempts.iter().map(Attempt::to_core).collect::<Result<_, _>>()?;
         Ok(TaskRecord {
-            key: TaskKey::new(Namespace::new(self.namespace.clone())?, task_id(&self.id)?),
+            key,
             state: self.state,
             cause: self.cause,
             version: Version(self.version),

@@ -128,7 +128,7 @@ async fn a_task_waiting_for_a_retry_says_when_and_why(harness: Harness) {
 async fn a_held_serial_key_names_its_holder_and_the_lease_expiry(harness: Harness) {
     let (held, waits) = held(&harness).await;
     let until = Some(after(&harness, 30).await);
-    let reason = Reason::KeyHeld { by: held.id, worker: Some(worker("w")), until };
+    let reason = Reason::KeyHeld { by: held.id.to_string(), worker: Some(worker("w")), until };
     expect_among(&reasons(&harness, &waits).await, &reason);
 }
 
@@ -137,7 +137,7 @@ async fn a_serial_key_held_between_two_attempts_names_its_holder(harness: Harnes
     let waits = harness.enqueue(task().serial_key("k")).await;
     let leased = harness.lease_one().await;
     harness.end(&leased, Outcome::Snoozed { delay: seconds(10) }).await;
-    let reason = Reason::KeyHeld { by: first.id, worker: None, until: None };
+    let reason = Reason::KeyHeld { by: first.id.to_string(), worker: None, until: None };
     expect_among(&reasons(&harness, &waits).await, &reason);
     assert!(
         text(&harness, &waits).await.contains(&format!("held by task {}, between two attempts", first.id))
@@ -148,7 +148,7 @@ async fn a_key_held_by_an_assigned_task_names_its_worker(harness: Harness) {
     let first = served(&harness, task().serial_key("k")).await;
     let waits = harness.enqueue(task().serial_key("k")).await;
     harness.apply(&first, assign("v")).await;
-    let reason = Reason::KeyHeld { by: first.id, worker: Some(worker("v")), until: None };
+    let reason = Reason::KeyHeld { by: first.id.to_string(), worker: Some(worker("v")), until: None };
     expect_among(&reasons(&harness, &waits).await, &reason);
     assert!(text(&harness, &waits).await.contains(&format!("held by task {}, assigned to v", first.id)));
 }
@@ -158,7 +158,7 @@ async fn a_key_is_held_until_a_cancelled_handler_has_stopped(harness: Harness) {
     let lease = harness.record(&held).await.current_lease().expect("it runs");
     let until = Some(after(&harness, 30).await);
     harness.cancel(&held).await;
-    let reason = Reason::KeyHeld { by: held.id, worker: Some(worker("w")), until };
+    let reason = Reason::KeyHeld { by: held.id.to_string(), worker: Some(worker("w")), until };
     expect_among(&reasons(&harness, &waits).await, &reason);
     harness.confirm(&lease).await;
     assert_eq!(reasons(&harness, &waits).await, [Reason::NextInLine]);
@@ -168,14 +168,14 @@ async fn the_holder_of_a_serial_key_is_found_behind_any_number_of_delayed_tasks(
     harness.enqueue_all(vec![task().serial_key("k").delay(seconds(3600)); 1100]).await;
     let (held, waits) = held(&harness).await;
     let until = Some(after(&harness, 30).await);
-    let reason = Reason::KeyHeld { by: held.id, worker: Some(worker("w")), until };
+    let reason = Reason::KeyHeld { by: held.id.to_string(), worker: Some(worker("w")), until };
     expect_among(&reasons(&harness, &waits).await, &reason);
 }
 
 async fn a_lower_id_of_the_key_goes_first(harness: Harness) {
     let first = served(&harness, task().serial_key("k").priority(9)).await;
     let urgent = harness.enqueue(task().serial_key("k").priority(0)).await;
-    expect_among(&reasons(&harness, &urgent).await, &Reason::KeyWaitsFor { task: first.id });
+    expect_among(&reasons(&harness, &urgent).await, &Reason::KeyWaitsFor { task: first.id.to_string() });
     assert_eq!(reasons(&harness, &first).await, [Reason::NextInLine]);
 }
 
@@ -313,7 +313,11 @@ async fn an_explanation_lists_every_blocker_at_once(harness: Harness) {
     harness.set_queue("default", QueueSettings { paused: true, max_running: Some(1) }).await;
     let expected = [
         Reason::DueAt { at: after(&harness, 10).await, because: None },
-        Reason::KeyHeld { by: first.id, worker: Some(worker("w")), until: Some(after(&harness, 30).await) },
+        Reason::KeyHeld {
+            by: first.id.to_string(),
+            worker: Some(worker("w")),
+            until: Some(after(&harness, 30).await),
+        },
         Reason::Paused { queue: queue("default") },
         Reason::LimitReached { queue: queue("default"), occupied: 1, max_running: 1 },
         no_worker(0),

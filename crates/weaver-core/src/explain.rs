@@ -3,6 +3,8 @@
 mod text;
 mod unreadable;
 
+use std::cmp::Ordering;
+
 use crate::admission::{self, QueueFacts};
 use crate::error::Result;
 use crate::id::{TaskId, TaskKey};
@@ -32,6 +34,8 @@ const BEGUN: [TaskState; 5] = [
 pub struct Explanation {
     /// The task that was asked about.
     pub key: TaskKey,
+    /// Its id as people know it: [`TaskRecord::shown_id`].
+    pub shown_id: String,
     /// Its stored state: a due task is still `Scheduled` or `RetryScheduled`.
     pub state: TaskState,
     /// When this was true, by the store's clock.
@@ -57,8 +61,8 @@ pub enum Reason {
     },
     /// Its serial key is held by another task.
     KeyHeld {
-        /// The task that has started and not ended.
-        by: TaskId,
+        /// The task that has started and not ended, by its [`TaskRecord::shown_id`].
+        by: String,
         /// The worker of that task, while it is running or assigned.
         worker: Option<WorkerId>,
         /// When the lease of that task expires unless it is renewed.
@@ -69,10 +73,10 @@ pub enum Reason {
         /// The unreadable task, as listed by `weaver tasks quarantine`.
         by: TaskId,
     },
-    /// Its serial key is free, but a due task with a lower id starts first.
+    /// Its serial key is free, but a due task that precedes it, mostly with a lower id, starts first.
     KeyWaitsFor {
-        /// The lowest such id.
-        task: TaskId,
+        /// The first such task, by its [`TaskRecord::shown_id`].
+        task: String,
     },
     /// Other tasks of its queue are leased before it: more urgent, or due earlier.
     Ahead {
@@ -173,7 +177,8 @@ pub async fn explain<S: Store + ?Sized>(store: &S, key: &TaskKey) -> Result<Expl
         }
         _ => not_waiting(&record),
     };
-    Ok(Explanation { key: key.clone(), state: record.state, as_of, reasons })
+    let shown_id = record.shown_id();
+    Ok(Explanation { key: key.clone(), shown_id, state: record.state, as_of, reasons })
 }
 
 /// The reasons that need nothing but the record.
@@ -250,7 +255,7 @@ async fn key_held<S: Store + ?Sized>(
         let held = holder.lease.as_ref();
         let given = holder.assignment.as_ref().map(|given| &given.worker);
         return Ok(Some(Reason::KeyHeld {
-            by: holder.key.id,
+            by: holder.shown_id(),
             worker: held.map(|held| &held.worker).or(given).cloned(),
             until: held.map(|held| held.expires_at),
         }));
@@ -261,13 +266,21 @@ async fn key_held<S: Store + ?Sized>(
     if let Some(reason) = unreadable::key_holder(store, record, key).await? {
         return Ok(Some(reason));
     }
-    let goes_first = |member: &&TaskRecord| {
-        let is_startable = member.is_startable(as_of.into());
-        member.key.id != record.key.id
-            && admission::goes_first(member.key.id, false, is_startable, record.key.id, false)
-    };
-    let first = waiting.iter().filter(goes_first).map(|member| member.key.id).min();
-    Ok(first.map(|task| Reason::KeyWaitsFor { task }))
+    let startable = waiting.iter().filter(|member| member.is_startable(as_of.into()));
+    let first = startable
+        .filter(|member| starts_before(member, record))
+        .min_by(|one, other| if starts_before(one, other) { Ordering::Less } else { Ordering::Greater });
+    Ok(first.map(|first| Reason::KeyWaitsFor { task: first.shown_id() }))
+}
+
+/// Whether a startable task precedes another one of its serial key. Ids that another client chose say
+/// nothing: its tasks start in order of creation.
+fn starts_before(one: &TaskRecord, other: &TaskRecord) -> bool {
+    let is_theirs = |record: &TaskRecord| record.spec.origin().external_id.is_some();
+    if is_theirs(one) || is_theirs(other) {
+        return (one.created_at, one.shown_id()) < (other.created_at, other.shown_id());
+    }
+    one.key.id != other.key.id && admission::goes_first(one.key.id, false, true, other.key.id, false)
 }
 
 async fn members<S: Store + ?Sized>(

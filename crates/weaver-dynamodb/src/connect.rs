@@ -18,6 +18,8 @@ use crate::error::StoreError;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The port that DynamoDB Local listens on by default.
+const LOCAL_PORT: u16 = 8000;
 /// Access key for DynamoDB Local, which does not check it and keeps one database per key.
 const PLACEHOLDER: &str = "local";
 
@@ -44,7 +46,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// From a store URL: a local one such as `dynamodb://localhost:8000` uses plain HTTP, any other TLS.
+    /// From a store URL: a local one such as `dynamodb://localhost:8000` uses plain HTTP, and port 8000 if it
+    /// names none; any other uses TLS.
     /// Credentials and region come from `variable`, which reads the environment (`AWS_ACCESS_KEY_ID`,
     /// `AWS_REGION`, …).
     ///
@@ -61,14 +64,18 @@ impl Connection {
         if place.is_empty() || !known {
             return Err(StoreError::InvalidUrl { text: text.to_owned() });
         }
-        let scheme = if is_local(place) { "http" } else { "https" };
+        let endpoint = match is_local(place) {
+            true if has_port(place) => format!("http://{place}"),
+            true => format!("http://{place}:{LOCAL_PORT}"),
+            false => format!("https://{place}"),
+        };
         let filled = |name: &str| variable(name).filter(|text| !text.is_empty());
         let region = filled("AWS_REGION").or_else(|| filled("AWS_DEFAULT_REGION"));
         let credentials = filled("AWS_ACCESS_KEY_ID")
             .zip(filled("AWS_SECRET_ACCESS_KEY"))
             .map(|(key, secret)| (key, secret, filled("AWS_SESSION_TOKEN")));
         Ok(Self {
-            endpoint: format!("{scheme}://{place}"),
+            endpoint,
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             allow_aws,
             credentials,
@@ -124,6 +131,11 @@ fn is_local(place: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// Whether a place names a port, after an IPv6 address too.
+fn has_port(place: &str) -> bool {
+    place.rsplit(']').next().is_some_and(|rest| rest.contains(':'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +161,20 @@ mod tests {
         let with = Connection::from_url(elsewhere, true, |name| Some(name.to_owned())).unwrap();
         assert!(with.open().is_ok());
         assert!(!format!("{with:?}").contains("AWS_SECRET_ACCESS_KEY"), "a secret never shows");
+    }
+
+    #[test]
+    fn a_local_url_without_a_port_means_the_port_of_dynamodb_local() {
+        for (text, endpoint) in [
+            ("dynamodb://localhost", "http://localhost:8000"),
+            ("dynamodb://127.0.0.1/", "http://127.0.0.1:8000"),
+            ("dynamodb://[::1]", "http://[::1]:8000"),
+            ("dynamodb://[::1]:4566", "http://[::1]:4566"),
+            ("dynamodb://localhost:4566", "http://localhost:4566"),
+            ("dynamodb://dynamodb.eu-west-1.amazonaws.com", "https://dynamodb.eu-west-1.amazonaws.com"),
+        ] {
+            assert_eq!(Connection::from_url(text, true, nothing).unwrap().endpoint, endpoint, "{text}");
+        }
     }
 
     #[test]

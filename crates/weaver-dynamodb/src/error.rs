@@ -38,10 +38,12 @@ pub enum StoreError {
         reason: String,
     },
     /// A table does not exist.
-    #[error("table `{table}` does not exist: create the tables with `weaver store init`")]
+    #[error("table `{table}` does not exist: create the tables with `{command}`")]
     MissingTable {
         /// Name of the table.
         table: &'static str,
+        /// What to run.
+        command: String,
     },
     /// A table exists with another key schema or without a required index.
     #[error("table `{table}` does not match seed 000's schema: {difference}; nothing was changed")]

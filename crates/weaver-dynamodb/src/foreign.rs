@@ -1,12 +1,14 @@
 //! Items of other clients, which know only seed 000: they are found, adopted, and expired with their runner.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{self, StreamExt};
 use weaver_core::error::Result;
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lifecycle::OverdueReason;
-use weaver_core::name::WorkerId;
+use weaver_core::name::{Namespace, QueueName, TaskType, WorkerId};
 use weaver_core::ports::{ALIVE_WITHIN, RunnerKey};
 use weaver_core::projection::queue_item::Status;
 use weaver_core::queue::Overdue;
@@ -14,61 +16,103 @@ use weaver_core::task::{TaskRecord, TaskState};
 use weaver_core::time::{Monotonic, Timestamp};
 
 use crate::codec::foreign::{FOREIGN_TOKEN, is_adopted, is_moved};
-use crate::codec::record::name_of;
+use crate::codec::record::{PROMPT, name_of};
 use crate::codec::value::{Attributes, s};
 use crate::db::{Index, Item, Query, Table, Write, Written};
 use crate::keys;
+use crate::poll::WaitingPoll;
+use crate::ports::CONCURRENCY_MAX;
 use crate::store::{DynamoStore, Stored};
 
 /// Interval at which a process polls for other clients' tasks: seed 000's polling interval.
 const POLL_EVERY: Duration = Duration::from_secs(1);
-/// Items read per query: the index projects all attributes, and each is paid for.
+/// Items read per query of running tasks: the index projects all attributes, and each is paid for.
 const PAGE: u32 = 25;
+
+/// Maximum number of namespaces whose polls a process remembers.
+const NAMESPACES_MAX: usize = 1000;
 
 /// Positions of this process's polls.
 #[derive(Debug, Default)]
 pub(crate) struct PollState {
-    polled_at: Option<Monotonic>,
-    queued: Option<Item>,
+    /// The namespaces that this process serves. An async mutex: it is held while items are adopted, so that a
+    /// second poll does not adopt the next ones of a session meanwhile.
+    waiting: HashMap<Namespace, Arc<tokio::sync::Mutex<WaitingPoll>>>,
     running: Option<Item>,
     /// Plans without leased tasks: revision, and since when.
     pub(crate) dangling_plans: HashMap<LeaseToken, (u64, Monotonic)>,
 }
 
 impl DynamoStore {
-    /// Polls for tasks enqueued by other clients, if due, and adopts them: reads the newest items, where a
-    /// new task mostly is, and one page further on, so that none is missed behind many of ours.
-    pub(crate) async fn adopt_if_due(&self) -> Result<()> {
-        let now = self.clock.monotonic();
-        let start = {
+    /// Polls for tasks that other clients enqueued in the namespace, if due, and adopts them, oldest first.
+    /// Only for a caller that could lease them: an item of another namespace, or one that no worker of this
+    /// process runs, is not touched.
+    pub(crate) async fn adopt_if_due(
+        &self,
+        namespace: &Namespace,
+        queues: &[QueueName],
+        types: Option<&[TaskType]>,
+    ) -> Result<()> {
+        let is_served = queues.contains(&QueueName::default())
+            && types.is_none_or(|types| types.iter().any(|name| name.as_str() == PROMPT));
+        if !is_served {
+            return Ok(());
+        }
+        let poll = {
             let mut poll_state = self.poll_state.lock();
-            if poll_state.polled_at.is_some_and(|at| at.saturating_add(POLL_EVERY) > now) {
-                return Ok(());
+            if poll_state.waiting.len() >= NAMESPACES_MAX && !poll_state.waiting.contains_key(namespace) {
+                // They start again from the oldest item.
+                poll_state.waiting.clear();
             }
-            poll_state.polled_at = Some(now);
-            poll_state.queued.take()
+            Arc::clone(poll_state.waiting.entry(namespace.clone()).or_default())
         };
-        let query = Query::index(Index::Status, Status::Queued.as_str()).limit(PAGE);
-        let newest = self.db.query(query.clone().backward()).await?;
-        let mut items = newest.items;
-        if newest.next.is_some() {
-            let further = self.db.query(query.after(start)).await?;
-            self.poll_state.lock().queued = further.next;
-            items.extend(further.items);
+        // Another call of this process is polling.
+        let Ok(mut poll) = poll.try_lock() else { return Ok(()) };
+        let now = self.clock.monotonic();
+        if poll.polled_at.is_some_and(|at| at.saturating_add(POLL_EVERY) > now) {
+            return Ok(());
         }
-        for item in items.into_iter().filter(|item| !is_adopted(item)) {
-            let name = item.text("task_id").unwrap_or_default().to_owned();
-            if let Err(error) = self.adopt(item, &name).await {
-                // One bad item must not block the others.
-                tracing::warn!(%error, task_id = %name, "adopting another client's task failed");
+        poll.polled_at = Some(now);
+        let mut next = poll.clone();
+        let found = self.find_waiting(namespace, &mut next).await?;
+        self.adopt_all(found).await;
+        // Only now: a call that is cancelled before is repeated by the next poll.
+        *poll = next;
+        Ok(())
+    }
+
+    /// Adopts items: those of a session in order, so that a later one is never leased first; sessions
+    /// concurrently.
+    async fn adopt_all(&self, items: Vec<Item>) {
+        let mut sessions: Vec<Vec<Item>> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for item in items {
+            let place = match item.text("session_id").filter(|session| !session.is_empty()) {
+                Some(session) => *places.entry(session.to_owned()).or_insert(sessions.len()),
+                None => sessions.len(),
+            };
+            match sessions.get_mut(place) {
+                Some(session) => session.push(item),
+                None => sessions.push(vec![item]),
             }
         }
-        Ok(())
+        let adopted = stream::iter(sessions).map(|session| async move {
+            for item in session {
+                let name = item.text("task_id").unwrap_or_default().to_owned();
+                if let Err(error) = self.adopt(item, &name).await {
+                    // One bad item must not block the others.
+                    tracing::warn!(%error, task_id = %name, "adopting another client's task failed");
+                }
+            }
+        });
+        adopted.buffer_unordered(CONCURRENCY_MAX).collect::<()>().await;
     }
 
     /// Adopts another client's item as a task, by one conditional write.
     async fn adopt(&self, item: Item, name: &str) -> Result<()> {
-        let Some(stored) = self.read(vec![item]).await?.pop() else { return Ok(()) };
+        let Some(mut stored) = self.read(vec![item]).await?.pop() else { return Ok(()) };
+        // Seed 000 has no delays: a clock that runs ahead must not become one.
+        stored.record.ready_at = stored.record.ready_at.min(self.now());
         self.announce().await?;
         if !self.note_name(&stored.record).await? {
             return Ok(());
@@ -104,13 +148,20 @@ impl DynamoStore {
         }
     }
 
-    /// Running tasks whose seed-only runner is dead: no heartbeat for seed 000's two minutes.
+    /// Running tasks of the namespaces that this process serves, whose seed-only runner is dead: no heartbeat
+    /// for seed 000's two minutes.
     pub(crate) async fn overdue_foreign(&self, limit: usize) -> Result<Vec<Overdue>> {
-        let start = self.poll_state.lock().running.take();
+        let (start, served) = {
+            let mut poll_state = self.poll_state.lock();
+            let served: HashSet<String> = poll_state.waiting.keys().map(ToString::to_string).collect();
+            (poll_state.running.take(), served)
+        };
         let query = Query::index(Index::Status, Status::Running.as_str()).limit(PAGE);
         let found = self.db.query(query.after(start)).await?;
         self.poll_state.lock().running = found.next;
-        let others = |item: &Item| !is_adopted(item) || is_moved(item);
+        let is_served = |item: &Item| item.text("namespace").is_some_and(|name| served.contains(name));
+        let others =
+            |item: &Item| is_served(item) && (!is_adopted(item) || is_moved(item) || is_theirs(item));
         let suspects: Vec<TaskKey> = found
             .items
             .iter()
@@ -148,12 +199,17 @@ impl DynamoStore {
     ///
     /// # Errors
     /// If DynamoDB is unavailable.
-    pub async fn foreign_runners(&self, namespace: &weaver_core::name::Namespace) -> Result<Vec<WorkerId>> {
+    pub async fn foreign_runners(&self, namespace: &Namespace) -> Result<Vec<WorkerId>> {
         let now = self.now();
         let items = self.query_all(Query::table(Table::Runners, namespace.as_str())).await?;
         let foreign = items.iter().filter(|item| !item.contains_key("queues") && is_alive(item, now));
         Ok(foreign.filter_map(|item| WorkerId::try_from(item.text("runner_id")?).ok()).collect())
     }
+}
+
+/// Whether Weaver has recorded that a seed-only runner runs the task.
+fn is_theirs(item: &Item) -> bool {
+    item.text("lease_token") == Some(keys::token_text(FOREIGN_TOKEN).as_str())
 }
 
 /// Seed 000's rule: not stopped, and the last heartbeat is less than two minutes old.

@@ -8,6 +8,14 @@ const COUNTER_BITS: u32 = 21;
 /// The random start is in the lower half of the counter's range, to leave space for bursts.
 const START_MASK: u64 = (1 << (COUNTER_BITS - 1)) - 1;
 
+/// The place of a task in the order of ids, if another client created it at this instant: the ids that Weaver
+/// draws begin with the time of creation, too. Microseconds fill the upper half of the counter's bits.
+pub(crate) fn place_of(created_at: Timestamp) -> u64 {
+    let micros = u64::try_from(created_at.as_micros()).unwrap_or_default();
+    let place = (micros / 1000).saturating_mul(1 << COUNTER_BITS) | ((micros % 1000) << (COUNTER_BITS - 10));
+    place.min(TaskId::FIRST_FOREIGN.0 - 1)
+}
+
 /// Generates ids that grow within this process.
 #[derive(Debug, Default)]
 pub(crate) struct Ids(Mutex<u64>);
@@ -28,6 +36,16 @@ impl Ids {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_of_other_clients_are_ordered_by_creation_among_those_of_weaver() {
+        let at = |micros: i64| Timestamp::from_micros(1_767_225_600_000_000 + micros);
+        let drawn = Ids::default().draw(at(5_000)).0;
+        let places = [place_of(at(0)), place_of(at(1)), place_of(at(999)), place_of(at(1_000)), drawn];
+        assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");
+        assert!(drawn < place_of(at(6_000)));
+        assert!(place_of(Timestamp::from_micros(i64::MAX)) < TaskId::FIRST_FOREIGN.0);
+    }
 
     #[test]
     fn numbers_grow_have_19_digits_and_stay_below_those_of_others() {

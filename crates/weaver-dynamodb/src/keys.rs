@@ -110,12 +110,25 @@ pub(crate) fn gate(namespace: &Namespace, key: &SerialKey) -> Item {
     data(&gate_partition(namespace, key), ALONE)
 }
 
-pub(crate) fn member(namespace: &Namespace, key: &SerialKey, id: TaskId) -> Item {
-    data(&gate_partition(namespace, key), &member_sort(id))
+pub(crate) fn member(namespace: &Namespace, key: &SerialKey, sort: &str) -> Item {
+    data(&gate_partition(namespace, key), sort)
 }
 
+/// Sort key of a waiting task at its gate: tasks start in this order.
 pub(crate) fn member_sort(id: TaskId) -> String {
     join(&["m", &padded(id.0)])
+}
+
+/// The same for a task of another client, whose id is a hash: by creation, then by name.
+pub(crate) fn foreign_member_sort(created_at: Timestamp, name: &str) -> String {
+    join(&["m", &padded(crate::ids::place_of(created_at)), name])
+}
+
+/// The place in the order, and the task, of a member's sort key.
+pub(crate) fn member_of(sort: &str) -> Option<(u64, TaskId)> {
+    let mut parts = sort.splitn(3, SEPARATOR).skip(1);
+    let place = parts.next()?.parse().ok()?;
+    Some((place, parts.next().map_or(TaskId(place), id_of)))
 }
 
 pub(crate) fn queues(namespace: &Namespace) -> String {
@@ -194,6 +207,23 @@ mod tests {
         }
         assert_eq!(id_of("42"), TaskId(42));
         assert_ne!(id_of("task-001"), id_of("task-002"));
+    }
+
+    #[test]
+    fn members_of_a_gate_sort_by_creation_and_name_the_task() {
+        let at = |micros: i64| Timestamp::from_micros(1_767_225_600_000_000 + micros);
+        let ours = TaskId(crate::ids::place_of(at(5_000)) + 7);
+        let sorts = [
+            foreign_member_sort(at(0), "task-9"),
+            foreign_member_sort(at(1), "task-1"),
+            foreign_member_sort(at(1), "task-2"),
+            member_sort(ours),
+            foreign_member_sort(at(6_000), "42"),
+        ];
+        assert!(sorts.is_sorted(), "{sorts:?}");
+        let tasks: Vec<_> = sorts.iter().map(|sort| member_of(sort).expect("a member").1).collect();
+        assert_eq!(tasks, [id_of("task-9"), id_of("task-1"), id_of("task-2"), ours, TaskId(42)]);
+        assert_eq!(member_of(ALONE), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! ports/      the ports, call by call      ┐
-//! foreign     items of other clients       ├─▶ db (get, conditional write, query, transactions) ─▶ DynamoDB
+//! foreign, poll   items of other clients   ├─▶ db (get, conditional write, query, transactions) ─▶ DynamoDB
 //! gate, queues, leases, counts             ┘
 //! overlay     corrects index pages that lag behind this process's own writes
 //! ```
@@ -26,6 +26,7 @@ mod ids;
 mod keys;
 mod leases;
 mod overlay;
+mod poll;
 mod ports;
 mod queues;
 mod records;

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, CreateGlobalSecondaryIndexAction, GlobalSecondaryIndex,
     GlobalSecondaryIndexUpdate, IndexStatus, KeySchemaElement, KeyType, Projection, ProjectionType,
-    ScalarAttributeType, TableDescription,
+    ProvisionedThroughput, ScalarAttributeType, TableDescription,
 };
 
 use crate::db::{AwsDb, Index, TRIES_MAX, Table, backoff, is_retryable};
@@ -50,7 +50,7 @@ pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<CreatedTables, 
                 made.lines.push(format!("created table `{}`", table.name()));
             }
             Some(description) if table == Table::Queue && !has_index(&description, Index::Ready) => {
-                add_ready_index(db, endpoint).await?;
+                add_ready_index(db, &description, endpoint).await?;
                 made.lines.push(format!("added index `{}` to table `{}`", Index::Ready.name(), table.name()));
             }
             Some(_) => {}
@@ -66,14 +66,21 @@ pub async fn ensure_tables(db: &AwsDb, endpoint: &str) -> Result<CreatedTables, 
 pub async fn check_tables(db: &AwsDb, endpoint: &str) -> Result<(), StoreError> {
     for table in Table::ALL {
         let description = describe(db, table, endpoint).await?;
-        let description = description.ok_or(StoreError::MissingTable { table: table.name() })?;
+        let missing = || StoreError::MissingTable { table: table.name(), command: init_command(endpoint) };
+        let description = description.ok_or_else(missing)?;
         compare(table, &description)?;
         if table == Table::Queue && !has_index(&description, Index::Ready) {
-            let reason = "add it with `weaver store init`".to_owned();
+            let reason = format!("add it with `{}`", init_command(endpoint));
             return Err(StoreError::MissingIndex { table: table.name(), index: Index::Ready.name(), reason });
         }
     }
     Ok(())
+}
+
+/// The command that creates what is missing.
+fn init_command(endpoint: &str) -> String {
+    let place = endpoint.split_once("://").map_or(endpoint, |(_, place)| place);
+    format!("weaver store init --store dynamodb://{place}")
 }
 
 /// Names of tables of seed 000's first version, which Weaver never reads or deletes.
@@ -269,8 +276,22 @@ async fn create(db: &AwsDb, table: Table, endpoint: &str) -> Result<(), StoreErr
     })
 }
 
-/// Adds our index to a table that was created from the seed's YAML.
-async fn add_ready_index(db: &AwsDb, endpoint: &str) -> Result<(), StoreError> {
+/// The throughput of a provisioned table, for an index of it; `None` if it is paid per request.
+fn throughput_of(description: &TableDescription) -> Built<Option<ProvisionedThroughput>> {
+    let of_table = description.provisioned_throughput();
+    let units = of_table.and_then(|units| units.read_capacity_units().zip(units.write_capacity_units()));
+    // An on-demand table has none, or zeros.
+    let Some((read, write)) = units.filter(|(read, write)| *read > 0 && *write > 0) else { return Ok(None) };
+    let throughput = ProvisionedThroughput::builder().read_capacity_units(read).write_capacity_units(write);
+    throughput.build().map(Some)
+}
+
+/// Adds our index to a table that was created from the seed's YAML, with the throughput of the table.
+async fn add_ready_index(
+    db: &AwsDb,
+    description: &TableDescription,
+    endpoint: &str,
+) -> Result<(), StoreError> {
     let (table, index) = (Table::Queue, Index::Ready);
     let failed = |reason: String| {
         let reason = format!("adding it failed: {reason}");
@@ -281,6 +302,7 @@ async fn add_ready_index(db: &AwsDb, endpoint: &str) -> Result<(), StoreError> {
             .index_name(index.name())
             .set_key_schema(Some(schema(index.key())?))
             .projection(projection(index))
+            .set_provisioned_throughput(throughput_of(description)?)
             .build()?;
         let names = [table.key().0, table.key().1, "status", "created_at", index.key().0, index.key().1];
         let update = GlobalSecondaryIndexUpdate::builder().create(create).build();

@@ -70,6 +70,19 @@ async fn an_unkeyed_lifecycle_costs_five_writes_beside_lease_item_and_seed_index
 }
 
 #[tokio::test]
+async fn a_task_leased_alone_costs_what_the_table_of_items_says() {
+    let store = support::open(&support::database(), Arc::new(ManualClock::default())).await;
+    lifecycle(&store, 1, 1, NewTask::new("send_email")).await;
+    let before = store.usage();
+    lifecycle(&store, 1, 2, NewTask::new("send_email")).await;
+    let after = store.usage();
+    let spent = |place: &str| after.write_units_of(place) - before.write_units_of(place);
+    let spent = ["pm-runner-queue", "ready-index", "weaver-data"].map(spent);
+    assert_eq!(spent, [3.0, 2.0, 2.0], "the task, its index entry, the lease item");
+    assert_eq!(after.read_units - before.read_units, 1.5, "the settings, and a page of the index");
+}
+
+#[tokio::test]
 async fn a_renewal_costs_one_write_and_one_for_the_seeds_index() {
     let store = support::open(&support::database(), Arc::new(ManualClock::default())).await;
     store.enqueue_batch(vec![NewTask::new("send_email"); 10]).await.expect("as set up");

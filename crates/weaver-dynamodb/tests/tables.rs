@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
-    ProjectionType, ScalarAttributeType, TableDescription,
+    ProjectionType, ProvisionedThroughput, ScalarAttributeType, TableDescription,
 };
 use weaver_core::clock::ManualClock;
 use weaver_core::id::LeaseToken;
@@ -59,8 +59,24 @@ async fn the_runners_table_is_made_as_the_seeds_yaml_writes_it() {
     assert!(table.global_secondary_indexes().is_empty());
 }
 
-/// Makes a table by hand.
+/// Makes a table by hand, paid per request.
 async fn make(seed: &SeedClient, name: &str, keys: (&str, &str), with_index: bool) {
+    make_with(seed, name, keys, with_index, None).await;
+}
+
+/// Makes a table by hand; with provisioned units, as the seed's YAML leaves it open.
+async fn make_with(
+    seed: &SeedClient,
+    name: &str,
+    keys: (&str, &str),
+    with_index: bool,
+    units: Option<(i64, i64)>,
+) {
+    let throughput = units.map(|(read, write)| {
+        let units = ProvisionedThroughput::builder().read_capacity_units(read).write_capacity_units(write);
+        units.build().expect("as set up")
+    });
+    let billing = if units.is_some() { BillingMode::Provisioned } else { BillingMode::PayPerRequest };
     let element = |name: &str, kind| {
         KeySchemaElement::builder().attribute_name(name).key_type(kind).build().expect("as set up")
     };
@@ -69,12 +85,14 @@ async fn make(seed: &SeedClient, name: &str, keys: (&str, &str), with_index: boo
         let definition = AttributeDefinition::builder().attribute_name(name);
         definition.attribute_type(ScalarAttributeType::S).build().expect("as set up")
     };
-    let mut request = seed.0.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
+    let mut request = seed.0.create_table().table_name(name).billing_mode(billing);
+    request = request.set_provisioned_throughput(throughput.clone());
     request = request.set_key_schema(Some(key(keys)));
     request = request.attribute_definitions(define(keys.0)).attribute_definitions(define(keys.1));
     if with_index {
         let projection = Projection::builder().projection_type(ProjectionType::All).build();
         let index = GlobalSecondaryIndex::builder().index_name("status-index").projection(projection);
+        let index = index.set_provisioned_throughput(throughput);
         let index = index.set_key_schema(Some(key(("status", "created_at")))).build().expect("as set up");
         request = request.attribute_definitions(define("status")).attribute_definitions(define("created_at"));
         request = request.global_secondary_indexes(index);
@@ -91,10 +109,9 @@ async fn a_table_created_from_the_seeds_yaml_works_unchanged() {
     seed.put_task("default", "task-001", "QUEUED", &[]).await;
     let db = database.open().expect("as set up");
     let refused = check_tables(&db, &database.endpoint).await.unwrap_err();
-    assert!(
-        matches!(refused, StoreError::MissingIndex { .. } | StoreError::MissingTable { .. }),
-        "{refused}"
-    );
+    assert!(matches!(refused, StoreError::MissingIndex { .. }), "{refused}");
+    let command = format!("`weaver store init --store {}`", database.endpoint.replace("http", "dynamodb"));
+    assert!(refused.to_string().ends_with(&command), "{refused}");
     let made = ensure_tables(&db, &database.endpoint).await.expect("as set up");
     assert_eq!(
         made.lines,
@@ -112,6 +129,25 @@ async fn a_table_created_from_the_seeds_yaml_works_unchanged() {
         ..LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token)
     };
     assert_eq!(store.lease(request).await.expect("as set up").len(), 2, "ours and theirs");
+}
+
+#[tokio::test]
+async fn a_provisioned_table_of_the_seeds_yaml_works_with_its_throughput_on_our_index() {
+    let database = support::database();
+    let seed = SeedClient::new(&database);
+    let units = Some((7, 3));
+    make_with(&seed, "pm-runner-queue", ("namespace", "task_id"), true, units).await;
+    make_with(&seed, "pm-runner-runners", ("namespace", "runner_id"), false, units).await;
+    seed.put_task("default", "task-001", "QUEUED", &[]).await;
+    let store = support::open(&database, Arc::new(ManualClock::default())).await;
+    let table = described(&seed, "pm-runner-queue").await;
+    let index =
+        table.global_secondary_indexes().iter().find(|index| index.index_name() == Some("ready-index"));
+    let units = index.and_then(|index| index.provisioned_throughput()).expect("the index has units");
+    assert_eq!((units.read_capacity_units(), units.write_capacity_units()), (Some(7), Some(3)));
+    let (worker, token) = (WorkerId::new("w").expect("as set up"), LeaseToken(1));
+    let request = LeaseRequest::new(Namespace::default(), QueueName::default(), worker, token);
+    assert_eq!(store.lease(request).await.expect("as set up").len(), 1);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ pub(super) const NEEDS: &[Need] = &[
     program("python3", "python3", "the worker in Python, and generated requests"),
     Need {
         package: "python3-venv",
-        reason: "generated requests (schemathesis) run in an environment of their own",
+        reason: "generated requests (schemathesis) and boto3 run in environments of their own",
         found: Found::Module("ensurepip"),
     },
     program("java", "default-jre-headless", "DynamoDB Local"),

@@ -3,14 +3,13 @@
 use std::fmt;
 
 use crate::explain::{Explanation, Reason};
-use crate::id::TaskId;
 use crate::name::WorkerId;
 use crate::task::{Cause, TaskState};
 use crate::time::Timestamp;
 
 impl fmt::Display for Explanation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "task {} is {}", self.key, self.state)?;
+        write!(out, "task {}/{} is {}", self.key.namespace, self.shown_id, self.state)?;
         self.reasons.iter().try_for_each(|reason| write!(out, "\n  {reason}"))
     }
 }
@@ -23,7 +22,7 @@ impl fmt::Display for Reason {
             Self::Expired { at } => {
                 write!(out, "expired at {at}, before its first start; it will be cancelled")
             }
-            Self::KeyHeld { by, worker, until } => write_key_held(out, *by, worker.as_ref(), *until),
+            Self::KeyHeld { by, worker, until } => write_key_held(out, by, worker.as_ref(), *until),
             Self::KeyUnreadable { by } => {
                 write!(out, "its serial key is held by task {by}, which cannot be read: ")?;
                 write!(
@@ -89,7 +88,7 @@ impl fmt::Display for Reason {
 
 fn write_key_held(
     out: &mut fmt::Formatter<'_>,
-    by: TaskId,
+    by: &str,
     worker: Option<&WorkerId>,
     until: Option<Timestamp>,
 ) -> fmt::Result {

@@ -84,6 +84,14 @@ impl TaskRecord {
         }
     }
 
+    /// The id that people and other clients know: as another client wrote it, or the number.
+    pub fn shown_id(&self) -> String {
+        match &self.spec.origin().external_id {
+            Some(name) => name.to_string(),
+            None => self.key.id.to_string(),
+        }
+    }
+
     /// The cancellation hold: the lease of a cancelled task whose handler has not confirmed that it stopped.
     pub fn hold(&self) -> Option<Lease> {
         match (&self.lease, self.state) {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use weaver_core::error::Result;
 use weaver_core::id::{LeaseToken, TaskKey};
 use weaver_core::lifecycle::{self, Command, Grant};
-use weaver_core::name::{ExternalId, QueueName, SessionId, TaskGroupId, TaskType, WorkerId};
+use weaver_core::name::{ExternalId, QueueName, SerialKey, SessionId, TaskGroupId, TaskType, WorkerId};
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::ALIVE_WITHIN;
 use weaver_core::projection::queue_item::Status;
@@ -56,8 +56,8 @@ pub(crate) fn status_of(item: &Item) -> Option<Status> {
     item.text("status")?.parse().ok()
 }
 
-/// A new task of another client: a prompt, with the defaults of prompts, but without a serial key. A client
-/// that knows only seed 000 starts tasks without the gate, so the key would never be taken or released.
+/// A new task of another client: a prompt, with the defaults of prompts. So the prompts of a session start
+/// one after another, in the order in which they were created.
 fn admit(item: &Item) -> Result<TaskRecord> {
     let TaskKey { namespace, id } = record::key_of(item)?;
     let name = item.text("task_id").unwrap_or_default();
@@ -66,10 +66,13 @@ fn admit(item: &Item) -> Result<TaskRecord> {
         // Text that is not a valid name is ignored here; the item keeps it.
         task_group_id: text("task_group_id").and_then(|text| TaskGroupId::try_from(text).ok()),
         session_id: text("session_id").and_then(|text| SessionId::try_from(text).ok()),
-        external_id: if id.is_foreign() { Some(ExternalId::new(name.to_owned())?) } else { None },
+        // A decimal one, too: it says that the task was not created by Weaver.
+        external_id: Some(ExternalId::new(name.to_owned())?),
         ..Origin::default()
     };
     let defaults = TypeDefaults::of(PROMPT);
+    let session = origin.session_id.as_ref().filter(|_| defaults.is_serial_by_session);
+    let serial_key = session.and_then(|session| SerialKey::try_from(session.as_str()).ok());
     let spec = TaskSpec {
         queue: QueueName::default(),
         envelope: TaskEnvelope {
@@ -83,7 +86,7 @@ fn admit(item: &Item) -> Result<TaskRecord> {
         retry: defaults.retry,
         timeout: None,
         expires_at: None,
-        serial_key: None,
+        serial_key,
         idempotency_key: None,
         origin: origin.boxed(),
     };
@@ -91,9 +94,11 @@ fn admit(item: &Item) -> Result<TaskRecord> {
     Ok(lifecycle::admit(task, id, written_at(item, "created_at"))?)
 }
 
-/// An instant as other clients write it; the epoch if it is invalid.
-fn written_at(item: &Item, name: &str) -> Timestamp {
-    item.text(name).and_then(|text| text.parse().ok()).unwrap_or_default()
+/// An instant as other clients write it; the epoch if it is invalid. Without a zone it is UTC, as Python's
+/// `utcnow().isoformat()` means it.
+pub(crate) fn written_at(item: &Item, name: &str) -> Timestamp {
+    let instant = |text: &str| text.parse().or_else(|_| format!("{text}Z").parse()).ok();
+    item.text(name).and_then(instant).unwrap_or_default()
 }
 
 /// Applies the transitions that lead to a `status`.

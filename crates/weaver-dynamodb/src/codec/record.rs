@@ -62,10 +62,7 @@ const TRANSIENT: [&str; 30] = [
 
 /// The sort key of a task's item: its id, or the name that another client chose.
 pub(crate) fn name_of(record: &TaskRecord) -> String {
-    match &record.spec.origin().external_id {
-        Some(name) => name.to_string(),
-        None => record.key.id.to_string(),
-    }
+    record.shown_id()
 }
 
 /// Encodes a record; large values are returned separately. Attributes of `base` that are not ours are kept.

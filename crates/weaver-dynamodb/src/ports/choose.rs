@@ -78,7 +78,7 @@ impl DynamoStore {
         }
         let claim = |ready: Ready| {
             let queue = queue_of(&ready, &rooms, namespace)?;
-            let gate = ready.serial_key.as_ref().and_then(|key| gates.get(key)).copied();
+            let gate = ready.serial_key.as_ref().and_then(|key| gates.get(key)).cloned();
             Some(Claim {
                 queue: queue.0.clone(),
                 is_limited: queue.1.settings.max_running.is_some(),

@@ -129,7 +129,7 @@ impl DynamoStore {
                 stored = self.load_one(&transition.key).await?;
                 continue;
             }
-            match self.try_commit(&transition, found, leader).await? {
+            match self.try_commit(&transition, found, leader, attempt > 0).await? {
                 Try::Answer(answer) => return Ok(answer),
                 Try::Deposed => {
                     if let Some(leader) = leader {
@@ -148,11 +148,14 @@ impl DynamoStore {
         Err(too_contended(&transition.key))
     }
 
+    /// After a failed attempt the gate is read first: the task may not hold its key, if a client that knows
+    /// only seed 000 ran it.
     async fn try_commit(
         &self,
         transition: &Transition,
         stored: &Stored,
         leader: Option<&LeaderEpoch>,
+        has_failed: bool,
     ) -> Result<Try> {
         let before = &stored.record;
         if !transition.fits(before) {
@@ -180,6 +183,8 @@ impl DynamoStore {
                 }
                 gate = Some(found);
             }
+        } else if has_failed && let Some(key) = &before.spec.serial_key {
+            gate = Some(self.gate(&before.key.namespace, key, now).await?);
         }
         let mut after = before.clone();
         transition.clone().apply(&mut after, now);
@@ -187,19 +192,19 @@ impl DynamoStore {
             self.plan_one(*token, worker, &before.key, before.version).await?;
         }
         let after = Stored { item: self.prepare(&after, Some(stored)).await?, record: after };
-        self.write_move(stored, after, queue, gate, leader).await
+        let passage = gate::writes(stored, &after.record, gate);
+        self.write_move(stored, after, queue, passage, leader).await
     }
 
-    /// Writes a transition, with the gate, slot and leader check in the same transaction.
+    /// Writes a transition, with the gate (`beside`), slot and leader check in the same transaction.
     async fn write_move(
         &self,
         before: &Stored,
         mut after: Stored,
         queue: Option<QueueState>,
-        gate: Option<Gate>,
+        mut beside: Vec<Write>,
         leader: Option<&LeaderEpoch>,
     ) -> Result<Try> {
-        let mut beside = gate::passage(&before.record, &after.record, gate);
         beside.extend(slot_writes(before, &mut after, queue));
         let leader_at = leader.map(|leader| {
             beside.push(leader_check(leader));
@@ -247,7 +252,18 @@ impl DynamoStore {
             Some(record) => Stored { record, ..stored },
             None => stored,
         };
-        Ok(matches!(self.write_move(&before, after, None, None, None).await?, Try::Answer(_)))
+        if self.try_reconcile(&before, after.clone(), None).await? {
+            return Ok(true);
+        }
+        // As in a commit: it may not hold its key.
+        let Some(key) = &before.record.spec.serial_key else { return Ok(false) };
+        let gate = self.gate(&before.record.key.namespace, key, self.now()).await?;
+        self.try_reconcile(&before, after, Some(gate)).await
+    }
+
+    async fn try_reconcile(&self, before: &Stored, after: Stored, gate: Option<Gate>) -> Result<bool> {
+        let passage = gate::writes(before, &after.record, gate);
+        Ok(matches!(self.write_move(before, after, None, passage, None).await?, Try::Answer(_)))
     }
 
     /// Ends the cancellation holds of handlers that have stopped.
@@ -260,7 +276,7 @@ impl DynamoStore {
                     break;
                 }
                 let mut after = Stored { item: self.prepare(&record, Some(&before)).await?, record };
-                let mut writes = gate::passage(&before.record, &after.record, None);
+                let mut writes = gate::writes(&before, &after.record, None);
                 writes.extend(slot_writes(&before, &mut after, None));
                 writes.insert(0, if_unchanged(Write::put(Table::Queue, after.item.clone()), &before.item));
                 let done = match writes.len() {

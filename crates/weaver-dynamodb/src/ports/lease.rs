@@ -32,7 +32,7 @@ const BUSY_MAX: u32 = 5;
 
 impl DynamoStore {
     pub(super) async fn lease_tasks(&self, request: &LeaseRequest) -> Result<Vec<Leased>> {
-        self.adopt_if_due().await?;
+        self.adopt_if_due(&request.namespace, &request.queues, request.types.as_deref()).await?;
         let mut leased: Vec<(String, Leased)> = Vec::new();
         let mut plan: Option<Plan> = None;
         let mut tried = HashSet::new();
@@ -156,7 +156,7 @@ impl DynamoStore {
         let task = claim.task_write(request, now);
         let ready = &claim.ready;
         let mut writes = vec![task];
-        if let (Some(key), Some(gate), true) = (&ready.serial_key, claim.gate, claim.takes_key()) {
+        if let (Some(key), Some(gate), true) = (&ready.serial_key, &claim.gate, claim.takes_key()) {
             writes.extend(claim_gate(&ready.key, key, gate));
         }
         if claim.is_limited {
@@ -291,7 +291,7 @@ impl DynamoStore {
 impl Claim {
     /// Whether starting it takes its serial key: a task that has started before already holds it.
     fn takes_key(&self) -> bool {
-        self.ready.serial_key.is_some() && self.gate.is_none_or(|gate| gate.holder.is_none())
+        self.ready.serial_key.is_some() && self.gate.as_ref().is_none_or(|gate| gate.holder.is_none())
     }
 
     /// The same transition as `lifecycle::decide` makes for a lease; the model test checks that they agree.
@@ -342,7 +342,7 @@ impl Claim {
     }
 }
 
-fn claim_gate(task: &TaskKey, key: &weaver_core::name::SerialKey, gate: Gate) -> Vec<Write> {
+fn claim_gate(task: &TaskKey, key: &weaver_core::name::SerialKey, gate: &Gate) -> Vec<Write> {
     let taken =
         Write::update(Table::Data, keys::gate(&task.namespace, key), "SET holder = :id ADD turn :one");
     let taken = taken
@@ -350,5 +350,7 @@ fn claim_gate(task: &TaskKey, key: &weaver_core::name::SerialKey, gate: Gate) ->
         .value(":id", n(task.id.0))
         .value(":one", n(1))
         .value(":turn", n(gate.turn));
-    vec![taken, Write::delete(Table::Data, keys::member(&task.namespace, key, task.id))]
+    let left = gate.head.iter().filter(|head| head.id == task.id);
+    let left = left.map(|head| Write::delete(Table::Data, keys::member(&task.namespace, key, &head.sort)));
+    std::iter::once(taken).chain(left).collect()
 }

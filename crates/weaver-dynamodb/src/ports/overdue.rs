@@ -28,7 +28,6 @@ const DANGLING_AFTER: Duration = Duration::from_secs(3600);
 impl DynamoStore {
     pub(super) async fn find_overdue(&self, limit: u32) -> Result<Vec<Overdue>> {
         self.flush_counts_if_due().await;
-        self.adopt_if_due().await?;
         self.review_if_due().await?;
         let limit = limit as usize;
         let mut overdue = self.overdue_leases(limit).await?;

@@ -116,7 +116,7 @@ impl DynamoStore {
             let before: Vec<Ready> = page.into_iter().filter(due).collect();
             self.read_gates(&search, &before, &mut gates).await?;
             let may_go = |ready: &Ready| {
-                let gate = ready.serial_key.as_ref().map(|key| gates.get(key).copied().unwrap_or_default());
+                let gate = ready.serial_key.as_ref().map(|key| gates.get(key).cloned().unwrap_or_default());
                 gate.is_none_or(|gate| gate.admits(ready.key.id))
             };
             ahead.extend(before.into_iter().filter(may_go).map(|ready| ready.key));
@@ -133,16 +133,17 @@ impl DynamoStore {
         let now = self.now();
         let partition = keys::gate_partition(&record.key.namespace, key);
         let items = self.query_all(Query::table(Table::Data, partition)).await?;
+        // The order of starts, as an id; for tasks of Weaver it is their id.
+        let place =
+            |sort: &str| keys::member_of(sort).map(|(place, _)| TaskId(place)).unwrap_or(record.key.id);
+        let own = gate::sort_of(record);
         let goes_first = |item: &&crate::db::Item| {
             let sort = item.text("sk").unwrap_or_default();
             if sort == keys::ALONE {
                 return item.number("holder").is_some_and(|holder| holder != record.key.id.0);
             }
-            let id = keys::split(sort).get(1).and_then(|text| text.parse().ok()).map(TaskId);
             let is_startable = gate::is_startable(item, now);
-            id.is_some_and(|id| {
-                id != record.key.id && admission::goes_first(id, false, is_startable, record.key.id, false)
-            })
+            sort != own && admission::goes_first(place(sort), false, is_startable, place(&own), false)
         };
         Ok(items.iter().filter(goes_first).count())
     }

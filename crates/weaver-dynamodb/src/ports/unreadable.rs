@@ -101,7 +101,11 @@ impl DynamoStore {
                 Some(holder) => gate.when("holder = :holder").value(":holder", n(holder.0)),
                 None => gate.when("attribute_not_exists(holder)"),
             });
-            writes.push(Write::delete(Table::Data, keys::member(namespace, &serial_key, key.id)));
+            // Its sort key is the one of a task of Weaver, or the one of a task of another client.
+            let created_at = item.instant("created_at_us").unwrap_or_default();
+            for sort in [keys::member_sort(key.id), keys::foreign_member_sort(created_at, name)] {
+                writes.push(Write::delete(Table::Data, keys::member(namespace, &serial_key, &sort)));
+            }
         }
         if let (true, Some(queue)) = (item.flag("counted"), queue_of(item)) {
             let queue = keys::data(&keys::queues(namespace), queue.as_str());

@@ -65,6 +65,7 @@ impl DynamoStore {
     }
 
     async fn poll_for_work(&self, filter: &WorkFilter) -> Result<Polled> {
+        self.adopt_if_due(&filter.namespace, &filter.queues, filter.types.as_deref()).await?;
         let states = self.queue_states(&filter.namespace, &filter.queues).await?;
         let mut rooms: Vec<(QueueName, QueueFacts)> = Vec::new();
         for queue in &filter.queues {

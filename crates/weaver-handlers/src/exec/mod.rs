@@ -113,7 +113,7 @@ impl TaskHandler for ExecHandler {
 /// The variables of every command.
 fn about(ctx: &Ctx) -> Vec<(&'static str, String)> {
     vec![
-        ("WEAVER_TASK_ID", ctx.key().id.to_string()),
+        ("WEAVER_TASK_ID", ctx.record().shown_id()),
         ("WEAVER_NAMESPACE", ctx.key().namespace.to_string()),
         ("WEAVER_ATTEMPT", ctx.attempt().to_string()),
         ("WEAVER_FENCE", ctx.fence().to_string()),

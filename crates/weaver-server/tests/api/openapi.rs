@@ -87,3 +87,28 @@ fn collect(value: &Value, found: &mut Vec<String>) {
         _ => {}
     }
 }
+
+/// Whether a text matches a pattern, by POSIX.
+fn is_match(pattern: &str, text: &str) -> bool {
+    let command = "printf '%s\\n' \"$2\" | grep -Eq -- \"$1\"";
+    let shell = std::process::Command::new("sh").args(["-c", command, "sh", pattern, text]).status();
+    shell.expect("there is a shell").success()
+}
+
+#[tokio::test]
+async fn the_pattern_of_a_lease_admits_every_number_of_a_task_and_no_other_text() {
+    let server = Server::start().await;
+    let document = server.get("/api/openapi.json").await.expect(200);
+    let pattern = document["components"]["schemas"]["Lease"]["properties"]["id"]["pattern"].clone();
+    let pattern = pattern.as_str().expect("it has one");
+    let foreign =
+        ["9223372036854775808", "10000000000000000000", "18446744073709551615", "18446744073709551609"];
+    for text in ["0", "42", "9223372036854775807"].into_iter().chain(foreign) {
+        assert!(is_match(pattern, text), "{text}");
+    }
+    for text in
+        ["18446744073709551616", "19000000000000000000", "99999999999999999999", "007", "task-001", ""]
+    {
+        assert!(!is_match(pattern, text), "{text}");
+    }
+}

@@ -262,5 +262,6 @@ fn wants(request: &LeaseRequest, record: &TaskRecord) -> bool {
 
 fn change(record: &TaskRecord) -> Change {
     let at = record.updated_at;
-    Change { key: record.key.clone(), version: record.version, state: record.state, at }
+    let key = record.key.clone();
+    Change { key, version: record.version, state: record.state, at, external_id: None }
 }

@@ -102,7 +102,7 @@ fn hold(place: &Path) -> Option<()> {
 }
 
 /// A directory that outlives the run: the pipeline's cache, or the build directory.
-fn directory() -> PathBuf {
+pub(super) fn directory() -> PathBuf {
     if let Some(cache) = std::env::var_os("WEAVER_CI_CACHE").filter(|cache| Path::new(cache).is_dir()) {
         return PathBuf::from(cache).join("services/dynamodb");
     }

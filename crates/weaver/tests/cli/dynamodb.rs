@@ -170,3 +170,31 @@ fn metrics_of_a_server_on_dynamodb_count_requests_and_throttling() {
         assert!(metrics.contains(line), "no `{line}` in\n{metrics}");
     }
 }
+
+#[test]
+fn ids_of_other_clients_are_shown_as_they_were_written() {
+    let database = Database::new("shown");
+    database.run("store init").succeeded();
+    let item = |id: &str, status: &str| {
+        format!(
+            r#"{{"TableName":"pm-runner-queue","Item":{{
+            "namespace":{{"S":"default"}},"task_id":{{"S":"{id}"}},"session_id":{{"S":"s"}},"status":{{"S":"{status}"}},"prompt":{{"S":"x"}},
+            "created_at":{{"S":"2026-01-01T00:00:00.000Z"}},
+            "updated_at":{{"S":"2026-01-01T00:00:00.000Z"}}}}}}"#
+        )
+    };
+    database.raw("PutItem", &item("task-001", "QUEUED"));
+    database.raw("PutItem", &item("task-002", "ERROR"));
+    let mut serve = database.place.command(&format!("serve --listen 127.0.0.1:0 --store {}", database.url));
+    serve.env("AWS_ACCESS_KEY_ID", &database.key).env("AWS_SECRET_ACCESS_KEY", "x").env_remove("AWS_REGION");
+    let server = Server::spawn(&mut serve);
+    let shown = |arguments: &str| server.run(&database.place, arguments).succeeded();
+    for arguments in ["tasks list", "tasks show task-001", "tasks explain task-001", "tasks cancel task-001"]
+    {
+        let out = shown(arguments);
+        assert!(out.contains("task-001"), "{arguments}: {out}");
+        let longest = out.split(|c: char| !c.is_ascii_digit()).map(str::len).max();
+        assert!(longest < Some(19), "{arguments} shows a number: {out}");
+    }
+    assert!(shown("tasks show task-001 --output json").contains(r#""id": "task-001""#));
+}

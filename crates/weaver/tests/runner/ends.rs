@@ -22,7 +22,7 @@ fn a_cancelled_prompt_is_killed_with_all_its_descendants() {
     let harness = Harness::new();
     let begun = Pipe::new(&harness, "begun");
     harness.agent(FAMILY);
-    let _runner = harness.runner("--lease 3s");
+    let _runner = harness.runner("");
     let id = harness.prompt("x", "");
     let family = begun.read_sandbox();
     assert!(family.alive() >= 5, "{family:?}");
@@ -39,7 +39,7 @@ fn an_agent_that_ignores_sigterm_is_killed_after_the_grace() {
     let harness = Harness::new();
     let begun = Pipe::new(&harness, "begun");
     harness.agent(STUBBORN);
-    let _runner = harness.runner("--lease 3s --kill-grace 200ms");
+    let _runner = harness.runner("--kill-grace 200ms");
     let id = harness.prompt("x", "");
     let family = begun.read_sandbox();
     assert!(family.alive() >= 3, "{family:?}");

@@ -3,6 +3,8 @@
 
 mod cancelled;
 mod ends;
+#[cfg(feature = "dynamodb")]
+mod foreign;
 mod guide;
 mod harness;
 mod input;

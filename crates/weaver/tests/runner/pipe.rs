@@ -23,7 +23,7 @@ impl Pipe {
 
     /// The sandbox whose name was written into it, by [`SANDBOX`].
     pub(crate) fn read_sandbox(&self) -> Sandbox {
-        Sandbox(self.read().trim().to_owned())
+        Sandbox::named(&self.read())
     }
 
     /// Waits until a process reads it, and unblocks it.
@@ -40,6 +40,11 @@ pub(crate) const SANDBOX: &str = "readlink /proc/self/ns/pid";
 pub(crate) struct Sandbox(String);
 
 impl Sandbox {
+    /// By what [`SANDBOX`] printed.
+    pub(crate) fn named(printed: &str) -> Self {
+        Self(printed.trim().to_owned())
+    }
+
     /// How many processes of it run: those that have ended and were not asked for their status do not.
     pub(crate) fn alive(&self) -> usize {
         let all = std::fs::read_dir("/proc").expect("there is /proc").flatten();

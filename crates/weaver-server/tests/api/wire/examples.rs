@@ -166,9 +166,9 @@ fn reasons() -> Vec<Reason> {
     vec![
         Reason::DueAt { at: AT, because: Some(Cause::Failed) },
         Reason::Expired { at: AT },
-        Reason::KeyHeld { by: id, worker: Some(worker()), until: Some(AT) },
+        Reason::KeyHeld { by: id.to_string(), worker: Some(worker()), until: Some(AT) },
         Reason::KeyUnreadable { by: id },
-        Reason::KeyWaitsFor { task: id },
+        Reason::KeyWaitsFor { task: id.to_string() },
         Reason::Ahead { at_least: 1 },
         Reason::Paused { queue: queue() },
         Reason::SettingsUnreadable { queue: queue() },
