@@ -225,10 +225,11 @@ pub enum MergeStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct MergeReason {
-    /// `conflicted`, `checks_failed`, `hook_declined`, `already_merged`, `merged_outside`, `closed`,
-    /// `branch_deleted`, `retargeted`, `draft`, `trigger_removed` or `cancelled`.
+    /// `conflicted`, `checks_failed`, `unusable` (it cannot be checked out), `hook_declined`,
+    /// `already_merged`, `merged_outside`, `closed`, `branch_deleted`, `retargeted`, `draft`,
+    /// `trigger_removed` or `cancelled`.
     pub reason: String,
-    /// The conflicting files, the failed checks, or the message of a hook.
+    /// The conflicting files, the failed checks, or the message of git or of a hook.
     pub details: Vec<String>,
 }
 

@@ -158,6 +158,7 @@ fn reason(reason: &Reason) -> wire::MergeReason {
         Reason::Conflicted { paths } => paths.clone(),
         Reason::ChecksFailed { checks } => checks.iter().map(|name| name.0.clone()).collect(),
         Reason::HookDeclined { text } => vec![text.clone()],
+        Reason::Unusable { problem } => vec![problem.clone()],
         _ => Vec::new(),
     };
     wire::MergeReason { reason: reason.word().to_owned(), details }
@@ -179,6 +180,7 @@ fn check(check: &Check) -> wire::MergeCheck {
         Conclusion::Passed => "passed",
         Conclusion::Flaky => "flaky",
         Conclusion::Culprit => "failed",
+        Conclusion::Unusable => "unusable",
         Conclusion::BrokenBase => "broken_base",
         Conclusion::GaveUp => "gave_up",
         Conclusion::Open { .. } => "open",
@@ -195,6 +197,7 @@ fn run(run: &CheckRun) -> wire::MergeRun {
         None => (None, None, None),
         Some(RunOutcome::Passed { log_hash }) => (Some("passed"), None, Some(log_hash)),
         Some(RunOutcome::Failed { summary, log_hash }) => (Some("failed"), Some(summary), Some(log_hash)),
+        Some(RunOutcome::Unusable { problem }) => (Some("unusable"), Some(problem), None),
         Some(RunOutcome::TimedOut) => (Some("timed_out"), None, None),
         Some(RunOutcome::Lost { reason }) => (Some("lost"), Some(reason), None),
     };

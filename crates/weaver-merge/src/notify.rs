@@ -150,6 +150,7 @@ fn describe(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
             let (kind, details) = match reason {
                 Reason::Conflicted { paths } => (Kind::Conflict, paths.join(", ")),
                 Reason::ChecksFailed { .. } => (Kind::CheckFailed, failures(entry)),
+                Reason::Unusable { problem } => (Kind::Removed, format!("unusable: {problem}")),
                 Reason::HookDeclined { text } => (Kind::Removed, format!("declined by a hook: {text}")),
                 Reason::MergedOutside => {
                     (Kind::Removed, "merged into the base outside this queue, untested".to_owned())
@@ -178,6 +179,7 @@ fn failures(entry: &QueueEntry) -> String {
         let task = run.task.map_or_else(String::new, |task| format!(" (task {task})"));
         lines.push(match &run.outcome {
             Some(RunOutcome::Failed { summary, .. }) => format!("{summary}{task}"),
+            Some(RunOutcome::Unusable { problem }) => format!("cannot be checked out: {problem}{task}"),
             _ => format!("`{}` timed out{task}", check.name),
         });
     }

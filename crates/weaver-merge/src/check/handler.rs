@@ -18,10 +18,11 @@ use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec
 use weaver_runtime::{Ctx, TaskHandler};
 
 use super::cache;
+use super::checkout::check_out;
 use super::workspace::Workspace;
 use super::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CheckConfig, MergeConfig};
-use crate::domain::{Repository, RunOutcome};
+use crate::domain::{MergeQueue, Repository, RunOutcome};
 use crate::engine::{MergeDocuments, read_config};
 use crate::forge::{Forge, Forges};
 
@@ -71,7 +72,7 @@ impl CheckHandler {
         &self,
         payload: &CheckPayload,
         ctx: &Ctx,
-    ) -> Result<(Arc<dyn Forge>, Repository, CheckConfig), Outcome> {
+    ) -> Result<(Arc<dyn Forge>, MergeQueue, CheckConfig), Outcome> {
         let retryable = |error: &dyn std::fmt::Display| Outcome::failed(error.to_string());
         let namespace = &ctx.key().namespace;
         let stored =
@@ -94,7 +95,7 @@ impl CheckHandler {
             .map_err(|error| retryable(&error))?
             .map_err(Outcome::fatal)?;
         let check = config.check(&payload.check).cloned();
-        check.map(|check| (forge, stored.queue.repository, check)).ok_or_else(|| {
+        check.map(|check| (forge, stored.queue, check)).ok_or_else(|| {
             Outcome::fatal(format!("the configuration on the base branch has no check `{}`", payload.check))
         })
     }
@@ -165,13 +166,15 @@ impl CheckHandler {
     }
 
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
-        let (forge, repository, check) = self.prepare(payload, ctx).await?;
+        let (forge, queue, check) = self.prepare(payload, ctx).await?;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
         let workspace = Workspace::new(&self.options.directory, &name)
             .map_err(|error| Outcome::failed(format!("cannot create a workspace for the check: {error}")))?;
-        let written = forge.check_out(&payload.commit, &workspace.files()).await;
-        written.map_err(|error| Outcome::failed(format!("checkout failed: {error}")))?;
-        let sandbox = self.sandbox(&workspace, &repository);
+        if let Err(outcome) = check_out(&*forge, &queue, payload, &workspace.files()).await? {
+            drop(workspace);
+            return ended(outcome);
+        }
+        let sandbox = self.sandbox(&workspace, &queue.repository);
         let sandbox = sandbox.map_err(|reason| {
             Outcome::failed(format!("check `{}` cannot be confined: {reason}", check.name))
         })?;
@@ -185,11 +188,9 @@ impl CheckHandler {
                 RunOutcome::Failed { summary: problem, log_hash: hex(Sha256::new().finalize().into()) }
             }
         };
-        let result = serde_json::to_vec(&CheckResult { outcome })
-            .map_err(|error| Outcome::fatal(format!("cannot encode the result as JSON: {error}")))?;
         // Explicit: the files are removed before the outcome is reported.
         drop(workspace);
-        Ok(Outcome::Succeeded { result: Some(result.into()) })
+        ended(outcome)
     }
 
     async fn watch(
@@ -259,6 +260,12 @@ impl TaskHandler for CheckHandler {
 struct Sandbox {
     confinement: Option<Confinement>,
     cache: Option<PathBuf>,
+}
+
+fn ended(outcome: RunOutcome) -> Result<Outcome, Outcome> {
+    let result = serde_json::to_vec(&CheckResult { outcome })
+        .map_err(|error| Outcome::fatal(format!("cannot encode the result as JSON: {error}")))?;
+    Ok(Outcome::Succeeded { result: Some(result.into()) })
 }
 
 fn is_from_change(spec: &ProcessSpec) -> bool {

@@ -4,6 +4,7 @@
 //! branch, so permission to enqueue tasks is not permission to run other programs.
 
 mod cache;
+mod checkout;
 mod handler;
 mod workspace;
 

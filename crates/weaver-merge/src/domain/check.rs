@@ -63,6 +63,11 @@ pub enum RunOutcome {
         /// SHA-256 of all output, in hexadecimal.
         log_hash: String,
     },
+    /// The commit cannot be checked out, on any machine: the command did not run.
+    Unusable {
+        /// What git says.
+        problem: String,
+    },
     /// The time limit passed, or the run stopped renewing its lease.
     TimedOut,
     /// It was not completed, for reasons that are not the change's: a lost worker, a full disk.
@@ -75,7 +80,7 @@ pub enum RunOutcome {
 impl RunOutcome {
     /// Whether it counts against the commit that was tested.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::TimedOut)
+        matches!(self, Self::Failed { .. } | Self::Unusable { .. } | Self::TimedOut)
     }
 }
 
@@ -97,6 +102,8 @@ pub enum Conclusion {
     BrokenBase,
     /// It fails on the candidate and passes on the base.
     Culprit,
+    /// The candidate cannot be checked out, and the base can.
+    Unusable,
     /// [`RUNS_MAX`] runs without an answer: an operator has to look.
     GaveUp,
 }
@@ -118,6 +125,12 @@ impl Check {
             return if candidate.failed > 0 { Conclusion::Flaky } else { Conclusion::Passed };
         }
         match (candidate.failed, base.passed, base.failed) {
+            // Whether the check passes on the base does not matter: the base was checked out.
+            (2.., passed, failed)
+                if candidate.unusable == candidate.failed && passed + failed > base.unusable =>
+            {
+                return Conclusion::Unusable;
+            }
             (2.., 1.., _) => return Conclusion::Culprit,
             (2.., 0, 1..) => return Conclusion::BrokenBase,
             _ => {}
@@ -145,6 +158,10 @@ impl Check {
                 Some(RunOutcome::Passed { .. }) => counts.passed += 1,
                 Some(RunOutcome::Lost { .. }) => {}
                 Some(RunOutcome::Failed { .. } | RunOutcome::TimedOut) => counts.failed += 1,
+                Some(RunOutcome::Unusable { .. }) => {
+                    counts.failed += 1;
+                    counts.unusable += 1;
+                }
             }
         }
         counts
@@ -155,7 +172,9 @@ impl Check {
 struct OutcomeCounts {
     open: u32,
     passed: u32,
+    /// All failures, including the next.
     failed: u32,
+    unusable: u32,
 }
 
 #[cfg(test)]
@@ -167,6 +186,7 @@ mod tests {
             '+' => Some(RunOutcome::Passed { log_hash: String::new() }),
             '-' => Some(RunOutcome::Failed { summary: String::new(), log_hash: String::new() }),
             't' => Some(RunOutcome::TimedOut),
+            'u' => Some(RunOutcome::Unusable { problem: String::new() }),
             'x' => Some(RunOutcome::Lost { reason: String::new() }),
             _ => None,
         }
@@ -207,6 +227,14 @@ mod tests {
             ("--", "-", Conclusion::BrokenBase),
             ("tt", "t", Conclusion::BrokenBase),
             ("-t", "+", Conclusion::Culprit),
+            ("u", "", open(true, true)),
+            ("uu", ".", open(false, false)),
+            ("uu", "+", Conclusion::Unusable),
+            ("uu", "-", Conclusion::Unusable),
+            ("uu", "u", Conclusion::BrokenBase),
+            ("u-", "+", Conclusion::Culprit),
+            ("u-", "u", Conclusion::BrokenBase),
+            ("u+", "", Conclusion::Flaky),
             ("xxxxxxxxxxxx", "", Conclusion::GaveUp),
         ];
         for (candidate, base, expected) in table {

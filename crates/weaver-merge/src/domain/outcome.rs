@@ -18,6 +18,11 @@ pub enum Reason {
         /// Names of the failed checks.
         checks: Vec<CheckName>,
     },
+    /// It lacks objects, or cannot be checked out while the base can.
+    Unusable {
+        /// What git says.
+        problem: String,
+    },
     /// A hook of the repository declined it.
     HookDeclined {
         /// Output of the hook.
@@ -46,7 +51,10 @@ impl Reason {
     /// The entry's final status.
     pub fn status(&self) -> Status {
         match self {
-            Self::Conflicted { .. } | Self::ChecksFailed { .. } | Self::HookDeclined { .. } => Status::Failed,
+            Self::Conflicted { .. }
+            | Self::ChecksFailed { .. }
+            | Self::Unusable { .. }
+            | Self::HookDeclined { .. } => Status::Failed,
             _ => Status::Cancelled,
         }
     }
@@ -56,6 +64,7 @@ impl Reason {
         match self {
             Self::Conflicted { .. } => "conflicted",
             Self::ChecksFailed { .. } => "checks_failed",
+            Self::Unusable { .. } => "unusable",
             Self::HookDeclined { .. } => "hook_declined",
             Self::AlreadyMerged => "already_merged",
             Self::MergedOutside => "merged_outside",

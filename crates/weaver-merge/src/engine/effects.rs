@@ -8,7 +8,7 @@ use weaver_core::task::NewTask;
 use super::{EngineError, MergeEngine, certificate, read_config};
 use crate::check::{CHECK_QUEUE, CHECK_TASK_TYPE, CheckPayload, MERGE_RETRY};
 use crate::domain::{EntryId, MergeQueue, Oid};
-use crate::forge::{Forge, Landing, MergeOutcome, MergeRequest};
+use crate::forge::{Forge, ForgeError, Landing, MergeOutcome, MergeRequest};
 use crate::plan::{Action, Report};
 
 /// Attempts of a check task that could not run at all (a full disk, for instance). A failed check is not a
@@ -84,8 +84,8 @@ impl MergeEngine {
     }
 
     /// Checks before landing: the landing can be signed, the base is where the chain ends, and rebuilding the
-    /// candidate gives the tested commit. No ref points to a candidate: this restores one that `git gc`
-    /// removed.
+    /// candidate gives the tested commit. Candidates are private to the process that built them: this builds
+    /// one of another process.
     async fn preflight(
         &self,
         forge: &dyn Forge,
@@ -143,6 +143,9 @@ impl MergeEngine {
                     }
                     Err(error) => fault(entry, &error),
                 });
+            }
+            Err(ForgeError::Unusable(problem)) => {
+                return Ok(ActionResult::Report(Report::Unusable { entry, base, head, problem }));
             }
             Err(error) => return Ok(fault(entry, &error)),
         };

@@ -23,6 +23,7 @@ mod link;
 mod observe;
 mod publish;
 mod readable;
+mod rebuild;
 mod run;
 mod verify;
 
@@ -42,6 +43,7 @@ pub use event::{Event, JournalEvent, event_stream};
 pub use link::{Fact, Link, SignedLink};
 pub(crate) use observe::read_config;
 pub use readable::check_body;
+pub(crate) use rebuild::build_again;
 pub use verify::{ChainExport, ChainReport, LinkReport};
 
 use crate::domain::{MergeQueue, QueueId};

@@ -93,7 +93,7 @@ async fn base(forge: &dyn Forge, base_branch: &str) -> BaseSeen {
     match seen.await {
         Ok(seen) => seen,
         Err(ForgeError::NotFound(what)) => BaseSeen::Missing(what),
-        Err(ForgeError::Unavailable(why)) => BaseSeen::Unreachable(why),
+        Err(ForgeError::Unavailable(why) | ForgeError::Unusable(why)) => BaseSeen::Unreachable(why),
     }
 }
 

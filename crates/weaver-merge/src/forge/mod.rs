@@ -54,7 +54,7 @@ pub trait Forge: Send + Sync {
         max_bytes: u64,
     ) -> Result<Option<Vec<u8>>, ForgeError>;
 
-    /// Builds a merge candidate.
+    /// Builds a merge candidate. It may be visible to this process only: another one builds it again.
     async fn merge(&self, request: &MergeRequest) -> Result<MergeOutcome, ForgeError>;
 
     /// Whether `commit` is `tip` or one of its ancestors.
@@ -76,7 +76,8 @@ pub trait Forge: Send + Sync {
     /// Tree and parents of a commit.
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError>;
 
-    /// Writes the files of a commit into an empty directory, without a reference to the repository.
+    /// Writes the files of a commit into an empty directory, without a reference to the repository. After
+    /// [`ForgeError::Unusable`] the directory may have some of them.
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
 }
 
@@ -145,4 +146,7 @@ pub enum ForgeError {
     /// Transient or unknown: the call can be retried.
     #[error("{0}")]
     Unavailable(String),
+    /// A commit that no machine can use: objects are missing, or no file system takes its file names.
+    #[error("{0}")]
+    Unusable(String),
 }

@@ -76,6 +76,17 @@ pub enum Report {
         /// Conflicting files, at most 50.
         paths: Vec<String>,
     },
+    /// The head lacks objects, and the base does not.
+    Unusable {
+        /// Entry at the head of the queue.
+        entry: EntryId,
+        /// First parent of the candidate.
+        base: Oid,
+        /// Second parent of the candidate.
+        head: Oid,
+        /// What the forge says.
+        problem: String,
+    },
     /// The base already contains the head.
     AlreadyMerged {
         /// Entry at the head of the queue.

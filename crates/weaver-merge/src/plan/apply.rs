@@ -36,6 +36,12 @@ pub fn apply(
             }
             queue.complete(entry, EntryOutcome::Removed(Reason::Conflicted { paths }), now)?;
         }
+        Report::Unusable { entry, base, head, problem } => {
+            if !is_building(queue, entry, &base, &head) {
+                return Ok(false);
+            }
+            queue.complete(entry, EntryOutcome::Removed(Reason::Unusable { problem }), now)?;
+        }
         Report::AlreadyMerged { entry, base, head, is_outside } => {
             if !is_building(queue, entry, &base, &head) {
                 return Ok(false);

@@ -36,10 +36,13 @@ impl Plan {
             self.stop(tasks);
             return Ok(());
         }
+        if !named(Conclusion::Unusable).is_empty() {
+            return self.eject_unusable(id, now);
+        }
         if let Some(name) = named(Conclusion::GaveUp).first() {
             let reason =
                 format!("check `{name}` could not be completed; see its tasks' logs, then resume the queue");
-            return self.pause_and_discard(id, reason, now);
+            return self.pause_and_rebuild(id, reason, now);
         }
         let flaky = named(Conclusion::Flaky).len();
         if flaky + named(Conclusion::Passed).len() == conclusions.len() {
@@ -101,17 +104,28 @@ impl Plan {
         let names: Vec<&str> = checks.iter().map(|name| name.0.as_str()).collect();
         let base = self.queue.base_branch.clone();
         let reason = format!("`{base}` itself fails {}; fix it and resume the queue", names.join(", "));
-        self.pause_and_discard(id, reason, now)
+        self.pause_and_rebuild(id, reason, now)
     }
 
-    /// Pauses the queue and discards the candidate. The entry stays.
-    fn pause_and_discard(&mut self, id: EntryId, reason: String, now: Timestamp) -> Result<(), MergeError> {
+    /// The candidate cannot be checked out while the base can.
+    fn eject_unusable(&mut self, id: EntryId, now: Timestamp) -> Result<(), MergeError> {
+        let runs = self.queue.entry(id)?.checks.iter().flat_map(|check| &check.runs);
+        let problem = runs.into_iter().find_map(|run| match (&run.on, &run.outcome) {
+            (CheckTarget::Candidate, Some(RunOutcome::Unusable { problem })) => Some(problem.clone()),
+            _ => None,
+        });
+        let reason = Reason::Unusable { problem: problem.unwrap_or_default() };
+        let tasks = self.queue.complete(id, EntryOutcome::Removed(reason), now)?;
+        self.stop(tasks);
+        Ok(())
+    }
+
+    /// Pauses the queue. The entry stays, and keeps candidate and runs for the operator to look at: when the
+    /// queue is resumed, another candidate replaces them.
+    fn pause_and_rebuild(&mut self, id: EntryId, reason: String, now: Timestamp) -> Result<(), MergeError> {
         let tasks = self.queue.stop_checks(id)?;
         self.stop(tasks);
-        let entry = self.queue.entry_mut(id)?;
-        entry.status = Status::Updating;
-        entry.candidate = None;
-        entry.checks = Vec::new();
+        self.queue.entry_mut(id)?.status = Status::Updating;
         self.queue.pause(reason, now);
         Ok(())
     }

@@ -75,7 +75,8 @@ async fn a_forged_row_for_a_change_that_failed_is_rejected() {
         weaver_merge::forge::MergeOutcome::Merged(merged) => merged,
         other => panic!("{other:?}"),
     };
-    harness.repo.git(&["update-ref", "refs/heads/main", merged.commit.as_str()]);
+    let moved = harness.repo.forge().land("main", &tip, &merged.commit).await;
+    assert_eq!(moved, Ok(weaver_merge::forge::Landing::Done));
     let good = harness.entry(c).await.certificate.unwrap();
     forge_entry(&harness, bad, |detail| {
         detail.outcome = Some(EntryOutcome::Landed);

@@ -19,4 +19,5 @@ mod races;
 #[expect(dead_code, reason = "it is shared with the tests of the forge, which use all of it")]
 mod repo;
 mod steps;
+mod strange_changes;
 mod unwritable_repository;

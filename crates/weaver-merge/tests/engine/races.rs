@@ -8,6 +8,7 @@ use weaver_core::queue::QueueExt;
 use weaver_core::task::TaskState;
 use weaver_merge::domain::{MergeError, Reason, Status};
 use weaver_merge::engine::{EngineError, MergeEngine};
+use weaver_merge::forge::{Forge, Landing, MergeOutcome, MergeRequest};
 use weaver_merge::plan::Policy;
 
 use crate::harness::{Harness, engine, forges};
@@ -73,27 +74,38 @@ async fn a_landing_by_another_process_is_detected_and_not_repeated() {
     let a = harness.add("a", &[("a", "1\n")]).await;
     let b = harness.add("b", &[("b", "1\n")]).await;
     // Another process makes the same landing just before, each time.
+    let landings = Arc::new(AtomicUsize::new(0));
     let race = {
-        let harness = Arc::downgrade(&harness);
+        let (harness, landings) = (Arc::downgrade(&harness), Arc::clone(&landings));
         move |effect: &'static str| {
             if effect == "land" {
-                let harness = harness.upgrade().unwrap();
-                let merges = harness.repo.git(&["fsck", "--unreachable", "--no-reflogs", "--no-progress"]);
-                let tip = harness.repo.tip("main");
-                let commit = merges.lines().filter_map(|line| line.strip_prefix("unreachable commit "));
-                for commit in commit {
-                    let message = harness.repo.git(&["log", "-1", "--format=%P %s", commit]);
-                    if message.starts_with(tip.as_str()) && message.contains("Merge `") {
-                        let words = ["update-ref", "refs/heads/main", commit];
-                        harness.repo.git_as("Weaver merge queue", &words).unwrap();
-                    }
-                }
+                landings.fetch_add(1, Ordering::SeqCst);
+                land_elsewhere(&harness.upgrade().unwrap());
             }
         }
     };
     harness.settle_with(&hooked(&harness, race)).await;
     assert!(harness.has_landed(a).await && harness.has_landed(b).await);
+    assert_eq!(landings.load(Ordering::SeqCst), 2);
     harness.prove(&[]).await;
+}
+
+/// Lands the head of the queue as another process does, which has candidates of its own.
+fn land_elsewhere(harness: &Harness) {
+    let landing = async {
+        let entry = harness.state().await.entries[0].clone();
+        let (name, candidate) = (&entry.pull_request.head_ref, entry.candidate.as_ref().unwrap());
+        let (queue, id) = (&harness.queue, entry.id);
+        let message = format!("Merge `{name}` into `main`\n\nWeaver-Queue: {queue}\nWeaver-Entry: {id}\n");
+        let (base, head) = (candidate.base.clone(), candidate.head.clone());
+        let commit = entry.merged().unwrap().commit.clone();
+        let forge = harness.repo.forge();
+        let merged = forge.merge(&MergeRequest { base: base.clone(), head, message }).await;
+        assert!(matches!(merged, Ok(MergeOutcome::Merged(merged)) if merged.commit == commit));
+        assert_eq!(forge.land("main", &base, &commit).await, Ok(Landing::Done));
+    };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    std::thread::scope(|scope| scope.spawn(|| runtime().block_on(landing)).join().unwrap());
 }
 
 /// The head passes its checks, but cannot land while the returned lock file exists.
@@ -108,15 +120,16 @@ async fn passed_and_blocked(harness: &Harness) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn a_candidate_that_was_pruned_before_it_landed_is_rebuilt_and_lands() {
-    let harness = Harness::new().await;
+async fn a_candidate_of_a_process_that_ended_is_rebuilt_and_lands() {
+    let mut harness = Harness::new().await;
     let a = harness.add("a", &[("a", "1\n")]).await;
     let lock = passed_and_blocked(&harness).await;
     let entry = harness.state().await.entries[0].clone();
-    // Meanwhile unreferenced objects are pruned.
+    // Its candidates are removed with the old engine; what a failed push left is pruned.
+    harness.engine = engine(harness.tasks.store(), forges(), &harness.tasks, Policy::default());
     harness.repo.git(&["prune", "--expire=now"]);
     let commit = entry.merged().unwrap().commit.clone();
-    assert!(harness.repo.try_git(&["cat-file", "-e", commit.as_str()]).is_none(), "it was pruned");
+    assert!(harness.repo.try_git(&["cat-file", "-e", commit.as_str()]).is_none(), "it is not in there");
     std::fs::remove_file(&lock).unwrap();
     harness.settle().await;
     assert!(harness.has_landed(a).await);

@@ -136,7 +136,7 @@ async fn a_full_disk_delays_a_change_and_ejects_no_entry() {
     run_rounds(&harness, 2).await;
     let entry = harness.state().await.entries[0].clone();
     assert_eq!(entry.status, Status::Ready, "{entry:?}");
-    assert!(entry.fault.as_ref().unwrap().message.contains("couldn't write"), "{entry:?}");
+    assert!(entry.fault.as_ref().unwrap().message.contains("remote unpack failed"), "{entry:?}");
     assert_eq!(harness.repo.tip("main"), harness.first);
     fs::remove_file(&filler).unwrap();
     harness.settle().await;

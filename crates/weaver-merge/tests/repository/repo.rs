@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weaver_merge::domain::Oid;
-use weaver_merge::forge::git::GitForge;
+use weaver_merge::forge::git::{GitForge, GitForges};
 use weaver_runtime::SystemClock;
 
 /// Removed with all that is in it.
 pub(crate) struct Repo {
     root: PathBuf,
     ticks: AtomicU32,
+    forges: GitForges,
 }
 
 impl Repo {
@@ -27,7 +28,8 @@ impl Repo {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("weaver-merge-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
-        let repo = Self { root, ticks: AtomicU32::new(0) };
+        let repo =
+            Self { root, ticks: AtomicU32::new(0), forges: GitForges::new(Arc::new(SystemClock::new())) };
         let format = format!("--object-format={format}");
         repo.git(&["-c", "init.defaultBranch=main", "init", "--quiet", "--bare", &format, "."]);
         // Every move of a branch is written down.
@@ -46,8 +48,9 @@ impl Repo {
         path
     }
 
+    /// All of them are one process: they share candidates.
     pub(crate) fn forge(&self) -> GitForge {
-        GitForge::new(self.path(), Arc::new(SystemClock::new()))
+        self.forges.at(self.path())
     }
 
     /// Commits files onto a branch (or onto `from`, which makes or resets the branch). Empty contents remove

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::command::{Git, RunOptions};
+use super::unusable;
 use crate::domain::Oid;
 use crate::forge::ForgeError;
 
@@ -22,8 +23,13 @@ pub(super) async fn check_out(git: &Git, commit: &Oid, into: &Path) -> Result<()
 }
 
 async fn write(git: &Git, commit: &Oid, into: &Path, env: &[(&str, &OsStr)]) -> Result<(), ForgeError> {
-    let with = || RunOptions { env, stdin: None, work_tree: Some(into) };
-    git.run_ok_with(&["read-tree", commit.as_str()], with()).await?;
-    git.run_ok_with(&["checkout-index", "--all", "--force", "--quiet"], with()).await?;
+    let commands: [&[&str]; 2] =
+        [&["read-tree", commit.as_str()], &["checkout-index", "--all", "--force", "--quiet"]];
+    for words in commands {
+        let output = git.run_with(words, RunOptions { env, stdin: None, work_tree: Some(into) }).await?;
+        if output.code != Some(0) {
+            return Err(unusable::error(&output));
+        }
+    }
     Ok(())
 }

@@ -139,7 +139,13 @@ impl Git {
         Ok(answer)
     }
 
-    /// The directory that git uses instead of the repository's own.
+    /// Counts a candidate: from time to time, its objects go to a new directory.
+    pub(super) fn candidate_built(&self) -> Result<(), ForgeError> {
+        self.views.candidate_built(&self.git_dir()?);
+        Ok(())
+    }
+
+    /// The directories that git uses instead of the repository's own.
     pub(super) async fn view(&self) -> Result<View, ForgeError> {
         let git_dir = self.git_dir()?;
         let stamp = Stamp::of(&git_dir);

@@ -1,9 +1,9 @@
-//! Builds a merge candidate as objects only: no ref moves, no work tree is written.
+//! Builds a merge candidate as private objects only: no ref moves, no work tree is written.
 
 use std::ffi::OsStr;
 
 use super::command::{Git, RunOptions};
-use super::oid;
+use super::{oid, unusable};
 use crate::domain::{Merged, Oid};
 use crate::forge::{ForgeError, MergeOutcome, MergeRequest};
 
@@ -12,14 +12,17 @@ const PATHS_MAX: usize = 50;
 
 pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutcome, ForgeError> {
     let MergeRequest { base, head, message } = request;
-    if git.is_ancestor(head, base).await? {
-        return Ok(MergeOutcome::AlreadyMerged);
+    let ancestor = git.run(&["merge-base", "--is-ancestor", head.as_str(), base.as_str()]).await?;
+    match ancestor.code {
+        Some(0) => return Ok(MergeOutcome::AlreadyMerged),
+        Some(1) => {}
+        _ => return Err(unusable::merge_error(git, base, head, &ancestor).await),
     }
     let common = git.run(&["merge-base", base.as_str(), head.as_str()]).await?;
     match common.code {
         Some(0) => {}
         Some(1) => return Ok(MergeOutcome::Conflict(vec!["(no common history)".to_owned()])),
-        _ => return Err(common.error()),
+        _ => return Err(unusable::merge_error(git, base, head, &common).await),
     }
     let words =
         ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base.as_str(), head.as_str()];
@@ -29,16 +32,20 @@ pub(super) async fn merge(git: &Git, request: &MergeRequest) -> Result<MergeOutc
     // Exit code 1 means a conflict or a missing object: only a conflict comes with a tree.
     let tree = parts.next().and_then(|first| first.trim().parse::<Oid>().ok());
     match (merged.code, tree) {
-        (Some(0), Some(tree)) => Ok(MergeOutcome::Merged(commit(git, tree, base, head, message).await?)),
+        (Some(0), Some(tree)) => {
+            git.candidate_built()?;
+            Ok(MergeOutcome::Merged(commit(git, tree, base, head, message).await?))
+        }
         (Some(1), Some(_)) => Ok(MergeOutcome::Conflict(parts.take(PATHS_MAX).map(str::to_owned).collect())),
-        _ => Err(merged.error()),
+        _ => Err(unusable::merge_error(git, base, head, &merged).await),
     }
 }
 
 /// Deterministic: the same parents, tree and message give the same commit, since its time is the later of its
 /// parents' times.
 async fn commit(git: &Git, tree: Oid, base: &Oid, head: &Oid, message: &str) -> Result<Merged, ForgeError> {
-    let times = git.run_ok(&["show", "-s", "--format=%ct", base.as_str(), head.as_str()]).await?;
+    let words = ["rev-list", "--no-walk", "--no-commit-header", "--format=%ct", base.as_str(), head.as_str()];
+    let times = git.run_ok(&words).await?;
     let latest = times.lines().filter_map(|line| line.trim().parse::<u64>().ok()).max().unwrap_or(0);
     let date = format!("{latest} +0000");
     let (name, email) = (OsStr::new("Weaver merge queue"), OsStr::new("merge-queue@weaver.invalid"));

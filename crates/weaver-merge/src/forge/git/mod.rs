@@ -5,7 +5,9 @@ mod command;
 mod hooks;
 mod merge;
 mod moves;
+mod private;
 mod push;
+mod unusable;
 mod version;
 mod view;
 
@@ -68,15 +70,6 @@ impl GitForge {
     /// Does not fail: a missing repository is reported by the calls.
     pub fn new(path: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         GitForges::new(clock).at(path)
-    }
-
-    async fn is_missing(&self, object: &Oid) -> Result<bool, ForgeError> {
-        let output = self.git.run(&["cat-file", "-e", object.as_str()]).await?;
-        match output.code {
-            Some(0) => Ok(false),
-            Some(1) => Ok(true),
-            _ => Err(output.error()),
-        }
     }
 
     async fn heads(&self) -> Result<HashMap<String, Oid>, ForgeError> {
@@ -169,9 +162,13 @@ impl Forge for GitForge {
 
     async fn contains(&self, tip: &Oid, commit: &Oid) -> Result<bool, ForgeError> {
         let output = self.git.is_ancestor(commit, tip).await;
-        // A missing commit is not an ancestor: no ref points to a candidate, and `git gc` may remove it.
-        if output.is_err() && self.is_missing(commit).await? && !self.is_missing(tip).await? {
-            return Ok(false);
+        if output.is_err() {
+            // A candidate is private to the process that built it, and `git gc` may have removed its head. If
+            // the history of the tip can be walked, that decides.
+            let walked = self.git.run(&["rev-list", tip.as_str()]).await?;
+            if walked.code == Some(0) {
+                return Ok(walked.text().lines().any(|line| line == commit.as_str()));
+            }
         }
         output
     }
@@ -205,7 +202,9 @@ impl Forge for GitForge {
     }
 
     async fn commit(&self, commit: &Oid) -> Result<CommitSeen, ForgeError> {
-        let shown = self.git.run_ok(&["show", "-s", "--format=%T %P", commit.as_str()]).await?;
+        // Not `git show`, which reads trees and fails if one is missing.
+        let words = ["rev-list", "--no-walk", "--no-commit-header", "--format=%T %P", commit.as_str()];
+        let shown = self.git.run_ok(&words).await?;
         let mut objects = shown.split_whitespace().map(oid);
         let tree =
             objects.next().ok_or_else(|| ForgeError::Unavailable(format!("{commit} has no tree")))??;

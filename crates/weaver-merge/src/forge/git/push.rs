@@ -1,5 +1,5 @@
-//! Landing: `git push --force-with-lease`, a compare-and-set of the branch, onto our view of the repository.
-//! It runs the server-side hooks.
+//! Landing: `git push --force-with-lease`, a compare-and-set of the branch, from the private objects of
+//! candidates onto our view of the repository. It runs the server-side hooks.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -35,10 +35,10 @@ pub(super) async fn push(
     let hooks =
         hooks.to_str().ok_or_else(|| Refusal::Refused(format!("{} is not UTF-8", hooks.display())))?;
     let receive = format!("--receive-pack=git -c core.hooksPath={} receive-pack", quoted(hooks));
-    let view_path = view.path.to_string_lossy().into_owned();
+    let receiver = view.receiver.to_string_lossy().into_owned();
     let refspec = format!("{to}:{name}");
     let words =
-        ["push", "--porcelain", "--no-verify", "--no-follow-tags", &lease, &receive, &view_path, &refspec];
+        ["push", "--porcelain", "--no-verify", "--no-follow-tags", &lease, &receive, &receiver, &refspec];
     let repository = git.repository().as_os_str().to_owned();
     let (who, email) = (OsStr::new("Weaver merge queue"), OsStr::new("merge-queue@weaver.invalid"));
     // For the reflog, and for hooks that need the repository's path.

@@ -4,9 +4,11 @@
 //! for missing objects, gpg, and more with each version of git. A list of settings to override would be
 //! incomplete.
 //!
-//! So git is given a directory whose `objects` and `refs` link to the repository's, with a configuration
-//! written here. Of the repository's own settings only those in [`PASSED_ON`] apply, each with a value from a
-//! closed set.
+//! So git is given a directory whose `refs` link to the repository's, with a configuration written here. Of
+//! the repository's own settings only those in [`PASSED_ON`] apply, each with a value from a closed set.
+//!
+//! A view has two such directories. A push is received by one whose `objects` link to the repository's. All
+//! other commands use one with objects of its own (`private.rs`), so that candidates are not in the repository.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -18,6 +20,8 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+use super::private;
+
 /// Prefix of our directories' names: nothing else is ever removed.
 const PREFIX: &str = "weaver-git-";
 /// Retention of a dead process's directory after its last push. That push, or a hook of it, may outlive the
@@ -27,12 +31,15 @@ const RETENTION: Duration = Duration::from_hours(24);
 const LAST_PUSH: &str = "last-push";
 const TRIES_MAX: usize = 1000;
 /// Parts of a repository that are only data: git runs no program for them.
-const DATA: [&str; 6] = ["objects", "refs", "packed-refs", "logs", "reftable", "shallow"];
+pub(super) const DATA: [&str; 5] = ["refs", "packed-refs", "logs", "reftable", "shallow"];
+pub(super) const OBJECTS: &str = "objects";
 
 /// Settings of every view. Refs of alternates are not listed, because that would run git with the alternate's
-/// configuration.
+/// configuration. Git 2.43 and 2.44 read attributes from the tree of `HEAD`, which is not part of a merge
+/// request: a name that no tree has turns that off.
 const OURS: &str = "[core]\n\tbare = true\n\thooksPath = /dev/null\n\tcommitGraph = false\n\tfsmonitor = false\n\
-    \talternateRefsCommand = true\n[receive]\n\tautogc = false\n\tdenyCurrentBranch = refuse\n[gc]\n\tauto = 0\n\
+    \talternateRefsCommand = true\n\tattributesFile = /dev/null\n[attr]\n\ttree = refs/weaver/none\n\
+    [receive]\n\tautogc = false\n\tdenyCurrentBranch = refuse\n[gc]\n\tauto = 0\n\
     [maintenance]\n\tauto = false\n[i18n]\n\tcommitEncoding = UTF-8\n";
 
 /// Settings of a repository that apply: layout, permissions, and the reflog, with their allowed values.
@@ -60,13 +67,19 @@ pub(super) struct Views {
 struct Made {
     root: Option<Root>,
     views: HashMap<PathBuf, (Stamp, View)>,
+    /// Candidates built since the private objects of a repository were last replaced.
+    built: HashMap<PathBuf, u32>,
 }
 
 /// A view of a repository.
 #[derive(Debug, Clone)]
 pub(super) struct View {
-    /// The `--git-dir` of commands.
+    /// The `--git-dir` of commands, with private objects.
     pub(super) path: PathBuf,
+    /// Where pushes go: its objects and refs are the repository's.
+    pub(super) receiver: PathBuf,
+    /// How often the private objects were replaced.
+    generation: u32,
     /// The user this process runs as.
     pub(super) uid: u32,
     /// `core.bare` of the repository: false if it has a work tree.
@@ -105,11 +118,18 @@ impl Drop for Root {
 }
 
 impl Views {
-    /// The view of a repository, if its configuration is unchanged.
+    /// The view of a repository, if its configuration is unchanged and its private objects are few.
     pub(super) fn get(&self, git_dir: &Path, stamp: Stamp) -> Option<View> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, view) = made.views.get(git_dir)?;
-        (*seen == stamp && view.path.join("HEAD").is_file()).then(|| view.clone())
+        let is_full = made.built.get(git_dir).is_some_and(|built| *built >= private::CANDIDATES_MAX);
+        (*seen == stamp && !is_full && view.path.join("HEAD").is_file()).then(|| view.clone())
+    }
+
+    /// Counts a candidate whose objects may be private.
+    pub(super) fn candidate_built(&self, git_dir: &Path) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        *made.built.entry(git_dir.to_owned()).or_default() += 1;
     }
 
     /// Records the start of a push. Its view must outlive it, however this process ends.
@@ -137,15 +157,24 @@ impl Views {
         if made.root.as_ref().is_none_or(|root| !root.path.is_dir()) {
             made.root = Some(Root::new(&std::env::temp_dir())?);
         }
+        let generation = made.views.get(git_dir).map_or(0, |(_, view)| view.generation);
+        let is_full = made.built.get(git_dir).is_some_and(|built| *built >= private::CANDIDATES_MAX);
+        let generation = generation + u32::from(is_full);
         let Some(root) = &made.root else { return Err(io::Error::other("no directory for views")) };
         let name: String =
             Sha256::digest(git_dir.as_os_str().as_encoded_bytes()).iter().take(8).map(hex).collect();
+        let receiver = root.path.join(name);
         let view = View {
-            path: root.path.join(name),
+            path: private::path(&receiver, generation),
+            receiver,
+            generation,
             uid: root.uid,
             is_bare: settings.get("core.bare").is_some_and(|value| is_true(value)),
         };
-        write(&view.path, git_dir, settings)?;
+        write(&view, git_dir, settings)?;
+        if is_full {
+            made.built.remove(git_dir);
+        }
         made.views.insert(git_dir.to_owned(), (stamp, view.clone()));
         Ok(view)
     }
@@ -159,33 +188,48 @@ fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "" | "true" | "yes" | "on" | "1")
 }
 
-fn write(view: &Path, git_dir: &Path, settings: &Settings) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(view) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        made => made?,
-    }
+fn write(view: &View, git_dir: &Path, settings: &Settings) -> io::Result<()> {
     let git_dir = fs::canonicalize(git_dir)?;
     let config = config(settings);
     // Git does not create `logs` through a dangling link.
     if config.contains("logallrefupdates = true") || config.contains("logallrefupdates = always") {
         fs::create_dir_all(git_dir.join("logs"))?;
     }
-    for name in DATA {
-        match symlink(git_dir.join(name), view.join(name)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made?,
-        }
-    }
-    replace(&view.join("config"), config.as_bytes())?;
     // HEAD must not be a link. It only decides which other reflog is written.
     let head = fs::read_to_string(git_dir.join("HEAD")).ok();
     let head =
         head.filter(|text| text.starts_with("ref: refs/heads/") && text.trim_end().lines().count() == 1);
-    replace(&view.join("HEAD"), head.as_deref().unwrap_or("ref: refs/heads/main\n").as_bytes())
+    let head = head.as_deref().unwrap_or("ref: refs/heads/main\n");
+    create(&view.receiver)?;
+    link(&view.receiver, &git_dir, OBJECTS)?;
+    create(&view.path)?;
+    private::write(&view.path, &view.receiver, &git_dir, view.generation)?;
+    for (directory, more) in [(&view.receiver, ""), (&view.path, private::CONFIG)] {
+        for name in DATA {
+            link(directory, &git_dir, name)?;
+        }
+        replace(&directory.join("config"), (config.clone() + more).as_bytes())?;
+        replace(&directory.join("HEAD"), head.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn create(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn link(view: &Path, git_dir: &Path, name: &str) -> io::Result<()> {
+    match symlink(git_dir.join(name), view.join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 /// Atomic: another thread may be reading it.
-fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, contents)?;
     fs::rename(new, path)

@@ -53,7 +53,7 @@ pub(crate) async fn add_merge_queue(
 /// A problem of the repository does not pass without the operator: 409, not 503.
 fn unusable(error: ForgeError) -> Problem {
     match error {
-        ForgeError::Unavailable(problem) => {
+        ForgeError::Unavailable(problem) | ForgeError::Unusable(problem) => {
             let hint = "fix the repository, then retry";
             Problem::new(StatusCode::CONFLICT, "repository_unusable", problem, hint)
         }

@@ -18,6 +18,10 @@ impl From<EngineError> for Problem {
                 let hint = "check the repository on the server's machine, then retry";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "repository_unavailable", detail, hint)
             }
+            EngineError::Forge(ForgeError::Unusable(_)) => {
+                let hint = "push the change again from a complete clone, then retry";
+                Self::new(StatusCode::CONFLICT, "change_unusable", detail, hint)
+            }
             EngineError::NoQueue(_) => {
                 let hint = "list the merge queues";
                 Self::new(StatusCode::NOT_FOUND, "merge_queue_not_found", detail, hint)

@@ -79,6 +79,7 @@ fn run_item(view: &View, check: &MergeCheck, run: &MergeRun) -> Markup {
     let outcome = match run.outcome.as_deref() {
         None => "running",
         Some("timed_out") => "timed out",
+        Some("unusable") => "cannot be checked out",
         Some("lost") => "lost",
         Some(other) => other,
     };

@@ -128,6 +128,7 @@ fn reason(reason: &MergeReason) -> Markup {
     let text = match reason.reason.as_str() {
         "conflicted" => "conflicts with the base branch in",
         "checks_failed" => "check failed that passes on the base branch:",
+        "unusable" => "cannot be checked out:",
         "hook_declined" => "declined by a repository hook:",
         "already_merged" => "already on the base branch",
         "merged_outside" => "merged outside this queue, untested",

@@ -217,6 +217,7 @@ fn merge_events() -> Vec<Value> {
     };
     events.push(removed(json!({ "reason": "checks_failed", "checks": ["a"], "results": checks() })));
     events.push(removed(json!({ "reason": "conflicted", "paths": ["a"], "results": [] })));
+    events.push(removed(json!({ "reason": "unusable", "problem": "p", "results": [] })));
     events.push(removed(json!({ "reason": "hook_declined", "text": "no", "results": [] })));
     for reason in [
         "already_merged",

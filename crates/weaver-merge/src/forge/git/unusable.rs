@@ -1,0 +1,71 @@
+//! Tells a commit that no machine can use from a machine that does not work.
+//!
+//! A change may contain what git stores and no file system takes (`.git/config`, a name of 300 bytes), or
+//! lack objects. If that looked like a broken machine, one such change would stop all others.
+
+use super::command::{Git, GitOutput};
+use crate::domain::Oid;
+use crate::forge::ForgeError;
+
+/// Errors of the machine, as the C library words them: full, read-only or broken disks, limits, permissions.
+const MACHINE: [&str; 15] = [
+    "No space left on device",
+    "Disk quota exceeded",
+    "Input/output error",
+    "Read-only file system",
+    "Permission denied",
+    "Operation not permitted",
+    "Too many open files",
+    "Cannot allocate memory",
+    "Out of memory",
+    "out of memory",
+    "Resource temporarily unavailable",
+    "Stale file handle",
+    "Transport endpoint is not connected",
+    "No such device",
+    "index.lock",
+];
+
+/// The error of a command that reads a commit: the machine's, or else the commit's.
+pub(super) fn error(output: &GitOutput) -> ForgeError {
+    let error = output.error();
+    match error {
+        // Killed by a signal: unknown.
+        ForgeError::Unavailable(problem) if output.code.is_some() && !is_of_machine(&problem) => {
+            ForgeError::Unusable(problem)
+        }
+        error => error,
+    }
+}
+
+fn is_of_machine(problem: &str) -> bool {
+    MACHINE.iter().any(|known| problem.contains(known))
+}
+
+/// The error of a merge: the change's only if its head lacks objects and the base has all of its own.
+pub(super) async fn merge_error(git: &Git, base: &Oid, head: &Oid, output: &GitOutput) -> ForgeError {
+    let of_head = missing(git, head, &format!("{base}..{head}")).await;
+    match (of_head, missing(git, base, base.as_str()).await) {
+        (Ok(Some(problem)), Ok(None)) => ForgeError::Unusable(format!("{head} lacks objects: {problem}")),
+        _ => output.error(),
+    }
+}
+
+/// Walks the files of a commit and a range of history; returns what git says if an object is missing.
+async fn missing(git: &Git, commit: &Oid, range: &str) -> Result<Option<String>, ForgeError> {
+    let walks: [&[&str]; 2] = [
+        &["rev-list", "--quiet", "--objects", "--no-walk", commit.as_str()],
+        &["rev-list", "--quiet", range],
+    ];
+    for words in walks {
+        let output = git.run(words).await?;
+        if output.code == Some(0) {
+            continue;
+        }
+        return match error(&output) {
+            ForgeError::Unusable(problem) => Ok(Some(problem)),
+            other => Err(other),
+        };
+    }
+    Ok(None)
+}
