@@ -1,4 +1,5 @@
-//! Runs a check: the files of the commit and the command of the base's configuration, nothing else.
+//! Runs a check: the files of the commit, with protected ones from the base, and the command of the base's
+//! configuration, nothing else.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use super::cache;
 use super::workspace::Workspace;
 use super::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CheckConfig, MergeConfig};
-use crate::domain::{Repository, RunOutcome};
+use crate::domain::{CheckTarget, Repository, RunOutcome};
 use crate::engine::{MergeDocuments, read_config};
 use crate::forge::{Forge, Forges};
 
@@ -71,7 +72,7 @@ impl CheckHandler {
         &self,
         payload: &CheckPayload,
         ctx: &Ctx,
-    ) -> Result<(Arc<dyn Forge>, Repository, CheckConfig), Outcome> {
+    ) -> Result<(Arc<dyn Forge>, Repository, CheckConfig, Vec<String>), Outcome> {
         let retryable = |error: &dyn std::fmt::Display| Outcome::failed(error.to_string());
         let namespace = &ctx.key().namespace;
         let stored =
@@ -94,7 +95,7 @@ impl CheckHandler {
             .map_err(|error| retryable(&error))?
             .map_err(Outcome::fatal)?;
         let check = config.check(&payload.check).cloned();
-        check.map(|check| (forge, stored.queue.repository, check)).ok_or_else(|| {
+        check.map(|check| (forge, stored.queue.repository, check, config.protected)).ok_or_else(|| {
             Outcome::fatal(format!("the configuration on the base branch has no check `{}`", payload.check))
         })
     }
@@ -165,12 +166,16 @@ impl CheckHandler {
     }
 
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
-        let (forge, repository, check) = self.prepare(payload, ctx).await?;
+        let (forge, repository, check, protected) = self.prepare(payload, ctx).await?;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
         let workspace = Workspace::new(&self.options.directory, &name)
             .map_err(|error| Outcome::failed(format!("cannot create a workspace for the check: {error}")))?;
         let written = forge.check_out(&payload.commit, &workspace.files()).await;
         written.map_err(|error| Outcome::failed(format!("checkout failed: {error}")))?;
+        if !protected.is_empty() && payload.on == CheckTarget::Candidate {
+            let restored = forge.restore(&payload.base, &protected, &workspace.files()).await;
+            restored.map_err(|error| Outcome::failed(format!("checkout failed: {error}")))?;
+        }
         let sandbox = self.sandbox(&workspace, &repository);
         let sandbox = sandbox.map_err(|reason| {
             Outcome::failed(format!("check `{}` cannot be confined: {reason}", check.name))

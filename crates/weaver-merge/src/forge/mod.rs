@@ -46,7 +46,7 @@ pub trait Forge: Send + Sync {
     /// Removes the trigger (a label) of a change that left the queue. Idempotent.
     async fn clear_trigger(&self, id: &str) -> Result<(), ForgeError>;
 
-    /// A file of a commit; `None` if it does not exist.
+    /// A file of a commit; `None` if it does not exist, [`ForgeError::Unusable`] if it is a link or too large.
     async fn read_file(
         &self,
         commit: &Oid,
@@ -78,6 +78,17 @@ pub trait Forge: Send + Sync {
 
     /// Writes the files of a commit into an empty directory, without a reference to the repository.
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
+
+    /// Replaces paths (files or directories) in a directory that [`check_out`](Forge::check_out) wrote by those
+    /// of another commit; paths that it lacks are removed. Links of the checkout are not followed.
+    async fn restore(&self, commit: &Oid, paths: &[String], into: &Path) -> Result<(), ForgeError>;
+
+    /// A text that is equal for two commits if and only if the paths have the same contents in both.
+    async fn contents_id(&self, commit: &Oid, paths: &[String]) -> Result<String, ForgeError>;
+
+    /// For each path the newest commit on the first-parent history of `base` that changed it and that `head`
+    /// lacks; newest first, without duplicates.
+    async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError>;
 }
 
 /// Input of [`Forge::merge`]: everything the candidate depends on.
@@ -142,6 +153,9 @@ pub enum ForgeError {
     /// The repository does not exist.
     #[error("repository not found: {0}")]
     NotFound(String),
+    /// The object exists and cannot be used, however often the call is repeated.
+    #[error("{0}")]
+    Unusable(String),
     /// Transient or unknown: the call can be retried.
     #[error("{0}")]
     Unavailable(String),

@@ -14,6 +14,10 @@ impl From<EngineError> for Problem {
             EngineError::Merge(error) => refused(&error),
             EngineError::Store(error) => error.into(),
             EngineError::Forge(ForgeError::NotFound(_)) => repository_not_found(detail),
+            EngineError::Forge(ForgeError::Unusable(_)) => {
+                let hint = "fix the repository, then retry";
+                Self::new(StatusCode::CONFLICT, "repository_unusable", detail, hint)
+            }
             EngineError::Forge(ForgeError::Unavailable(_)) => {
                 let hint = "check the repository on the server's machine, then retry";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "repository_unavailable", detail, hint)
@@ -42,6 +46,13 @@ fn refused(error: &MergeError) -> Problem {
     let detail = error.to_string();
     let (code, hint) = match error {
         MergeError::AlreadyInQueue { .. } => ("already_in_queue", "wait for the entry, or cancel it first"),
+        MergeError::HeadMismatch { .. } => {
+            ("head_mismatch", "review the current commit of the branch, and enqueue that")
+        }
+        MergeError::InvalidBranchName { .. } => {
+            let hint = "send the exact name of a branch, such as `main`";
+            return Problem::bad_request("invalid_branch_name", detail, hint);
+        }
         MergeError::PullRequestClosed(_) => {
             ("pull_request_closed", "push the branch, or reopen the pull request")
         }

@@ -129,6 +129,8 @@ fn reason(reason: &MergeReason) -> Markup {
         "conflicted" => "conflicts with the base branch in",
         "checks_failed" => "check failed that passes on the base branch:",
         "hook_declined" => "declined by a repository hook:",
+        "head_changed" => "its branch was pushed to after it was enqueued, and is now at",
+        "invalid_config" => "no change could be tested after it:",
         "already_merged" => "already on the base branch",
         "merged_outside" => "merged outside this queue, untested",
         "closed" => "closed",
@@ -139,7 +141,7 @@ fn reason(reason: &MergeReason) -> Markup {
         "cancelled" => "removed by a user",
         other => other,
     };
-    html! { (plain(text)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } }
+    html! { (plain(text)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } @for landed in &reason.collides_with { "; collides with entry " (landed.entry) " (" (plain(&landed.change)) "), landed as " (short(&landed.commit)) } }
 }
 
 fn conclusion(check: &MergeCheck) -> Markup {
