@@ -99,6 +99,7 @@ mod merge;
 mod merge_chain;
 pub mod merge_convert;
 mod merge_event;
+mod merge_reason;
 mod names;
 mod problem;
 mod quarantine;
@@ -134,14 +135,15 @@ pub use lists::{
 pub use logs::{AppendRequest, Body, LogLine, LogPage, LogsQuery, StreamAppend};
 pub use merge::{
     MergeCandidate, MergeCertificate, MergeCertificates, MergeCertifiedCheck, MergeCheck, MergeEntries,
-    MergeEntriesQuery, MergeEntry, MergeFault, MergePause, MergeQueue, MergeQueues, MergeReason, MergeRun,
-    MergeStats, MergeStatus, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
+    MergeEntriesQuery, MergeEntry, MergeFault, MergePause, MergeQueue, MergeQueues, MergeRun, MergeStats,
+    MergeStatus, MergeVerified, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority,
 };
 pub use merge_chain::{
     AcceptMerge, MergeChain, MergeChainExport, MergeChainQuery, MergeChainVerified, MergeLink,
     MergeLinkVerified, MergeVerifyQuery, PutMergeOnForeign,
 };
 pub use merge_event::MergeEvent;
+pub use merge_reason::{MergeLanded, MergeReason};
 pub use names::namespace_or_default;
 pub use problem::Problem;
 pub use quarantine::{Holds, QuarantinedRecord, RawTask, UnreadableCause};

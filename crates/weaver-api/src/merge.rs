@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::OnForeign;
 
-use super::MergeChain;
+use super::{MergeChain, MergeReason};
 
 /// Creates the merge queue of a base branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +133,11 @@ pub struct NewMergeEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(deserialize_with = "weaver_core::json_number::optional_integer")]
     pub priority: Option<u8>,
+    /// The full name of the commit that the change must be at; refused if it is at another. If absent, the
+    /// entry is pinned to the current one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^([0-9a-f]{40}|[0-9a-f]{64})$"))]
+    pub sha: Option<String>,
 }
 
 /// How far back the history goes.
@@ -164,7 +169,9 @@ pub struct MergeEntry {
     pub entry: u64,
     /// On plain git, the branch.
     pub change: String,
-    /// The commit that was enqueued.
+    /// The commit that was enqueued, and the only one that lands: after a push to its branch the entry is
+    /// ejected (`head_changed`), or pinned to the new commit if the base's configuration says `on_push =
+    /// "retest"`.
     pub head: String,
     /// Counted from 1; absent once it left the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,6 +186,9 @@ pub struct MergeEntry {
     /// When it was enqueued.
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub enqueued_at: Timestamp,
+    /// The subject that enqueued it; absent in entries of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enqueued_by: Option<String>,
     /// When it was first processed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
@@ -215,22 +225,10 @@ pub enum MergeStatus {
     Ready,
     /// The base moved to its candidate.
     Landed,
-    /// Ejected: a conflict, or a check that failed.
+    /// Ejected: a conflict, a check that failed, a hook, a push to its branch, or an invalid configuration.
     Failed,
     /// Removed by a user, or because the change was closed, deleted or retargeted.
     Cancelled,
-}
-
-/// Why an entry left without landing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct MergeReason {
-    /// `conflicted`, `checks_failed`, `unusable` (it cannot be checked out), `hook_declined`,
-    /// `already_merged`, `merged_outside`, `closed`, `branch_deleted`, `retargeted`, `draft`,
-    /// `trigger_removed` or `cancelled`.
-    pub reason: String,
-    /// The conflicting files, the failed checks, or the message of git or of a hook.
-    pub details: Vec<String>,
 }
 
 /// The merge of one exact head onto one exact base.

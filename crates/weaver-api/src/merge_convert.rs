@@ -2,8 +2,8 @@
 
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    ChainHead, Check, CheckRun, CheckTarget, Conclusion, EntryOutcome, MergeQueue, OnForeign, QueueEntry,
-    QueueId, Reason, RunOutcome, Status, Tally,
+    ChainHead, Check, CheckRun, CheckTarget, Conclusion, EntryOutcome, LandedChange, MergeQueue, OnForeign,
+    QueueEntry, QueueId, Reason, RunOutcome, Status, Tally,
 };
 use weaver_merge::engine::{
     Certificate, ChainExport, ChainReport, EntryDetail, Event, JournalEvent, LinkReport, Verified,
@@ -117,6 +117,7 @@ pub fn entry(queue: &QueueId, detail: &EntryDetail) -> wire::MergeEntry {
         status,
         reason,
         enqueued_at: entry.enqueued_at,
+        enqueued_by: entry.enqueued_by.clone(),
         started_at: entry.started_at,
         completed_at: entry.completed_at,
         candidate: candidate(entry),
@@ -155,13 +156,24 @@ fn status(status: Status) -> wire::MergeStatus {
 
 fn reason(reason: &Reason) -> wire::MergeReason {
     let details = match reason {
-        Reason::Conflicted { paths } => paths.clone(),
+        Reason::Conflicted { paths, .. } => paths.clone(),
+        Reason::HeadChanged { to } => vec![to.to_string()],
+        Reason::InvalidConfig { problem } => vec![problem.clone()],
         Reason::ChecksFailed { checks } => checks.iter().map(|name| name.0.clone()).collect(),
         Reason::HookDeclined { text } => vec![text.clone()],
         Reason::Unusable { problem } => vec![problem.clone()],
         _ => Vec::new(),
     };
-    wire::MergeReason { reason: reason.word().to_owned(), details }
+    let landed = |landed: &LandedChange| wire::MergeLanded {
+        entry: landed.entry.0,
+        change: landed.pull_request.clone(),
+        commit: landed.commit.to_string(),
+    };
+    let collides_with = match reason {
+        Reason::Conflicted { with, .. } => with.iter().map(landed).collect(),
+        _ => Vec::new(),
+    };
+    wire::MergeReason { reason: reason.word().to_owned(), details, collides_with }
 }
 
 fn candidate(entry: &QueueEntry) -> Option<wire::MergeCandidate> {

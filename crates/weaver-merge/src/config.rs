@@ -1,8 +1,13 @@
 //! The checks a base branch requires: `.weaver/merge.toml`.
 //!
-//! It is read from the base and never from a change, so that a change cannot weaken its own checks.
+//! It is read from the base and never from a change, so that a change cannot weaken its own checks. The files
+//! under `protected` are taken from the base too when a change is checked. A change lands only if its own
+//! version of the configuration is valid.
 //!
 //! ```toml
+//! on_push = "eject" # or "retest"
+//! protected = ["test.sh", "ci"]
+//!
 //! [[check]]
 //! name = "unit"
 //! command = ["cargo", "test"]
@@ -14,7 +19,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::domain::CheckName;
+use crate::domain::{CheckName, OnPush};
 use crate::plan::CheckSet;
 
 /// Path of the configuration, from the root of the repository.
@@ -22,6 +27,7 @@ pub const CONFIG_PATH: &str = ".weaver/merge.toml";
 /// Largest configuration that is read, in bytes.
 pub const CONFIG_MAX_BYTES: u64 = 64 * 1024;
 const CHECKS_MAX: usize = 32;
+const PROTECTED_MAX: usize = 100;
 /// A check's name is part of document keys.
 const NAME_MAX_BYTES: usize = 64;
 
@@ -29,6 +35,13 @@ const NAME_MAX_BYTES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MergeConfig {
+    /// What a push to an enqueued branch does; `eject` by default.
+    #[serde(default)]
+    pub on_push: OnPush,
+    /// Files and directories that are taken from the base for a check run, at most 100. A path that the base
+    /// lacks is removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<String>,
     /// 1 to 32 checks, each of which must pass.
     #[serde(rename = "check", default)]
     pub checks: Vec<CheckConfig>,
@@ -83,7 +96,26 @@ impl MergeConfig {
                 return Err(format!("{CONFIG_PATH}: check `{name}` has no command"));
             }
         }
+        config.validate_protected()?;
         Ok(config)
+    }
+
+    fn validate_protected(&self) -> Result<(), String> {
+        if self.protected.len() > PROTECTED_MAX {
+            return Err(format!(
+                "{CONFIG_PATH} protects {} paths; at most {PROTECTED_MAX} are allowed",
+                self.protected.len()
+            ));
+        }
+        let is_name = |part: &str| !matches!(part, "" | "." | "..") && !part.eq_ignore_ascii_case(".git");
+        let is_path = |path: &String| path.split('/').all(is_name) && !path.contains(char::is_control);
+        match self.protected.iter().find(|path| !is_path(path)) {
+            Some(path) => Err(format!(
+                "{CONFIG_PATH}: `{path}` cannot be protected: \
+                 name a file or directory from the root of the repository, such as `ci/test.sh`"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// Looks a check up by name.
@@ -91,15 +123,20 @@ impl MergeConfig {
         self.checks.iter().find(|check| check.name == *name)
     }
 
-    /// What planning needs. Equal checks with equal commands have equal ids.
-    pub fn check_set(&self) -> CheckSet {
+    /// What planning needs. Equal checks with equal commands have equal ids, if the protected files are equal:
+    /// `contents` identifies those of the base, and is empty if there are none.
+    pub fn check_set(&self, contents: &str) -> CheckSet {
         let mut hash = Sha256::new();
         for check in &self.checks {
             // Debug output quotes and escapes, so it is unambiguous.
             hash.update(format!("{check:?}\n"));
         }
+        if !self.protected.is_empty() {
+            hash.update(format!("{:?} {contents:?}\n", self.protected));
+        }
         let id = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        CheckSet { id, names: self.checks.iter().map(|check| check.name.clone()).collect() }
+        let names = self.checks.iter().map(|check| check.name.clone()).collect();
+        CheckSet { id, names, on_push: self.on_push }
     }
 }
 
@@ -129,8 +166,27 @@ mod tests {
 
     #[test]
     fn a_different_command_gives_a_different_check_set_id() {
-        let one = parse(UNIT).unwrap().check_set();
-        assert_eq!(one, parse(&format!("# why\n{UNIT}")).unwrap().check_set());
-        assert_ne!(one.id, parse(&UNIT.replace("true", "false")).unwrap().check_set().id);
+        let one = parse(UNIT).unwrap().check_set("");
+        assert_eq!(one, parse(&format!("# why\n{UNIT}")).unwrap().check_set(""));
+        assert_ne!(one.id, parse(&UNIT.replace("true", "false")).unwrap().check_set("").id);
+    }
+
+    #[test]
+    fn other_protected_files_on_the_base_give_a_different_check_set_id() {
+        let protected = format!("protected = [\"test.sh\"]\n{UNIT}");
+        let config = parse(&protected).unwrap();
+        assert_ne!(config.check_set("one").id, config.check_set("two").id);
+        assert_ne!(config.check_set("").id, parse(UNIT).unwrap().check_set("").id);
+    }
+
+    #[test]
+    fn a_protected_path_outside_the_checkout_is_refused() {
+        for path in
+            ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", ".git/config", "a/.GIT", "a/", "a\\nb"]
+        {
+            let text = format!("protected = [\"{path}\"]\n{UNIT}");
+            assert!(parse(&text).unwrap_err().contains("protected"), "{path}");
+        }
+        assert!(parse(&format!("protected = [\"test.sh\", \"ci/a b\", \".github\"]\n{UNIT}")).is_ok());
     }
 }

@@ -148,10 +148,24 @@ fn describe(notice: &Notice) -> (Kind, Option<&QueueEntry>, String) {
         }
         Notice::Completed { entry, outcome: EntryOutcome::Removed(reason), .. } => {
             let (kind, details) = match reason {
-                Reason::Conflicted { paths } => (Kind::Conflict, paths.join(", ")),
+                Reason::Conflicted { paths, with } => {
+                    let with: String =
+                        with.iter().map(|landed| format!("; with {}", landed.describe())).collect();
+                    (Kind::Conflict, paths.join(", ") + &with)
+                }
+                Reason::InvalidConfig { problem } => {
+                    (Kind::Removed, format!("no change could be tested after it: {problem}"))
+                }
                 Reason::ChecksFailed { .. } => (Kind::CheckFailed, failures(entry)),
                 Reason::Unusable { problem } => (Kind::Removed, format!("unusable: {problem}")),
                 Reason::HookDeclined { text } => (Kind::Removed, format!("declined by a hook: {text}")),
+                Reason::HeadChanged { to } => {
+                    let from = &entry.pull_request.head;
+                    (
+                        Kind::Removed,
+                        format!("its branch was pushed to: {from} was enqueued, now it is at {to}"),
+                    )
+                }
                 Reason::MergedOutside => {
                     (Kind::Removed, "merged into the base outside this queue, untested".to_owned())
                 }

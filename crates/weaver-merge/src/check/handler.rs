@@ -1,4 +1,5 @@
-//! Runs a check: the files of the commit and the command of the base's configuration, nothing else.
+//! Runs a check: the files of the commit, with protected ones from the base, and the command of the base's
+//! configuration, nothing else.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use super::checkout::check_out;
 use super::workspace::Workspace;
 use super::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CheckConfig, MergeConfig};
-use crate::domain::{MergeQueue, Repository, RunOutcome};
+use crate::domain::{CheckTarget, MergeQueue, Repository, RunOutcome};
 use crate::engine::{MergeDocuments, read_config};
 use crate::forge::{Forge, Forges};
 
@@ -72,7 +73,7 @@ impl CheckHandler {
         &self,
         payload: &CheckPayload,
         ctx: &Ctx,
-    ) -> Result<(Arc<dyn Forge>, MergeQueue, CheckConfig), Outcome> {
+    ) -> Result<(Arc<dyn Forge>, MergeQueue, CheckConfig, Vec<String>), Outcome> {
         let retryable = |error: &dyn std::fmt::Display| Outcome::failed(error.to_string());
         let namespace = &ctx.key().namespace;
         let stored =
@@ -95,7 +96,7 @@ impl CheckHandler {
             .map_err(|error| retryable(&error))?
             .map_err(Outcome::fatal)?;
         let check = config.check(&payload.check).cloned();
-        check.map(|check| (forge, stored.queue, check)).ok_or_else(|| {
+        check.map(|check| (forge, stored.queue, check, config.protected)).ok_or_else(|| {
             Outcome::fatal(format!("the configuration on the base branch has no check `{}`", payload.check))
         })
     }
@@ -166,13 +167,17 @@ impl CheckHandler {
     }
 
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
-        let (forge, queue, check) = self.prepare(payload, ctx).await?;
+        let (forge, queue, check, protected) = self.prepare(payload, ctx).await?;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
         let workspace = Workspace::new(&self.options.directory, &name)
             .map_err(|error| Outcome::failed(format!("cannot create a workspace for the check: {error}")))?;
         if let Err(outcome) = check_out(&*forge, &queue, payload, &workspace.files()).await? {
             drop(workspace);
             return ended(outcome);
+        }
+        if !protected.is_empty() && payload.on == CheckTarget::Candidate {
+            let restored = forge.restore(&payload.base, &protected, &workspace.files()).await;
+            restored.map_err(|error| Outcome::failed(format!("checkout failed: {error}")))?;
         }
         let sandbox = self.sandbox(&workspace, &queue.repository);
         let sandbox = sandbox.map_err(|reason| {

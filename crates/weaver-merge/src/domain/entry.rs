@@ -12,7 +12,8 @@ pub struct PullRequest {
     pub id: String,
     /// Name of its branch, without `refs/heads/`.
     pub head_ref: String,
-    /// Tip of that branch when it was enqueued.
+    /// The pinned head: tip of that branch when it was enqueued. No other commit lands for the entry, unless
+    /// the configuration says `on_push = "retest"`: then it follows the branch.
     pub head: Oid,
 }
 
@@ -69,6 +70,9 @@ pub struct QueueEntry {
     pub status: Status,
     /// By the clock of the node that enqueued it.
     pub enqueued_at: Timestamp,
+    /// The authenticated subject or local user; none in documents of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enqueued_by: Option<String>,
     /// When its first candidate was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,

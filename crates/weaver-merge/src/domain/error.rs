@@ -1,6 +1,6 @@
 //! Errors of the merge queue, by the seed's names.
 
-use super::EntryId;
+use super::{EntryId, Oid};
 
 /// Why a command on a queue was refused, or a step failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,16 @@ pub enum MergeError {
         /// Position in the queue, from 1.
         position: usize,
     },
+    /// The head of the change is not the one that was named.
+    #[error("`{pull_request}` is at {actual}, not at {expected}; review that commit and enqueue it")]
+    HeadMismatch {
+        /// Id of the change.
+        pull_request: String,
+        /// The head that was named.
+        expected: Oid,
+        /// The current head.
+        actual: Oid,
+    },
     /// The change is not open.
     #[error("`{0}` is closed or its branch does not exist; reopen it, or push the branch")]
     PullRequestClosed(String),
@@ -23,6 +33,14 @@ pub enum MergeError {
     /// The change cannot be merged.
     #[error("`{0}` conflicts with its base; merge the base into it, or rebase it, and push")]
     PullRequestConflicted(String),
+    /// The text is an expression or something else that is not the exact name of a branch.
+    #[error("`{name}` is not the exact name of a branch: {problem}; name the branch itself")]
+    InvalidBranchName {
+        /// As it was given.
+        name: String,
+        /// Which rule it breaks.
+        problem: String,
+    },
     /// The change targets another branch, or the branch does not exist.
     #[error("`{base_branch}` is not a valid base branch: {problem}")]
     InvalidBaseBranch {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CheckName, EntryId, ForeignMove, LinkId, QueueEntry, Status};
+use super::{CheckName, EntryId, ForeignMove, LinkId, Oid, QueueEntry, Status};
 
 /// Why an entry was removed without landing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,14 @@ pub enum Reason {
     Conflicted {
         /// Conflicting files, at most 50.
         paths: Vec<String>,
+        /// Landings of this queue that last changed those files, newest first; empty if none is known.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        with: Vec<LandedChange>,
+    },
+    /// It would land a configuration that no later change could be tested with.
+    InvalidConfig {
+        /// What is wrong, for people.
+        problem: String,
     },
     /// Checks fail on the candidate and pass on the base.
     ChecksFailed {
@@ -27,6 +35,11 @@ pub enum Reason {
     HookDeclined {
         /// Output of the hook.
         text: String,
+    },
+    /// The branch was pushed to after it was enqueued: what was approved is not what would land.
+    HeadChanged {
+        /// The new head.
+        to: Oid,
     },
     /// The base already contains the change, through another entry or from before the queue.
     AlreadyMerged,
@@ -54,7 +67,9 @@ impl Reason {
             Self::Conflicted { .. }
             | Self::ChecksFailed { .. }
             | Self::Unusable { .. }
-            | Self::HookDeclined { .. } => Status::Failed,
+            | Self::HookDeclined { .. }
+            | Self::HeadChanged { .. }
+            | Self::InvalidConfig { .. } => Status::Failed,
             _ => Status::Cancelled,
         }
     }
@@ -66,6 +81,8 @@ impl Reason {
             Self::ChecksFailed { .. } => "checks_failed",
             Self::Unusable { .. } => "unusable",
             Self::HookDeclined { .. } => "hook_declined",
+            Self::HeadChanged { .. } => "head_changed",
+            Self::InvalidConfig { .. } => "invalid_config",
             Self::AlreadyMerged => "already_merged",
             Self::MergedOutside => "merged_outside",
             Self::Closed => "closed",
@@ -75,6 +92,24 @@ impl Reason {
             Self::TriggerRemoved => "trigger_removed",
             Self::Cancelled => "cancelled",
         }
+    }
+}
+
+/// A change that landed through this queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandedChange {
+    /// Its entry in this queue.
+    pub entry: EntryId,
+    /// Id of the change.
+    pub pull_request: String,
+    /// The merge commit that landed.
+    pub commit: Oid,
+}
+
+impl LandedChange {
+    /// A few words for messages.
+    pub fn describe(&self) -> String {
+        format!("entry {} (`{}`), landed as {}", self.entry, self.pull_request, self.commit)
     }
 }
 

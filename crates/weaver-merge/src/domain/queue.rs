@@ -9,7 +9,7 @@ use weaver_core::time::Timestamp;
 
 use super::{
     ChainHead, Declines, DurationHistogram, EntryId, EntryOutcome, ForeignMove, MergeError, Notice, Oid,
-    PullRequestState, QueueEntry, QueueId, Reason, RunOutcome, Status,
+    QueueEntry, QueueId, Reason, RunOutcome,
 };
 
 /// Entries of one queue: its document must hold them all.
@@ -190,45 +190,6 @@ impl MergeQueue {
         }
     }
 
-    /// Adds a change behind all entries of the same or a more urgent priority.
-    pub fn enqueue(
-        &mut self,
-        change: &PullRequestState,
-        priority: u8,
-        now: Timestamp,
-    ) -> Result<EntryId, MergeError> {
-        let id = &change.pull_request.id;
-        if let Some(entry) = self.entries.iter().find(|entry| entry.pull_request.id == *id) {
-            return Err(MergeError::AlreadyInQueue {
-                pull_request: id.clone(),
-                position: entry.position + 1,
-            });
-        }
-        change.validate(&self.base_branch)?;
-        if self.entries.len() >= ENTRIES_MAX {
-            return Err(MergeError::QueueFull(self.entries.len()));
-        }
-        let id = EntryId(self.next_entry);
-        self.next_entry += 1;
-        let entry = QueueEntry {
-            id,
-            pull_request: change.pull_request.clone(),
-            position: 0,
-            priority: priority.min(PRIORITY_LOWEST),
-            status: Status::Pending,
-            enqueued_at: now,
-            started_at: None,
-            completed_at: None,
-            candidates: 0,
-            candidate: None,
-            checks: Vec::new(),
-            fault: None,
-        };
-        let position = self.insert(entry.clone());
-        self.outbox.push(Notice::Added { entry: Box::new(entry), position: position + 1 });
-        Ok(id)
-    }
-
     /// Removes the first entry.
     pub fn dequeue(&mut self) -> Option<QueueEntry> {
         let first = self.entries.first()?.id;
@@ -381,7 +342,7 @@ impl MergeQueue {
         self.entries.iter().position(|entry| entry.id == id).ok_or(MergeError::EntryNotFound(id))
     }
 
-    fn insert(&mut self, entry: QueueEntry) -> usize {
+    pub(super) fn insert(&mut self, entry: QueueEntry) -> usize {
         let is_ahead = |other: &QueueEntry| other.is_processing() || other.priority <= entry.priority;
         let index = self.entries.iter().rposition(is_ahead).map_or(0, |last| last + 1);
         self.entries.insert(index, entry);

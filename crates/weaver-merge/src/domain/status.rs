@@ -14,7 +14,7 @@ pub enum Status {
     Checking,
     /// Every check passed; the base is about to move.
     Ready,
-    /// Final: ejected for a conflict, a failed check or a hook.
+    /// Final: ejected for a conflict, a failed check, a hook, a push, or an invalid configuration.
     Failed,
     /// Final: removed for another reason.
     Cancelled,

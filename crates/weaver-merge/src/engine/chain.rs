@@ -6,11 +6,15 @@
 use weaver_core::time::Timestamp;
 
 use super::{Certificate, EngineError, Fact, Link, MergeEngine, SignedLink, VersionedQueue, read_config};
-use crate::domain::{ChainHead, EntryId, EntryOutcome, ForeignMove, LinkId, MergeQueue, Notice, Oid, Status};
+use crate::domain::{
+    ChainHead, EntryId, EntryOutcome, ForeignMove, LandedChange, LinkId, MergeQueue, Notice, Oid, Status,
+};
 use crate::forge::{Forge, Moved};
 
 /// Lost landings that are listed.
 const TAKEN_BACK_MAX: usize = 100;
+/// Links searched for the landings that a change conflicts with.
+const LINKS_SEARCHED_MAX: usize = 1000;
 
 impl MergeEngine {
     /// Begins the chain of a queue that has none, at the tip of its base, or at the tip before a landing that
@@ -181,6 +185,32 @@ impl MergeEngine {
             }
         }
         Ok(true)
+    }
+
+    /// Landings of this queue that last changed conflicting paths, newest first.
+    pub(super) async fn collisions(
+        &self,
+        forge: &dyn Forge,
+        queue: &MergeQueue,
+        base: &Oid,
+        head: &Oid,
+        paths: &[String],
+    ) -> Result<Vec<LandedChange>, EngineError> {
+        let commits = forge.last_changes(base, head, paths).await?;
+        let (mut with, mut walk) = (Vec::new(), walk(queue));
+        for _ in 0..LINKS_SEARCHED_MAX {
+            if with.len() >= commits.len() {
+                break;
+            }
+            let Some((_, Some(link))) = self.step_back(queue, &mut walk).await? else { break };
+            if let Fact::Landing { certificate } = link.fact
+                && commits.contains(&certificate.commit)
+            {
+                let Certificate { entry, pull_request, commit, .. } = *certificate;
+                with.push(LandedChange { entry, pull_request, commit });
+            }
+        }
+        Ok(with)
     }
 
     /// Accepts that the base was changed to `accept` outside the queue, and resumes the queue.

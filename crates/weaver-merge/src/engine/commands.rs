@@ -1,7 +1,10 @@
 //! Commands of operators and producers.
 
 use super::{EngineError, EntryDetail, MergeEngine, VersionedQueue};
-use crate::domain::{EntryId, MergeError, MergeQueue, OnForeign, PRIORITY_LOWEST, QueueId, Repository};
+use crate::domain::{
+    EnqueueOptions, EntryId, MergeError, MergeQueue, Oid, OnForeign, OnPush, PRIORITY_LOWEST, QueueId,
+    Repository, branch_name_problem,
+};
 use crate::forge::{Forge, ForgeError, MergeOutcome, MergeRequest};
 
 /// Optimistic-concurrency retries of a command.
@@ -16,6 +19,23 @@ pub struct Position {
     pub entry: EntryId,
     /// From 1, the head of the queue.
     pub position: usize,
+}
+
+/// A change to enqueue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEntry {
+    /// Its id on the forge: a branch name on plain git.
+    pub change: String,
+    /// The only head that may be enqueued; none for any.
+    pub head: Option<Oid>,
+    /// The authenticated subject or local user.
+    pub by: Option<String>,
+}
+
+impl From<&str> for NewEntry {
+    fn from(change: &str) -> Self {
+        Self { change: change.to_owned(), head: None, by: None }
+    }
 }
 
 impl MergeEngine {
@@ -36,6 +56,9 @@ impl MergeEngine {
         let invalid = |problem: String| {
             MergeError::InvalidBaseBranch { base_branch: base_branch.to_owned(), problem }.into()
         };
+        if let Some(problem) = branch_name_problem(base_branch) {
+            return Err(MergeError::InvalidBranchName { name: base_branch.to_owned(), problem }.into());
+        }
         let now = self.clock.now();
         let mut queue = MergeQueue::new(repository, base_branch, now);
         let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
@@ -56,27 +79,37 @@ impl MergeEngine {
         Ok(self.get(&queue.id).await?.queue)
     }
 
-    /// Enqueues a change by its id on the forge: a branch name on plain git.
+    /// Enqueues a change, pinned to its current head.
     pub async fn enqueue(
         &self,
         queue: &QueueId,
-        change: &str,
+        new: impl Into<NewEntry>,
         priority: u8,
     ) -> Result<Position, EngineError> {
+        let new = new.into();
+        let exact = new.change.strip_prefix("refs/heads/").unwrap_or(&new.change);
+        if let Some(problem) = branch_name_problem(exact) {
+            return Err(MergeError::InvalidBranchName { name: new.change, problem }.into());
+        }
         let stored = self.get(queue).await?;
         let forge = self.forges.open(&stored.queue.repository);
         let base_branch = stored.queue.base_branch.clone();
-        let Some(mut state) = forge.change(change, &base_branch).await? else {
-            return Err(MergeError::PullRequestClosed(change.to_owned()).into());
+        let Some(mut state) = forge.change(&new.change, &base_branch).await? else {
+            return Err(MergeError::PullRequestClosed(new.change).into());
         };
         if state.pull_request.id == base_branch {
             let problem = "a branch cannot land on itself".to_owned();
             return Err(MergeError::InvalidBaseBranch { base_branch, problem }.into());
         }
-        state.is_conflicted |= conflicts(&*forge, &base_branch, &state.pull_request.head).await?;
+        let base = forge.tip(&base_branch).await?;
+        if let Some(base) = &base {
+            state.is_conflicted |= conflicts(&*forge, base, &state.pull_request.head).await?;
+        }
+        let options =
+            EnqueueOptions { priority, by: new.by, head: new.head, on_push: on_push(&*forge, base).await? };
         let now = self.clock.now();
         let answer = self.change(queue, |next| {
-            let entry = next.enqueue(&state, priority, now)?;
+            let entry = next.enqueue_with(&state, &options, now)?;
             Ok(Position { entry, position: next.position(entry).unwrap_or_default() })
         });
         answer.await
@@ -199,12 +232,13 @@ impl MergeEngine {
 
 /// Whether a change conflicts with the base now. By the time it is processed this may have changed: the plan
 /// goes by the candidate.
-async fn conflicts(
-    forge: &dyn Forge,
-    base_branch: &str,
-    head: &crate::domain::Oid,
-) -> Result<bool, EngineError> {
-    let Some(base) = forge.tip(base_branch).await? else { return Ok(false) };
-    let request = MergeRequest { base, head: head.clone(), message: "trial".to_owned() };
+async fn conflicts(forge: &dyn Forge, base: &Oid, head: &Oid) -> Result<bool, EngineError> {
+    let request = MergeRequest { base: base.clone(), head: head.clone(), message: "trial".to_owned() };
     Ok(matches!(forge.merge(&request).await?, MergeOutcome::Conflict(_)))
+}
+
+/// The setting on the base. If that cannot be read, a change that is in the queue stays as it is.
+async fn on_push(forge: &dyn Forge, base: Option<Oid>) -> Result<OnPush, EngineError> {
+    let Some(base) = base else { return Ok(OnPush::Retest) };
+    Ok(super::read_config(forge, &base).await?.map_or(OnPush::Retest, |config| config.on_push))
 }

@@ -134,7 +134,10 @@ impl MergeEngine {
         let merged = match forge.merge(&request).await {
             Ok(MergeOutcome::Merged(merged)) => merged,
             Ok(MergeOutcome::Conflict(paths)) => {
-                return Ok(ActionResult::Report(Report::Conflict { entry, base, head, paths }));
+                return Ok(match self.collisions(&*forge, queue, &base, &head, &paths).await {
+                    Ok(with) => ActionResult::Report(Report::Conflict { entry, base, head, paths, with }),
+                    Err(error) => fault(entry, &error),
+                });
             }
             Ok(MergeOutcome::AlreadyMerged) => {
                 return Ok(match self.was_merged_outside(&*forge, queue, &base, &head).await {
@@ -150,10 +153,17 @@ impl MergeEngine {
             Err(error) => return Ok(fault(entry, &error)),
         };
         Ok(match read_config(&*forge, &base).await {
-            Ok(Ok(config)) => {
-                let checks = config.check_set().names;
-                ActionResult::Report(Report::Built { entry, base, head, merged, checks })
-            }
+            // What lands is the next base: its configuration must be usable too.
+            Ok(Ok(config)) => match read_config(&*forge, &merged.commit).await {
+                Ok(Ok(_)) => {
+                    let checks = config.checks.into_iter().map(|check| check.name).collect();
+                    ActionResult::Report(Report::Built { entry, base, head, merged, checks })
+                }
+                Ok(Err(problem)) => {
+                    ActionResult::Report(Report::InvalidConfig { entry, base, head, problem })
+                }
+                Err(error) => fault(entry, &error),
+            },
             Ok(Err(_)) => ActionResult::Replan,
             Err(error) => fault(entry, &error),
         })

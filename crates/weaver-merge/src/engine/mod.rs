@@ -36,7 +36,7 @@ use weaver_core::ports::Store;
 use weaver_core::time::Timestamp;
 
 pub use certificate::{Certificate, CertifiedCheck, Verified};
-pub use commands::Position;
+pub use commands::{NewEntry, Position};
 pub use documents::{ENTRY_KIND, EntryDetail, LINK_KIND, MergeDocuments, QUEUE_KIND, VersionedQueue};
 pub use error::EngineError;
 pub use event::{Event, JournalEvent, event_stream};

@@ -10,7 +10,7 @@ use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
 use crate::domain::{Check, CheckTarget, EntryId, MergeQueue, Oid, QueueEntry, RunOutcome, Status};
 use crate::forge::{Forge, ForgeError};
-use crate::plan::{BaseSeen, Demand, Observations, PullRequestSeen, RunSeen, allot};
+use crate::plan::{BaseSeen, CheckSet, Demand, Observations, PullRequestSeen, RunSeen, allot};
 
 impl MergeEngine {
     pub(super) async fn observe(&self, queue: &MergeQueue) -> Result<Observations, EngineError> {
@@ -73,7 +73,10 @@ pub(crate) async fn read_config(
     forge: &dyn Forge,
     base: &Oid,
 ) -> Result<Result<MergeConfig, String>, ForgeError> {
-    let read = forge.read_file(base, CONFIG_PATH, CONFIG_MAX_BYTES).await?;
+    let read = match forge.read_file(base, CONFIG_PATH, CONFIG_MAX_BYTES).await {
+        Err(ForgeError::Unusable(problem)) => return Ok(Err(problem)),
+        read => read?,
+    };
     Ok(match read {
         Some(text) => MergeConfig::parse(&text),
         None => Err(format!(
@@ -82,18 +85,29 @@ pub(crate) async fn read_config(
     })
 }
 
+async fn check_set(forge: &dyn Forge, base: &Oid, config: &MergeConfig) -> Result<CheckSet, ForgeError> {
+    if config.protected.is_empty() {
+        return Ok(config.check_set(""));
+    }
+    Ok(config.check_set(&forge.contents_id(base, &config.protected).await?))
+}
+
 async fn base(forge: &dyn Forge, base_branch: &str) -> BaseSeen {
     let seen = async {
         let Some(oid) = forge.tip(base_branch).await? else {
             return Ok(BaseSeen::Missing(format!("branch `{base_branch}`")));
         };
         let config = read_config(forge, &oid).await?;
-        Ok(BaseSeen::Tip { oid, checks: config.map(|config| config.check_set()) })
+        let checks = match config {
+            Ok(config) => Ok(check_set(forge, &oid, &config).await?),
+            Err(problem) => Err(problem),
+        };
+        Ok(BaseSeen::Tip { oid, checks })
     };
     match seen.await {
         Ok(seen) => seen,
         Err(ForgeError::NotFound(what)) => BaseSeen::Missing(what),
-        Err(ForgeError::Unavailable(why) | ForgeError::Unusable(why)) => BaseSeen::Unreachable(why),
+        Err(ForgeError::Unusable(why) | ForgeError::Unavailable(why)) => BaseSeen::Unreachable(why),
     }
 }
 

@@ -46,7 +46,7 @@ pub trait Forge: Send + Sync {
     /// Removes the trigger (a label) of a change that left the queue. Idempotent.
     async fn clear_trigger(&self, id: &str) -> Result<(), ForgeError>;
 
-    /// A file of a commit; `None` if it does not exist.
+    /// A file of a commit; `None` if it does not exist, [`ForgeError::Unusable`] if it is a link or too large.
     async fn read_file(
         &self,
         commit: &Oid,
@@ -79,6 +79,17 @@ pub trait Forge: Send + Sync {
     /// Writes the files of a commit into an empty directory, without a reference to the repository. After
     /// [`ForgeError::Unusable`] the directory may have some of them.
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
+
+    /// Replaces paths (files or directories) in a directory that [`check_out`](Forge::check_out) wrote by those
+    /// of another commit; paths that it lacks are removed. Links of the checkout are not followed.
+    async fn restore(&self, commit: &Oid, paths: &[String], into: &Path) -> Result<(), ForgeError>;
+
+    /// A text that is equal for two commits if and only if the paths have the same contents in both.
+    async fn contents_id(&self, commit: &Oid, paths: &[String]) -> Result<String, ForgeError>;
+
+    /// For each path the newest commit on the first-parent history of `base` that changed it and that `head`
+    /// lacks; newest first, without duplicates.
+    async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError>;
 }
 
 /// Input of [`Forge::merge`]: everything the candidate depends on.
@@ -143,10 +154,11 @@ pub enum ForgeError {
     /// The repository does not exist.
     #[error("repository not found: {0}")]
     NotFound(String),
+    /// It cannot be used, however often the call is repeated: a configuration that is a link or too large, a
+    /// commit with missing objects or with file names that no file system takes.
+    #[error("{0}")]
+    Unusable(String),
     /// Transient or unknown: the call can be retried.
     #[error("{0}")]
     Unavailable(String),
-    /// A commit that no machine can use: objects are missing, or no file system takes its file names.
-    #[error("{0}")]
-    Unusable(String),
 }

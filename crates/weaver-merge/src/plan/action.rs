@@ -2,7 +2,7 @@
 
 use weaver_core::id::TaskId;
 
-use crate::domain::{CheckName, CheckTarget, EntryId, Merged, Oid};
+use crate::domain::{CheckName, CheckTarget, EntryId, LandedChange, Merged, Oid};
 
 /// A side effect. Idempotent, and planned again until its report is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,6 +75,19 @@ pub enum Report {
         head: Oid,
         /// Conflicting files, at most 50.
         paths: Vec<String>,
+        /// Landings of this queue that last changed those files.
+        with: Vec<LandedChange>,
+    },
+    /// The configuration of the candidate is invalid.
+    InvalidConfig {
+        /// Entry at the head of the queue.
+        entry: EntryId,
+        /// First parent of the candidate.
+        base: Oid,
+        /// Second parent of the candidate.
+        head: Oid,
+        /// What is wrong, for people.
+        problem: String,
     },
     /// The head lacks objects, and the base does not.
     Unusable {

@@ -30,11 +30,17 @@ pub fn apply(
             }
             built(queue, entry, merged, checks)?;
         }
-        Report::Conflict { entry, base, head, paths } => {
+        Report::Conflict { entry, base, head, paths, with } => {
             if !is_building(queue, entry, &base, &head) {
                 return Ok(false);
             }
-            queue.complete(entry, EntryOutcome::Removed(Reason::Conflicted { paths }), now)?;
+            queue.complete(entry, EntryOutcome::Removed(Reason::Conflicted { paths, with }), now)?;
+        }
+        Report::InvalidConfig { entry, base, head, problem } => {
+            if !is_building(queue, entry, &base, &head) {
+                return Ok(false);
+            }
+            queue.complete(entry, EntryOutcome::Removed(Reason::InvalidConfig { problem }), now)?;
         }
         Report::Unusable { entry, base, head, problem } => {
             if !is_building(queue, entry, &base, &head) {

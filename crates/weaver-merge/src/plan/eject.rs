@@ -1,9 +1,9 @@
-//! Entries that landed or were withdrawn: closed, deleted, retargeted, made a draft, or untriggered.
+//! Entries that landed, were withdrawn (closed, deleted, retargeted, made a draft, untriggered) or pushed to.
 
 use weaver_core::time::Timestamp;
 
 use super::{Observations, Plan, PullRequestSeen};
-use crate::domain::{EntryId, EntryOutcome, MergeError, Oid, QueueEntry, Reason, Status};
+use crate::domain::{EntryId, EntryOutcome, MergeError, Oid, OnPush, QueueEntry, Reason, Status};
 
 impl Plan {
     /// Completes the head if the base contains its candidate: the process that landed it may have died before
@@ -36,6 +36,41 @@ impl Plan {
         for (id, reason) in leaving {
             let tasks = self.queue.complete(id, EntryOutcome::Removed(reason), now)?;
             self.stop(tasks);
+        }
+        Ok(())
+    }
+
+    /// Ejects entries whose branch was pushed to, or pins them to the new head. One that may be landing right
+    /// now stays: what lands is the head that was tested.
+    pub(super) fn follow_pushes(
+        &mut self,
+        seen: &Observations,
+        base: &Oid,
+        on_push: OnPush,
+        now: Timestamp,
+    ) -> Result<(), MergeError> {
+        let pushed: Vec<(EntryId, Oid)> = self
+            .queue
+            .entries
+            .iter()
+            .filter(|entry| !(entry.is_landing() && is_on(entry, base)))
+            .filter_map(|entry| match seen.pull_requests.get(&entry.id)? {
+                PullRequestSeen::Present(change) => Some((entry, &change.pull_request.head)),
+                PullRequestSeen::BranchDeleted => None,
+            })
+            .filter(|(entry, head)| entry.pull_request.head != **head)
+            .map(|(entry, head)| (entry.id, head.clone()))
+            .collect();
+        for (id, to) in pushed {
+            match on_push {
+                OnPush::Eject => {
+                    let reason = Reason::HeadChanged { to };
+                    let tasks = self.queue.complete(id, EntryOutcome::Removed(reason), now)?;
+                    self.stop(tasks);
+                }
+                // A candidate of the old head is void and built again.
+                OnPush::Retest => self.queue.entry_mut(id)?.pull_request.head = to,
+            }
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use weaver_core::time::Timestamp;
 
 use super::eject::is_on;
-use super::{Action, CheckSet, Observations, Plan, Policy, PullRequestSeen};
-use crate::domain::{Candidate, EntryId, MergeError, Oid, QueueEntry, Status};
+use super::{Action, CheckSet, Observations, Plan, Policy};
+use crate::domain::{Candidate, EntryId, MergeError, Oid, Status};
 
 impl Plan {
     pub(super) fn advance_head(
@@ -17,7 +17,7 @@ impl Plan {
     ) -> Result<(), MergeError> {
         let Some(entry) = self.queue.current_entry() else { return Ok(()) };
         let (id, status) = (entry.id, entry.status);
-        let head = newest_head(entry, seen);
+        let head = entry.pull_request.head.clone();
         let is_void = entry.candidate.as_ref().is_some_and(|candidate| {
             (&candidate.base, &candidate.head) != (base, &head) || candidate.checks_id != checks.id
         });
@@ -105,13 +105,5 @@ impl Plan {
             }
             _ => Ok(false),
         }
-    }
-}
-
-fn newest_head(entry: &QueueEntry, seen: &Observations) -> Oid {
-    match seen.pull_requests.get(&entry.id) {
-        Some(PullRequestSeen::Present(change)) => change.pull_request.head.clone(),
-        // Not observed: keep what is known.
-        _ => entry.candidate.as_ref().map_or(&entry.pull_request.head, |candidate| &candidate.head).clone(),
     }
 }

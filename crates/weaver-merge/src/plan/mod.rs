@@ -76,6 +76,10 @@ pub fn plan(
         return Ok(plan);
     }
     plan.eject_withdrawn(seen, base.0, now)?;
+    // Without a readable setting the entries wait.
+    if let Ok(checks) = base.1 {
+        plan.follow_pushes(seen, base.0, checks.on_push, now)?;
+    }
     if plan.queue.paused.is_none() && seen.is_active {
         let checks = match base.1 {
             Ok(checks) => checks,

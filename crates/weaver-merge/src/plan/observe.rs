@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
-use crate::domain::{CheckName, EntryId, ForeignMove, Oid, OnForeign, PullRequestState, RunOutcome};
+use crate::domain::{CheckName, EntryId, ForeignMove, Oid, OnForeign, OnPush, PullRequestState, RunOutcome};
 
 /// State of repository, tasks and limits before planning. It may be stale by the time it is used: every
 /// effect is conditional.
@@ -52,6 +52,8 @@ pub struct CheckSet {
     pub id: String,
     /// At least one, in the order of the file.
     pub names: Vec<CheckName>,
+    /// What a push to an enqueued branch does. Not part of `id`: it decides nothing about a tree.
+    pub on_push: OnPush,
 }
 
 /// Observation of a change.

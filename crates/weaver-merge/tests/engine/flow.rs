@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weaver_merge::domain::{CheckName, MergeError, Reason};
+use weaver_merge::domain::{CheckName, LandedChange, MergeError, Reason};
 use weaver_merge::engine::EngineError;
 
 use crate::harness::Harness;
@@ -30,7 +30,9 @@ async fn a_conflict_is_refused_on_enqueue_and_a_later_one_ejects_the_entry() {
     let b = harness.add("b", &[("README", "b\n")]).await;
     harness.settle().await;
     assert!(harness.has_landed(a).await);
-    assert_eq!(harness.reason(b).await, Reason::Conflicted { paths: vec!["README".into()] });
+    let commit = harness.entry(a).await.certificate.unwrap().commit;
+    let with = vec![LandedChange { entry: a, pull_request: "a".into(), commit }];
+    assert_eq!(harness.reason(b).await, Reason::Conflicted { paths: vec!["README".into()], with });
     let again = harness.engine.enqueue(&harness.queue, "b", 5).await;
     assert_eq!(again, Err(EngineError::Merge(MergeError::PullRequestConflicted("b".into()))));
     harness.prove(&[]).await;

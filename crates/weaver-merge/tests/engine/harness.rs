@@ -34,6 +34,11 @@ impl Harness {
         Self::with(|repo| config(&[("unit", &unit(repo))])).await
     }
 
+    /// With `on_push = "retest"` on the base branch.
+    pub(crate) async fn retesting() -> Self {
+        Self::with(|repo| format!("on_push = \"retest\"\n{}", config(&[("unit", &unit(repo))]))).await
+    }
+
     /// With this configuration on the base branch.
     pub(crate) async fn with(config: impl FnOnce(&Repo) -> String) -> Self {
         let repo = Repo::new(&[("README", "hello\n")]);

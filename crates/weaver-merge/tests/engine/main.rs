@@ -10,8 +10,10 @@ mod harness;
 #[path = "../support/hooked.rs"]
 mod hooked;
 mod hooks;
+mod landed_config;
 mod lossy;
 mod notifications;
+mod pinned_head;
 #[path = "../support/proof.rs"]
 mod proof;
 mod races;

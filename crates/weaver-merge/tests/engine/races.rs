@@ -48,7 +48,7 @@ async fn a_push_to_the_base_during_landing_wins_and_the_change_is_tested_on_it()
 }
 
 #[tokio::test]
-async fn a_force_push_to_the_head_during_a_check_voids_that_run() {
+async fn a_force_push_to_the_head_during_a_check_ejects_the_entry() {
     // The first run of the check forces the branch to something bad, and passes.
     let harness = Harness::with(|repo| {
         let (git, marker) = (repo.path(), repo.scratch("marker").join("ran"));
@@ -63,7 +63,7 @@ async fn a_force_push_to_the_head_during_a_check_voids_that_run() {
     harness.repo.commit("worse", Some(harness.first.as_str()), &[("bad", "1\n")]);
     let a = harness.add("a", &[("a", "1\n")]).await;
     harness.settle().await;
-    assert_eq!(harness.reason(a).await.word(), "checks_failed");
+    assert_eq!(harness.reason(a).await.word(), "head_changed");
     assert_eq!(harness.repo.tip("main"), harness.first);
     harness.prove(&[]).await;
 }
@@ -139,7 +139,7 @@ async fn a_candidate_of_a_process_that_ended_is_rebuilt_and_lands() {
 
 #[tokio::test]
 async fn a_candidate_whose_head_was_pruned_too_cannot_land_and_an_event_says_so() {
-    let harness = Harness::new().await;
+    let harness = Harness::retesting().await;
     harness.accept_foreign().await;
     let a = harness.add("a", &[("a", "1\n")]).await;
     let lock = passed_and_blocked(&harness).await;
@@ -178,8 +178,8 @@ async fn a_push_to_the_base_between_passing_and_landing_causes_another_test() {
 }
 
 #[tokio::test]
-async fn a_push_to_the_head_during_a_check_is_tested_with_the_new_head() {
-    let harness = Harness::new().await;
+async fn a_push_to_a_retested_head_during_a_check_is_tested_with_the_new_head() {
+    let harness = Harness::retesting().await;
     let a = harness.add("a", &[("a", "1\n")]).await;
     harness.engine.reconcile_all().await.unwrap();
     assert_eq!(harness.state().await.entries[0].status, Status::Checking);
@@ -191,7 +191,7 @@ async fn a_push_to_the_head_during_a_check_is_tested_with_the_new_head() {
 
 #[tokio::test]
 async fn a_late_result_of_an_old_candidate_is_ignored() {
-    let harness = Harness::new().await;
+    let harness = Harness::retesting().await;
     let a = harness.add("a", &[("a", "1\n")]).await;
     harness.engine.reconcile_all().await.unwrap();
     harness.tasks.drain(&harness.registry()).await;

@@ -61,7 +61,7 @@ impl World {
             let repository = Repository { name: "demo".into(), location };
             let queue = engine.add_queue(repository, "main").await.unwrap().id;
             for (branch, _) in changes {
-                engine.enqueue(&queue, branch, 5).await.unwrap();
+                engine.enqueue(&queue, *branch, 5).await.unwrap();
             }
             queue
         });

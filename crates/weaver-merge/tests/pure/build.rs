@@ -33,8 +33,14 @@ fn a_conflict_ejects_the_change_and_names_the_files() {
     let mut scene = Scene::new(&["a", "b"], &["unit"]);
     scene.plan();
     let entry = scene.first();
-    scene.report(Report::Conflict { entry, base: oid(100), head: oid(1), paths: vec!["x.rs".into()] });
-    assert_eq!(reason(&scene), Some(Reason::Conflicted { paths: vec!["x.rs".into()] }));
+    scene.report(Report::Conflict {
+        entry,
+        base: oid(100),
+        head: oid(1),
+        paths: vec!["x.rs".into()],
+        with: Vec::new(),
+    });
+    assert_eq!(reason(&scene), Some(Reason::Conflicted { paths: vec!["x.rs".into()], with: Vec::new() }));
     assert_eq!((scene.queue.entries.len(), scene.queue.tally.removed["conflicted"]), (1, 1));
 }
 
@@ -43,8 +49,14 @@ fn a_report_about_another_base_or_head_changes_nothing() {
     let mut scene = Scene::new(&["a"], &["unit"]);
     scene.plan();
     let (entry, paths) = (scene.first(), Vec::new());
-    assert!(!scene.report(Report::Conflict { entry, base: oid(99), head: oid(1), paths: paths.clone() }));
-    assert!(!scene.report(Report::Conflict { entry, base: oid(100), head: oid(2), paths }));
+    assert!(!scene.report(Report::Conflict {
+        entry,
+        base: oid(99),
+        head: oid(1),
+        paths: paths.clone(),
+        with: Vec::new()
+    }));
+    assert!(!scene.report(Report::Conflict { entry, base: oid(100), head: oid(2), paths, with: Vec::new() }));
     let (base, head) = (oid(99), oid(1));
     let (merged, checks) = (merged(&base, &head), Vec::new());
     assert!(!scene.report(Report::Built { entry, base, head, merged, checks }));
@@ -106,6 +118,18 @@ fn a_change_that_was_closed_deleted_retargeted_drafted_or_untriggered_is_removed
         assert_eq!((reason(&scene), stops), (Some(expected), 2));
         assert_eq!(scene.queue.entries.len(), 1);
     }
+}
+
+#[test]
+fn a_candidate_with_an_invalid_configuration_ejects_the_change() {
+    let mut scene = Scene::new(&["a", "b"], &["unit"]);
+    scene.plan();
+    let (entry, problem) = (scene.first(), "no check".to_owned());
+    let report = |head| Report::InvalidConfig { entry, base: oid(100), head, problem: problem.clone() };
+    assert!(!scene.report(report(oid(2))), "late");
+    assert!(scene.report(report(oid(1))));
+    assert_eq!(reason(&scene), Some(Reason::InvalidConfig { problem: problem.clone() }));
+    assert!(scene.queue.paused.is_none() && scene.queue.entries.len() == 1);
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn read(input: &[u8]) -> String {
     let written = toml::to_string(&config).expect("what was read can be written");
     let again = MergeConfig::parse(written.as_bytes()).unwrap_or_else(|error| panic!("{error}: {written}"));
     assert_eq!(again, config);
-    assert_eq!(again.check_set(), config.check_set());
+    assert_eq!(again.check_set(""), config.check_set(""));
     assert!(config.checks.iter().all(|check| config.check(&check.name).is_some()));
     format!("{} checks", if config.checks.len() > 1 { "many" } else { "one" })
 }
@@ -26,6 +26,8 @@ const WORDS: &[&str] = &[
     "name = ",
     "command = ",
     "timeout_s = ",
+    "on_push = ",
+    "protected = ",
     "\"unit\"",
     "[\"true\"]",
     "'''",

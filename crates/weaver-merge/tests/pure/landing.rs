@@ -1,7 +1,7 @@
 //! From a candidate to the base.
 
-use weaver_merge::domain::{CheckTarget, EntryOutcome, MergeError, Notice, Status};
-use weaver_merge::plan::{Action, PullRequestSeen, Report, RunSeen};
+use weaver_merge::domain::{CheckTarget, EntryOutcome, MergeError, Notice, OnPush, Status};
+use weaver_merge::plan::{Action, BaseSeen, PullRequestSeen, Report, RunSeen};
 
 use crate::scene::{Scene, change, failed, merged, oid, passed};
 
@@ -112,8 +112,10 @@ fn a_base_that_moved_makes_the_candidate_void_whether_it_is_checked_or_ready() {
 }
 
 #[test]
-fn a_push_to_the_head_makes_the_candidate_void_and_stops_its_checks() {
+fn a_push_to_a_retested_head_makes_the_candidate_void_and_stops_its_checks() {
     let mut scene = Scene::new(&["a"], &["unit"]);
+    let BaseSeen::Tip { checks: Ok(checks), .. } = &mut scene.seen.base else { panic!() };
+    checks.on_push = OnPush::Retest;
     scene.step();
     scene.step();
     let task = scene.queue.entries[0].checks[0].runs[0].task.unwrap();

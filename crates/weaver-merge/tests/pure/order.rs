@@ -1,7 +1,7 @@
 //! Order and priority.
 
 use weaver_core::time::Timestamp;
-use weaver_merge::domain::{ENTRIES_MAX, EntryId, MergeError, MergeQueue, Status};
+use weaver_merge::domain::{ENTRIES_MAX, EnqueueOptions, EntryId, MergeError, MergeQueue, OnPush, Status};
 
 use crate::scene::{change, queue};
 
@@ -97,8 +97,22 @@ fn a_change_that_is_in_the_queue_is_refused_with_its_position() {
     let mut queue = queue();
     add(&mut queue, "a", 5);
     add(&mut queue, "b", 5);
-    let refused = queue.enqueue(&change("b", 7), 0, Timestamp::MIN);
+    let refused = queue.enqueue(&change("b", 1), 0, Timestamp::MIN);
     assert_eq!(refused, Err(MergeError::AlreadyInQueue { pull_request: "b".into(), position: 2 }));
+}
+
+#[test]
+fn a_change_with_a_new_head_replaces_its_entry_unless_that_is_retested() {
+    let mut queue = queue();
+    let old = add(&mut queue, "a", 5);
+    add(&mut queue, "b", 5);
+    let mut options = EnqueueOptions { priority: 5, by: None, head: None, on_push: OnPush::Retest };
+    let refused = queue.enqueue_with(&change("a", 7), &options, Timestamp::MIN);
+    assert_eq!(refused, Err(MergeError::AlreadyInQueue { pull_request: "a".into(), position: 1 }));
+    options.on_push = OnPush::Eject;
+    let new = queue.enqueue_with(&change("a", 7), &options, Timestamp::MIN).unwrap();
+    assert!(queue.entry(old).is_err());
+    assert_eq!((queue.position(new), queue.tally.removed["head_changed"]), (Some(2), 1));
 }
 
 #[test]

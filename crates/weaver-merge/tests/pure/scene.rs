@@ -6,8 +6,8 @@ use std::time::Duration;
 use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    CheckName, EntryId, MergeQueue, Merged, Oid, OnForeign, PullRequest, PullRequestState, Repository,
-    RunOutcome, Status,
+    CheckName, EntryId, MergeQueue, Merged, Oid, OnForeign, OnPush, PullRequest, PullRequestState,
+    Repository, RunOutcome, Status,
 };
 use weaver_merge::plan::{
     Action, BaseSeen, CheckSet, Observations, Plan, Policy, PullRequestSeen, Report, RunSeen, apply, plan,
@@ -46,7 +46,7 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn new(changes: &[&str], checks: &[&str]) -> Self {
         let names = checks.iter().map(|name| CheckName((*name).into())).collect();
-        let checks = Ok(CheckSet { id: "set".into(), names });
+        let checks = Ok(CheckSet { id: "set".into(), names, on_push: OnPush::default() });
         let seen = Observations {
             base: BaseSeen::Tip { oid: oid(100), checks },
             pull_requests: HashMap::new(),

@@ -23,3 +23,30 @@ async fn a_checkout_has_every_file_of_the_commit_and_no_link_to_the_repository()
     assert!(!out.join(".git").exists());
     assert!(!repo.path().join("worktrees").exists() && !repo.scratch("").join("out.index").exists());
 }
+
+#[tokio::test]
+async fn restored_files_are_those_of_the_base_and_no_link_of_the_change_is_followed() {
+    let files = [("ci/test.sh", "#!/bin/sh\nbase\n"), ("ci/only-base", "1\n"), ("top", "base\n")];
+    let repo = Repo::new(&files);
+    let base = repo.tip("main");
+    let outside = repo.scratch("outside");
+    std::fs::write(outside.join("test.sh"), "untouched\n").unwrap();
+    let changed = [("top", ""), ("top/inner", "1\n"), ("added", "1\n"), (".gitattributes", "* eol=crlf\n")];
+    let change = repo.commit("change", Some("main"), &changed);
+    let out = repo.scratch("out");
+    repo.forge().check_out(&change, &out).await.unwrap();
+    // As if the change had it: a link where the base has a directory.
+    std::fs::remove_dir_all(out.join("ci")).unwrap();
+    std::os::unix::fs::symlink(&outside, out.join("ci")).unwrap();
+    let paths = ["ci/test.sh", "top", "added", "missing/file"].map(str::to_owned);
+    repo.forge().restore(&base, &paths, &out).await.unwrap();
+    assert_eq!(std::fs::read_to_string(outside.join("test.sh")).unwrap(), "untouched\n");
+    assert!(out.join("ci").symlink_metadata().unwrap().is_dir());
+    assert_eq!(std::fs::read_to_string(out.join("ci/test.sh")).unwrap(), "#!/bin/sh\nbase\n");
+    assert_eq!(std::fs::read_to_string(out.join("top")).unwrap(), "base\n");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(out.join("ci/test.sh")).unwrap().permissions().mode() & 0o111, 0o111);
+    assert!(!out.join("added").exists() && !out.join("missing").exists());
+    let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 3, "nothing is left behind: {names:?}");
+}

@@ -91,4 +91,13 @@ impl Forge for ObservedForge {
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
         self.observed("check_out", self.forge.check_out(commit, into)).await
     }
+    async fn restore(&self, commit: &Oid, paths: &[String], into: &Path) -> Result<(), ForgeError> {
+        self.forge.restore(commit, paths, into).await
+    }
+    async fn contents_id(&self, commit: &Oid, paths: &[String]) -> Result<String, ForgeError> {
+        self.forge.contents_id(commit, paths).await
+    }
+    async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError> {
+        self.forge.last_changes(base, head, paths).await
+    }
 }

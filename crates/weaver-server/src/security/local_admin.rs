@@ -65,9 +65,18 @@ impl LocalAdmins {
         if uid != self.uid && uid != ROOT {
             is_member()?;
         }
-        let name = name.map_or_else(|| format!("local:{uid}"), |name| format!("local:{name}"));
-        Some(LocalPeer { uid, name: name.into() })
+        Some(LocalPeer { uid, name: subject(uid, name).into() })
     }
+}
+
+/// The subject of a user of this machine, as the audit journal and merge queue entries name it.
+pub fn local_subject(uid: u32) -> String {
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default(); // No database, no names.
+    subject(uid, user_name(uid, &passwd))
+}
+
+fn subject(uid: u32, name: Option<&str>) -> String {
+    name.map_or_else(|| format!("local:{uid}"), |name| format!("local:{name}"))
 }
 
 /// The id of a group of the local user database.

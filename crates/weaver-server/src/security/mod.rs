@@ -52,7 +52,7 @@ pub use guard::{Guard, GuardOptions, InvalidHost, protect, protect_pages};
 pub use identity::{EXEC_TASK_TYPE, Identity, PROGRAM_TASK_TYPES};
 pub(crate) use lease_binding::ForeignLease;
 pub use listen::{BindRefused, check_listen};
-pub use local_admin::{LocalAdmins, LocalPeer, group_id};
+pub use local_admin::{LocalAdmins, LocalPeer, group_id, local_subject};
 pub use private::{PrivateFileError, read_private, write_private};
 pub use recheck::RECHECK_EVERY;
 pub(crate) use recheck::Recheck;

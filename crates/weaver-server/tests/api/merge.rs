@@ -88,6 +88,12 @@ async fn what_a_merge_queue_refuses_has_the_code_of_its_error() {
     bench.enqueue("no-such-branch").await.problem(409, "pull_request_closed");
     bench.enqueue("clash").await.problem(409, "pull_request_conflicted");
     bench.enqueue("main").await.problem(409, "invalid_base_branch");
+    bench.enqueue("a~0").await.problem(400, "invalid_branch_name");
+    let at = async |sha: &str| bench.server.post(&entries, &json!({ "change": "a", "sha": sha })).await;
+    at("main").await.problem(400, "invalid_field");
+    let other = at(&"ab".repeat(20)).await.problem(409, "head_mismatch");
+    let head = bench.repo.git(&["rev-parse", "a"]);
+    assert!(other["detail"].as_str().is_some_and(|detail| detail.contains(&head)), "{other}");
     bench.server.get(&format!("{entries}/7")).await.problem(404, "entry_not_found");
     bench.server.post_empty(&format!("{entries}/7/cancel")).await.problem(404, "entry_not_found");
     bench.server.get(&format!("{entries}/first")).await.problem(400, "invalid_path");
@@ -104,6 +110,27 @@ async fn what_a_merge_queue_refuses_has_the_code_of_its_error() {
     add(json!({ "base_branch": "nowhere" })).await.problem(409, "repository_unusable");
     bench.repo.commit("plain", Some("refs/heads/none"), &[("a", "1\n")]);
     add(json!({ "base_branch": "plain" })).await.problem(409, "invalid_base_branch");
+}
+
+#[tokio::test]
+async fn an_entry_names_its_head_its_producer_and_what_it_collides_with() {
+    let bench = Bench::new().await.with_queue().await;
+    bench.branch("a", &[("README", "a\n")]);
+    bench.branch("b", &[("README", "b\n")]);
+    let head = bench.repo.git(&["rev-parse", "a"]);
+    let new = json!({ "change": "a", "sha": head });
+    let entry = bench.server.post(&format!("{QUEUE}/entries"), &new).await.expect(201);
+    assert_eq!((&entry["head"], &entry["enqueued_by"]), (&json!(head), &json!("ada")));
+    bench.enqueue("b").await.expect(201);
+    bench.branch("pushed", &[("pushed", "1\n")]);
+    bench.enqueue("pushed").await.expect(201);
+    bench.branch("pushed", &[("pushed", "2\n")]);
+    let bench = bench.working();
+    let landed = bench.left(1).await;
+    let conflict = json!({ "entry": 1, "change": "a", "commit": landed["certificate"]["commit"] });
+    assert_eq!(bench.left(2).await["reason"]["collides_with"], json!([conflict]));
+    let pushed = bench.repo.git(&["rev-parse", "pushed"]);
+    assert_eq!(bench.left(3).await["reason"], json!({ "reason": "head_changed", "details": [pushed] }));
 }
 
 #[tokio::test]
@@ -241,7 +268,7 @@ async fn the_typed_client_reads_the_same_events() {
     let client = weaver_client::Client::new(&format!("http://{}", bench.server.address)).expect("an address");
     let mut events = client.merge_events("demo:main", None).await.expect("a stream");
     bench.branch("a", &[("a", "1\n")]);
-    let new = weaver_api::NewMergeEntry { change: "a".to_owned(), priority: None };
+    let new = weaver_api::NewMergeEntry { change: "a".to_owned(), priority: None, sha: None };
     let entry = client.enqueue_merge("demo:main", &new).await.expect("it comes");
     bench.server.state.merge.reconcile_all().await.expect("it is published");
     let (_, event) = events.next().await.expect("it goes on").expect("an event");

@@ -97,6 +97,8 @@ async fn history(browser: &Browser, repo: &Repo) {
     browser.press("demo:main").await;
     browser.press("good").await;
     browser.sees("#certificate", repo.git(&["rev-parse", "main"]).as_str()).await;
+    browser.sees(".details", repo.git(&["rev-parse", "good"]).as_str()).await;
+    browser.sees(".details", " by ").await;
     browser.press("Verify against the repository").await;
     browser.sees(".done", "What is on the branch is what was tested").await;
 }
@@ -168,7 +170,7 @@ async fn text_of_a_change_or_its_checks_is_never_markup_and_merge_pages_are_acce
     repo.commit(&odd, Some("main"), &[(CORPUS[1], "1\n")]);
     let engine = &site.state.merge;
     engine.enqueue(&queue, bad, 5).await.expect("an entry");
-    engine.enqueue(&queue, &odd, 5).await.expect("an entry");
+    engine.enqueue(&queue, odd.as_str(), 5).await.expect("an entry");
     // A conflict in a file of this name. The push itself is accepted, as it is not the subject here.
     let accept = Some(weaver_merge::domain::OnForeign::Accept);
     engine.set_on_foreign(&queue, accept).await.expect("a setting");

@@ -67,16 +67,25 @@ fn without_a_server_the_same_commands_work_on_the_store() {
     let place = Place::new();
     repository(&place, &["one", "broken"]);
     let on_store = |words: &str| place.run(&format!("merge {words} --store ./weaver-data"));
+    on_store("add-repo project.git --base main~0").failed(1, &["not the exact name of a branch"]);
     on_store("add-repo project.git").succeeded();
-    for name in ["one", "broken"] {
-        on_store(&format!("enqueue --head {name}")).succeeded();
-    }
+    let tip = |name: &str| in_shell(&place, &format!("git --git-dir project.git rev-parse {name}")).out;
+    let (one, broken) = (tip("one"), tip("broken"));
+    on_store("enqueue --head one~0").failed(6, &["`one~0` is not the exact name of a branch"]);
+    on_store("enqueue --head one --sha main").failed(2, &["full commit hash"]);
+    on_store(&format!("enqueue --head one --sha {}", broken.trim())).failed(6, &["is at", one.trim()]);
+    let enqueued = on_store(&format!("enqueue --head one --sha {}", one.trim())).succeeded();
+    assert!(enqueued.contains(one.trim()), "{enqueued}");
+    on_store("enqueue --head broken").succeeded();
+    let listed = on_store("status").succeeded();
+    assert!(listed.contains("HEAD") && listed.contains(&one[..10]) && listed.contains("local:"), "{listed}");
     on_store("run --until-idle").succeeded();
     let status = on_store("status --output json").json();
     assert_eq!(status["history"][1]["status"], "landed", "{status}");
     assert_eq!(status["history"][0]["reason"]["details"][0], "unit", "{status}");
     let shown = on_store("show 2").succeeded();
     assert!(shown.contains("reason  unit") && shown.contains("on the base"), "{shown}");
+    assert!(shown.contains(&format!("head    {broken}")) && shown.contains("by      local:"), "{shown}");
     on_store("verify 1").succeeded();
     on_store("verify 2").failed(3, &["has not landed"]);
 }

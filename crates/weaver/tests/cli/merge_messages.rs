@@ -100,7 +100,8 @@ fn a_webhook_and_a_command_get_every_message_in_the_operators_words_and_the_log_
     received.values_mut().for_each(|messages| messages.sort());
     assert_eq!(received["enqueued"], ["broken is number 3", "clash is number 2", "one is number 1"]);
     assert_eq!(received["merged"], ["one is on main"]);
-    assert_eq!(received["conflict"], ["clash clashes in one"]);
+    let conflict = "clash clashes in one; with entry 1 (`one`), landed as ";
+    assert!(received["conflict"][0].starts_with(conflict), "{received:?}");
     assert!(
         received["check_failed"][0].starts_with("broken is to blame: `unit` exited with code 1"),
         "{received:?}"

@@ -6,7 +6,9 @@ mod hooks;
 mod merge;
 mod moves;
 mod private;
+mod protect;
 mod push;
+mod touch;
 mod unusable;
 mod version;
 mod view;
@@ -19,7 +21,7 @@ use async_trait::async_trait;
 use weaver_core::clock::Clock;
 
 use super::{CommitSeen, Forge, ForgeError, Forges, Landing, MergeOutcome, MergeRequest, Moved};
-use crate::domain::{Oid, OnForeign, PullRequest, PullRequestState, Repository};
+use crate::domain::{Oid, OnForeign, PullRequest, PullRequestState, Repository, branch_name_problem};
 use crate::plan::PullRequestSeen;
 use command::Git;
 use push::Refusal;
@@ -89,6 +91,9 @@ impl Forge for GitForge {
     /// tree behind), and its hooks are secure.
     async fn examine(&self, base_branch: &str) -> Result<(), ForgeError> {
         let unavailable = |problem: String| Err(ForgeError::Unavailable(problem));
+        if let Some(problem) = branch_name_problem(base_branch) {
+            return unavailable(format!("`{base_branch}` is not the exact name of a branch: {problem}"));
+        }
         version::check(&self.git.run(&["version"]).await?.stdout)?;
         let Some(_) = self.tip(base_branch).await? else {
             return unavailable(format!("there is no branch `{base_branch}`; push it first"));
@@ -107,14 +112,16 @@ impl Forge for GitForge {
     }
 
     async fn tip(&self, branch: &str) -> Result<Option<Oid>, ForgeError> {
-        let revision = format!("{}^{{commit}}", branch_ref(branch));
-        let output =
-            self.git.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &revision]).await?;
-        match output.code {
-            Some(0) => oid(&output.text()).map(Some),
-            Some(1) => Ok(None),
-            _ => Err(output.error()),
+        // Not `rev-parse`: that reads expressions, and finds `refs/tags/refs/heads/…` for a missing branch.
+        if branch_name_problem(branch).is_some() {
+            return Ok(None);
         }
+        let name = branch_ref(branch);
+        let listed = self.git.run_ok(&["for-each-ref", "--format=%(objectname) %(refname)", &name]).await?;
+        // A pattern also matches the branches below it.
+        let exact =
+            |line: &str| line.split_once(' ').filter(|(_, found)| *found == name).map(|(tip, _)| oid(tip));
+        listed.lines().find_map(exact).transpose()
     }
 
     async fn change(&self, name: &str, base_branch: &str) -> Result<Option<PullRequestState>, ForgeError> {
@@ -148,7 +155,7 @@ impl Forge for GitForge {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [mode, "blob", object, size, ..] = words[..] else { return Ok(None) };
         if mode == "120000" || size.parse::<u64>().map_or(true, |size| size > max_bytes) {
-            return Err(ForgeError::Unavailable(format!(
+            return Err(ForgeError::Unusable(format!(
                 "{path} is not a regular file of at most {max_bytes} bytes"
             )));
         }
@@ -213,6 +220,18 @@ impl Forge for GitForge {
 
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
         checkout::check_out(&self.git, commit, into).await
+    }
+
+    async fn restore(&self, commit: &Oid, paths: &[String], into: &Path) -> Result<(), ForgeError> {
+        protect::restore(&self.git, commit, paths, into).await
+    }
+
+    async fn contents_id(&self, commit: &Oid, paths: &[String]) -> Result<String, ForgeError> {
+        protect::objects(&self.git, commit, paths).await
+    }
+
+    async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError> {
+        touch::last_changes(&self.git, base, head, paths).await
     }
 }
 

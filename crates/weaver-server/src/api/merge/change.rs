@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use weaver_api::{MergeEntry, MergeQueue, NewMergeEntry, NewMergeQueue, PauseMerge, PutMergePriority};
-use weaver_merge::domain::{PRIORITY_DEFAULT, PRIORITY_LOWEST, QueueId, Repository};
-use weaver_merge::engine::EngineError;
+use weaver_merge::domain::{BadOid, Oid, PRIORITY_DEFAULT, PRIORITY_LOWEST, QueueId, Repository};
+use weaver_merge::engine::{EngineError, NewEntry};
 use weaver_merge::forge::ForgeError;
 
 use super::{EntryPath, convert, named, shown};
@@ -74,7 +74,10 @@ pub(crate) async fn enqueue_merge(
     caller.require(Permission::Enqueue, state.merge.namespace())?;
     let queue = named(queue)?;
     let priority = checked(new.priority.unwrap_or(PRIORITY_DEFAULT))?;
-    let at = state.merge.enqueue(&queue, &new.change, priority).await?;
+    let head = new.sha.as_deref().map(commit).transpose()?;
+    let by = Some(caller.name().to_owned());
+    let entry = NewEntry { change: new.change.clone(), head, by };
+    let at = state.merge.enqueue(&queue, entry, priority).await?;
     let record =
         AuditRecord::new("merge.enqueue", format!("{}/{}", target(&queue), at.entry)).detail(new.change);
     state.audit.write(&caller, state.merge.namespace(), record).await;
@@ -181,6 +184,13 @@ pub(super) async fn done(
 
 pub(super) fn target(queue: &QueueId) -> String {
     format!("merge/{queue}")
+}
+
+fn commit(text: &str) -> Result<Oid, Problem> {
+    text.parse().map_err(|invalid: BadOid| {
+        Problem::bad_request("invalid_field", invalid.to_string(), "send the full name of the commit")
+            .field("sha")
+    })
 }
 
 fn checked(priority: u8) -> Result<u8, weaver_core::error::Invalid> {

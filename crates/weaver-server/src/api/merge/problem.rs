@@ -19,7 +19,8 @@ impl From<EngineError> for Problem {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "repository_unavailable", detail, hint)
             }
             EngineError::Forge(ForgeError::Unusable(_)) => {
-                let hint = "push the change again from a complete clone, then retry";
+                let hint =
+                    "fix what the message names, push the change again from a complete clone, then retry";
                 Self::new(StatusCode::CONFLICT, "change_unusable", detail, hint)
             }
             EngineError::NoQueue(_) => {
@@ -46,6 +47,13 @@ fn refused(error: &MergeError) -> Problem {
     let detail = error.to_string();
     let (code, hint) = match error {
         MergeError::AlreadyInQueue { .. } => ("already_in_queue", "wait for the entry, or cancel it first"),
+        MergeError::HeadMismatch { .. } => {
+            ("head_mismatch", "review the current commit of the branch, and enqueue that")
+        }
+        MergeError::InvalidBranchName { .. } => {
+            let hint = "send the exact name of a branch, such as `main`";
+            return Problem::bad_request("invalid_branch_name", detail, hint);
+        }
         MergeError::PullRequestClosed(_) => {
             ("pull_request_closed", "push the branch, or reopen the pull request")
         }

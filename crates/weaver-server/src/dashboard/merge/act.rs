@@ -42,7 +42,7 @@ pub(in crate::dashboard) async fn act(view: View, fields: Fields) -> Result<Resp
 /// Enqueues a change. A refusal is shown beside the form, with its input.
 async fn enqueue(view: &View, id: &str, fields: &Fields) -> Result<Response, Problem> {
     let change = fields.get("change").unwrap_or_default().trim().to_owned();
-    let body = Body(NewMergeEntry { change: change.clone(), priority: None });
+    let body = Body(NewMergeEntry { change: change.clone(), priority: None, sha: None });
     let (state, caller) = (State(view.state.clone()), view.caller.clone());
     let Err(problem) = api::enqueue_merge(state, caller, Name(id.to_owned()), body).await else {
         return Ok(redirect(&queue_link(view, id)));

@@ -100,7 +100,7 @@ fn details(view: &View, entry: &MergeEntry) -> Markup {
             @if let Some(position) = entry.position { dt { "Position" } dd { (position) } }
             dt { "Priority" } dd { (entry.priority) }
             dt { "Head" } dd { code { (plain(&entry.head)) } }
-            dt { "Enqueued" } dd { (when(entry.enqueued_at, view.now)) }
+            dt { "Enqueued" } dd { (when(entry.enqueued_at, view.now)) @if let Some(by) = &entry.enqueued_by { " by " (plain(by)) } }
             @if let Some(at) = entry.started_at { dt { "Started" } dd { (when(at, view.now)) } }
             @if let Some(at) = entry.completed_at { dt { "Completed" } dd { (when(at, view.now)) } }
             @if let Some(candidate) = &entry.candidate {

@@ -130,6 +130,8 @@ fn reason(reason: &MergeReason) -> Markup {
         "checks_failed" => "check failed that passes on the base branch:",
         "unusable" => "cannot be checked out:",
         "hook_declined" => "declined by a repository hook:",
+        "head_changed" => "its branch was pushed to after it was enqueued, and is now at",
+        "invalid_config" => "no change could be tested after it:",
         "already_merged" => "already on the base branch",
         "merged_outside" => "merged outside this queue, untested",
         "closed" => "closed",
@@ -140,7 +142,7 @@ fn reason(reason: &MergeReason) -> Markup {
         "cancelled" => "removed by a user",
         other => other,
     };
-    html! { (plain(text)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } }
+    html! { (plain(text)) @for (index, detail) in reason.details.iter().enumerate() { @if index > 0 { "," } " " code { (plain(detail)) } } @for landed in &reason.collides_with { "; collides with entry " (landed.entry) " (" (plain(&landed.change)) "), landed as " (short(&landed.commit)) } }
 }
 
 fn conclusion(check: &MergeCheck) -> Markup {

@@ -102,7 +102,7 @@ fn queued(view: &View, entries: &[MergeEntry]) -> Markup {
     html! {
         div.wide { table {
             thead { tr {
-                th.n.fit scope="col" { "Position" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th.fit scope="col" { "Since" } th.fit scope="col" { "Candidate" }
+                th.n.fit scope="col" { "Position" } th scope="col" { "Change" } th.fit scope="col" { "Status" } th.fit scope="col" { "Head" } th.fit scope="col" { "Since" } th.fit scope="col" { "Candidate" }
                 th scope="col" { "Checks" } th.fit scope="col" { "Priority" } @if may { th.fit scope="col" { "Actions" } }
             } }
             tbody { @for entry in entries {
@@ -114,6 +114,7 @@ fn queued(view: &View, entries: &[MergeEntry]) -> Markup {
                         @if let Some(fault) = &entry.fault { br; span.soft { (plain(&sentence(&fault.message))) " Next retry " (when(fault.retry_at, view.now)) "." } }
                     }
                     td.fit { (status(entry.status)) }
+                    td.fit { (short(&entry.head)) }
                     td.fit { (since(view, entry)) }
                     td.fit { @match entry.candidate.as_ref().and_then(|candidate| candidate.commit.as_deref()) { Some(commit) => (short(commit)), None => span.soft { "–" } } }
                     td { (checks(view, entry)) }

@@ -7,8 +7,9 @@ use weaver_api::{
     OnForeign, PauseMerge, PutMergeOnForeign, PutMergePriority,
 };
 use weaver_merge::domain::{BadOid, EntryId, MergeError, Oid, PRIORITY_DEFAULT, QueueId, Repository};
-use weaver_merge::engine::{EngineError, MergeEngine};
+use weaver_merge::engine::{EngineError, MergeEngine, NewEntry};
 use weaver_server::problem::Problem;
+use weaver_server::security::local_subject;
 
 use crate::cli::Context;
 use crate::cli::remote::Remote;
@@ -97,7 +98,9 @@ impl Access<'_> {
             Self::Server(remote) => Ok(remote.client.enqueue_merge(queue, new).await?),
             Self::Store(engine, _) => {
                 let priority = new.priority.unwrap_or(PRIORITY_DEFAULT);
-                let at = engine.enqueue(&id(queue), &new.change, priority).await?;
+                let head = new.sha.as_deref().map(commit).transpose()?;
+                let entry = NewEntry { change: new.change.clone(), head, by: Some(local_user()) };
+                let at = engine.enqueue(&id(queue), entry, priority).await?;
                 self.entry(queue, at.entry.0).await
             }
         }
@@ -175,10 +178,7 @@ impl Access<'_> {
                 Ok(remote.client.accept_merge(queue, &accept).await?)
             }
             Self::Store(engine, _) => {
-                let commit: Oid = commit.parse().map_err(|error: BadOid| {
-                    Failure::new(Exit::Usage, error.to_string()).next("give the full commit hash")
-                })?;
-                engine.accept(&id(queue), &commit, "weaver merge resume --store").await?;
+                engine.accept(&id(queue), &self::commit(commit)?, "weaver merge resume --store").await?;
                 self.queue(queue).await
             }
         }
@@ -250,6 +250,17 @@ impl Access<'_> {
             }
         }
     }
+}
+
+fn commit(text: &str) -> Result<Oid, Failure> {
+    text.parse().map_err(|error: BadOid| {
+        Failure::new(Exit::Usage, error.to_string()).next("give the full commit hash")
+    })
+}
+
+/// The same name as over the server's Unix socket.
+fn local_user() -> String {
+    local_subject(rustix::process::getuid().as_raw())
 }
 
 fn id(queue: &str) -> QueueId {

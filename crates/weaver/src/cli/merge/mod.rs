@@ -111,6 +111,9 @@ pub(crate) struct EnqueueArgs {
     /// Branch to merge
     #[arg(long, value_name = "BRANCH")]
     head: String,
+    /// Refuse unless the branch is at this commit (40 or 64 hexadecimal digits)
+    #[arg(long, value_name = "SHA")]
+    sha: Option<String>,
     /// Priority from 0 (most urgent) to 9
     #[arg(long, value_name = "N", default_value_t = PRIORITY_DEFAULT, value_parser = clap::value_parser!(u8).range(0..=9))]
     priority: u8,
@@ -259,14 +262,21 @@ async fn execute(command: &Command, access: &Access<'_>) -> Result<Exit, Failure
     let queue = the_queue(access, command.common().and_then(|common| common.queue.as_deref())).await?;
     match command {
         Command::Enqueue(args) => {
-            let new = NewMergeEntry { change: args.head.clone(), priority: Some(args.priority) };
+            let new = NewMergeEntry {
+                change: args.head.clone(),
+                priority: Some(args.priority),
+                sha: args.sha.clone(),
+            };
             let entry = access.enqueue(&queue, &new).await?;
             if args.wait {
                 return wait::until_left(access, &queue, entry.entry, args.wait_timeout).await;
             }
             let at = entry.position.map_or_else(String::new, |position| format!(" at position {position}"));
             output.answer(&entry, || {
-                format!("Enqueued `{}` in {queue} as entry {}{at}.\n", entry.change, entry.entry)
+                format!(
+                    "Enqueued `{}` at {} in {queue} as entry {}{at}.\n",
+                    entry.change, entry.head, entry.entry
+                )
             })?;
         }
         Command::Status(_) => show::status(access, &queue).await?,

@@ -9,6 +9,8 @@ use crate::output::{Table, instant, word};
 
 /// Entries of the history shown with a queue.
 const HISTORY_SHOWN: u32 = 20;
+/// Digits of a commit in a table.
+const SHORT: usize = 10;
 
 pub(super) async fn status(access: &Access<'_>, id: &str) -> Result<(), Failure> {
     let queue = access.queue(id).await?;
@@ -16,11 +18,14 @@ pub(super) async fn status(access: &Access<'_>, id: &str) -> Result<(), Failure>
     let answer = json!({ "queue": queue, "waiting": entries.waiting, "history": entries.history });
     let output = &access.context().output;
     output.answer(&answer, || {
-        let mut table = Table::new(["POSITION", "ENTRY", "CHANGE", "STATUS", "SINCE"]);
+        let mut table = Table::new(["POSITION", "ENTRY", "CHANGE", "HEAD", "STATUS", "BY", "SINCE"]);
         for entry in entries.waiting.iter().chain(&entries.history) {
             let position = entry.position.map_or_else(|| "-".to_owned(), |position| position.to_string());
             let since = instant(entry.completed_at.unwrap_or(entry.enqueued_at));
-            table.row([position, entry.entry.to_string(), entry.change.clone(), status_text(entry), since]);
+            let head = entry.head.get(..SHORT).unwrap_or(&entry.head).to_owned();
+            let by = entry.enqueued_by.clone().unwrap_or_else(|| "-".to_owned());
+            let (number, change) = (entry.entry.to_string(), entry.change.clone());
+            table.row([position, number, change, head, status_text(entry), by, since]);
         }
         head(&queue) + &output.render(&table) + &stats(&queue.stats)
     })
@@ -71,8 +76,16 @@ pub(super) async fn entry(access: &Access<'_>, queue: &str, number: u64) -> Resu
         if let Some(reason) = entry.reason.as_ref().filter(|reason| !reason.details.is_empty()) {
             text += &format!("  reason  {}\n", reason.details.join(", "));
         }
+        for landed in entry.reason.iter().flat_map(|reason| &reason.collides_with) {
+            let (number, change, commit) = (landed.entry, &landed.change, &landed.commit);
+            text += &format!("  with    entry {number} (`{change}`), landed as {commit}\n");
+        }
+        text += &format!("  head    {}\n", entry.head);
+        if let Some(by) = &entry.enqueued_by {
+            text += &format!("  by      {by}\n");
+        }
         if let Some(candidate) = &entry.candidate {
-            text += &format!("  base    {}\n  head    {}\n", candidate.base, candidate.head);
+            text += &format!("  base    {}\n", candidate.base);
             let landed = entry.status == MergeStatus::Landed;
             if let (Some(tree), Some(commit), true) = (&candidate.tree, &candidate.commit, landed) {
                 text += &format!("  tree    {tree}\n  commit  {commit}\n");
