@@ -10,6 +10,7 @@ mod harness;
 #[path = "../support/hooked.rs"]
 mod hooked;
 mod hooks;
+mod independent;
 mod lossy;
 mod notifications;
 #[path = "../support/proof.rs"]
