@@ -75,7 +75,7 @@ impl MergeEngine {
             self.begin(&mut queue, tip, now).await?;
         }
         self.documents.create(&self.options.namespace, &queue).await?;
-        self.changed.send_modify(|count| *count += 1);
+        self.was_changed(&queue.id);
         Ok(self.get(&queue.id).await?.queue)
     }
 
@@ -222,11 +222,18 @@ impl MergeEngine {
             let mut next = stored.queue.clone();
             let answer = change(&mut next)?;
             if next == stored.queue || self.save(&mut stored, next).await? {
-                self.changed.send_modify(|count| *count += 1);
+                self.was_changed(id);
                 return Ok(answer);
             }
         }
         Err(EngineError::Busy)
+    }
+
+    /// Wakes the queue's reconciler, and those of queues that it may have made room for.
+    pub(super) fn was_changed(&self, id: &QueueId) {
+        self.wakers.wake(id);
+        self.wake_limited();
+        self.changed.send_modify(|count| *count += 1);
     }
 }
 

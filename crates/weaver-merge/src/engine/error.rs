@@ -31,6 +31,14 @@ pub enum EngineError {
         /// The decoder's message.
         problem: String,
     },
+    /// A defect of Weaver; other queues go on.
+    #[error("reconciliation of merge queue `{queue}` failed: {problem}; it is retried, report this defect")]
+    Panicked {
+        /// The queue it happened to.
+        queue: QueueId,
+        /// Message of the panic.
+        problem: String,
+    },
     /// Every optimistic-concurrency retry lost against another process.
     #[error("the merge queue is changing too fast: concurrent updates won every time; retry")]
     Busy,

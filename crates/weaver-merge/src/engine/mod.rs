@@ -25,7 +25,9 @@ mod publish;
 mod readable;
 mod rebuild;
 mod run;
+mod shares;
 mod verify;
+mod wake;
 
 use std::sync::Arc;
 
@@ -52,6 +54,8 @@ use crate::keys::Keyring;
 use crate::notify::Notifications;
 use crate::plan::{Policy, apply, plan};
 use effects::ActionResult;
+use shares::Shares;
+use wake::Wakers;
 
 /// Plans per reconciliation. Each makes progress, so only a queue that other processes keep changing needs as
 /// many.
@@ -82,6 +86,8 @@ pub struct MergeEngine {
     changed: watch::Sender<u64>,
     /// Incremented with every published event.
     published: watch::Sender<u64>,
+    wakers: Arc<Wakers>,
+    shares: Arc<Shares>,
 }
 
 impl MergeEngine {
@@ -94,7 +100,8 @@ impl MergeEngine {
     ) -> Self {
         let documents = MergeDocuments::new(Arc::clone(&store));
         let (changed, published) = (watch::Sender::default(), watch::Sender::default());
-        Self { store, documents, forges, clock, options: Arc::new(options), changed, published }
+        let (options, wakers, shares) = (Arc::new(options), Arc::default(), Arc::default());
+        Self { store, documents, forges, clock, options, changed, published, wakers, shares }
     }
 
     /// Namespace of its documents and tasks.
@@ -117,8 +124,9 @@ impl MergeEngine {
         self.published.subscribe()
     }
 
-    /// Reconciles every queue, the most urgent first. Returns when to reconcile again at the latest, and the
-    /// errors by queue: a failing queue does not hold up the others.
+    /// Reconciles every queue once, one after the other, the most urgent first; [`run`](Self::run) does so
+    /// concurrently. Returns when to reconcile again at the latest, and the errors by queue: a failing queue
+    /// does not hold up the others.
     pub async fn reconcile_all(
         &self,
     ) -> Result<(Option<Timestamp>, Vec<(QueueId, EngineError)>), EngineError> {
@@ -126,7 +134,7 @@ impl MergeEngine {
         queues.sort_by_key(|queue| (queue.priority, queue.created_at));
         let (mut wake_at, mut problems) = (None, Vec::new());
         for queue in queues {
-            match self.reconcile(&queue.id).await {
+            match self.reconcile_apart(&queue.id).await {
                 Ok(at) => wake_at = [wake_at, at].into_iter().flatten().min(),
                 Err(error) => problems.push((queue.id, error)),
             }
@@ -136,14 +144,34 @@ impl MergeEngine {
 
     /// Advances a queue until it has to wait. Returns when to reconcile again at the latest.
     pub async fn reconcile(&self, id: &QueueId) -> Result<Option<Timestamp>, EngineError> {
+        let mut is_changed = false;
         for _ in 0..ROUNDS_MAX {
-            let stored = self.get(id).await?;
-            match self.round(stored).await? {
-                Round::Progress => {}
-                Round::Waits(wake_at) => return Ok(wake_at),
+            let round = match self.get(id).await {
+                Ok(stored) => self.round(stored).await,
+                Err(error) => Err(error),
+            };
+            match round {
+                Ok(Round::Progress) => is_changed = true,
+                Ok(Round::Waits(wake_at)) => {
+                    if is_changed {
+                        self.wake_limited();
+                    }
+                    return Ok(wake_at);
+                }
+                Err(error) => {
+                    self.wake_limited();
+                    return Err(error);
+                }
             }
         }
         Ok(Some(self.clock.now()))
+    }
+
+    /// Wakes the queues that another one may have made room for.
+    fn wake_limited(&self) {
+        for id in self.shares.take_limited() {
+            self.wakers.wake(&id);
+        }
     }
 
     async fn round(&self, mut stored: VersionedQueue) -> Result<Round, EngineError> {
@@ -153,9 +181,14 @@ impl MergeEngine {
         {
             return Ok(Round::Progress);
         }
-        let seen = self.observe(&stored.queue).await?;
-        let now = self.clock.now();
-        let plan = match plan(&stored.queue, &seen, &self.options.policy, now) {
+        let mut seen = self.observe(&stored.queue).await?;
+        let all = self.queues().await?;
+        let (policy, now) = (&self.options.policy, self.clock.now());
+        let planned = self.shares.plan(&stored.queue, &all, policy, |allotment| {
+            (seen.is_active, seen.slots) = (allotment.is_active, allotment.slots);
+            plan(&stored.queue, &seen, policy, now)
+        });
+        let plan = match planned {
             Ok(plan) => plan,
             Err(broken) => return self.pause_corrupted(stored, &broken.to_string()).await,
         };

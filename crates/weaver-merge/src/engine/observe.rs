@@ -10,7 +10,7 @@ use crate::check::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CONFIG_MAX_BYTES, CONFIG_PATH, MergeConfig};
 use crate::domain::{Check, CheckTarget, EntryId, MergeQueue, Oid, QueueEntry, RunOutcome, Status};
 use crate::forge::{Forge, ForgeError};
-use crate::plan::{BaseSeen, CheckSet, Demand, Observations, PullRequestSeen, RunSeen, allot};
+use crate::plan::{BaseSeen, CheckSet, Observations, PullRequestSeen, RunSeen};
 
 impl MergeEngine {
     pub(super) async fn observe(&self, queue: &MergeQueue) -> Result<Observations, EngineError> {
@@ -35,8 +35,6 @@ impl MergeEngine {
                 Err(error) => return Err(error),
             }
         }
-        let all: Vec<Demand> = self.queues().await?.iter().map(Demand::of).collect();
-        let allotment = allot(&queue.id, &all, &self.options.policy);
         Ok(Observations {
             pull_requests: pull_requests(&*forge, queue).await,
             base,
@@ -44,8 +42,9 @@ impl MergeEngine {
             foreign,
             on_foreign: queue.on_foreign.unwrap_or_else(|| forge.on_foreign()),
             runs: self.runs(queue).await?,
-            is_active: allotment.is_active,
-            slots: allotment.slots,
+            // Allotted with the plan: other queues are planned meanwhile.
+            is_active: false,
+            slots: 0,
         })
     }
 

@@ -35,6 +35,14 @@ impl Demand {
             active_checks: queue.active_checks(),
         }
     }
+
+    /// With what a newer plan of the same queue takes: the larger claim counts until the plan is stored.
+    #[must_use]
+    pub fn or(mut self, planned: &Self) -> Self {
+        self.is_processing |= planned.is_processing && self.has_work;
+        self.active_checks = self.active_checks.max(planned.active_checks);
+        self
+    }
 }
 
 /// A queue's share of the limits.
@@ -42,8 +50,8 @@ impl Demand {
 pub struct Allotment {
     /// Whether it may process an entry.
     pub is_active: bool,
-    /// Checks it may start: all free ones. Queues are planned one after the other by priority, each with what
-    /// the ones before it left.
+    /// Checks it may start: all free ones. Queues are planned one after the other, each with what the ones
+    /// before it left.
     pub slots: usize,
 }
 
@@ -84,6 +92,15 @@ mod tests {
     fn a_queue_without_work_takes_no_active_slot() {
         let idle = Demand { has_work: false, ..demand("a", 0, false, 0) };
         assert_eq!(active(&[idle, demand("b", 9, false, 0)], 1), ["b"]);
+    }
+
+    #[test]
+    fn a_plan_that_is_not_stored_yet_counts_against_the_limits() {
+        let (stored, planned) = (demand("a", 5, false, 0), demand("a", 5, true, 3));
+        let policy = Policy { check_budget: 4, max_active_queues: 1, ..Policy::default() };
+        let all = [stored.or(&planned), demand("b", 1, false, 0)];
+        let other = allot(&all[1].id, &all, &policy);
+        assert_eq!((other.is_active, other.slots), (false, 1));
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct Policy {
     pub check_timeout_s: u64,
     /// Queues that are processed at once; 16 by default.
     pub max_active_queues: usize,
+    /// Queues that are reconciled at once by one process; 16 by default. A repository whose git blocks holds
+    /// one of these permits.
+    pub reconcile_concurrency: usize,
     /// Active checks over all queues, including those being cancelled; 4 by default.
     pub check_budget: usize,
     /// Backoff in seconds after a first transient error, doubled with each further one; 5 by default.
@@ -29,6 +32,7 @@ impl Default for Policy {
             reconcile_every_s: 30,
             check_timeout_s: 3600,
             max_active_queues: 16,
+            reconcile_concurrency: 16,
             check_budget: 4,
             backoff_first_s: 5,
             backoff_max_s: 900,

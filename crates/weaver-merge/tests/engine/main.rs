@@ -10,6 +10,7 @@ mod harness;
 #[path = "../support/hooked.rs"]
 mod hooked;
 mod hooks;
+mod independent;
 mod landed_config;
 mod lossy;
 mod notifications;

@@ -66,6 +66,15 @@ pub(crate) static MERGE_MAX_ACTIVE_QUEUES: &Key = &Key {
     is_place: false,
 };
 
+pub(crate) static MERGE_RECONCILE_CONCURRENCY: &Key = &Key {
+    name: "merge.reconcile_concurrency",
+    kind: Kind::Count(1, 1000),
+    default: "16",
+    about: "merge queues that are reconciled at once; a repository whose git blocks holds up only its own",
+    flag: None,
+    is_place: false,
+};
+
 // The URL may hold a secret.
 pub(crate) static MERGE_WEBHOOK: &Key = &Key {
     name: "merge.webhook",

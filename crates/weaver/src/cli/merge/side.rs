@@ -44,6 +44,7 @@ pub(crate) fn engine(
         reconcile_every_s: config.span(keys::MERGE_RECONCILE_EVERY).as_secs().max(1),
         check_timeout_s: config.span(keys::MERGE_CHECK_TIMEOUT).as_secs().max(1),
         max_active_queues: config.count(keys::MERGE_MAX_ACTIVE_QUEUES) as usize,
+        reconcile_concurrency: config.count(keys::MERGE_RECONCILE_CONCURRENCY) as usize,
         check_budget: config.count(keys::MERGE_CHECK_BUDGET) as usize,
         ..Policy::default()
     };
