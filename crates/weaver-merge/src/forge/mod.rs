@@ -79,6 +79,10 @@ pub trait Forge: Send + Sync {
     /// Writes the files of a commit into an empty directory, without a reference to the repository. After
     /// [`ForgeError::Unusable`] the directory may have some of them.
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
+
+    /// Makes a directory have exactly the files of a commit. It is empty, or was written by an earlier call
+    /// and not changed since: only what differs is written. Keeps a file of its own beside the directory.
+    async fn update(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
 }
 
 /// Input of [`Forge::merge`]: everything the candidate depends on.

@@ -91,4 +91,7 @@ impl Forge for ObservedForge {
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
         self.observed("check_out", self.forge.check_out(commit, into)).await
     }
+    async fn update(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
+        self.observed("check_out", self.forge.update(commit, into)).await
+    }
 }

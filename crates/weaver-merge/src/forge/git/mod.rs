@@ -214,6 +214,10 @@ impl Forge for GitForge {
     async fn check_out(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
         checkout::check_out(&self.git, commit, into).await
     }
+
+    async fn update(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
+        checkout::update(&self.git, commit, into).await
+    }
 }
 
 /// The full name, so that no branch is taken for an option, a tag or an expression.
