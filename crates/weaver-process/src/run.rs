@@ -30,7 +30,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, Command};
 use weaver_core::clock::Clock;
 
-use crate::confine::Confinement;
+use crate::confine::{Confinement, NO_OVERLAY};
 use crate::group::Group;
 use crate::output::{Output, Summary, pump};
 
@@ -124,6 +124,11 @@ impl StartError {
     /// The start error inside an error of [`run`], if there is one.
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
+    }
+
+    /// Whether it is about the overlay: without one, the command may start.
+    pub fn is_about_overlay(&self) -> bool {
+        matches!(self, Self::Sandbox(problem) if problem.starts_with(NO_OVERLAY))
     }
 }
 

@@ -1,11 +1,14 @@
-//! Writes the commit of a check into its workspace.
+//! The files of a check: a copy that it shares with other checks of the commit, or one of its own.
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use weaver_core::outcome::Outcome;
+use weaver_process::confine::User;
 
 use super::CheckPayload;
+use super::trees::{Tree, Trees};
 use crate::domain::{CheckTarget, MergeQueue, RunOutcome};
 use crate::engine::build_again;
 use crate::forge::{Forge, ForgeError};
@@ -14,13 +17,21 @@ use crate::forge::{Forge, ForgeError};
 /// that no ref points to any more.
 const TRIES: usize = 2;
 
+/// Where the files of a check go.
+pub(super) enum Place<'a> {
+    /// Into this empty directory.
+    Own(&'a Path),
+    /// Among the shared copies, for this user.
+    Shared(&'a Trees, Option<User>),
+}
+
 /// Writes the files; the inner error is the outcome of a commit that no machine can check out.
 pub(super) async fn check_out(
     forge: &dyn Forge,
     queue: &MergeQueue,
     payload: &CheckPayload,
-    into: &Path,
-) -> Result<Result<(), RunOutcome>, Outcome> {
+    place: Place<'_>,
+) -> Result<Result<Option<Arc<Tree>>, RunOutcome>, Outcome> {
     let mut problem = String::new();
     for _ in 0..TRIES {
         if payload.on == CheckTarget::Candidate
@@ -28,12 +39,21 @@ pub(super) async fn check_out(
         {
             return Ok(Err(RunOutcome::Unusable { problem }));
         }
-        match forge.check_out(&payload.commit, into).await {
-            Ok(()) => return Ok(Ok(())),
+        let commit = &payload.commit;
+        let written = match place {
+            Place::Own(into) => forge.check_out(commit, into).await.map(|()| None),
+            Place::Shared(trees, user) => {
+                trees.get(forge, &queue.repository.location, commit, user).await.map(Some)
+            }
+        };
+        match written {
+            Ok(tree) => return Ok(Ok(tree)),
             Err(ForgeError::Unusable(said)) => problem = said,
             Err(error) => return Err(Outcome::failed(format!("checkout failed: {error}"))),
         }
-        empty(into).map_err(|error| Outcome::failed(format!("cannot empty a workspace: {error}")))?;
+        if let Place::Own(into) = place {
+            empty(into).map_err(|error| Outcome::failed(format!("cannot empty a workspace: {error}")))?;
+        }
     }
     Ok(Err(RunOutcome::Unusable { problem }))
 }

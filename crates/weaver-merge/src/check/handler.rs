@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,12 +15,13 @@ use weaver_core::name::TaskType;
 use weaver_core::outcome::Outcome;
 use weaver_core::ports::Store;
 use weaver_process::attempt::{self, StopSignal, ended_how};
-use weaver_process::confine::Purpose;
+use weaver_process::confine::{Overlay, Purpose};
 use weaver_process::{Confinement, Finished, Isolation, OutputLimits, ProcessSpec, StartError, program};
 use weaver_runtime::{Ctx, TaskHandler};
 
 use super::cache;
-use super::checkout::check_out;
+use super::checkout::{Place, check_out};
+use super::trees::{Tree, Trees};
 use super::workspace::Workspace;
 use super::{CHECK_TASK_TYPE, CheckPayload, CheckResult};
 use crate::config::{CheckConfig, MergeConfig};
@@ -54,6 +56,18 @@ pub struct CheckHandler {
     forges: Arc<dyn Forges>,
     clock: Arc<dyn Clock>,
     options: CheckOptions,
+    trees: Trees,
+    /// This machine cannot mount overlays: each check gets files of its own.
+    is_without_overlays: AtomicBool,
+}
+
+/// What a check task is about.
+struct Prepared {
+    forge: Arc<dyn Forge>,
+    queue: MergeQueue,
+    check: CheckConfig,
+    /// Paths of the candidate that are replaced by those of the base.
+    protected: Vec<String>,
 }
 
 impl CheckHandler {
@@ -65,15 +79,13 @@ impl CheckHandler {
         options: CheckOptions,
     ) -> Self {
         let task_type = TaskType::new(CHECK_TASK_TYPE).expect("a valid task type");
-        Self { task_type, documents: MergeDocuments::new(store), forges, clock, options }
+        let (documents, trees) = (MergeDocuments::new(store), Trees::new(&options.directory));
+        let is_without_overlays = AtomicBool::new(false);
+        Self { task_type, documents, forges, clock, options, trees, is_without_overlays }
     }
 
     /// Finds the check to run; `Err` is the outcome of the task.
-    async fn prepare(
-        &self,
-        payload: &CheckPayload,
-        ctx: &Ctx,
-    ) -> Result<(Arc<dyn Forge>, MergeQueue, CheckConfig, Vec<String>), Outcome> {
+    async fn prepare(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Prepared, Outcome> {
         let retryable = |error: &dyn std::fmt::Display| Outcome::failed(error.to_string());
         let namespace = &ctx.key().namespace;
         let stored =
@@ -96,9 +108,11 @@ impl CheckHandler {
             .map_err(|error| retryable(&error))?
             .map_err(Outcome::fatal)?;
         let check = config.check(&payload.check).cloned();
-        check.map(|check| (forge, stored.queue, check, config.protected)).ok_or_else(|| {
+        let check = check.ok_or_else(|| {
             Outcome::fatal(format!("the configuration on the base branch has no check `{}`", payload.check))
-        })
+        })?;
+        let protected = if payload.on == CheckTarget::Candidate { config.protected } else { Vec::new() };
+        Ok(Prepared { forge, queue: stored.queue, check, protected })
     }
 
     fn process(
@@ -110,7 +124,11 @@ impl CheckHandler {
     ) -> Result<ProcessSpec, String> {
         let files = workspace.files();
         let (name, args) = check.command.split_first().ok_or("the check has no command")?;
-        let program = program::find(OsStr::new(name), &files, Some(&self.options.path))?;
+        let shared = sandbox.confinement.as_ref().and_then(|confinement| confinement.overlay.as_ref());
+        let lower = shared.map_or(&files, |overlay| &overlay.lower);
+        let program = program::find(OsStr::new(name), lower, Some(&self.options.path))?;
+        // The overlay is there once the program runs.
+        let program = program.strip_prefix(lower).map(|inner| files.join(inner)).unwrap_or(program);
         let text = |text: &str| OsString::from(text);
         let mut env = vec![
             (text("PATH"), self.options.path.clone()),
@@ -142,7 +160,12 @@ impl CheckHandler {
     }
 
     /// The confinement and cache of a check. An error is about this machine, never about the change.
-    fn sandbox(&self, workspace: &Workspace, repository: &Repository) -> Result<Sandbox, String> {
+    fn sandbox(
+        &self,
+        workspace: &Workspace,
+        repository: &Repository,
+        tree: Option<&Tree>,
+    ) -> Result<Sandbox, String> {
         let isolation = &self.options.isolation;
         let user = isolation.user_for(None);
         let cache =
@@ -157,7 +180,16 @@ impl CheckHandler {
             };
         let own: Vec<PathBuf> =
             [workspace.files(), workspace.home()].into_iter().chain(cache.clone()).collect();
-        let confinement = isolation.confinement(&Purpose::Check, &own, &workspace.home(), user)?;
+        let mut confinement = isolation.confinement(&Purpose::Check, &own, &workspace.home(), user)?;
+        if let (Some(tree), Some(confinement)) = (tree, &mut confinement) {
+            workspace.create_layers(user).map_err(|error| format!("cannot create an overlay: {error}"))?;
+            confinement.overlay = Some(Overlay {
+                target: workspace.files(),
+                lower: tree.files(),
+                upper: workspace.upper(),
+                work: workspace.work(),
+            });
+        }
         if let Some(user) = user {
             workspace
                 .chown_to(user)
@@ -167,35 +199,71 @@ impl CheckHandler {
     }
 
     async fn run(&self, payload: &CheckPayload, ctx: &Ctx) -> Result<Outcome, Outcome> {
-        let (forge, queue, check, protected) = self.prepare(payload, ctx).await?;
+        let found = self.prepare(payload, ctx).await?;
+        let isolation = &self.options.isolation;
+        // Without a sandbox of its own, a check could write to files that it shares. Protected files replace
+        // those of the commit, so that its files are not what other checks share.
+        let can_share = found.protected.is_empty()
+            && !isolation.rules.unconfined
+            && isolation.confiner.as_ref().is_some_and(|confiner| confiner.maps_owners())
+            && !self.is_without_overlays.load(Ordering::Relaxed);
+        if can_share {
+            match self.run_in(payload, ctx, &found, true).await {
+                Err(Interrupted::NoOverlay(problem)) => {
+                    tracing::warn!(%problem, "each check gets a copy of all files");
+                    self.is_without_overlays.store(true, Ordering::Relaxed);
+                }
+                Err(Interrupted::Ended(outcome)) => return Err(outcome),
+                Ok(outcome) => return ended(outcome),
+            }
+        }
+        match self.run_in(payload, ctx, &found, false).await {
+            Ok(outcome) => ended(outcome),
+            Err(Interrupted::Ended(outcome)) => Err(outcome),
+            Err(Interrupted::NoOverlay(problem)) => Err(Outcome::failed(problem)),
+        }
+    }
+
+    /// Runs the check in a workspace that is gone when this returns.
+    async fn run_in(
+        &self,
+        payload: &CheckPayload,
+        ctx: &Ctx,
+        found: &Prepared,
+        is_shared: bool,
+    ) -> Result<RunOutcome, Interrupted> {
+        let Prepared { forge, queue, check, protected } = found;
         let name = format!("{}-{}", ctx.key().id, ctx.attempt());
         let workspace = Workspace::new(&self.options.directory, &name)
             .map_err(|error| Outcome::failed(format!("cannot create a workspace for the check: {error}")))?;
-        if let Err(outcome) = check_out(&*forge, &queue, payload, &workspace.files()).await? {
-            drop(workspace);
-            return ended(outcome);
-        }
-        if !protected.is_empty() && payload.on == CheckTarget::Candidate {
-            let restored = forge.restore(&payload.base, &protected, &workspace.files()).await;
+        let files = workspace.files();
+        let user = self.options.isolation.user_for(None);
+        let place = if is_shared { Place::Shared(&self.trees, user) } else { Place::Own(&files) };
+        let tree = match check_out(&**forge, queue, payload, place).await? {
+            Ok(tree) => tree,
+            Err(outcome) => return Ok(outcome),
+        };
+        if !protected.is_empty() {
+            let restored = forge.restore(&payload.base, protected, &files).await;
             restored.map_err(|error| Outcome::failed(format!("checkout failed: {error}")))?;
         }
-        let sandbox = self.sandbox(&workspace, &queue.repository);
+        let sandbox = self.sandbox(&workspace, &queue.repository, tree.as_deref());
         let sandbox = sandbox.map_err(|reason| {
             Outcome::failed(format!("check `{}` cannot be confined: {reason}", check.name))
         })?;
-        let outcome = match self.process(&check, payload, &workspace, sandbox) {
+        let outcome = match self.process(check, payload, &workspace, sandbox) {
             Ok(spec) => {
                 let limit = check.timeout_s.map(Duration::from_secs);
-                self.watch(&check, &spec, limit, ctx).await?
+                self.watch(check, &spec, limit, ctx).await?
             }
             // The change itself may have removed the program: a failed check, not a broken machine.
             Err(problem) => {
                 RunOutcome::Failed { summary: problem, log_hash: hex(Sha256::new().finalize().into()) }
             }
         };
-        // Explicit: the files are removed before the outcome is reported.
-        drop(workspace);
-        ended(outcome)
+        drop(tree);
+        self.trees.clean_up();
+        Ok(outcome)
     }
 
     async fn watch(
@@ -204,7 +272,7 @@ impl CheckHandler {
         spec: &ProcessSpec,
         limit: Option<Duration>,
         ctx: &Ctx,
-    ) -> Result<RunOutcome, Outcome> {
+    ) -> Result<RunOutcome, Interrupted> {
         let log = |_, line: &[u8]| ctx.log_bytes(line.strip_suffix(b"\n").unwrap_or(line));
         let run = attempt::run(spec, ctx, &*self.clock, log);
         let deadline = limit.map(|limit| self.clock.monotonic().saturating_add(limit));
@@ -222,7 +290,7 @@ impl CheckHandler {
         match finished {
             Ok(Finished { stopped_by: Some(StopSignal::Timeout), .. }) => Ok(RunOutcome::TimedOut),
             Ok(Finished { stopped_by: Some(StopSignal::FromWorker), .. }) => {
-                Err(Outcome::failed(format!("check `{}` was stopped before it finished", check.name)))
+                Err(Outcome::failed(format!("check `{}` was stopped before it finished", check.name)).into())
             }
             Ok(finished) if finished.status.success() => {
                 Ok(RunOutcome::Passed { log_hash: hex(finished.output_sha256) })
@@ -243,7 +311,12 @@ impl CheckHandler {
                     log_hash: hex(Sha256::new().finalize().into()),
                 })
             }
-            Err(error) => Err(Outcome::failed(format!("check `{}` cannot be run: {error}", check.name))),
+            Err(error) if StartError::of(&error).is_some_and(StartError::is_about_overlay) => {
+                Err(Interrupted::NoOverlay(error.to_string()))
+            }
+            Err(error) => {
+                Err(Outcome::failed(format!("check `{}` cannot be run: {error}", check.name)).into())
+            }
         }
     }
 }
@@ -259,6 +332,20 @@ impl TaskHandler for CheckHandler {
             Ok(payload) => self.run(&payload, &ctx).await.unwrap_or_else(|outcome| outcome),
             Err(invalid) => Outcome::undecodable(&invalid),
         }
+    }
+}
+
+/// Why a check has no outcome.
+enum Interrupted {
+    /// The overlay cannot be mounted: nothing was run.
+    NoOverlay(String),
+    /// The outcome of the task.
+    Ended(Outcome),
+}
+
+impl From<Outcome> for Interrupted {
+    fn from(outcome: Outcome) -> Self {
+        Self::Ended(outcome)
     }
 }
 

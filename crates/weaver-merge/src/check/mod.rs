@@ -6,6 +6,7 @@
 mod cache;
 mod checkout;
 mod handler;
+mod trees;
 mod workspace;
 
 use std::time::Duration;

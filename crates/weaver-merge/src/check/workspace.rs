@@ -46,6 +46,25 @@ impl Workspace {
         self.root.join("files")
     }
 
+    /// Receives what a check writes to files that it shares with others.
+    pub(super) fn upper(&self) -> PathBuf {
+        self.root.join("upper")
+    }
+
+    /// For the kernel, while an overlay is mounted.
+    pub(super) fn work(&self) -> PathBuf {
+        self.root.join("work")
+    }
+
+    /// Creates the directories of an overlay, for the user that the check runs as.
+    pub(super) fn create_layers(&self, user: Option<User>) -> io::Result<()> {
+        for directory in [self.upper(), self.work()] {
+            std::fs::create_dir(&directory)?;
+            user.map_or(Ok(()), |user| chown_tree(&directory, user))?;
+        }
+        Ok(())
+    }
+
     /// `HOME` and `TMPDIR` of the check.
     pub(super) fn home(&self) -> PathBuf {
         self.root.join("home")
@@ -128,9 +147,12 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Changes the owner of links themselves, never of their targets.
-fn chown_tree(path: &Path, user: User) -> io::Result<()> {
-    lchown(path, Some(user.uid), Some(user.gid))?;
-    if std::fs::symlink_metadata(path)?.is_dir() {
+pub(super) fn chown_tree(path: &Path, user: User) -> io::Result<()> {
+    let found = std::fs::symlink_metadata(path)?;
+    if (found.uid(), found.gid()) != (user.uid, user.gid) {
+        lchown(path, Some(user.uid), Some(user.gid))?;
+    }
+    if found.is_dir() {
         for entry in std::fs::read_dir(path)? {
             chown_tree(&entry?.path(), user)?;
         }

@@ -90,6 +90,10 @@ pub trait Forge: Send + Sync {
     /// For each path the newest commit on the first-parent history of `base` that changed it and that `head`
     /// lacks; newest first, without duplicates.
     async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError>;
+
+    /// Makes a directory have exactly the files of a commit. It is empty, or was written by an earlier call
+    /// and not changed since: only what differs is written. Keeps a file of its own beside the directory.
+    async fn update(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError>;
 }
 
 /// Input of [`Forge::merge`]: everything the candidate depends on.

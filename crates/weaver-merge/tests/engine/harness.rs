@@ -68,15 +68,19 @@ impl Harness {
     }
 
     pub(crate) fn registry(&self) -> Registry {
+        self.registry_with(Isolation::none(), forges())
+    }
+
+    pub(crate) fn registry_with(&self, isolation: Isolation, forges: Arc<dyn Forges>) -> Registry {
         let options = CheckOptions {
             directory: checks_directory(&self.repo),
             path: std::env::var_os("PATH").unwrap(),
             grace: Duration::from_millis(200),
-            isolation: Isolation::none(),
+            isolation,
             cache: None,
         };
         let clock = Arc::new(SystemClock::new());
-        Registry::new().handler(CheckHandler::new(self.tasks.store(), forges(), clock, options))
+        Registry::new().handler(CheckHandler::new(self.tasks.store(), forges, clock, options))
     }
 
     /// Reconciles and runs tasks until nothing changes any more; advances the clock where nothing moves.

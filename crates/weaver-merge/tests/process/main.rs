@@ -9,6 +9,9 @@
 
 mod child;
 mod git;
+#[path = "../engine/harness.rs"]
+#[expect(dead_code, reason = "it is shared with the tests of the engine, which use all of it")]
+mod harness;
 #[path = "../support/hooked.rs"]
 mod hooked;
 mod kills;
@@ -18,6 +21,7 @@ mod proof;
 #[path = "../repository/repo.rs"]
 #[expect(dead_code, reason = "it is shared with the tests of the forge, which use all of it")]
 mod repo;
+mod shared_files;
 mod world;
 
 use std::process::ExitCode;
@@ -35,7 +39,9 @@ fn main() -> ExitCode {
         Some(child::RUN) => child::run(&args.next().unwrap()),
         Some(child::MERGE) => child::merge(&args.collect::<Vec<_>>()),
         _ => {
-            let trials = [kills::trials(), pairs::trials(), git::trials()].into_iter().flatten();
+            let trials = [kills::trials(), pairs::trials(), git::trials(), shared_files::trials()]
+                .into_iter()
+                .flatten();
             libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
         }
     }

@@ -50,3 +50,34 @@ async fn restored_files_are_those_of_the_base_and_no_link_of_the_change_is_follo
     let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 3, "nothing is left behind: {names:?}");
 }
+
+#[tokio::test]
+async fn an_updated_checkout_has_exactly_the_files_of_the_new_commit_and_keeps_equal_ones() {
+    use std::os::unix::fs::MetadataExt;
+    let repo = Repo::new(&[("same", "1\n"), ("changed", "1\n"), ("gone/deep", "1\n"), ("kind", "1\n")]);
+    let old = repo.tip("main");
+    let new = repo.commit(
+        "main",
+        None,
+        &[("changed", "2\n"), ("gone/deep", ""), ("kind", ""), ("kind/file", "2\n")],
+    );
+    let (forge, out) = (repo.forge(), repo.scratch("copy").join("files"));
+    std::fs::create_dir(&out).unwrap();
+    forge.update(&old, &out).await.unwrap();
+    let inode = |path: &str| std::fs::metadata(out.join(path)).unwrap().ino();
+    let same = inode("same");
+    // Something else wrote to it.
+    std::fs::write(out.join("kind"), "tampered").unwrap();
+    forge.update(&new, &out).await.unwrap();
+    assert_eq!(inode("same"), same);
+    let read = |path: &str| std::fs::read_to_string(out.join(path)).unwrap();
+    assert_eq!((read("changed"), read("kind/file")), ("2\n".to_owned(), "2\n".to_owned()));
+    assert!(!out.join("gone").exists());
+    // Attributes decide how files are written, also those that did not change.
+    let crlf = repo.commit("main", None, &[(".gitattributes", "* text eol=crlf\n")]);
+    forge.update(&crlf, &out).await.unwrap();
+    assert_eq!(read("same"), "1\r\n");
+    let fresh = repo.scratch("fresh");
+    forge.check_out(&crlf, &fresh).await.unwrap();
+    assert_eq!(std::fs::read_to_string(fresh.join("same")).unwrap(), "1\r\n", "as a checkout from nothing");
+}

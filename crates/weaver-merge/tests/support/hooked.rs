@@ -100,4 +100,7 @@ impl Forge for ObservedForge {
     async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError> {
         self.forge.last_changes(base, head, paths).await
     }
+    async fn update(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
+        self.observed("check_out", self.forge.update(commit, into)).await
+    }
 }

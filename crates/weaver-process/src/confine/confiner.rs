@@ -151,6 +151,7 @@ impl Confiner {
             home: usable_home(home),
             network,
             limits: rules.limits.clone(),
+            overlay: None,
         }))
     }
 

@@ -36,7 +36,27 @@ pub struct Confinement {
     pub network: Network,
     /// Resource limits, by `setrlimit` and the size of `/tmp`.
     pub limits: Limits,
+    /// An overlay in place of one of the writable paths; only with [`Mode::Namespaces`].
+    #[serde(default)]
+    pub overlay: Option<Overlay>,
 }
+
+/// A directory that many commands read, with what one command writes to it kept apart (overlayfs). Files
+/// appear with the owners they have in `lower`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlay {
+    /// Where the command sees it: one of [`Confinement::writable`].
+    pub target: PathBuf,
+    /// The shared files. Must not change while a command runs.
+    pub lower: PathBuf,
+    /// Receives what the command writes.
+    pub upper: PathBuf,
+    /// Empty, for the kernel, on the file system of `upper`.
+    pub work: PathBuf,
+}
+
+/// Beginning of the message if an overlay cannot be mounted.
+pub(crate) const NO_OVERLAY: &str = "cannot mount an overlay";
 
 /// The home of a command whose environment names none: private and empty.
 pub const HOME_DEFAULT: &str = "/home/weaver"; // tidy: not a machine path

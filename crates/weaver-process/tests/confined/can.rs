@@ -1,10 +1,13 @@
 //! What a confined command can do: real work.
 
 use bytes::Bytes;
-use weaver_process::confine::Mode;
+use weaver_process::confine::{Mode, Overlay};
+use weaver_process::{Finished, StartError, run};
+use weaver_runtime::SystemClock;
 
 use crate::Test;
-use crate::bench::{Bench, is_root};
+use crate::bench::{Bench, OTHER, is_root, wait};
+use crate::harness::{Dir, in_time};
 
 pub(crate) fn tests() -> Vec<Test> {
     vec![
@@ -15,6 +18,7 @@ pub(crate) fn tests() -> Vec<Test> {
             "a_directory_of_another_user_is_the_commands_own_and_stays_that_users_on_disk",
             another_users_directory,
         ),
+        ("what_a_command_writes_to_shared_files_stays_in_a_layer_of_its_own", a_layer_of_its_own),
         ("with_landlock_only_ordinary_work_succeeds", landlock_alone),
     ]
 }
@@ -57,6 +61,54 @@ fn another_users_directory() {
         assert_eq!(std::fs::metadata(bench.dir.path().join(path)).unwrap().uid(), owner, "{path}");
     }
     assert_ne!(bench.says("grep Uid /proc/self/status | cut -f2"), "0", "and the command is not root");
+}
+
+/// Runs a script whose directory is an overlay over `lower`.
+fn over(bench: &Bench, lower: &Dir, layers: &Dir, script: &str) -> std::io::Result<Finished<()>> {
+    let mut spec = bench.spec(script);
+    if let Some(confinement) = &mut spec.confinement {
+        confinement.overlay = Some(Overlay {
+            target: bench.dir.path().to_owned(),
+            lower: lower.path().join("files"),
+            upper: layers.path().join("upper"),
+            work: layers.path().join("work"),
+        });
+    }
+    wait(in_time("it ends", run(&spec, &SystemClock::new(), |_, _| {}, std::future::pending::<()>())))
+}
+
+fn a_layer_of_its_own() {
+    use std::os::unix::fs::chown;
+
+    let (bench, lower, layers) = (Bench::new(), Dir::new(), Dir::new());
+    let files = lower.path().join("files");
+    let own = |path: &std::path::Path| {
+        if is_root() {
+            chown(path, Some(OTHER.uid), Some(OTHER.gid)).unwrap();
+        }
+    };
+    for directory in [&files, &layers.path().join("upper"), &layers.path().join("work")] {
+        std::fs::create_dir(directory).unwrap();
+        own(directory);
+    }
+    for (name, text) in [("changed", "old"), ("removed", "old")] {
+        std::fs::write(files.join(name), text).unwrap();
+        own(&files.join(name));
+    }
+    let script = "cat changed && echo new > changed && rm removed && echo new > added && cat changed && ls";
+    match over(&bench, &lower, &layers, script) {
+        Ok(finished) => {
+            assert_eq!(finished.tail.trim_end(), "oldnew\nadded\nchanged", "{:?}", finished.status);
+            assert_eq!(std::fs::read_to_string(layers.path().join("upper/added")).unwrap(), "new\n");
+        }
+        // Not every file system can be a layer. The caller must be able to tell.
+        Err(error) => assert!(StartError::of(&error).unwrap().is_about_overlay(), "{error}"),
+    }
+    assert_eq!(std::fs::read_to_string(files.join("changed")).unwrap(), "old");
+    assert!(files.join("removed").exists() && !files.join("added").exists());
+    assert!(!bench.dir.path().join("added").exists());
+    let error = over(&bench, &Dir::new(), &layers, "true").unwrap_err();
+    assert!(StartError::of(&error).unwrap().is_about_overlay(), "{error}");
 }
 
 fn own_loopback() {

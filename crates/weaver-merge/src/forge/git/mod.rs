@@ -233,6 +233,10 @@ impl Forge for GitForge {
     async fn last_changes(&self, base: &Oid, head: &Oid, paths: &[String]) -> Result<Vec<Oid>, ForgeError> {
         touch::last_changes(&self.git, base, head, paths).await
     }
+
+    async fn update(&self, commit: &Oid, into: &Path) -> Result<(), ForgeError> {
+        checkout::update(&self.git, commit, into).await
+    }
 }
 
 /// The full name, so that no branch is taken for an option, a tag or an expression.

@@ -10,7 +10,7 @@ use rustix::process::{chdir, getgid, getuid, pivot_root};
 use super::mounts::{SYSTEM, bind_file, bind_read_only, bind_writable, mount_new, remount, tmpfs};
 use super::owners::owner_of;
 use super::{devices, etc};
-use crate::confine::Confinement;
+use crate::confine::{Confinement, NO_OVERLAY, Overlay};
 
 /// Where the sandbox is built: every system has it, and its content stays reachable below [`OLD`].
 const BASE: &str = "/tmp";
@@ -99,7 +99,10 @@ fn declared(old: &Path, new: &Path, confinement: &Confinement, mapping: Option<&
     all.sort_by_key(|(path, is_writable)| (path.components().count(), *is_writable));
     for (path, is_writable) in all {
         let (source, target) = (resolved(old, path)?, new.join(inner(path)));
-        if source.is_file() {
+        if let Some(overlay) = confinement.overlay.as_ref().filter(|overlay| overlay.target == *path) {
+            let failed = |error: String| format!("{NO_OVERLAY} at {}: {error}", path.display());
+            layered(old, overlay, &target).map_err(failed)?;
+        } else if source.is_file() {
             bind_file(&source, &target)?;
             if !is_writable {
                 remount(&target, MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV)
@@ -115,6 +118,21 @@ fn declared(old: &Path, new: &Path, confinement: &Confinement, mapping: Option<&
         }
     }
     Ok(())
+}
+
+/// Mounts an overlay. Its marks are user attributes, because in a user namespace no others are allowed.
+fn layered(old: &Path, overlay: &Overlay, target: &Path) -> Result<(), String> {
+    let mut options = String::from("userxattr");
+    for (name, path) in
+        [("lowerdir", &overlay.lower), ("upperdir", &overlay.upper), ("workdir", &overlay.work)]
+    {
+        let found = resolved(old, path)?;
+        // They separate the options and their parts.
+        let plain = found.to_str().filter(|path| !path.contains([':', ',', '\\']));
+        let plain = plain.ok_or_else(|| format!("{} has a colon, comma or backslash", path.display()))?;
+        options += &format!(",{name}={plain}");
+    }
+    mount_new("overlay", target, MountFlags::NOSUID | MountFlags::NODEV, &options)
 }
 
 /// The current path of a host path: its symlinks are relative to the host's root, which is at `old`.
