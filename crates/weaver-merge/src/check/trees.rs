@@ -35,7 +35,7 @@ struct State {
     trees: Vec<Arc<Tree>>,
 }
 
-/// A copy of a commit. Whoever holds it uses it.
+/// A copy of a commit. A check that uses it holds it.
 #[derive(Debug)]
 pub(super) struct Tree {
     repository: String,
