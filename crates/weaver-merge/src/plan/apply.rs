@@ -1,5 +1,6 @@
 //! Applies reports to the queue. A late report, about an older candidate or a removed entry, changes nothing.
 
+use weaver_core::id::TaskId;
 use weaver_core::time::Timestamp;
 
 use super::{Policy, Report};
@@ -56,19 +57,7 @@ pub fn apply(
             queue.complete(entry, EntryOutcome::Removed(reason), now)?;
         }
         Report::Started { entry, candidate, check, number, task } => {
-            let is_known = knows(queue, task);
-            let is_current = |entry: &&mut QueueEntry| {
-                entry.candidate.as_ref().is_some_and(|current| current.number == candidate)
-            };
-            let entry = queue.entry_mut(entry).ok().filter(is_current);
-            let check = entry.and_then(|entry| entry.checks.iter_mut().find(|known| known.name == check));
-            let run = check.and_then(|check| check.runs.iter_mut().find(|run| run.number == number));
-            match run.filter(|run| run.task.is_none() && run.outcome.is_none()) {
-                Some(run) => run.task = Some(task),
-                // It was started for a candidate that is void by now: it still has to be stopped.
-                None if !is_known => queue.stopping.push(task),
-                None => return Ok(false),
-            }
+            return Ok(started(queue, entry, candidate, &check, number, task));
         }
         Report::Landed { entry, commit } => {
             if !is_landing(queue, entry, &commit) {
@@ -92,6 +81,30 @@ pub fn apply(
         Report::Fault { entry, message } => return fault(queue, entry, message, policy, now),
     }
     Ok(true)
+}
+
+/// Records the task of a run; false if it is known already.
+fn started(
+    queue: &mut MergeQueue,
+    id: EntryId,
+    candidate: u32,
+    name: &CheckName,
+    number: u32,
+    task: TaskId,
+) -> bool {
+    let is_known = knows(queue, task);
+    let is_current =
+        |entry: &&mut QueueEntry| entry.candidate.as_ref().is_some_and(|current| current.number == candidate);
+    let entry = queue.entry_mut(id).ok().filter(is_current);
+    let check = entry.and_then(|entry| entry.checks.iter_mut().find(|known| known.name == *name));
+    let run = check.and_then(|check| check.runs.iter_mut().find(|run| run.number == number));
+    match run.filter(|run| run.task.is_none() && run.outcome.is_none()) {
+        Some(run) => run.task = Some(task),
+        // It was started for a candidate that is void by now: it still has to be stopped.
+        None if !is_known => queue.stopping.push(task),
+        None => return false,
+    }
+    true
 }
 
 fn is_landing(queue: &MergeQueue, id: EntryId, commit: &Oid) -> bool {
