@@ -88,7 +88,7 @@ async fn what_a_merge_queue_refuses_has_the_code_of_its_error() {
     bench.enqueue("no-such-branch").await.problem(409, "pull_request_closed");
     bench.enqueue("clash").await.problem(409, "pull_request_conflicted");
     bench.enqueue("main").await.problem(409, "invalid_base_branch");
-    bench.enqueue("a~0").await.problem(400, "invalid_branch_name");
+    bench.enqueue("a~0").await.problem(409, "invalid_branch_name");
     let at = async |sha: &str| bench.server.post(&entries, &json!({ "change": "a", "sha": sha })).await;
     at("main").await.problem(400, "invalid_field");
     let other = at(&"ab".repeat(20)).await.problem(409, "head_mismatch");

@@ -50,9 +50,9 @@ fn refused(error: &MergeError) -> Problem {
         MergeError::HeadMismatch { .. } => {
             ("head_mismatch", "review the current commit of the branch, and enqueue that")
         }
+        // Not 400: what names a change depends on the forge, so the schema of the API cannot say it.
         MergeError::InvalidBranchName { .. } => {
-            let hint = "send the exact name of a branch, such as `main`";
-            return Problem::bad_request("invalid_branch_name", detail, hint);
+            ("invalid_branch_name", "send the exact name of a branch, such as `main`")
         }
         MergeError::PullRequestClosed(_) => {
             ("pull_request_closed", "push the branch, or reopen the pull request")
