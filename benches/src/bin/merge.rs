@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use weaver_benches::Samples;
 use weaver_core::time::Timestamp;
 use weaver_merge::domain::{
-    CheckName, ENTRIES_MAX, MergeQueue, Merged, Oid, OnForeign, PullRequest, PullRequestState, Repository,
+    CheckName, ENTRIES_MAX, MergeQueue, Merged, Oid, OnForeign, OnPush, PullRequest, PullRequestState,
+    Repository,
 };
 use weaver_merge::plan::{
     Action, BaseSeen, CheckSet, Observations, Policy, PullRequestSeen, Report, apply, plan,
@@ -83,8 +84,9 @@ fn full_queue() -> (MergeQueue, Observations) {
     }
     queue.outbox.clear();
     let names = ["build", "lint", "unit", "docs"].map(|name| CheckName(name.into())).into();
+    let checks = CheckSet { id: "set".into(), names, on_push: OnPush::default() };
     let seen = Observations {
-        base: BaseSeen::Tip { oid: oid(1 << 20), checks: Ok(CheckSet { id: "set".into(), names }) },
+        base: BaseSeen::Tip { oid: oid(1 << 20), checks: Ok(checks) },
         pull_requests,
         base_has_candidate: false,
         runs: HashMap::new(),
