@@ -25,7 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn shared_world(server: &Shared) -> World {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let url = format!("{}?schema=merge_{}_{number}", server.url(), std::process::id());
+    let url = format!("{}?schema=merge_{}_{number}", server.url(), weaver_testkit::services::process_key());
     World::with(Some(url), |repo| config(&[("unit", &unit(repo))]), &CHANGES)
 }
 

@@ -35,7 +35,7 @@ impl Schema {
     pub(crate) fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { name: format!("test_{}_{number}", std::process::id()), server: Shared::server() }
+        Self { name: format!("test_{}_{number}", weaver_testkit::services::process_key()), server: Shared::server() }
     }
 
     pub(crate) fn url(&self) -> String {

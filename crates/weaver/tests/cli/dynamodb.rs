@@ -23,7 +23,7 @@ struct Database {
 impl Database {
     fn new(name: &str) -> Self {
         let url = dynamodb::endpoint().replace("http://", "dynamodb://");
-        Self { place: Place::new(), url, key: format!("{name}{}", std::process::id()) }
+        Self { place: Place::new(), url, key: format!("{name}{}", weaver_testkit::services::process_key()) }
     }
 
     fn run(&self, arguments: &str) -> Run {

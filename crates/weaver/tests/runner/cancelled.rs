@@ -40,7 +40,7 @@ fn a_cancelled_prompt_stops_within_a_second_over_http() {
 #[test]
 fn a_cancelled_prompt_stops_within_a_second_on_a_store_shared_with_the_server() {
     let server = weaver_testkit::services::postgres::Shared::server();
-    let url = format!("{}?schema=cancelled_{}", server.url(), std::process::id());
+    let url = format!("{}?schema=cancelled_{}", server.url(), weaver_testkit::services::process_key());
     let harness = Harness::on(&url);
     let mut runner = harness.place.command("runner --log warn --project-root project --store");
     let runner = runner.arg(&url).args(["--", "sh", "-e", "agent.sh"]);

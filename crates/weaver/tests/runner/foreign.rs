@@ -57,7 +57,7 @@ impl Seeds {
     fn new(name: &str) -> Self {
         let place = Place::new();
         std::fs::create_dir(place.path("project")).expect("a test can make directories");
-        let key = format!("{name}{}", std::process::id());
+        let key = format!("{name}{}", weaver_testkit::services::process_key());
         Self { place, endpoint: dynamodb::endpoint(), key }
     }
 

@@ -75,7 +75,7 @@ fn a_prompt_goes_through_its_whole_life_on_the_embedded_store() {
 #[test]
 fn a_prompt_goes_through_its_whole_life_on_postgresql() {
     let server = weaver_testkit::services::postgres::Shared::server();
-    let url = format!("{}?schema=runner_{}", server.url(), std::process::id());
+    let url = format!("{}?schema=runner_{}", server.url(), weaver_testkit::services::process_key());
     a_prompt_goes_through_its_whole_life(&Harness::on(&url));
 }
 
@@ -84,7 +84,7 @@ fn a_prompt_goes_through_its_whole_life_on_postgresql() {
 fn a_prompt_goes_through_its_whole_life_on_dynamodb() {
     let url = weaver_testkit::services::dynamodb::endpoint().replace("http://", "dynamodb://");
     // DynamoDB Local keeps a database per access key.
-    let key = format!("runner{}", std::process::id());
+    let key = format!("runner{}", weaver_testkit::services::process_key());
     let variables =
         [("AWS_ACCESS_KEY_ID", key.as_str()), ("AWS_SECRET_ACCESS_KEY", "x"), ("AWS_REGION", "local")];
     a_prompt_goes_through_its_whole_life(&Harness::on_with(&url, &variables));

@@ -1,5 +1,6 @@
 //! Synchronization of agents and tests: named pipes, which block until both ends are open.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,28 +38,38 @@ pub(crate) const SANDBOX: &str = "readlink /proc/self/ns/pid";
 
 /// The PID namespace of an agent, and so all that it ever started, wherever that went.
 #[derive(Debug)]
-pub(crate) struct Sandbox(String);
+pub(crate) struct Sandbox {
+    name: String,
+    /// While it is open, the kernel gives its number to no other namespace: those of tests that run beside this
+    /// one would be counted as its own. `None` if nothing in it ran any more.
+    _namespace: Option<File>,
+}
 
 impl Sandbox {
     /// By what [`SANDBOX`] printed.
     pub(crate) fn named(printed: &str) -> Self {
-        Self(printed.trim().to_owned())
+        let name = printed.trim().to_owned();
+        let member = processes().find(|process| is_in(process, &name));
+        let namespace = member.and_then(|process| File::open(process.join("ns/pid")).ok());
+        Self { name, _namespace: namespace }
     }
 
     /// How many processes of it run: those that have ended and were not asked for their status do not.
     pub(crate) fn alive(&self) -> usize {
-        let all = std::fs::read_dir("/proc").expect("there is /proc").flatten();
-        all.filter(|entry| self.is_in(&entry.path()) && is_running(&entry.path())).count()
+        processes().filter(|process| is_in(process, &self.name) && is_running(process)).count()
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.alive() == 0
     }
+}
 
-    fn is_in(&self, process: &Path) -> bool {
-        std::fs::read_link(process.join("ns/pid"))
-            .is_ok_and(|namespace| namespace.as_os_str() == self.0.as_str())
-    }
+fn processes() -> impl Iterator<Item = PathBuf> {
+    std::fs::read_dir("/proc").expect("there is /proc").flatten().map(|entry| entry.path())
+}
+
+fn is_in(process: &Path, name: &str) -> bool {
+    std::fs::read_link(process.join("ns/pid")).is_ok_and(|namespace| namespace.as_os_str() == name)
 }
 
 fn is_running(process: &Path) -> bool {
