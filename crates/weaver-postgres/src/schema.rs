@@ -51,6 +51,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
     let first = [
         &with_rules(include_str!("schema/time.sql")),
         &with_rules(include_str!("schema/tables.sql")),
+        &with_rules(include_str!("schema/views.sql")),
         &type_defaults_sql(),
         &validation_sql(),
         &with_rules(&enqueue_sql(include_str!("schema/enqueue.sql"))),
@@ -59,6 +60,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
         &with_rules(include_str!("schema/claim.sql")),
         &with_rules(include_str!("schema/wait_probe.sql")),
         &with_rules(include_str!("schema/ends.sql")),
+        &with_rules(include_str!("schema/renew.sql")),
         &with_rules(include_str!("schema/moves.sql")),
         &with_rules(include_str!("schema/retention.sql")),
         include_str!("schema/unreadable.sql"),
@@ -68,7 +70,7 @@ pub fn migrations(schema: &str) -> Vec<Migration> {
     .join("\n");
     vec![Migration {
         version: 1,
-        name: "runs, history, documents, streams, runners",
+        name: "tasks, leases, ends, documents, streams, runners",
         sql: render(schema, &first),
     }]
 }

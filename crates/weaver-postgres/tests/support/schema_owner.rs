@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use weaver_core::lifecycle::{Command, decide};
 use weaver_core::prelude::*;
-use weaver_postgres::{PostgresStore, guard_triggers};
+use weaver_postgres::PostgresStore;
 
 use super::Schema;
 
@@ -86,7 +86,8 @@ impl SchemaOwner {
             }
             Err(sqlx::Error::Database(error)) => {
                 let error = error.downcast::<sqlx::postgres::PgDatabaseError>();
-                assert!(["23514", "23505"].contains(&error.code()), "{text}: {error}");
+                // 55000: no trigger of a view fires in a session with the replication role replica, so it cannot be written.
+                assert!(["23514", "23505", "55000"].contains(&error.code()), "{text}: {error}");
                 assert!(error.hint().is_some(), "{text}: {error}");
                 false
             }
@@ -106,16 +107,17 @@ impl SchemaOwner {
         }
     }
 
-    /// Bypasses the guards, as a superuser or the owner can with DISABLE TRIGGER.
-    pub(crate) async fn force(&mut self, text: &str) {
+    /// Puts a task in any state, past the guards. `members`: arguments of `jsonb_build_object`.
+    pub(crate) async fn place(&mut self, id: i64, members: &str) {
         let text = format!(
-            "ALTER TABLE weaver.job_runs DISABLE TRIGGER USER; {text}; ALTER TABLE weaver.job_runs ENABLE TRIGGER USER"
+            "DO $$ DECLARE r weaver.all_job_runs; BEGIN
+                 SELECT * INTO r FROM weaver.all_job_runs a WHERE a.id = {id};
+                 PERFORM weaver.take_out({id}, r.version, false);
+                 r := jsonb_populate_record(r, jsonb_build_object({members}));
+                 PERFORM weaver.put_in(r);
+             END $$"
         );
         sqlx::raw_sql(self.schema.sql(&text)).execute(&mut self.connection).await.expect("its owner may");
-        for trigger in guard_triggers(&self.schema.name).iter().filter(|trigger| trigger.table == "job_runs")
-        {
-            self.connection.execute(AssertSqlSafe(trigger.enable.clone())).await.expect("its owner may");
-        }
     }
 
     pub(crate) fn key(id: u64) -> TaskKey {
