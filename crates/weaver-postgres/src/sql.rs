@@ -138,8 +138,7 @@ statements! {
         WHERE l.state = {number(cancelled)} AND l.version = i.version AND l.token = i.token AND l.namespace = i.namespace)";
     lock_tasks = "SELECT weaver.lock_tasks($1)";
     /// Those of these tasks whose lease row no other transaction has locked.
-    unlocked_tasks = "SELECT l.first_id FROM weaver.leases l WHERE NOT l.is_shared AND l.first_id = ANY ($1) \
-        FOR UPDATE SKIP LOCKED";
+    unlocked_tasks = "SELECT weaver.unlocked($1, $2)";
     admission_facts = "SELECT paused, max_running, occupied, gated FROM weaver.admission_facts($1, $2, $3, $4, $5, $6)";
     write_runs = concat!("SELECT bool_and(weaver.write_run(", run_values!("i.c"), ")) FROM unnest(", run_values!("$"),
         ") AS i (", run_values!("c"), ")");

@@ -98,7 +98,7 @@ async fn each_bad_record_is_reported_with_its_kind_and_key_and_stays_unchanged()
     use RecordKind::{Document, QueueSettings as Settings, Runner, Task};
     assert_eq!(kinds, [Task, Task, Settings, Runner, Document], "{report:?}");
     assert!(report.is_damaged());
-    let [live, ended, settings, runner, document] = &report.unreadable[..] else { panic!("{report:?}") };
+    let [ended, live, settings, runner, document] = &report.unreadable[..] else { panic!("{report:?}") };
     assert_eq!((live.namespace.as_str(), live.state.as_deref()), ("default", Some("PENDING")));
     assert_eq!((live.serial_key.as_deref(), live.holds_slot), (Some("b"), false));
     assert!(live.reason.to_string().contains("invalid type"), "{live}");

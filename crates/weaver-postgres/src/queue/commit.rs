@@ -118,7 +118,7 @@ impl PostgresStore {
     /// Another transaction has locked one of the runs: the unlocked ones are ended nevertheless, so that the
     /// lock delays one task and not the batch. A caller that repeats the call finds those already applied.
     async fn end_unlocked(&self, kind: Option<End>, members: &[&Transition], held: StoreFault) -> StoreFault {
-        let free = self.sql.unlocked_tasks.scalar().bind(ids(members));
+        let free = self.sql.unlocked_tasks.scalar().bind(ids(members)).bind(tokens(members));
         let free: HashSet<i64> = match free.fetch_all(&self.connections).await {
             Ok(free) => free.into_iter().collect(),
             Err(error) => return error.into(),

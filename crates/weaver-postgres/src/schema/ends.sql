@@ -17,7 +17,10 @@ BEGIN
     lease_ids := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND NOT l.is_shared
         AND l.first_id = ANY (p_ids) ORDER BY l.lease_id FOR UPDATE);
     singles := cardinality(lease_ids);
-    IF p_exclusive THEN
+    IF singles = cardinality(p_ids) THEN
+        -- Not the shared row they were split from: a transaction that completes a task may stay open.
+        RETURN;
+    ELSIF p_exclusive THEN
         v_shared := ARRAY(SELECT l.lease_id FROM weaver.leases l WHERE l.token = ANY (v_tokens) AND l.is_shared
             ORDER BY l.lease_id FOR UPDATE);
     ELSE
@@ -25,6 +28,15 @@ BEGIN
             ORDER BY l.lease_id FOR KEY SHARE);
     END IF;
     lease_ids := lease_ids || v_shared;
+END
+$$;
+
+-- Those of these tasks whose lease row no other transaction has locked.
+CREATE FUNCTION weaver.unlocked(p_ids bigint[], p_tokens uuid[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY SELECT l.first_id FROM weaver.leases l WHERE l.first_id = ANY (p_ids) AND NOT l.is_shared FOR UPDATE SKIP LOCKED;
+    RETURN QUERY SELECT m.id FROM (SELECT l.ids, l.gone FROM weaver.leases l WHERE l.token = ANY (p_tokens) AND l.is_shared
+        FOR UPDATE SKIP LOCKED) l CROSS JOIN LATERAL unnest(l.ids) AS m (id) WHERE m.id = ANY (p_ids) AND m.id <> ALL (l.gone);
 END
 $$;
 
