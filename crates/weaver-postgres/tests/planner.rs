@@ -13,25 +13,28 @@ const FILL: &str = "
 ALTER TABLE weaver.tasks DISABLE TRIGGER USER; ALTER TABLE weaver.ready DISABLE TRIGGER USER;
 ALTER TABLE weaver.leases DISABLE TRIGGER USER; ALTER TABLE weaver.ended DISABLE TRIGGER USER;
 ALTER TABLE weaver.task_labels DISABLE TRIGGER USER;
-INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, queue, task_type, labels, payload)
+INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, queue, task_type, labels,
+    payload)
 SELECT i, now(), 5, 3, 5, 'default', 'q' || i % 7, 't' || i % 1000,
     CASE WHEN i % 10 = 0 THEN jsonb_build_object('k', 'v' || i % 200) END, 'null'
 FROM generate_series(1, 1000000) i;
 INSERT INTO weaver.ended (id, finished_at, started_at, version, attempt, state, namespace, queue, worker)
-SELECT i, now() - i * interval '1 second', now(), 3, 1, CASE WHEN i % 1000 = 0 THEN 7 ELSE 6 END, 'default', 'q' || i % 7, 'w'
+SELECT i, now() - i * interval '1 second', now(), 3, 1, CASE WHEN i % 1000 = 0 THEN 7 ELSE 6 END, 'default',
+    'q' || i % 7, 'w'
 FROM generate_series(1, 1000000) i;
-INSERT INTO weaver.task_labels SELECT 'default', weaver.label('k', 'v' || i % 200), i FROM generate_series(10, 1000000, 10) i;
+INSERT INTO weaver.task_labels SELECT 'default', weaver.label('k', 'v' || i % 200), i
+FROM generate_series(10, 1000000, 10) i;
 INSERT INTO weaver.tasks (id, created_at, max_attempts, max_losses, priority, namespace, queue, task_type, payload)
 SELECT 2000000 + i, now(), 5, 3, i % 10, 'default', 'q' || i % 7, 't', 'null' FROM generate_series(1, 50000) i;
 INSERT INTO weaver.ready (id, ready_at, expires_at, version, attempt, executions, renewals, failures, losses, max_losses,
     priority, format, state, namespace, queue, task_type, serial_key)
-SELECT 2000000 + i, now() - i * interval '1 second', CASE WHEN i % 50 = 0 THEN now() + i * interval '1 second' END, 1, 0, 0, 0, 0,
-    0, 3, i % 10, 1, 0, 'default', 'q' || i % 7, 't', CASE WHEN i % 10 = 0 THEN 'k' || i % 5000 END
+SELECT 2000000 + i, now() - i * interval '1 second', CASE WHEN i % 50 = 0 THEN now() + i * interval '1 second' END,
+    1, 0, 0, 0, 0, 0, 3, i % 10, 1, 0, 'default', 'q' || i % 7, 't', CASE WHEN i % 10 = 0 THEN 'k' || i % 5000 END
 FROM generate_series(1, 50000) i WHERE i % 100 <> 0 AND i % 101 <> 0;
 INSERT INTO weaver.leases (first_id, last_id, token, started_at, expires_at, ttl_us, version, attempt, executions, renewals,
     failures, losses, format, state, is_shared, namespace, queue, worker, ids)
-SELECT 2000000 + i, 2000000 + i, gen_random_uuid(), now(), now(), 1, 2, 1, 1, 0, 0, 0, 1, CASE WHEN i % 100 = 0 THEN 2 ELSE 4 END,
-    i % 3 = 0, 'default', 'q' || i % 7, 'w' || i % 50, ARRAY[2000000 + i]
+SELECT 2000000 + i, 2000000 + i, gen_random_uuid(), now(), now(), 1, 2, 1, 1, 0, 0, 0, 1,
+    CASE WHEN i % 100 = 0 THEN 2 ELSE 4 END, i % 3 = 0, 'default', 'q' || i % 7, 'w' || i % 50, ARRAY[2000000 + i]
 FROM generate_series(1, 50000) i WHERE i % 100 = 0 OR i % 101 = 0;
 INSERT INTO weaver.events (namespace, kind, id, version, due_at, created_at, updated_at, body)
 SELECT 'default', 'event', 'e' || i, i, CASE WHEN i % 100 = 0 THEN now() END, now() - i * interval '1 second', now(), ''

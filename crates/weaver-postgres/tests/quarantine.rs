@@ -117,7 +117,8 @@ async fn formats_that_only_a_newer_weaver_knows_are_found_without_a_reader() {
     let world = World::new().await;
     let keys = world.enqueue(2).await;
     let leased = world.lease(1, 1).await;
-    world.sql(&format!("UPDATE weaver.tasks SET format = 2 WHERE id = {0}; UPDATE weaver.ready SET format = 2 WHERE id = {0}", keys[1].id)).await;
+    world.sql(&format!("UPDATE weaver.tasks SET format = 2 WHERE id = {0}; UPDATE weaver.ready SET format = 2 WHERE id = {0}",
+        keys[1].id)).await;
     world.store.overdue(10).await.expect("the store answers");
     let found = world.store.list_quarantined(None, None, 10).await.expect("a list").items;
     assert_eq!(found.len(), 1);
@@ -137,7 +138,8 @@ async fn invalid_labels_and_instants_fail_no_statement_about_other_tasks() {
     world
         .sql(&format!(
             "INSERT INTO weaver.closed_attempts VALUES ('default', {}, 0, 'w', 1, '-infinity', 'infinity', 'lost', NULL); \
-             SELECT weaver.split_off({}, (SELECT token FROM weaver.leases LIMIT 1)); UPDATE weaver.leases SET attempt = 2 WHERE NOT is_shared AND first_id = {}",
+             SELECT weaver.split_off({}, (SELECT token FROM weaver.leases LIMIT 1)); \
+             UPDATE weaver.leases SET attempt = 2 WHERE NOT is_shared AND first_id = {}",
             keys[1].id, keys[1].id, keys[1].id
         ))
         .await;

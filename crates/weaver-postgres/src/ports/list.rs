@@ -90,12 +90,15 @@ impl PostgresStore {
             _ => "true",
         };
         let text = format!(
-            "SELECT c.id, coalesce(({outside}) AND ($5::smallint[] IS NULL OR weaver.task_state(r.state, r.scheduled) = ANY ($5))
+            "SELECT c.id, coalesce(({outside})
+                AND ($5::smallint[] IS NULL OR weaver.task_state(r.state, r.scheduled) = ANY ($5))
                 AND ($6::text[] IS NULL OR r.task_type = ANY ($6)) AND ($7::text IS NULL OR r.queue = $7)
-                AND ($8::timestamptz IS NULL OR r.created_at >= $8) AND ($9::timestamptz IS NULL OR r.created_at < $9), false)
-             FROM (SELECT o.id FROM ({source}) o WHERE ($4::smallint IS NULL OR true) AND ($10::text IS NULL OR true)
-                AND ($11::text IS NULL OR true) ORDER BY o.id {order} LIMIT $3) c
-             CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = c.id OFFSET 0) r ORDER BY c.id {order}",
+                AND ($8::timestamptz IS NULL OR r.created_at >= $8)
+                AND ($9::timestamptz IS NULL OR r.created_at < $9), false)
+             FROM (SELECT o.id FROM ({source}) o WHERE ($4::smallint IS NULL OR true)
+                AND ($10::text IS NULL OR true) AND ($11::text IS NULL OR true) ORDER BY o.id {order} LIMIT $3) c
+             CROSS JOIN LATERAL (SELECT * FROM weaver.all_job_runs a WHERE a.id = c.id OFFSET 0) r
+             ORDER BY c.id {order}",
         );
         let states = |filter: &TaskFilter| -> Option<Vec<i16>> {
             let numbers = || filter.states.iter().map(|state| state.index() as i16).collect();

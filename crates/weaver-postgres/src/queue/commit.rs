@@ -256,7 +256,7 @@ impl PostgresStore {
             let refused = Refused::ResultTooLarge { bytes, max_bytes: RESULT_MAX_BYTES };
             return Err(Error::Refused { key: lease.key.clone(), refused });
         }
-        // On a connection of its own, before the caller's transaction locks anything: that may stay open for long.
+        // On a connection of its own, before the caller's transaction locks anything: it may stay open.
         let id = lease.key.id.0 as i64;
         let split_off = self.sql.split_off.query().bind(id).bind(Token(lease.token));
         split_off.execute(&self.connections).await.map_err(StoreFault::from)?;

@@ -1,5 +1,5 @@
-//! Which lease calls of this process are over: all their tasks have left. A shared lease row is not changed when
-//! a member ends, so that ends do not wait for each other; the next lease call deletes the row.
+//! Which lease calls of this process are over: all their tasks have left. A shared lease row is not changed
+//! when a member ends, so that ends do not wait for each other; the next lease call deletes the row.
 //!
 //! A hint only. The server deletes a row after checking that no member is left, and maintenance deletes what
 //! no process asked for.

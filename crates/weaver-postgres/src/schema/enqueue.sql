@@ -127,8 +127,7 @@ BEGIN
             p_extras) AS i (id, namespace, queue, task_type, priority, run_at, delay_us, payload, extra)
         CROSS JOIN LATERAL (SELECT greatest(v_now, coalesce(i.run_at, weaver.later(v_now, i.delay_us))) AS ready_at) t
         WHERE i.id > 0
-        RETURNING id, run_at, expires_at, max_losses, priority, namespace, queue, task_type, serial_key, labels,
-            run_at IS NOT NULL AS scheduled
+        RETURNING *, run_at IS NOT NULL AS scheduled
     ), waiting AS (
         INSERT INTO weaver.ready (id, ready_at, expires_at, version, attempt, executions, renewals, failures, losses, max_losses,
             priority, format, state, namespace, queue, task_type, serial_key)

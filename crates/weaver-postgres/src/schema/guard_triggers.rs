@@ -121,10 +121,11 @@ fn columns() -> Vec<&'static str> {
     COLUMNS.split_whitespace().collect()
 }
 
-const COLUMNS: &str = "id created_at ready_at retry_of scheduled_for expires_at timeout_us renewals max_attempts max_losses \
-    failures losses priority scheduled updated_at first_started_at finished_at lease_started_at lease_expires_at \
-    lease_ttl_us leader_epoch assigned_at assigned_epoch continuation_check_deadline_at version attempt executions format \
-    progress_fraction lease_token state cause outcome assigned_worker_id continuation_state namespace queue task_type \
+const COLUMNS: &str = "id created_at ready_at retry_of scheduled_for expires_at timeout_us renewals max_attempts \
+    max_losses failures losses priority scheduled updated_at first_started_at finished_at lease_started_at \
+    lease_expires_at lease_ttl_us leader_epoch assigned_at assigned_epoch continuation_check_deadline_at version \
+    attempt executions format progress_fraction lease_token state cause outcome assigned_worker_id \
+    continuation_state namespace queue task_type \
     serial_key idempotency_key job_definition_id task_group_id session_id content_type labels retry trace \
     progress_message last_error log_ref result payload";
 
