@@ -281,8 +281,8 @@ impl PostgresStore {
             .map_err(StoreFault::from)?;
         let applied: Option<Vec<i64>> = row.try_get(0).map_err(StoreFault::from)?;
         match applied {
-            Some(_) => Ok(Outcome::Committed),
-            None => Err(Error::Stale { key: lease.key.clone() }),
+            Some(applied) if !applied.is_empty() => Ok(Outcome::Committed),
+            _ => Err(Error::Stale { key: lease.key.clone() }),
         }
     }
 

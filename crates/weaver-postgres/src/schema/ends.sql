@@ -48,24 +48,33 @@ CREATE FUNCTION weaver.finish(p_namespace text, p_ids bigint[], p_versions bigin
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v_held record;
+    v_new bigint[];
+    v_seen bigint[] := '{}';
+    v_is_single boolean := false;
 BEGIN
-    SELECT * INTO v_held FROM weaver.lock_leases(p_ids, p_tokens, p_renewals IS NOT NULL);
-    IF cardinality(v_held.lease_ids) = 0 THEN
-        RETURN;
+    applied := '{}';
+    -- Once, unless a renewal moved members to another row after this call locked theirs: that row is then new.
+    LOOP
+        SELECT * INTO v_held FROM weaver.lock_leases(p_ids, p_tokens, p_renewals IS NOT NULL);
+        v_new := ARRAY(SELECT l.id FROM unnest(v_held.lease_ids) AS l (id) WHERE l.id <> ALL (v_seen));
+        EXIT WHEN cardinality(v_new) = 0;
+        BEGIN
+            applied := applied || weaver.end_held(p_namespace, v_new, p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states,
+                p_causes, p_outcomes, p_errors, p_results, p_format, NULL);
+        EXCEPTION WHEN unique_violation THEN
+            -- Some have ended already. In a new statement their ends are visible.
+            applied := applied || weaver.end_held(p_namespace, v_new, p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states,
+                p_causes, p_outcomes, p_errors, p_results, p_format,
+                ARRAY(SELECT e.id FROM weaver.ended e WHERE e.id = ANY (p_ids)));
+        END;
+        v_is_single := v_is_single OR v_held.singles > 0;
+        EXIT WHEN cardinality(applied) = cardinality(p_ids);
+        v_seen := v_seen || v_new;
+    END LOOP;
+    IF v_is_single THEN
+        DELETE FROM weaver.leases l WHERE l.first_id = ANY (applied) AND NOT l.is_shared AND l.token = ANY (p_tokens);
     END IF;
-    BEGIN
-        applied := weaver.end_held(p_namespace, v_held.lease_ids, p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states,
-            p_causes, p_outcomes, p_errors, p_results, p_format, NULL);
-    EXCEPTION WHEN unique_violation THEN
-        -- Some have ended already. In a new statement their ends are visible.
-        applied := weaver.end_held(p_namespace, v_held.lease_ids, p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_states,
-            p_causes, p_outcomes, p_errors, p_results, p_format,
-            ARRAY(SELECT e.id FROM weaver.ended e WHERE e.id = ANY (p_ids)));
-    END;
-    IF v_held.singles > 0 THEN
-        DELETE FROM weaver.leases l WHERE l.lease_id = ANY (v_held.lease_ids) AND NOT l.is_shared AND l.first_id = ANY (applied);
-    END IF;
-    frees := applied IS NOT NULL AND (v_held.singles > 0
+    frees := cardinality(applied) > 0 AND (v_is_single
         OR EXISTS (SELECT FROM weaver.queues s WHERE s.namespace = p_namespace AND s.max_running IS NOT NULL));
 END
 $$;
@@ -119,15 +128,35 @@ $$;
 -- Attempts that do not end their task: failed, timed out, lost by lease expiry, released, snoozed. It waits again.
 CREATE FUNCTION weaver.retry(p_namespace text, p_ids bigint[], p_versions bigint[], p_epochs bigint[], p_tokens uuid[],
     p_renewals bigint[], p_causes text[], p_outcomes text[], p_delays_us bigint[], p_errors text[], p_format smallint)
-RETURNS bigint[] LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s'
+RETURNS bigint[] LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
+DECLARE
+    v_held bigint[];
+    v_seen bigint[] := '{}';
+    v_applied bigint[] := '{}';
+BEGIN
+    -- As in `finish`.
+    LOOP
+        v_held := ARRAY(SELECT l.id FROM unnest((weaver.lock_leases(p_ids, p_tokens, true)).lease_ids) AS l (id)
+            WHERE l.id <> ALL (v_seen));
+        EXIT WHEN cardinality(v_held) = 0;
+        v_applied := v_applied || weaver.retry_held(p_namespace, v_held, p_ids, p_versions, p_epochs, p_tokens, p_renewals,
+            p_causes, p_outcomes, p_delays_us, p_errors, p_format);
+        EXIT WHEN cardinality(v_applied) = cardinality(p_ids);
+        v_seen := v_seen || v_held;
+    END LOOP;
+    RETURN nullif(v_applied, '{}');
+END
+$$;
+
+CREATE FUNCTION weaver.retry_held(p_namespace text, p_lease_ids bigint[], p_ids bigint[], p_versions bigint[], p_epochs bigint[],
+    p_tokens uuid[], p_renewals bigint[], p_causes text[], p_outcomes text[], p_delays_us bigint[], p_errors text[],
+    p_format smallint) RETURNS bigint[] LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    v_now timestamptz;
-    v_held bigint[] := (weaver.lock_leases(p_ids, p_tokens, true)).lease_ids;
+    v_now timestamptz := weaver.clock();
     v_applied bigint[];
 BEGIN
-    v_now := weaver.clock();
     WITH held AS (
         SELECT m.id, l.lease_id, l.is_shared, l.version, l.attempt, l.executions, l.renewals, l.worker, l.started_at,
             coalesce(l.first_started_at, l.started_at) AS first_started_at, l.queue, i.cause, i.outcome, i.error,
@@ -135,7 +164,7 @@ BEGIN
             l.failures + {charged_failures(i.cause)} AS failures, l.losses + {charged_losses(i.cause)} AS losses
         FROM unnest(p_ids, p_versions, p_epochs, p_tokens, p_renewals, p_causes, p_outcomes, p_delays_us, p_errors)
             AS i (id, version, epoch, token, renewals, cause, outcome, delay_us, error)
-        JOIN weaver.leases l ON l.lease_id = ANY (v_held) AND l.token = i.token AND i.id BETWEEN l.first_id AND l.last_id
+        JOIN weaver.leases l ON l.lease_id = ANY (p_lease_ids) AND l.token = i.token AND i.id BETWEEN l.first_id AND l.last_id
         CROSS JOIN LATERAL (SELECT i.id WHERE i.id = ANY (l.ids)) AS m (id)
         WHERE l.namespace = p_namespace AND l.state = {number(running)} AND l.version = i.version
             AND coalesce(l.epoch, 0) = i.epoch AND m.id <> ALL (l.gone) AND l.format BETWEEN 1 AND p_format
@@ -172,7 +201,7 @@ BEGIN
         WHERE t.ids IS NOT NULL
     )
     SELECT array_agg(id) INTO v_applied FROM waiting;
-    PERFORM weaver.leave(v_held, v_applied);
+    PERFORM weaver.leave(p_lease_ids, v_applied);
     RETURN v_applied;
 END
 $$;

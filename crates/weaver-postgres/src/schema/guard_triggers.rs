@@ -61,7 +61,7 @@ const PHYSICAL: [(&str, &str, &str); 7] = [
 ];
 
 /// The functions that write the physical tables.
-const WRITERS: [&str; 19] = [
+const WRITERS: [&str; 20] = [
     "enqueue_uniform",
     "enqueue_many",
     "start",
@@ -69,6 +69,7 @@ const WRITERS: [&str; 19] = [
     "finish",
     "end_held",
     "retry",
+    "retry_held",
     "leave",
     "split",
     "renew_members",
