@@ -1,5 +1,5 @@
-//! A lease call stores many leases in one row. Whatever happens to some of its tasks, each behaves as if it had been
-//! leased alone; and concurrent writers of one row leave every task in exactly one place.
+//! A lease call stores many leases in one row. Whatever happens to some of its tasks, each behaves as if it
+//! had been leased alone; and concurrent writers of one row leave every task in exactly one place.
 
 mod support;
 

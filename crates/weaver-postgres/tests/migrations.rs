@@ -64,6 +64,18 @@ async fn the_first_migration_creates_every_table_of_the_seed_and_logs_apart() {
 }
 
 #[tokio::test]
+async fn a_schema_of_a_development_version_is_refused_with_what_to_do() {
+    let schema = Schema::new();
+    let clock = || Arc::new(weaver_runtime::SystemClock::new());
+    let store = PostgresStore::open(schema.options(), clock()).await.expect("the schema can be made");
+    let older = schema.sql("UPDATE weaver.migrations SET name = 'runs, history'");
+    sqlx::query(older).execute(store.pool()).await.expect("the table is there");
+    let refused = PostgresStore::open(schema.options(), clock()).await.expect_err("its tables are others");
+    assert!(refused.to_string().contains("DROP SCHEMA"), "{refused}");
+    schema.drop(store.pool()).await;
+}
+
+#[tokio::test]
 async fn an_old_binary_refuses_a_newer_schema() {
     let schema = Schema::new();
     let clock = || Arc::new(weaver_runtime::SystemClock::new());
